@@ -1,7 +1,5 @@
 """Two-phase waits in a program that is not ours, whose ranks are on two nodes."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -11,12 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from netns_cluster import Cluster, cluster, unavailable
+from netns_cluster import cluster, unavailable
 from places import SUPPORT
 from runs import eventually, text
 
@@ -28,7 +25,7 @@ EXEC = [sys.executable, "-P", "-m", "harness", "exec", "--blocking"]
 
 
 @pytest.fixture(scope="module")
-def hosts() -> Iterator[Cluster]:
+def hosts():
     if why := unavailable():
         pytest.skip(why)
     with cluster(2) as made:
@@ -36,11 +33,11 @@ def hosts() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+def compiled(tmp_path_factory):
     """A function that compiles one of the programs."""
     folder = tmp_path_factory.mktemp("programs")
 
-    def compile_one(name: str) -> str:
+    def compile_one(name):
         wrapper = native.wrapper(["mpiexec"])
         if not wrapper.exists():
             pytest.skip("no compiler wrapper beside mpiexec")
@@ -50,7 +47,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return compile_one
 
 
-def run(hosts: Cluster, before: list[str], ranks: int, *program: str) -> str:
+def run(hosts, before, ranks, *program):
     """What the program prints, with its ranks dealt to the hosts in turn."""
     argv = [*before, "mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", str(ranks), *program]
     job = hosts.start(argv)
@@ -59,19 +56,19 @@ def run(hosts: Cluster, before: list[str], ranks: int, *program: str) -> str:
     return out
 
 
-def datagrams(hosts: Cluster) -> int:
+def datagrams(hosts):
     """How many UDP datagrams the two hosts have received."""
     counts = run(hosts, [], 2, "grep", "Udp:", "/proc/net/snmp").split("\n")
     return sum(int(line.split()[1]) for line in counts if re.match(r"Udp: \d", line))
 
 
-def answers(printed: str) -> list[str]:
+def answers(printed):
     """The lines of all ranks. MPI does not say whether a message that was only probed is cancelled."""
     return sorted(re.sub(r"(probe: .*) cancelled \d", r"\1", line) for line in printed.splitlines())
 
 
 @pytest.mark.slow
-def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_rank_on_another_node_rings(hosts, compiled, tmp_path):
     """A rank that blocks asks for a ring, and the other one rings: few waits end with a nap instead."""
     before = datagrams(hosts)
     loop = [compiled("bsp"), "50000", "1.5", "20"]
@@ -83,7 +80,7 @@ def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], 
     assert sum(record["rechecks"] for record in records) <= blocked / 4
 
 
-def said_of_rings(err: str) -> list[str]:
+def said_of_rings(err):
     """What the library says, but that records do not come out of an emulated host."""
     lines = [line for line in err.splitlines() if line.startswith("lockstep:")]
     return [line for line in lines if "the record of a rank" not in line]
@@ -112,7 +109,7 @@ MANY = [
 
 
 @pytest.fixture(scope="module")
-def again() -> Iterator[Callable[[], Cluster]]:
+def again():
     """A function that gives hosts whose network may be changed."""
     if why := unavailable():
         pytest.skip(why)
@@ -120,13 +117,13 @@ def again() -> Iterator[Callable[[], Cluster]]:
         yield lambda: stack.enter_context(cluster(2))
 
 
-def dress(hosts: Cluster, commands: Sequence[str]) -> None:
+def dress(hosts, commands):
     """Run these commands of ``ip`` on each node."""
     for number, node in enumerate(hosts.nodes, 1):
         node.network(*(command.format(number=number, address=node.address) for command in commands))
 
 
-def rechecks(hosts: Cluster, loop: list[str], records: Path, ranks: int = 2) -> tuple[int, int, str]:
+def rechecks(hosts, loop, records, ranks=2):
     """How many waits blocked, how many of these ended with a nap, and what was said."""
     argv = [*EXEC, "immediate", "--record", str(records), "--"]
     argv += ["mpiexec", "-hosts", ",".join(hosts.hosts), "-n", str(ranks), *loop]
@@ -150,9 +147,7 @@ def rechecks(hosts: Cluster, loop: list[str], records: Path, ranks: int = 2) -> 
     ],
     ids=["same", "lone", "dead-same", "dead", "many"],
 )
-def test_ranks_ring_on_the_network_that_they_share(
-    again: Callable[[], Cluster], compiled: Callable[[str], str], tmp_path: Path, commands: list[str]
-) -> None:
+def test_ranks_ring_on_the_network_that_they_share(again, compiled, tmp_path, commands):
     hosts = again()
     dress(hosts, commands)
     blocked, late, err = rechecks(hosts, [compiled("bsp"), "20000", "1.5", "50"], tmp_path)
@@ -161,9 +156,7 @@ def test_ranks_ring_on_the_network_that_they_share(
 
 
 @pytest.mark.slow
-def test_it_is_said_once_that_datagrams_do_not_pass(
-    again: Callable[[], Cluster], compiled: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_it_is_said_once_that_datagrams_do_not_pass(again, compiled, tmp_path):
     hosts = again()
     hosts.nodes[1].network("rule add blackhole ipproto udp")
     _, late, err = rechecks(hosts, [compiled("bsp"), "1000", "1", "50"], tmp_path, 4)
@@ -183,9 +176,7 @@ APART = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", APART)
-def test_ranks_that_may_not_look_into_each_other_ring(
-    compiled: Callable[[str], str], tmp_path: Path, how: str
-) -> None:
+def test_ranks_that_may_not_look_into_each_other_ring(compiled, tmp_path, how):
     """Of 5 ms a rank that can be rung sleeps 1, 2 and 4 ms, one that cannot 50 us to 0.4 ms."""
     if subprocess.run([*APART[how], "true"], capture_output=True, check=False).returncode:
         pytest.skip(f"no {' '.join(APART[how])} here")
@@ -212,9 +203,7 @@ NO_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("why", ["page", "network"])
-def test_it_is_said_once_that_ranks_cannot_ring(
-    compiled: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch, why):
     if why == "page":
         (tmp_path / "no_page.c").write_text(NO_PAGE)
         library = str(tmp_path / "no_page.so")
@@ -233,10 +222,8 @@ def test_it_is_said_once_that_ranks_cannot_ring(
 
 
 @pytest.mark.slow
-def test_killed_ranks_of_other_nodes_leave_no_shared_memory(
-    hosts: Cluster, compiled: Callable[[str], str]
-) -> None:
-    def begun() -> list[int]:
+def test_killed_ranks_of_other_nodes_leave_no_shared_memory(hosts, compiled):
+    def begun():
         pids = [pid for node in hosts.nodes for pid in node.processes()]
         return [pid for pid in pids if "memfd:lockstep" in text(f"/proc/{pid}/maps")]
 
@@ -251,7 +238,7 @@ def test_killed_ranks_of_other_nodes_leave_no_shared_memory(
     assert job.returncode != 0 and not left(hosts)
 
 
-def left(hosts: Cluster) -> list[str]:
+def left(hosts):
     """MPICH's segments in the nodes' shared memory."""
     return [name for node in hosts.nodes for name in node.files() if "mpich" in name]
 
@@ -259,13 +246,13 @@ def left(hosts: Cluster) -> list[str]:
 CARD_BYTES = 64  # more than it has
 
 
-def sockets() -> set[int]:
+def sockets():
     """The descriptors of this process that are sockets."""
     return {int(path.name) for path in Path("/proc/self/fd").iterdir() if path.is_socket()}
 
 
 @pytest.fixture(scope="module")
-def bell_alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def bell_alone(tmp_path_factory):
     """The part of the library that makes bells."""
     made, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "bell.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source], check=True)
@@ -273,7 +260,7 @@ def bell_alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @pytest.fixture
-def bell(bell_alone: ctypes.CDLL) -> Iterator[tuple[ctypes.CDLL, int]]:
+def bell(bell_alone):
     """The bell of the only rank of a job, and its descriptor."""
     made, before = bell_alone, sockets()
     card = ctypes.create_string_buffer(CARD_BYTES)
@@ -286,7 +273,7 @@ def bell(bell_alone: ctypes.CDLL) -> Iterator[tuple[ctypes.CDLL, int]]:
     made.bell_close()
 
 
-def test_a_bell_rings_for_who_has_asked(bell: tuple[ctypes.CDLL, int]) -> None:
+def test_a_bell_rings_for_who_has_asked(bell):
     library, _ = bell
     assert library.bell_heed() == 0
     library.bell_ask(0)
@@ -296,9 +283,7 @@ def test_a_bell_rings_for_who_has_asked(bell: tuple[ctypes.CDLL, int]) -> None:
     assert library.bell_sleep(ctypes.c_int64(10**9)) == RUNG
 
 
-def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(
-    bell: tuple[ctypes.CDLL, int],
-) -> None:
+def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(bell):
     library, descriptor = bell
     mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with mine, other:
@@ -310,7 +295,7 @@ def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(
         os.close(descriptor)
 
 
-def test_nothing_is_written_to_a_file_of_the_program(bell: tuple[ctypes.CDLL, int]) -> None:
+def test_nothing_is_written_to_a_file_of_the_program(bell):
     library, descriptor = bell
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as mine:
         mine.connect(server.getsockname())
@@ -340,9 +325,7 @@ print(sent)
 
 
 @pytest.mark.slow
-def test_datagrams_of_strangers_change_nothing(
-    hosts: Cluster, compiled: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_datagrams_of_strangers_change_nothing(hosts, compiled, tmp_path):
     flood = ["-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", "2", sys.executable, "-P", "-c", FLOOD]
     stranger = hosts.start(["mpiexec", *flood, str(tmp_path / "over")])
     try:
@@ -356,9 +339,7 @@ def test_datagrams_of_strangers_change_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_rare_and_wrong_uses_give_across_nodes_what_they_give_without(
-    hosts: Cluster, compiled: Callable[[str], str], ranks: int
-) -> None:
+def test_rare_and_wrong_uses_give_across_nodes_what_they_give_without(hosts, compiled, ranks):
     program = compiled("rare")
     plain = answers(run(hosts, [], ranks, program))
     assert len(plain) > 20

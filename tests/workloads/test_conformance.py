@@ -1,9 +1,6 @@
 """Nonblocking forms that differ from blocking ones: how they are found, and that no program notices."""
 
-from __future__ import annotations
-
 import subprocess
-from pathlib import Path
 
 import pytest
 from native_programs import launcher, run, summary, two_phase, wrapper
@@ -97,7 +94,7 @@ def program(tmp_path_factory):
     """A function that compiles the conformance program for an MPI, once."""
     made = {}
 
-    def compile_one(mpi: str) -> Path:
+    def compile_one(mpi):
         if mpi not in made:
             made[mpi] = tmp_path_factory.mktemp("conformance") / mpi
             subprocess.run(conformance.compiling(wrapper(mpi), made[mpi]), check=True)
@@ -106,7 +103,7 @@ def program(tmp_path_factory):
     return compile_one
 
 
-def macros(mpi: str) -> str:
+def macros(mpi):
     argv = [str(wrapper(mpi)), "-E", "-dM", "-include", "mpi.h", "-x", "c", "/dev/null"]
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 

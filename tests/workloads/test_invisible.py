@@ -1,12 +1,9 @@
 """What the preload must leave alone: processes without MPI, sanitizers, and other tools around MPI."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from native_programs import LOCKSTEP, PROGRAMS, launcher, run, summary, two_phase, wrapper
@@ -18,13 +15,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def preload() -> dict[str, str]:
+def preload():
     """The variables that bring the library into every process."""
     made = native.library(wrapper("here"))
     return made.environment(waiting("immediate", switch_us=10.0, latency_us=2.0))
 
 
-def cc(made: Path, *words: object) -> str:
+def cc(made, *words):
     subprocess.run(["cc", "-o", made, *map(str, words)], check=True)
     return str(made)
 
@@ -104,7 +101,7 @@ def test_sanitizers_work_as_without_it(compiler, sanitizer, preload, tmp_path):
             assert ("SUMMARY: " in ours.stderr) == ("SUMMARY: " in plain.stderr)
 
 
-def mpicc(mpi: str, made: Path, *words: object) -> str:
+def mpicc(mpi, made, *words):
     subprocess.run([wrapper(mpi), "-o", made, *map(str, words)], check=True)
     return str(made)
 

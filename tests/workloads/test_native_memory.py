@@ -1,11 +1,8 @@
 """What the cache directory remembers of compilers: kept while the files are unchanged, and no longer."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from native_programs import LOCKSTEP, launcher, run, wrapper
@@ -24,7 +21,7 @@ def files(tmp_path):
     return there, tmp_path / "mpicc"
 
 
-def again(path: Path, text: str) -> None:
+def again(path, text):
     """Write a file anew in its place, with its old times."""
     before = path.stat()
     path.with_suffix(".new").write_text(text)
@@ -33,7 +30,7 @@ def again(path: Path, text: str) -> None:
     path.with_suffix(".new").rename(path)
 
 
-def relink(link: Path) -> None:
+def relink(link):
     (link.parent / "4.2").hardlink_to(link.resolve())
     link.unlink()
     link.symlink_to(link.parent / "4.2")
@@ -97,7 +94,7 @@ def test_a_compiler_runs_again_only_if_something_has_changed(tmp_path):
     mpicc.chmod(0o755)
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
 
-    def runs(**extra: str) -> int:
+    def runs(**extra):
         ran.write_text("")
         done = run([*LOCKSTEP, "exec", "--mpicc", str(mpicc), "--", "true"], extra=cache | extra)
         assert done.returncode == 0, done.stderr

@@ -1,7 +1,5 @@
 """Two-phase waits in programs that are not ours: the preload and ``lockstep exec``, from outside."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -25,7 +23,7 @@ from workloads import blocking, native
 from workloads.native import calls, replacing
 
 
-def declared(mpi: str) -> set[str]:
+def declared(mpi):
     """The names of the functions that an MPI's header declares, without "MPI_"."""
     argv = [wrapper(mpi), "-E", "-include", "mpi.h", "-x", "c", os.devnull]
     header = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
@@ -78,7 +76,7 @@ def test_without_a_c_compiler_the_remedy_is_told(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def table() -> list[calls.Call]:
+def table():
     """All calls of the table, as if an MPI declared every one."""
     everything = set(re.findall(r"\w+", calls.CALLS))
     forms = {form for name in everything for form in (name, mpi_calls.nonblocking(name), f"{name}_init")}

@@ -1,13 +1,10 @@
 """What ranks hand in is checked: what is no record fails its own job and nothing else."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys
 import zlib
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +24,7 @@ from workloads.work import Command
 PLACED = {"job": 0, "rank": 0, "host": "a", "pid": 1, "processor": 0, "start_ns": 5, "finish_ns": 5}
 
 
-def recorded() -> dict[str, Any]:
+def recorded():
     """A record as a rank makes it."""
     recorder = Recorder()
     recorder.start()
@@ -39,7 +36,7 @@ def recorded() -> dict[str, Any]:
     return {**recorder.finish(), **counts, "estimate_ns": -1, "sizes": [(3, 2)], "responses_ns": [5]}
 
 
-def test_what_a_rank_records_is_a_record_also_once_it_was_sent() -> None:
+def test_what_a_rank_records_is_a_record_also_once_it_was_sent():
     timeline = Timeline()
     timeline.add(0, 7, 9)
     for record in (recorded(), recorded() | timeline.record(5)):
@@ -48,7 +45,7 @@ def test_what_a_rank_records_is_a_record_also_once_it_was_sent() -> None:
     assert BINS == HISTOGRAM_BINS and {*WAITS, *HISTOGRAMS} == set(Waits.__slots__)
 
 
-def test_a_full_timeline_is_one_and_more_is_none() -> None:
+def test_a_full_timeline_is_one_and_more_is_none():
     rows = np.zeros((4, ROWS), dtype="<i8")
     for columns, told in ((rows, ""), (np.hstack([rows, rows[:, :1]]), "not a packed timeline")):
         packed = base64.b64encode(zlib.compress(columns.tobytes())).decode()
@@ -82,11 +79,11 @@ def test_a_full_timeline_is_one_and_more_is_none() -> None:
         ({"id": 7}, "nothing is known of 'id'"),
     ],
 )
-def test_each_flaw_is_told(change: dict[str, Any], told: str) -> None:
+def test_each_flaw_is_told(change, told):
     assert told in flaw({**PLACED, **change}, PLACE)
 
 
-def test_what_is_lacking_is_told() -> None:
+def test_what_is_lacking_is_told():
     assert flaw({}, PLACE) == "it lacks " + ", ".join(PLACE)
 
 
@@ -99,9 +96,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(sorted(FIELDS)) | st.text(max_size=8), JSON, max_size=6))
 @example({"host": "\ud800"})
-def test_whatever_comes_the_answer_is_a_short_sentence_and_what_passes_can_be_stored(
-    record: dict[str, Any],
-) -> None:
+def test_whatever_comes_the_answer_is_a_short_sentence_and_what_passes_can_be_stored(record):
     told = flaw({**PLACED, **record})
     assert len(told) < 400 and told.isprintable()
     if not told:
@@ -109,7 +104,7 @@ def test_whatever_comes_the_answer_is_a_short_sentence_and_what_passes_can_be_st
         assert all(value < BEYOND for value in record.values() if isinstance(value, int))
 
 
-def message(**changes: Any) -> str:
+def message(**changes):
     """The line of a record with these changes; its times are now."""
     record = {key: value for key, value in recorded().items() if key != "responses_ns"}
     record |= {"job": 0, "rank": 0, "processor": 0, "start_ns": "@", "finish_ns": "@", **changes}
@@ -130,13 +125,11 @@ LIES = [
 
 
 @pytest.mark.slow
-def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorded(monkeypatch):
     usual = ranks.argv
     script = str(SUPPORT / "lying_rank.py")
 
-    def argv(workload: Any, means: Any, job: ParallelJob, count: int, directory: Any) -> list[str]:
+    def argv(workload, means, job, count, directory):
         if job.number >= len(LIES):
             return usual(workload, means, job, count, directory)
         line = LIES[job.number][0].replace('"job": 0', f'"job": {job.number}')
@@ -152,7 +145,7 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
 
 
 @pytest.mark.slow
-def test_a_program_that_leaves_no_record_where_one_should_be_fails_its_job_alone() -> None:
+def test_a_program_that_leaves_no_record_where_one_should_be_fails_its_job_alone():
     place = '"$LOCKSTEP_DIRECTORY"/records-"$LOCKSTEP_JOB"'
     left = ["echo '{' >", "echo '{\"cpu_ns\": 1e999}' >", "mkfifo", "echo '{}' >", "true"]
     commands = [Command(("sh", "-c", f"mkdir {place}; {how} {place}/rank-0-1.json"), 1) for how in left]

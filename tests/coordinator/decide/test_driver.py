@@ -1,10 +1,8 @@
 """The driver: the decisions that follow from events, and real runs from end to end."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -16,7 +14,7 @@ from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan, Session
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import known
-from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, Slot, View
+from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, Slot
 from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program
 from workloads.validation import InputError
@@ -32,29 +30,29 @@ class Script:
     begun: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     published: list[tuple[int, Plan]] = field(default_factory=list)
 
-    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+    def launch(self, job, placement):
         self.launched[job] = placement
 
-    def publish(self, plan: Plan, from_ns: int) -> None:
+    def publish(self, plan, from_ns):
         self.published.append((from_ns, plan))
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+    def begin(self, job, at_ns, placement):
         assert job not in self.begun
         self.begun[job] = (at_ns, placement)
 
 
-def conduct(policy: Any, jobs: list[Job], lead_ns: int = 0) -> tuple[Conductor, Script]:
+def conduct(policy, jobs, lead_ns=0):
     script = Script()
     conductor = Conductor(Session(policy, Machine(2), jobs), jobs, script, lead_ns)
     conductor.prepare()
     return conductor, script
 
 
-def two_process_jobs(*arrivals_ms: int) -> list[Job]:
+def two_process_jobs(*arrivals_ms):
     return [Job(number, 2, at * MS, moldable=True) for number, at in enumerate(arrivals_ms)]
 
 
-def test_jobs_begin_when_they_arrive_and_leave_in_any_order() -> None:
+def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
     gang = policies.create("gang", {"quantum_ms": 10})
     conductor, script = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)
     assert script.launched == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
@@ -81,7 +79,7 @@ def test_jobs_begin_when_they_arrive_and_leave_in_any_order() -> None:
     ]
 
 
-def test_a_batch_job_begins_when_the_one_before_has_left() -> None:
+def test_a_batch_job_begins_when_the_one_before_has_left():
     conductor, script = conduct(policies.create("batch", {}), two_process_jobs(0, 0))
     for job in range(2):
         conductor.ready(job, 0)
@@ -91,12 +89,12 @@ def test_a_batch_job_begins_when_the_one_before_has_left() -> None:
     assert script.begun[1] == (7 * MS, (0, 1))
 
 
-def test_partitioned_jobs_are_launched_with_the_size_of_their_part() -> None:
+def test_partitioned_jobs_are_launched_with_the_size_of_their_part():
     _, script = conduct(policies.create("partitioned", {}), two_process_jobs(0, 0, 0))
     assert {job: len(place) for job, place in script.launched.items()} == {0: 1, 1: 1, 2: 1}
 
 
-def test_a_job_that_fails_before_it_arrives_never_arrives() -> None:
+def test_a_job_that_fails_before_it_arrives_never_arrives():
     conductor, _ = conduct(policies.create("none", {}), two_process_jobs(0, 50))
     conductor.ready(0, 0)
     conductor.advance(0)
@@ -117,15 +115,15 @@ class AdmittingLater:
     follows_phases: ClassVar[bool] = False
     slot_ms: int = 10
 
-    def processes(self, job: Job, view: View) -> int | None:
+    def processes(self, job, view):
         return None
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view, why):
         jobs = {job.number: (0,) for job in view.jobs}
         return Decision(jobs, (Slot((tuple(jobs), ()), self.slot_ms * MS),), cyclic=False)
 
 
-def test_a_moldable_job_whose_size_admission_tells_waits_with_all_that_it_can_use() -> None:
+def test_a_moldable_job_whose_size_admission_tells_waits_with_all_that_it_can_use():
     conductor, script = conduct(AdmittingLater(), two_process_jobs(0, 0))
     assert script.launched == {0: (0, 1), 1: (0, 1)} and not conductor.prepared
     conductor.ready(0, -1)
@@ -135,7 +133,7 @@ def test_a_moldable_job_whose_size_admission_tells_waits_with_all_that_it_can_us
     assert script.begun == {0: (0, (0,)), 1: (0, (0,))} and not script.launched
 
 
-def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready() -> None:
+def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready():
     conductor, script = conduct(AdmittingLater(), [Job(0, 2)])
     assert conductor.prepared and not script.launched
     conductor.advance(0)
@@ -145,7 +143,7 @@ def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when
     assert conductor.admitted_ns == {0: 0}
 
 
-def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed() -> None:
+def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed():
     """Two nodes of two processors: job 0 takes three of them, job 1 gets the last, on the second node."""
     jobs = [Job(0, 3), Job(1, 3, MS, moldable=True, estimate=ExecutionTime(1.0, beta_s=0.2))]
     script = Script()
@@ -160,13 +158,13 @@ def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed() -
     assert script.begun == {0: (0, (0, 1, 2)), 1: (MS, (3,))} and not script.launched
 
 
-def test_seats_are_the_first_free_ranks_of_each_node() -> None:
+def test_seats_are_the_first_free_ranks_of_each_node():
     assert active_ranks((0, 1, 2, 3), (3, 1, 2), (0, 0, 1, 1)) == (2, 0, 3)
     assert active_ranks((0, 2), (0, 1), (0, 0, 1, 1)) is None
     assert active_ranks((0, 1, 0), (1, 1), (0, 0)) == (0, 1)
 
 
-def test_the_policy_is_asked_at_the_end_of_a_table_that_is_not_cyclic() -> None:
+def test_the_policy_is_asked_at_the_end_of_a_table_that_is_not_cyclic():
     conductor, _ = conduct(AdmittingLater(), two_process_jobs(0))
     conductor.advance(0)
     assert conductor.due_ns() == 10 * MS
@@ -175,7 +173,7 @@ def test_the_policy_is_asked_at_the_end_of_a_table_that_is_not_cyclic() -> None:
     assert [event.why for event in conductor.log[1:]] == [Reason.SLOT_END] * 3
 
 
-def test_a_policy_whose_tables_have_no_length_is_an_error_not_a_hang() -> None:
+def test_a_policy_whose_tables_have_no_length_is_an_error_not_a_hang():
     conductor, _ = conduct(AdmittingLater(slot_ms=0), two_process_jobs(0))
     with pytest.raises(ValueError, match="over as well"):
         conductor.advance(0)
@@ -188,8 +186,8 @@ def test_a_policy_whose_tables_have_no_length_is_an_error_not_a_hang() -> None:
     lead_ms=st.sampled_from([0, 5]),
 )
 def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
-    policy: str, arrivals: list[int], order: Any, lead_ms: int
-) -> None:
+    policy, arrivals, order, lead_ms
+):
     jobs = two_process_jobs(*arrivals)
     conductor, script = conduct(policies.create(policy, {}), jobs, lead_ms * MS)
     for job in jobs:
@@ -220,7 +218,7 @@ def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
         ("gang", "realtime"),
     ],
 )
-def test_three_jobs_run_to_their_end(policy: str, mechanism: str) -> None:
+def test_three_jobs_run_to_their_end(policy, mechanism):
     if policy == "gang" and known()[mechanism].unavailable():
         pytest.skip(known()[mechanism].unavailable())
     said: list[str] = []
@@ -242,14 +240,14 @@ def test_three_jobs_run_to_their_end(policy: str, mechanism: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_takes_too_long_fails_and_says_so() -> None:
+def test_a_run_that_takes_too_long_fails_and_says_so():
     result = run_workload(workload("gang", phases=100_000, timeout_s=1.5))
     assert "timed out: the run may take 1.5 s" in result.failure
     assert all(job.finish_ns is None and "timed out" in job.failure for job in result.jobs)
 
 
 @pytest.mark.slow
-def test_realtime_ranks_share_by_round_robin_where_permitted() -> None:
+def test_realtime_ranks_share_by_round_robin_where_permitted():
     if known()["realtime"].unavailable():
         pytest.skip(known()["realtime"].unavailable())
     result = run_workload(workload("implicit", phases=200, blocking="fixed", local="rr"))
@@ -257,7 +255,7 @@ def test_realtime_ranks_share_by_round_robin_where_permitted() -> None:
 
 
 @pytest.mark.slow
-def test_a_job_of_more_processes_than_processors_goes_round() -> None:
+def test_a_job_of_more_processes_than_processors_goes_round():
     large = workload("implicit", jobs=1, processes=5, phases=50, blocking="global-adaptive")
     result = run_workload(large)
     count = len(large.processors)
@@ -266,13 +264,13 @@ def test_a_job_of_more_processes_than_processors_goes_round() -> None:
     assert "one process per processor" in refused(policy="batch", jobs=1, processes=5)
 
 
-def refused(**changes: Any) -> str:
+def refused(**changes):
     with pytest.raises(InputError) as caught:
         run_workload(workload(**changes))
     return str(caught.value)
 
 
-def test_what_cannot_be_had_is_refused_before_anything_starts() -> None:
+def test_what_cannot_be_had_is_refused_before_anything_starts():
     assert "did you mean 'signals'" in refused(policy="gang", mechanism="signal")
     assert "must be one of other, rr" in refused(local="fifo")
     lonely = workload("batch")
@@ -291,16 +289,16 @@ class Swapping:
     needs_mechanism: ClassVar[bool] = False
     follows_phases: ClassVar[bool] = False
 
-    def processes(self, job: Job, view: View) -> int | None:
+    def processes(self, job, view):
         return 1
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view, why):
         (first, *_) = view.jobs or (None,)
         places = {first.number: (first.number % 2 if why is Reason.ARRIVAL else 0,)} if first else {}
         return Decision(places, (Slot((tuple(places),) * 2),))
 
 
-def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_were_not() -> None:
+def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_were_not():
     jobs = [Job(number, 1, number * MS) for number in range(3)]
     script = Script()
     conductor = Conductor(Session(Swapping(), Machine(2), jobs), jobs, script, 0, node_of=[0, 1])
@@ -316,7 +314,7 @@ def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_w
     assert conductor.log[-1].why is Reason.NODE_LOST
 
 
-def test_a_job_that_waits_on_the_wrong_node_is_started_again() -> None:
+def test_a_job_that_waits_on_the_wrong_node_is_started_again():
     gang = policies.create("gang", {"quantum_ms": 10})
     jobs = [Job(number, 1, 0) for number in range(2)]
     script = Script()
@@ -332,7 +330,7 @@ def test_a_job_that_waits_on_the_wrong_node_is_started_again() -> None:
     assert script.begun[1] == (5 * MS, (0,))
 
 
-def test_a_job_whose_node_is_lost_before_it_begins_starts_anew_elsewhere() -> None:
+def test_a_job_whose_node_is_lost_before_it_begins_starts_anew_elsewhere():
     """Two nodes of one processor; job 1 is to arrive on the second, which is lost before."""
     jobs = [Job(0, 1, 0), Job(1, 1, 10 * MS), Job(2, 1, 0)]
     script = Script()

@@ -1,9 +1,6 @@
 """Processors that are lost: no policy puts a process on one, jobs that fit run, larger ones fail."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Session
 from coordinator.policies import packing
 from coordinator.policies.regions import hypercube, mesh
 from coordinator.view import Job, Machine
@@ -21,7 +18,7 @@ from harness.cli import main
 from harness.predict.job_level import Study, draw
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs import simulate as by_job
-from harness.simulator.jobs.model import Jobs, rigid
+from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
@@ -47,14 +44,14 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> tuple[int, frozenset[int]]:
+def machines(draw):
     """A number of processors, and some of them, but not all."""
     processors = draw(st.integers(2, 9))
     lost = draw(st.sets(st.integers(0, processors - 1), min_size=1, max_size=processors - 1))
     return processors, frozenset(lost)
 
 
-def next_plan(run: Session, plan: Plan, now_ns: int) -> tuple[Plan, int] | None:
+def next_plan(run, plan, now_ns):
     """The plan after the next end of a table or timer; None if the policy waits for an event."""
     ends_ns = [at_ns for at_ns in (plan.cycle.end_ns, plan.timer_ns) if at_ns is not None]
     if not ends_ns:
@@ -66,9 +63,7 @@ def next_plan(run: Session, plan: Plan, now_ns: int) -> tuple[Plan, int] | None:
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_every_job_that_fits_gets_processors_that_are_there(
-    name: str, options: dict[str, Any], data: st.DataObject
-) -> None:
+def test_every_job_that_fits_gets_processors_that_are_there(name, options, data):
     processors, lost = data.draw(machines())
     size = st.integers(1, processors)
     sizes = data.draw(st.lists(st.tuples(size, st.booleans()), min_size=1, max_size=6))
@@ -117,26 +112,26 @@ def test_every_job_that_fits_gets_processors_that_are_there(
 class Crew:
     """Launches jobs at once, and fails those that it is to launch on lost processors."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.lost: frozenset[int] = frozenset()
         self.launched: list[int] = []
         self.refused: list[int] = []
         self.begun: list[int] = []
 
-    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+    def launch(self, job, placement):
         (self.launched if self.lost.isdisjoint(placement) else self.refused).append(job)
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+    def begin(self, job, at_ns, placement):
         self.begun.append(job)
 
-    def vacate(self, job: int) -> None:
+    def vacate(self, job):
         self.begun.remove(job)
 
-    def publish(self, plan: Plan, from_ns: int) -> None: ...
-    def resize(self, job: int, placement: tuple[int, ...]) -> None: ...
-    def move(self, job: int, placement: tuple[int, ...]) -> None: ...
+    def publish(self, plan, from_ns): ...
+    def resize(self, job, placement): ...
+    def move(self, job, placement): ...
 
-    def serve(self, conductor: Conductor, now_ns: int) -> None:
+    def serve(self, conductor, now_ns):
         """Tell the conductor of all that it has asked for."""
         while self.launched or self.refused:
             if self.refused:
@@ -155,9 +150,7 @@ class Crew:
     arrivals=st.lists(st.integers(0, 90), min_size=6, max_size=6),
     machine=machines(),
 )
-def test_after_a_loss_no_job_waits_for_one_that_is_too_large(
-    name: str, options: dict[str, Any], sizes: list[int], arrivals: list[int], machine: Any
-) -> None:
+def test_after_a_loss_no_job_waits_for_one_that_is_too_large(name, options, sizes, arrivals, machine):
     """Losses come 1 ms after the last arrival, at most after 40 ms; then at each step the oldest job ends."""
     processors, lost = machine
     jobs = [
@@ -212,7 +205,7 @@ def programs(count, processes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), BY_PROCESS, ids=str)
-def test_no_process_is_simulated_on_a_lost_processor(name: str, options: dict[str, Any]) -> None:
+def test_no_process_is_simulated_on_a_lost_processor(name, options):
     policy = policies.create(name, options)
     for lost in ((0,), (1, 2), (3, 5, 6)):
         machine = SimulatedMachine(processors=8, local="rr", lost=lost)
@@ -225,7 +218,7 @@ def test_no_process_is_simulated_on_a_lost_processor(name: str, options: dict[st
 @pytest.mark.slow
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize("local", ["rr", "eevdf"])
-def test_processes_that_are_not_bound_keep_off_lost_processors(queue: str, local: str) -> None:
+def test_processes_that_are_not_bound_keep_off_lost_processors(queue, local):
     if local == "eevdf" and queue not in ("bound", "stealing"):
         return
     for name, within_job in (("none", False), ("none", True), ("gang", False)):
@@ -237,7 +230,7 @@ def test_processes_that_are_not_bound_keep_off_lost_processors(queue: str, local
         assert idle(outcome, (0, 2)) and not idle(outcome, (1,)) and not idle(outcome, (3,))
 
 
-def test_a_job_that_is_larger_than_what_is_left_is_refused_unless_it_folds() -> None:
+def test_a_job_that_is_larger_than_what_is_left_is_refused_unless_it_folds():
     machine = SimulatedMachine(processors=4, lost=(1,))
     job = SimulatedJob(0, Program(processes=4, granularity_us=300, phases=2))
     with pytest.raises(
@@ -249,7 +242,7 @@ def test_a_job_that_is_larger_than_what_is_left_is_refused_unless_it_folds() -> 
 @pytest.mark.parametrize(
     ("lost", "key"), [((4,), "lost[0]"), ((0, 0), "lost[1]"), ((0, 1, 2, 3), "lost"), ((-1,), "lost[0]")]
 )
-def test_a_machine_has_the_processors_that_it_loses(lost: tuple[int, ...], key: str) -> None:
+def test_a_machine_has_the_processors_that_it_loses(lost, key):
     with pytest.raises(InputError) as told:
         SimulatedMachine(processors=4, lost=lost)
     assert told.value.key == key
@@ -264,7 +257,7 @@ BY_JOB = [
 """Those under which no processor is left to a local scheduler, and whole jobs run."""
 
 
-def mixture(most: int, count: int = 60) -> Jobs:
+def mixture(most, count=60):
     """Rigid jobs of all sizes up to ``most`` that come at random and wait for each other."""
     random = np.random.default_rng(1)
     submit_ns = np.cumsum(random.integers(0, 40, count)) * MS
@@ -272,11 +265,11 @@ def mixture(most: int, count: int = 60) -> Jobs:
 
 
 @pytest.mark.parametrize(("name", "options"), BY_JOB, ids=str)
-def test_no_job_is_simulated_on_a_lost_processor(name: str, options: dict[str, Any]) -> None:
+def test_no_job_is_simulated_on_a_lost_processor(name, options):
     lost = (0, 5, 6)
     places = []
 
-    def watch(plan: Plan, now_ns: int) -> None:
+    def watch(plan, now_ns):
         places.extend(plan.decision.placements.values())
 
     jobs = mixture(5)
@@ -288,7 +281,7 @@ def test_no_job_is_simulated_on_a_lost_processor(name: str, options: dict[str, A
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fcfs", "easy", "sdf", "asp", "dyn-equi"])
-def test_policies_that_count_processors_do_as_on_a_smaller_machine(name: str) -> None:
+def test_policies_that_count_processors_do_as_on_a_smaller_machine(name):
     """The smaller machine is simulated by a compiled kernel, the one with lost processors event by event."""
     jobs, policy = mixture(5), policies.create(name, {})
     lost = by_job.simulate(jobs, 8, policy, lost=(0, 5, 6))
@@ -311,11 +304,11 @@ policy = "fcfs"
 """
 
 
-def study(text: str) -> Study:
+def study(text):
     return Study.of(job_level.load(experiment_source.parse(text, "e.toml")))
 
 
-def test_jobs_of_a_model_ask_for_what_is_left() -> None:
+def test_jobs_of_a_model_ask_for_what_is_left():
     wanted = study(MODEL)
     assert wanted.lost == {3, 4} and wanted.experiment.model is not None
     made = draw(wanted.experiment.model, wanted.processors, np.random.default_rng(1), len(wanted.lost))
@@ -333,13 +326,13 @@ def test_jobs_of_a_model_ask_for_what_is_left() -> None:
         (("lost =", "lots ="), "did you mean 'lost'"),
     ],
 )
-def test_bad_lost_processors_of_a_machine_for_jobs_are_named(change: tuple[str, str], words: str) -> None:
+def test_bad_lost_processors_of_a_machine_for_jobs_are_named(change, words):
     assert change[0] in MODEL
     with pytest.raises(InputError, match=words):
         study(MODEL.replace(*change))
 
 
-def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path: Path) -> None:
+def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path):
     trace = tmp_path / "log.swf"
     trace.write_text("; MaxProcs: 16\n" + "\n".join(f"{n} {n} -1 5 {14 + n} " + "-1 " * 13 for n in (0, 1)))
     text = MODEL.replace("[model]\ncount = 100\nmaxima = [2, 16]\n", "")
@@ -349,9 +342,7 @@ def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_command_says_which_processors_are_lost(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_which_processors_are_lost(tmp_path, capsys):
     file = tmp_path / "e.toml"
     file.write_text(MODEL)
     assert main(["simulate", str(file), "-o", str(tmp_path / "out")]) == 0

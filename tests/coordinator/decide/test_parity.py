@@ -1,9 +1,6 @@
 """One script of events for the real machine and the simulator: both decide and carry out the same."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,7 @@ from hypothesis import strategies as st
 from coordinator import policies
 from coordinator.decide.session import Plan
 from coordinator.migration import Migration
-from coordinator.owners import Owner, OwnerChange, changes
+from coordinator.owners import Owner, changes
 from coordinator.policies.regions import hypercube, mesh
 from coordinator.view import ExecutionTime, Job, Reason
 from harness.simulator.jobs import event_by_event
@@ -30,24 +27,18 @@ OURS = sorted(set(policies.known()) - {"slurm-gang"})
 """Policies that are carried out here, not by somebody else's controller."""
 
 
-def nobody() -> Iterable[OwnerChange]:
+def nobody():
     return ()
 
 
-def seen(job: SimulatedJob) -> Job:
+def seen(job):
     """A job as the driver describes it to the policy."""
     size = job.program.processes
     known = partners(job.program.pattern, size)
     return Job(job.number, size, arrival_ns(job), job.moldable, estimate=job.estimate, partners=known)
 
 
-def check(
-    name: str,
-    jobs: Sequence[SimulatedJob],
-    owners: Callable[[], Iterable[OwnerChange]] = nobody,
-    processors: int = PROCESSORS,
-    **options: Any,
-) -> set[Reason]:
+def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
     """Play ``jobs`` on both: the same decisions, and whoever runs in one is not held in the other.
 
     Returns the reasons for which the policy was asked.
@@ -77,7 +68,7 @@ def check(
     return {why for why, _, _ in decided}
 
 
-def job(number: int, processes: int, arrival_ms: float, phases: int, **given: Any) -> SimulatedJob:
+def job(number, processes, arrival_ms, phases, **given):
     """A job of BARRIER, or of the ``pattern`` in ``given``, which has further fields of the job."""
     pattern = given.pop("pattern", "BARRIER")
     program = Program(pattern, processes, granularity_us=1000, imbalance=0.25, phases=phases)
@@ -94,7 +85,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in OURS), *OPTIONS], ids=str)
-def test_the_driver_decides_as_the_simulator_does(name: str, options: dict[str, Any]) -> None:
+def test_the_driver_decides_as_the_simulator_does(name, options):
     sizes, arrivals_ms, phases = (4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5)
     jobs = [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)]
     check(name, jobs, **options)
@@ -109,7 +100,7 @@ REGIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), REGIONS, ids=str)
-def test_both_give_the_same_regions(name: str, options: dict[str, Any]) -> None:
+def test_both_give_the_same_regions(name, options):
     """Of 16 processors: there most allocators differ, and so do both mappings of 16 ranks."""
     sizes, phases = (4, 3, 1, 6, 2, 8, 16, 5), (9, 5, 2, 4, 8, 5, 3, 4)
     arrivals_ms = (0, 0, 0.3, 1.1, 3.2, 4, 9, 21)
@@ -136,7 +127,7 @@ ESTIMATES = (
 
 @pytest.mark.parametrize("order", [0, 2])
 @pytest.mark.parametrize("name", BY_ESTIMATES)
-def test_both_mould_jobs_by_their_estimates(name: str, order: int) -> None:
+def test_both_mould_jobs_by_their_estimates(name, order):
     """Four jobs wait for a rigid one, and some of them start together; the last one comes later."""
     arrivals_ms, phases = (1.1, 1.2, 1.3, 1.4, 19.3), (10, 3, 10, 8, 6)
     moldable = [
@@ -146,7 +137,7 @@ def test_both_mould_jobs_by_their_estimates(name: str, order: int) -> None:
     check(name, [job(0, 4, 0, 9), *moldable], order=order)
 
 
-def test_both_learn_which_processes_communicate() -> None:
+def test_both_learn_which_processes_communicate():
     """Jobs 0 and 3 communicate often; job 1 seldom, and job 2 has one process."""
     fine = [
         Program("NEWS", 4, granularity_us=200, phases=80),
@@ -171,7 +162,7 @@ STATIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), STATIONS, ids=str)
-def test_both_learn_of_owners_and_call_the_policy_when_it_asks(name: str, options: dict[str, Any]) -> None:
+def test_both_learn_of_owners_and_call_the_policy_when_it_asks(name, options):
     jobs = [job(*numbers) for numbers in ((0, 2, 0, 30), (1, 2, 2.2, 25), (2, 1, 3.3, 25), (3, 2, 20.1, 9))]
     reasons = check(name, jobs, lambda: changes(COME_AND_GO, 1, 0), **options)
     assert reasons >= ({Reason.OWNER, Reason.TIMER} if "idle_s" in options else {Reason.OWNER})
@@ -180,7 +171,7 @@ def test_both_learn_of_owners_and_call_the_policy_when_it_asks(name: str, option
 @pytest.mark.parametrize(
     ("name", "options"), [("condor", {"grace_s": 2.0}), ("idle-partition", {"idle_s": 1.0})]
 )
-def test_jobs_that_relocate_do_so_in_both(name: str, options: dict[str, Any]) -> None:
+def test_jobs_that_relocate_do_so_in_both(name, options):
     """The simulator of jobs against the driver, with owners who come and go by a model."""
     owners = [Owner((p,), present_s=5.0, away_s=9.0) for p in range(PROCESSORS)]
     submit_ns, run_ns = np.arange(9) * 3_000_000_007, np.arange(9, 0, -1) * 1_500_000_000
@@ -204,7 +195,7 @@ def test_jobs_that_relocate_do_so_in_both(name: str, options: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("packing", ["matrix", "buddy"])
-def test_gangs_move_in_both(packing: str) -> None:
+def test_gangs_move_in_both(packing):
     """The simulator of jobs against the driver: short jobs leave rows that others can then empty."""
     sizes = np.array([1, 1, 2, 1, 1, 3, 1, 2])
     submit_ns, run_ns = np.arange(8) * 200_000_003, np.array([1, 9, 2, 8, 1, 3, 7, 4]) * 1_000_000_000
@@ -219,7 +210,7 @@ def test_gangs_move_in_both(packing: str) -> None:
     assert outcome.relocations.moves > 0
 
 
-def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_others() -> None:
+def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_others():
     profiles = (((5, 1), (20, 4)), ((12, 3), (4, 1)), ((9, 2), (9, 4)))
     jobs = [
         SimulatedJob(
@@ -232,7 +223,7 @@ def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_ot
     decided: list[Decided] = []
     recorded = Recorded(policies.create("dynamic", {}), decided)
     machine = SimulatedMachine(processors=PROCESSORS, context_switch_us=1, latency_us=1, local="round-robin")
-    outcome = simulate(jobs, machine, recorded)  # type: ignore[arg-type]
+    outcome = simulate(jobs, machine, recorded)
     assert outcome.failure == ""
     assert {number for _, _, (number, _) in recorded.changes} == {0, 1, 2}
     real = Real(recorded.policy, [Job(n, 4, arrival_ns(of), malleable=True) for n, of in enumerate(jobs)])
@@ -243,7 +234,7 @@ def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_ot
 
 
 @pytest.mark.parametrize("name", ["process-control", "dyn-equi"])
-def test_jobs_hear_from_the_driver_what_they_get_in_the_simulator(name: str) -> None:
+def test_jobs_hear_from_the_driver_what_they_get_in_the_simulator(name):
     """Jobs with a queue of tasks, which come and leave while others run, beside one that cannot suspend."""
     numbers = ((0, 4, 0.0, 60), (1, 8 if name == "process-control" else 3, 3.3, 25), (2, 2, 7.1, 9))
     queues = [
@@ -271,7 +262,7 @@ def test_jobs_hear_from_the_driver_what_they_get_in_the_simulator(name: str) -> 
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> list[SimulatedJob]:
+def workloads(draw):
     """Up to six jobs. No two things happen at the same nanosecond but arrivals."""
     each = st.tuples(st.integers(1, PROCESSORS), st.integers(0, 40), st.integers(1, 30))
     numbers = draw(st.lists(each, min_size=1, max_size=6))
@@ -281,5 +272,5 @@ def workloads(draw: st.DrawFn) -> list[SimulatedJob]:
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(OURS), workloads())
-def test_it_does_so_for_any_jobs(name: str, jobs: list[SimulatedJob]) -> None:
+def test_it_does_so_for_any_jobs(name, jobs):
     check(name, jobs)

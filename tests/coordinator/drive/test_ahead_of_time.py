@@ -1,24 +1,18 @@
 """Ranks are launched ahead of time, even if a job's size is unknown before its admission."""
 
-from __future__ import annotations
-
 import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from faults import start
-from netns_cluster import Cluster
-from runs import Run, command, eventually, needs_two, running, state, workload
+from runs import command, eventually, needs_two, running, state, workload
 
 from coordinator.drive import ranks
 from coordinator.drive.driver import run_workload
 from coordinator.host.processes import JOB, environment_of
 from coordinator.node.exec_rank import RANKS
-from coordinator.workload import Workload
 
 pytestmark = pytest.mark.slow
 
@@ -26,12 +20,12 @@ HALVES = {"policy": "equipartition", "options": {"parts": 2}, "jobs": 2, "arriva
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+def launched(monkeypatch):
     """Jobs and numbers of processes, in the order of their launches."""
     seen: list[tuple[int, int]] = []
     real = ranks.start
 
-    def counted(workload: Workload, means: Any, job: Any, count: int, *more: Any) -> Any:
+    def counted(workload, means, job, count, *more):
         seen.append((job.number, count))
         return real(workload, means, job, count, *more)
 
@@ -39,7 +33,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
-def rank_of(run: Run, job: int, rank: int) -> int:
+def rank_of(run, job, rank):
     """The pid of a launched rank; rank 1 does not take part where there is room for one only."""
     for pid in run.processes():
         variables = environment_of(pid)
@@ -49,13 +43,13 @@ def rank_of(run: Run, job: int, rank: int) -> int:
     raise AssertionError(f"job {job} has no rank {rank}")
 
 
-def used_ticks(pid: int) -> int:
+def used_ticks(pid):
     """The processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
 
-def hear(lines: Iterator[str], *wanted: str) -> None:
+def hear(lines, *wanted):
     """Read what a driver says up to the last of these lines."""
     missing = set(wanted)
     while missing:
@@ -64,9 +58,7 @@ def hear(lines: Iterator[str], *wanted: str) -> None:
 
 @needs_two
 @pytest.mark.parametrize("malleable", [False, True])
-def test_a_job_begins_with_some_of_the_ranks_that_wait_for_it(
-    launched: list[tuple[int, int]], malleable: bool
-) -> None:
+def test_a_job_begins_with_some_of_the_ranks_that_wait_for_it(launched, malleable):
     """Under asp the first has both processors; those that come meanwhile get one each."""
     made = workload("asp", jobs=3, phases=500, granularity_us=200, arrival_s=0.01)
     flexible = [replace(job, program=replace(job.program, malleable=malleable)) for job in made.jobs]
@@ -85,7 +77,7 @@ def test_a_job_begins_with_some_of_the_ranks_that_wait_for_it(
 
 
 @pytest.mark.parametrize("victim", ["driver", "waiting rank"])
-def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim: str) -> None:
+def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim):
     """Its job fails with it; whoever is killed, nothing remains."""
     with running(**HALVES, phases=20_000 if victim == "driver" else 5000) as run:
         assert run.driver.stderr
@@ -102,12 +94,12 @@ def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim: st
         assert eventually(lambda: not run.remains()), run.remains()
 
 
-def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed(hosts: Cluster) -> None:
+def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed(hosts):
     """Job 0 has both hosts; jobs 1 and 2 one each, whose rank there has waited since the beginning."""
     run = start(hosts, policy="asp", jobs=3, phases=2000, arrival_s=0.01)
     assert run.stderr
 
-    def launchers() -> set[int]:
+    def launchers():
         found = [(pid, command(pid)) for pid in hosts.head.processes()]
         return {pid for pid, words in found if any("workloads.rank" in word for word in words)}
 

@@ -1,19 +1,15 @@
 """Runs across hosts that are emulated by namespaces, and what becomes of them in trouble."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from faults import FAULTS, fill_disk, inject, part, start
-from netns_cluster import Cluster
 from runs import eventually, needs_two, usable
 
 from coordinator.drive.run_log import BEGINNING
@@ -33,7 +29,7 @@ MS = 1_000_000
     ],
     ids=lambda options: f"{options['policy']}-{options.get('options', {}).get('quantum_ms', '')}",
 )
-def test_three_jobs_run_across_two_hosts(hosts: Cluster, options: dict[str, str]) -> None:
+def test_three_jobs_run_across_two_hosts(hosts, options):
     usable(options.get("mechanism", "signals"))
     run = start(hosts, jobs=3, phases=600, **options)
     out, err = run.communicate(timeout=60)
@@ -53,7 +49,7 @@ def test_three_jobs_run_across_two_hosts(hosts: Cluster, options: dict[str, str]
     assert not hosts.processes() and not hosts.files()
 
 
-def calibrate(hosts: Cluster) -> subprocess.Popen[str]:
+def calibrate(hosts):
     """Measure messages between the hosts; samples by quantity are printed."""
     script = (
         "import json, sys; from coordinator.host.launchers import find_launcher; "
@@ -65,7 +61,7 @@ def calibrate(hosts: Cluster) -> subprocess.Popen[str]:
 
 
 @needs_two
-def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
+def test_messages_are_calibrated_between_the_hosts(hosts):
     """A message over TCP takes longer than one through memory, and a wake-up longer than nothing."""
     out, err = calibrate(hosts).communicate(timeout=60)
     assert out, err
@@ -76,15 +72,13 @@ def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
     assert not hosts.processes() and not hosts.files()
 
 
-def topologies() -> list[Path]:
+def topologies():
     """Files in which proxies describe their host to the ranks; the emulated hosts share them."""
     return list(Path("/tmp").glob("hydra_hwloc_xmlfile_*"))
 
 
 @pytest.mark.parametrize("victim", ["hydra_pmi_proxy", "mpiexec", "-m mpi4py -m workloads.probe"])
-def test_whatever_is_killed_while_messages_are_calibrated_nothing_remains(
-    hosts: Cluster, victim: str
-) -> None:
+def test_whatever_is_killed_while_messages_are_calibrated_nothing_remains(hosts, victim):
     before = topologies()
     probing = calibrate(hosts)
     assert eventually(lambda: any("mpich_sh" in name for name in hosts.nodes[1].files()))
@@ -100,7 +94,7 @@ ENDS_WITH_A_LEASE = {"agent stopped", "network cut", "driver killed", "driver st
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_costs_no_more_than_it_must(hosts: Cluster, name: str) -> None:
+def test_a_fault_costs_no_more_than_it_must(hosts, name):
     fault = FAULTS[name]
     lease = {"lease_s": 1.0} if name in ENDS_WITH_A_LEASE else {}
     outcome = inject(hosts, fault, seed=1, phases=5000, **lease)
@@ -117,7 +111,7 @@ def test_a_fault_costs_no_more_than_it_must(hosts: Cluster, name: str) -> None:
     assert outcome.released_s < 15
 
 
-def test_a_node_without_room_is_told_of_and_nothing_remains(hosts: Cluster) -> None:
+def test_a_node_without_room_is_told_of_and_nothing_remains(hosts):
     fill_disk(hosts.nodes[1])
     run = start(hosts, policy="gang", phases=500)
     told = json.loads(run.communicate(timeout=60)[0])
@@ -126,7 +120,7 @@ def test_a_node_without_room_is_told_of_and_nothing_remains(hosts: Cluster) -> N
     assert not hosts.processes()
 
 
-def test_an_agent_that_comes_late_takes_part(hosts: Cluster) -> None:
+def test_an_agent_that_comes_late_takes_part(hosts):
     run = start(hosts, policy="gang", phases=500, lease_s=1.0)
     late = part(hosts.nodes[1], "coordinator.node.agent")
     os.kill(late, signal.SIGSTOP)
@@ -136,7 +130,7 @@ def test_an_agent_that_comes_late_takes_part(hosts: Cluster) -> None:
     assert told["failure"] == "" and told["hosts"] == ["node1", "node2"]
 
 
-def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts: Cluster) -> None:
+def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts):
     """Jobs 1 and 3 belong on the second node; 3 arrives a second after 1, when that is lost."""
     run = start(hosts, policy="gang", jobs=4, processes=1, phases=8000, arrival_s=0.5)
     assert run.stderr is not None
@@ -148,7 +142,7 @@ def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts: Clus
     assert not hosts.processes() and not hosts.files()
 
 
-def contents(path: str) -> str:
+def contents(path):
     """What a file holds, whatever that is; nothing if it is none or gone."""
     try:
         return Path(path).read_bytes().decode(errors="replace") if Path(path).is_file() else ""
@@ -156,7 +150,7 @@ def contents(path: str) -> str:
         return ""
 
 
-def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts: Cluster) -> None:
+def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts):
     """Those of launchers and steps travel unencrypted, and everybody may look at what runs."""
     run = start(hosts, policy="gang", phases=2000, lease_s=30.0)
     history = eventually(lambda: [path for path in hosts.files() if path.endswith("/history")], 60)

@@ -1,10 +1,7 @@
 """Output that does not end: it neither fills the disk nor loses its beginning and its end."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from runs import running, workload
@@ -17,14 +14,12 @@ from workloads.work import Command
 MIB = 1 << 20
 
 
-def kept_bytes(path: Path) -> int:
+def kept_bytes(path):
     """The room that a file takes."""
     return path.stat().st_blocks * 512
 
 
-def test_a_log_that_is_too_long_loses_its_middle_and_its_writer_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_too_long_loses_its_middle_and_its_writer_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(logs, "LOG_BYTES", 2 * MIB)
     log = tmp_path / "log"
     with log.open("wb", buffering=0) as writer:
@@ -40,15 +35,13 @@ def test_a_log_that_is_too_long_loses_its_middle_and_its_writer_goes_on(
 
 
 @pytest.mark.slow
-def test_a_job_that_writes_without_end_takes_little_of_the_disk_and_the_others_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_that_writes_without_end_takes_little_of_the_disk_and_the_others_run(monkeypatch):
     """It writes until it is ended; what it had said at last is in the failure."""
     monkeypatch.setattr(logs, "LOG_BYTES", 8 * MIB)
     seen: list[tuple[int, int]] = []
     shorten = logs.shorten
 
-    def watched(path: Path) -> bool:
+    def watched(path):
         before = path.stat()
         shortened = shorten(path)
         if shortened:
@@ -72,7 +65,7 @@ sys.exit("that was all")
 
 
 @pytest.mark.slow
-def test_half_a_gigabyte_of_errors_of_one_job_loses_no_other() -> None:
+def test_half_a_gigabyte_of_errors_of_one_job_loses_no_other():
     script = "head -c 536870912 /dev/zero | tr '\\0' e >&2; exit 3"
     with running(
         jobs=2, processes=1, command=["sh", "-c", f'[ "$LOCKSTEP_JOB" = 1 ] || {{ {script}; }}']

@@ -3,11 +3,8 @@
 HPC Challenge is linked with the distribution's Open MPI, whatever MPI runs the synthetic jobs.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from places import SUPPORT
@@ -15,7 +12,7 @@ from runs import workload
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
-from coordinator.workload import ParallelJob, Result, Workload
+from coordinator.workload import ParallelJob, Workload
 from workloads.work import Command
 
 LAUNCHER = "mpiexec.openmpi"
@@ -32,19 +29,19 @@ SPEED = re.compile(r"(_time\d*|Time|flops|GUPs|GBs|usec|GBytes|STREAM_(Copy|Scal
 """What of its summary tells how fast it was rather than what it found."""
 
 
-def hpcc(place: Path) -> ParallelJob:
+def hpcc(place):
     """HPC Challenge on two processes; it reads its input where it runs and writes its output there."""
     place.mkdir()
     shutil.copy(INPUT, place)
     return ParallelJob(0, Command(("sh", "-c", f"cd {place} && exec hpcc"), 2, LAUNCHER))
 
 
-def run(jobs: list[ParallelJob], policy: str, **options: float) -> Result:
+def run(jobs, policy, **options):
     processors = workload().processors
     return run_workload(Workload(tuple(jobs), policies.create(policy, options), processors, timeout_s=120))
 
 
-def found(place: Path) -> list[str]:
+def found(place):
     """All that the program has found out, but not how fast."""
     text = (place / "hpccoutf.txt").read_text()
     summary = text[text.index("Begin of Summary") : text.index("End of Summary")].splitlines()
@@ -52,7 +49,7 @@ def found(place: Path) -> list[str]:
     return [line for line in summary if not SPEED.search(line)] + residual
 
 
-def test_hpc_challenge_finds_the_same_beside_two_synthetic_jobs_under_gang(tmp_path: Path) -> None:
+def test_hpc_challenge_finds_the_same_beside_two_synthetic_jobs_under_gang(tmp_path):
     alone = run([hpcc(tmp_path / "alone")], "batch")
     assert alone.failure == ""
     synthetic = workload(jobs=3, phases=3000).jobs[1:]

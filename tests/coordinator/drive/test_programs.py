@@ -1,7 +1,5 @@
 """Programs that know nothing of Lockstep run under its policies, unchanged."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -9,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from places import SUPPORT
@@ -19,7 +16,7 @@ from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host.launchers import find_launcher, launcher_at
-from coordinator.workload import ParallelJob, Result, Workload
+from coordinator.workload import ParallelJob, Workload
 from workloads.native import NativeError
 from workloads.options import Options
 from workloads.validation import InputError
@@ -48,17 +45,17 @@ if child: os.waitpid(child, 0); print("done")
 """
 
 
-def run(jobs: list[ParallelJob], policy: str, blocking: str = "spin", **options: Any) -> Result:
+def run(jobs, policy, blocking="spin", **options):
     made = policies.create(policy, options)
     there = workload().processors
     return run_workload(Workload(tuple(jobs), made, there, options=Options(blocking), timeout_s=60))
 
 
-def job(number: int, text: str, processes: int = 2) -> ParallelJob:
+def job(number, text, processes=2):
     return ParallelJob(number, Command((sys.executable, "-c", text), processes))
 
 
-def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang() -> None:
+def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang():
     """It needs 0.3 s of each processor and has every processor in a third of the slots only."""
     alone = run([job(0, PROGRAM)], "batch")
     assert alone.failure == "" and alone.jobs[0].output == "total 134550 of 2\n"
@@ -71,7 +68,7 @@ def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang() 
     assert one.finish_ns - one.start_ns > 0.45e9
 
 
-def test_an_mpi4py_program_can_wait_by_the_runs_rule() -> None:
+def test_an_mpi4py_program_can_wait_by_the_runs_rule():
     command = Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase")
     beside = [replace(one, number=one.number + 1) for one in workload(phases=500).jobs[:1]]
     result = run([ParallelJob(0, command), *beside], "implicit", blocking="global-adaptive")
@@ -84,7 +81,7 @@ def test_an_mpi4py_program_can_wait_by_the_runs_rule() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("mpicc.openmpi"), reason="needs the distribution's Open MPI")
-def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path: Path) -> None:
+def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path):
     """It has a launcher of its own, and its ranks are children of a shell."""
     source = SUPPORT / "native" / "bsp.c"
     subprocess.run(["mpicc.openmpi", "-o", "a=b", source], check=True, cwd=tmp_path)
@@ -121,7 +118,7 @@ int main(void)
 
 
 @pytest.mark.parametrize("which", ["", ".openmpi"])
-def test_jobs_of_open_mpi_keep_their_files_in_directories_of_their_own(tmp_path: Path, which: str) -> None:
+def test_jobs_of_open_mpi_keep_their_files_in_directories_of_their_own(tmp_path, which):
     if not shutil.which(f"mpicc{which}") or launcher_at(f"mpiexec{which}").kind != "openmpi":
         pytest.skip("needs an Open MPI")
     (tmp_path / "shares.c").write_text(SHARES)
@@ -139,7 +136,7 @@ def test_jobs_of_open_mpi_keep_their_files_in_directories_of_their_own(tmp_path:
         assert not Path(names[0]).parents[1].exists()
 
 
-def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so() -> None:
+def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so():
     command = Command(("true",), 2, waits="two-phase")
     result = run([ParallelJob(0, command), job(1, PROGRAM)], "none")
     assert "rank 0, 1 did not wait two-phase" in result.jobs[0].failure
@@ -148,9 +145,7 @@ def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so()
         run([ParallelJob(0, command)], "implicit", blocking="oracle")
 
 
-def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda name, *rest: None)
     (tmp_path / "mpiexec").symlink_to(find_launcher().path)
     monkeypatch.setattr(
@@ -160,7 +155,7 @@ def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(
         run([ParallelJob(0, Command(("true",), 2, waits="two-phase"))], "none")
 
 
-def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ranks() -> None:
+def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ranks():
     line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
     text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever the other rank writes meanwhile
     jobs = (job(0, text, 1), job(1, text, 2))
@@ -174,7 +169,7 @@ def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ran
 
 
 @pytest.mark.parametrize("bind", [True, False])
-def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind: bool) -> None:
+def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind):
     text = "import os; print(*sorted(os.sched_getaffinity(0)))"
     jobs = [job(number, text, 1) for number in range(2)]
     asked = Workload(
@@ -191,14 +186,14 @@ def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind: bool) -> None:
     assert [one.output for one in result.jobs] == [f"{core if bind else both}\n" for core in meant]
 
 
-def test_children_of_a_program_are_held_with_it() -> None:
+def test_children_of_a_program_are_held_with_it():
     """Two programs that fork share each processor in turn, and no child runs out of its turn."""
     result = run([job(0, CHILDREN, 1), job(1, CHILDREN, 1)], "gang", quantum_ms=20)
     assert result.failure == ""
     assert [one.output for one in result.jobs] == ["done\n", "done\n"]
 
 
-def test_a_program_that_fails_or_is_not_there_is_told_of() -> None:
+def test_a_program_that_fails_or_is_not_there_is_told_of():
     failing = ParallelJob(0, Command(("sh", "-c", "echo why >&2; exit 3")))
     absent = ParallelJob(1, Command((os.devnull + "/program",)))
     result = run([failing, absent], "none")

@@ -1,10 +1,7 @@
 """How an agent gets what it must know, so that nobody else gets its key."""
 
-from __future__ import annotations
-
 import json
 import os
-from pathlib import Path
 
 import pytest
 from runs import command, eventually
@@ -22,7 +19,7 @@ from coordinator.workload import Workload
 from workloads.validation import InputError
 
 
-def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> None:
+def test_a_setup_survives_its_file_and_others_are_refused(tmp_path):
     setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None, 2.0)
     setup.write(tmp_path / "agent")
     assert find(tmp_path / "agent") == setup
@@ -36,7 +33,7 @@ def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> Non
             Setup.decode(text)
 
 
-def on_standard_input(text: bytes, ends: bool = False) -> Setup:
+def on_standard_input(text, ends=False):
     """What ``find`` finds if this arrives on standard input; afterwards nothing more is there."""
     reader, writer = os.pipe()
     os.write(writer, text)
@@ -53,7 +50,7 @@ def on_standard_input(text: bytes, ends: bool = False) -> Setup:
             os.close(descriptor)
 
 
-def test_a_setup_is_the_first_line_of_standard_input() -> None:
+def test_a_setup_is_the_first_line_of_standard_input():
     """Its end need not come, and it need not be a line."""
     setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None, 2.0)
     assert on_standard_input(setup.encode().encode() + b"more") == setup
@@ -63,14 +60,14 @@ def test_a_setup_is_the_first_line_of_standard_input() -> None:
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch, ends):
     monkeypatch.setattr("coordinator.wire.agent_config.PATIENCE_S", 0.01)
     with pytest.raises(InputError, match="name the file"):
         on_standard_input(b"", ends)
 
 
 @pytest.mark.slow
-def test_no_key_of_an_agent_is_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_of_an_agent_is_in_its_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     directory = RunDirectory.create()
     workload = Workload((), policies.create("none", {}), (0,))

@@ -1,7 +1,5 @@
 """What the host does not give at the moment becomes a failure with a reason, never a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -9,8 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from places import ROOT, SUPPORT
@@ -28,16 +24,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
-def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime(tmp_path_factory, monkeypatch):
     """A runtime directory of its own, which is empty again at the end."""
     place = tmp_path_factory.mktemp("r")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
     return place
 
 
-def test_a_launcher_that_has_gone_fails_the_jobs_and_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path
-) -> None:
+def test_a_launcher_that_has_gone_fails_the_jobs_and_is_named(tmp_path, monkeypatch, runtime):
     gone = Hydra(str(tmp_path / "mpiexec"), "1")
     monkeypatch.setattr(preflight, "find_launcher", lambda **options: gone)
     result = run_workload(workload(jobs=2))
@@ -46,12 +40,10 @@ def test_a_launcher_that_has_gone_fails_the_jobs_and_is_named(
     assert everything_in(runtime) == []
 
 
-def test_a_job_for_which_there_is_no_process_left_fails_and_the_others_run(
-    monkeypatch: pytest.MonkeyPatch, runtime: Path
-) -> None:
+def test_a_job_for_which_there_is_no_process_left_fails_and_the_others_run(monkeypatch, runtime):
     start = launch.start
 
-    def short(argv: Any, environment: Any, *more: Any, **options: Any) -> Any:
+    def short(argv, environment, *more, **options):
         if environment.get(processes.JOB) == "0":
             raise BlockingIOError(11, "Resource temporarily unavailable")
         return start(argv, environment, *more, **options)
@@ -62,7 +54,7 @@ def test_a_job_for_which_there_is_no_process_left_fails_and_the_others_run(
     assert everything_in(runtime) == []
 
 
-def limited(most: int) -> subprocess.CompletedProcess[str]:
+def limited(most):
     """A run of two jobs whose driver, and everything that it starts, has so few descriptors."""
     two_processors()
     options = {"jobs": 2, "processes": 1, "phases": 200}
@@ -78,16 +70,14 @@ def limited(most: int) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("most", [20, 28, 40])
-def test_with_few_descriptors_a_run_ends_well_or_says_why_not(most: int, runtime: Path) -> None:
+def test_with_few_descriptors_a_run_ends_well_or_says_why_not(most, runtime):
     done = limited(most)
     assert "Traceback" not in done.stderr, done.stderr
     assert "failure" in json.loads(done.stdout)
     assert everything_in(runtime) == []
 
 
-def test_a_launcher_that_does_not_end_after_its_job_costs_nothing_that_was_measured(
-    monkeypatch: pytest.MonkeyPatch, runtime: Path
-) -> None:
+def test_a_launcher_that_does_not_end_after_its_job_costs_nothing_that_was_measured(monkeypatch, runtime):
     """A process that the program leaves behind keeps the launcher waiting for its output."""
     monkeypatch.setattr(driver, "FINALIZE_S", 0.5)
     command = Command(("sh", "-c", "sleep 60 & exit 0"), 1)
@@ -100,21 +90,19 @@ def test_a_launcher_that_does_not_end_after_its_job_costs_nothing_that_was_measu
 class Stubborn(Process):
     """A process that the kernel cannot end at the moment."""
 
-    def send(self, signum: Any) -> bool:
+    def send(self, signum):
         return True
 
-    def wait(self, timeout_s: float | None) -> bool:
+    def wait(self, timeout_s):
         time.sleep(timeout_s or 0)
         return False
 
 
-def test_a_process_that_does_not_end_costs_the_other_jobs_nothing(
-    monkeypatch: pytest.MonkeyPatch, runtime: Path
-) -> None:
+def test_a_process_that_does_not_end_costs_the_other_jobs_nothing(monkeypatch, runtime):
     """Whoever waited for it would be silent for longer than its agent's lease."""
     find = processes.find
 
-    def found(run: str, job: int | None = None, *rest: Any) -> list[Process]:
+    def found(run, job=None, *rest):
         return find(run, job, *rest) + ([Stubborn(os.getpid())] if job == 0 else [])
 
     monkeypatch.setattr(processes, "find", found)

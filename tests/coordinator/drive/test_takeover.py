@@ -1,23 +1,18 @@
 """A driver that takes the place of one that was killed: what it decides again, and real runs it saves."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from faults import follow, kill_driver, part, says, start
 from hypothesis import given
 from hypothesis import strategies as st
-from netns_cluster import Cluster
 from runs import UNCALIBRATED, eventually, state, workload
 
 from coordinator import policies
@@ -49,24 +44,24 @@ class Crew:
     begun: set[int] = field(default_factory=set)
     published: list[tuple[Plan, int]] = field(default_factory=list)
 
-    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+    def launch(self, job, placement):
         self.places[job] = placement
 
-    def publish(self, plan: Plan, from_ns: int) -> None:
+    def publish(self, plan, from_ns):
         self.published.append((plan, from_ns))
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+    def begin(self, job, at_ns, placement):
         self.places[job] = placement
         self.begun.add(job)
 
-    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+    def resize(self, job, placement):
         raise AssertionError("no job is malleable")
 
-    def move(self, job: int, placement: tuple[int, ...]) -> None:
+    def move(self, job, placement):
         raise AssertionError("no job has to move")
 
 
-def happen(conductor: Conductor, crew: Crew, jobs: list[Job], choices: Any) -> Iterator[Event]:
+def happen(conductor, crew, jobs, choices):
     """A course of events; what the conductor makes of each is done before the next."""
     now_ns = -5 * MS
     lost: set[int] = set()
@@ -98,12 +93,10 @@ def happen(conductor: Conductor, crew: Crew, jobs: list[Job], choices: Any) -> I
     arrivals=st.lists(st.integers(0, 30), min_size=1, max_size=5),
     choices=st.randoms(use_true_random=False),
 )
-def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
-    policy: str, arrivals: list[int], choices: Any
-) -> None:
+def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(policy, arrivals, choices):
     jobs = [Job(number, 1, at * MS, moldable=True) for number, at in enumerate(arrivals)]
 
-    def session() -> Session:
+    def session():
         return Session(policies.create(policy, {}), Machine(2), jobs)
 
     crew = Crew()
@@ -136,7 +129,7 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
     assert repeated.begun == {job for job in crew.begun if not conductor.is_over(job)}
 
 
-def test_jobs_that_a_loss_ends_do_not_move_as_others_end() -> None:
+def test_jobs_that_a_loss_ends_do_not_move_as_others_end():
     """Gang scheduling would give the place of the first to the second, which is about to end as well."""
     jobs = [Job(number, 1, number * MS) for number in range(3)]
     crew = Crew()
@@ -152,13 +145,13 @@ def test_jobs_that_a_loss_ends_do_not_move_as_others_end() -> None:
     assert not conductor.is_over(1) and conductor.is_over(2)
 
 
-def beginning() -> Beginning:
+def beginning():
     launcher = Hydra("/bin/mpiexec", "5")
     contacts = Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), ())
     return Beginning(workload("gang"), preflight.LaunchPlan("signals", "", launcher, {}), contacts, 5, 7)
 
 
-def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_event(tmp_path: Path) -> None:
+def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_event(tmp_path):
     path = tmp_path / "history"
     written = Writer(path)
     events: list[Event] = [log.Launched(0, 11), log.Ready(0, 0)]
@@ -184,7 +177,7 @@ def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_even
     assert not path.exists()
 
 
-def test_without_room_there_is_no_history_and_nothing_fails(tmp_path: Path) -> None:
+def test_without_room_there_is_no_history_and_nothing_fails(tmp_path):
     written = Writer(tmp_path / "history")
     written.begin(beginning())
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -200,7 +193,7 @@ def test_without_room_there_is_no_history_and_nothing_fails(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_program_is_watched_and_its_status_known_without_being_its_parent(tmp_path: Path) -> None:
+def test_a_program_is_watched_and_its_status_known_without_being_its_parent(tmp_path):
     marks = passed_on(RunDirectory(tmp_path / "run").marks)
     out, status = tmp_path / "out", tmp_path / "status"
     gate = tmp_path / "gate"
@@ -219,7 +212,7 @@ def test_a_program_is_watched_and_its_status_known_without_being_its_parent(tmp_
     assert launch.Adopted(killed.pid, "run").poll() == -signal.SIGKILL
 
 
-def begun(hosts: Cluster, **options: Any) -> subprocess.Popen[str]:
+def begun(hosts, **options):
     """A run of four jobs under way on two nodes."""
     options = {"phases": 9000, "lease_s": 20.0, **options}
     run = start(hosts, policy="gang", mechanism="signals", jobs=4, processes=1, **options)
@@ -227,7 +220,7 @@ def begun(hosts: Cluster, **options: Any) -> subprocess.Popen[str]:
     return run
 
 
-def resume(hosts: Cluster, path: str) -> subprocess.CompletedProcess[str]:
+def resume(hosts, path):
     """Have another driver take the run in a directory over."""
     script = (
         "import sys; from pathlib import Path; from coordinator.drive.takeover import resume_workload; "
@@ -238,18 +231,18 @@ def resume(hosts: Cluster, path: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess([], process.returncode, out, err)
 
 
-def directory_of(hosts: Cluster) -> str:
+def directory_of(hosts):
     """The run directory on the head, as the head sees it."""
     files = [name for name in hosts.head.files() if name.endswith("/history")]
     return str(Path(files[0].partition("/root")[2]).parent)
 
 
-def nothing_is_left(hosts: Cluster) -> bool:
+def nothing_is_left(hosts):
     return bool(eventually(lambda: not hosts.processes() and not hosts.files()))
 
 
 @pytest.mark.slow
-def test_a_run_goes_from_driver_to_driver(hosts: Cluster) -> None:
+def test_a_run_goes_from_driver_to_driver(hosts):
     run = begun(hosts, phases=20_000, arrival_s=0.5)
     second = follow(hosts, "second")
     kill_driver(hosts, run)
@@ -267,9 +260,7 @@ def test_a_run_goes_from_driver_to_driver(hosts: Cluster) -> None:
 
 
 @pytest.mark.slow
-def test_the_exit_status_of_a_program_is_known_to_another_driver_once_the_first_is_dead(
-    hosts: Cluster,
-) -> None:
+def test_the_exit_status_of_a_program_is_known_to_another_driver_once_the_first_is_dead(hosts):
     """It ends at once for the first rank to write to the common folder, and with 3 for the others."""
     gate = hosts.root / "gate"
     script = f"until [ -e {gate} ]; do :; done; mkdir {gate}/first 2>/dev/null || exit 3"
@@ -287,7 +278,7 @@ def test_the_exit_status_of_a_program_is_known_to_another_driver_once_the_first_
 
 
 @pytest.mark.slow
-def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts: Cluster) -> None:
+def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts):
     run = begun(hosts, lease_s=1.0)
     path = directory_of(hosts)
     kill_driver(hosts, run)
@@ -298,7 +289,7 @@ def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts: Cluster) -> No
 
 
 @pytest.mark.slow
-def test_a_driver_that_finds_the_agents_gone_ends_the_run(hosts: Cluster) -> None:
+def test_a_driver_that_finds_the_agents_gone_ends_the_run(hosts):
     """The guardian of the first driver is gone as well, so that the run's directory is still there."""
     run = begun(hosts, lease_s=1.0)
     path = directory_of(hosts)
@@ -328,7 +319,7 @@ mechanism = "signals"
 
 
 @pytest.mark.slow
-def test_resume_takes_over_the_run_of_an_invocation_that_was_killed(hosts: Cluster, tmp_path: Path) -> None:
+def test_resume_takes_over_the_run_of_an_invocation_that_was_killed(hosts, tmp_path):
     file, results = tmp_path / "taken-over.toml", tmp_path / "results"
     file.write_text(EXPERIMENT)
     words = [sys.executable, "-c", UNCALIBRATED, "run", str(file), "--hosts", ",".join(hosts.hosts)]

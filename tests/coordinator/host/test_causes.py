@@ -1,9 +1,6 @@
 """What keeps ranks from starting, or from being heard of, is named where it is met, with the remedy."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 import sys
 
 import pytest
@@ -13,7 +10,7 @@ from coordinator.host.causes import explained
 from workloads import native
 
 
-def apart(*words: str, mount: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
+def apart(*words, mount="", **extra):
     """Run Lockstep in a mount namespace of its own, after mounting something there."""
     script = f'mount -t tmpfs {mount} || exit 77; exec "$@"'
     done = run(["unshare", "--mount", "sh", "-c", script, "-", *LOCKSTEP, *words], extra=extra)

@@ -1,14 +1,11 @@
 """Runs on the same processors notice each other, and nothing of that stays behind."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,12 +21,12 @@ A, B, C = (secrets.token_hex(4) for _ in range(3))
 """Runs; there may be others on this host, also in the place of tests."""
 
 
-def told_of(run: str, claim: ProcessorClaim) -> list[str]:
+def told_of(run, claim):
     """What is told of a run."""
     return [told for told in claim.others() if told.startswith(f"run {run} ")]
 
 
-def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
+def test_who_uses_the_same_processors_is_told_until_they_are_let_go():
     ours, theirs, elsewhere = (
         ProcessorClaim(A, [0, 1, 2]),
         ProcessorClaim(B, [2, 3, 1]),
@@ -45,7 +42,7 @@ def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_ends_with_its_process_however_that_ends() -> None:
+def test_a_claim_ends_with_its_process_however_that_ends():
     make = f"from coordinator.host.processor_claims import ProcessorClaim; claim = ProcessorClaim('{B}', [0])"
     script = f"{make}; print(flush=True); input()"
     child = subprocess.Popen(
@@ -65,7 +62,7 @@ def test_a_claim_ends_with_its_process_however_that_ends() -> None:
 
 
 @given(st.sets(st.integers(0, processor_claims.HIGHEST - 1), max_size=300))
-def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int]) -> None:
+def test_whatever_the_processors_all_are_in_names_that_fit(processors):
     claim = ProcessorClaim(A, processors)
     found = [names for _, run, names in processor_claims._claims(processor_claims.RUN) if run == A]
     claim.close()
@@ -73,7 +70,7 @@ def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int])
 
 
 @pytest.mark.parametrize("name", [b"9-1", b"-", b",,,", b"0-99999999999", b"1-2-3", b"\n", b"\xff", b"a"])
-def test_a_name_that_somebody_made_up_harms_nobody(name: bytes) -> None:
+def test_a_name_that_somebody_made_up_harms_nobody(name):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
         liar.bind(b"\0lockstep-processors/0/ff/" + name)
         ours = ProcessorClaim(A, [5])
@@ -82,7 +79,7 @@ def test_a_name_that_somebody_made_up_harms_nobody(name: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_two_runs_on_the_same_processors_both_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_two_runs_on_the_same_processors_both_say_so(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     gate = tmp_path / "gate"
     waiting = ["sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done"]

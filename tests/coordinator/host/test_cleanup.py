@@ -1,17 +1,13 @@
 """`lockstep clean`: finds what is left when every part was killed at once, and only that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from runs import NOBODY, as_nobody, eventually, running, state, usable
@@ -25,26 +21,26 @@ from workloads.validation import InputError
 
 
 @pytest.fixture
-def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime(tmp_path_factory, monkeypatch):
     """A runtime directory of our own."""
     path = tmp_path_factory.mktemp("r")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
     return path
 
 
-def sleeper(directory: RunDirectory) -> subprocess.Popen[bytes]:
+def sleeper(directory):
     """A process that carries the mark of a run."""
     return subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(60)"], env={**os.environ, **directory.marks}
     )
 
 
-def test_nothing_to_do_is_nothing_to_tell(runtime: Path) -> None:
+def test_nothing_to_do_is_nothing_to_tell(runtime):
     assert [line for line in cleanup.clean() if str(runtime) in line] == []
     assert list(runtime.iterdir()) == []
 
 
-def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(runtime: Path) -> None:
+def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(runtime):
     directory = RunDirectory.create()
     process = sleeper(directory)
     said = cleanup.clean()
@@ -57,14 +53,12 @@ def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(ru
     assert f"run {directory.run}: ended 1 process" in said
 
 
-def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime, monkeypatch):
     directory = RunDirectory.create()
     mine, left = runtime / f"lockstep-{directory.run}", runtime / "lockstep-0123abcd"
     removed: list[Path] = []
 
-    def remove(group: Path, patience_s: float) -> bool:
+    def remove(group, patience_s):
         removed.append(group)
         return True
 
@@ -75,9 +69,7 @@ def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(
     cleanup.release(directory)
 
 
-def test_the_control_group_of_a_run_under_another_directory_stays(
-    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_control_group_of_a_run_under_another_directory_stays(runtime, tmp_path, monkeypatch):
     usable("freezer")
     directory = RunDirectory.create()
     Freezer(directory)
@@ -92,11 +84,11 @@ def test_the_control_group_of_a_run_under_another_directory_stays(
     cleanup.release(directory)
 
 
-def descriptor_of(place: Path) -> int:
+def descriptor_of(place):
     return next(int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == place)
 
 
-def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime: Path) -> None:
+def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime):
     directory = RunDirectory.create()
     process = sleeper(directory)
     process.send_signal(signal.SIGSTOP)
@@ -109,7 +101,7 @@ def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime: Path) -> 
     assert list(runtime.iterdir()) == []
 
 
-def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(runtime: Path) -> None:
+def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(runtime):
     directory = RunDirectory.create()
     segments = [Path(f"/dev/shm/mpich_shm_lockstep_test_{directory.run}_{age}") for age in ("old", "new")]
     try:
@@ -127,7 +119,7 @@ def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(runtim
             segment.unlink(missing_ok=True)
 
 
-def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(runtime: Path) -> None:
+def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(runtime):
     directory = RunDirectory.create()
     (directory.memory / "0").mkdir(parents=True)
     (directory.memory / "0" / "sm_segment.x").touch()
@@ -136,7 +128,7 @@ def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(runtime: Path
     assert not directory.memory.exists() and not directory.path.exists()
 
 
-def test_segments_in_use_and_those_of_others_stay() -> None:
+def test_segments_in_use_and_those_of_others_stay():
     ours = Path("/dev/shm/mpich_shm_lockstep_test_0")
     other = Path("/dev/shm/lockstep_test_other")
     try:
@@ -164,8 +156,8 @@ sys.exit(child.wait() != -15)
 
 @pytest.mark.slow
 def test_what_proxies_have_made_for_a_run_is_removed_and_that_for_others_stays(
-    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    runtime, tmp_path, monkeypatch
+):
     """Each has its file open as long as it lives."""
     monkeypatch.setattr(cleanup, "TEMPORARY", tmp_path)
     files = [tmp_path / f"hydra_hwloc_xmlfile_{name}" for name in ("before", "killed", "ours", "other")]
@@ -189,7 +181,7 @@ def test_what_proxies_have_made_for_a_run_is_removed_and_that_for_others_stays(
     assert [file.exists() for file in files] == [True, False, False, True]
 
 
-def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(runtime: Path) -> None:
+def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(runtime):
     """A name that is cut off at 15 bytes may end in the middle of a character."""
     directory = RunDirectory.create()
     marks = [f"{name}={value}" for name, value in directory.marks.items()]
@@ -223,7 +215,7 @@ JOURNALS = [
 
 
 @pytest.mark.parametrize("number", range(len(JOURNALS)))
-def test_a_journal_may_say_anything(number: int, runtime: Path) -> None:
+def test_a_journal_may_say_anything(number, runtime):
     directory = RunDirectory.create()
     directory.unlock()
     with (directory.path / "journal").open("ab") as journal:
@@ -239,7 +231,7 @@ def test_a_journal_may_say_anything(number: int, runtime: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link", "endless"])
-def test_a_journal_may_be_anything(kind: str, runtime: Path) -> None:
+def test_a_journal_may_be_anything(kind, runtime):
     directory = RunDirectory.create()
     directory.unlock()
     journal = directory.path / "journal"
@@ -261,7 +253,7 @@ def test_a_journal_may_be_anything(kind: str, runtime: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
-def test_what_cannot_be_removed_is_told(runtime: Path) -> None:
+def test_what_cannot_be_removed_is_told(runtime):
     directory = RunDirectory.create()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory.temporary], check=True)
     try:
@@ -274,22 +266,20 @@ def test_what_cannot_be_removed_is_told(runtime: Path) -> None:
     assert cleanup.release(directory) == []
 
 
-def test_a_folder_that_may_not_be_listed_is_no_obstacle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_may_not_be_listed_is_no_obstacle(tmp_path, monkeypatch):
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0o311)
     monkeypatch.setattr(cleanup, "TEMPORARY", closed)
 
-    def remove() -> None:
+    def remove():
         assert cleanup.remove_files(time.time()) == []
 
     assert as_nobody(remove)
 
 
 @pytest.fixture
-def anybodys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def anybodys(monkeypatch):
     """A runtime directory that every user can reach."""
     with tempfile.TemporaryDirectory(prefix="ls-reached-") as name:
         Path(name).chmod(0o711)
@@ -299,10 +289,10 @@ def anybodys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield place
 
 
-def test_what_a_program_has_closed_to_itself_is_removed(anybodys: Path) -> None:
+def test_what_a_program_has_closed_to_itself_is_removed(anybodys):
     directory = RunDirectory.create()
 
-    def remove() -> None:
+    def remove():
         closed = directory.temporary / "closed"
         (closed / "below").mkdir(parents=True)
         (closed / "below" / "file").touch()
@@ -318,16 +308,14 @@ def test_what_a_program_has_closed_to_itself_is_removed(anybodys: Path) -> None:
     assert list(anybodys.iterdir()) == [] and anybodys.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(runtime: Path) -> None:
+def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(runtime):
     directory = RunDirectory.create()
     with locked_home() as parent:
         assert directory.remove() and parent.exists()
     assert not directory.remove() and not parent.exists()
 
 
-def test_a_process_that_keeps_the_directory_of_all_runs_locked_is_named(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_keeps_the_directory_of_all_runs_locked_is_named(runtime, monkeypatch):
     """It may be stopped, and then nobody could wait for it."""
     monkeypatch.setattr(runs_home, "LOCK_S", 0.05)
     with (
@@ -345,7 +333,7 @@ input()
 """
 
 
-def test_files_whose_names_are_not_utf8_are_no_obstacle(tmp_path: Path) -> None:
+def test_files_whose_names_are_not_utf8_are_no_obstacle(tmp_path):
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xc3"))
     odd.write_bytes(b"x")
     segments = [
@@ -370,7 +358,7 @@ def test_files_whose_names_are_not_utf8_are_no_obstacle(tmp_path: Path) -> None:
             segment.unlink(missing_ok=True)
 
 
-def test_mount_points_and_cgroups_whose_names_are_not_utf8_are_found(tmp_path: Path) -> None:
+def test_mount_points_and_cgroups_whose_names_are_not_utf8_are_found(tmp_path):
     base = os.fsencode(tmp_path) + b"/a caf\xc3 \xc3\xa9/sub"
     os.makedirs(base)  # noqa: PTH103 - a path of bytes
     point = base.removesuffix(b"/sub").replace(b" ", rb"\040")
@@ -378,14 +366,12 @@ def test_mount_points_and_cgroups_whose_names_are_not_utf8_are_found(tmp_path: P
     assert mechanisms.base_among(mounts, b"1:cpu:/\xc3\n0::/sub\n") == Path(os.fsdecode(base))
 
 
-def fail(*arguments: object, **options: object) -> NoReturn:
+def fail(*arguments, **options):
     raise RuntimeError("a step that fails")
 
 
 @pytest.mark.parametrize("step", ["cgroups_of_runs", "thaw", "remove_cgroups", "remove_files"])
-def test_when_a_step_fails_all_others_are_done(
-    step: str, runtime: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_a_step_fails_all_others_are_done(step, runtime, monkeypatch):
     directory = RunDirectory.create()
     directory.note(cgroup=str(runtime / f"lockstep-{directory.run}"))
     process = sleeper(directory)
@@ -403,9 +389,7 @@ def test_when_a_step_fails_all_others_are_done(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["signals", "freezer"])
-def test_clean_ends_a_run_whose_every_guard_was_killed(
-    mechanism: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_ends_a_run_whose_every_guard_was_killed(mechanism, monkeypatch):
     usable(mechanism)
     with running(policy="gang", mechanism=mechanism, phases=20000) as run:
         guards = [eventually(lambda name=name: run.part(name)) for name in ("guardian", "agent", "driver")]

@@ -1,10 +1,7 @@
 """The directory guardian removes the directory of a maker that was killed, and makes nothing itself."""
 
-from __future__ import annotations
-
 import fcntl
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +9,14 @@ from coordinator.host.directories import DirectoryGuardian
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     path = tmp_path / "home" / "run"
     path.mkdir(parents=True)
     (path / "journal").write_text("{}\n")
     return path
 
 
-def killed(guardian: DirectoryGuardian) -> None:
+def killed(guardian):
     """What the shell notices of the death of its maker: the pipe ends."""
     os.close(guardian._word)
     guardian._shell.wait(10)

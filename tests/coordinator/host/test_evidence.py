@@ -1,14 +1,12 @@
 """Processes whose mark cannot be read are found by other evidence, and nobody else is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -35,7 +33,7 @@ def fork():
 
 
 @pytest.fixture
-def directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+def directory(tmp_path_factory, monkeypatch):
     """A run in a runtime directory of its own."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     return RunDirectory.create()
@@ -46,11 +44,11 @@ Family = Callable[[str], tuple["subprocess.Popen[bytes]", int]]
 
 
 @pytest.fixture
-def start(directory: RunDirectory) -> Iterator[Start]:
+def start(directory):
     """Starts a program in a session of its own, marked, and returns once it has said something."""
     with ExitStack() as stack:
 
-        def started(program: str, **variables: str) -> subprocess.Popen[bytes]:
+        def started(program, **variables):
             process = subprocess.Popen(
                 [sys.executable, "-S", "-c", program],
                 env={**os.environ, **directory.marks, **variables},
@@ -60,20 +58,20 @@ def start(directory: RunDirectory) -> Iterator[Start]:
             stack.enter_context(process)
             stack.callback(process.kill)
             assert process.stdout is not None
-            process.said = process.stdout.readline()  # type: ignore[attr-defined]
+            process.said = process.stdout.readline()
             return process
 
         yield started
 
 
 @pytest.fixture
-def child_of(start: Start) -> Iterator[Family]:
+def child_of(start):
     """Starts a program that says the pid of a child; the child ends with the test."""
     children = []
 
-    def started(program: str) -> tuple[subprocess.Popen[bytes], int]:
+    def started(program):
         parent = start(program)
-        children.append(Process(int(parent.said)))  # type: ignore[attr-defined]
+        children.append(Process(int(parent.said)))
         return parent, children[-1].pid
 
     yield started
@@ -82,12 +80,12 @@ def child_of(start: Start) -> Iterator[Family]:
         child.close()
 
 
-def stopped(process: subprocess.Popen[bytes]) -> None:
+def stopped(process):
     process.send_signal(signal.SIGSTOP)
     assert eventually(lambda: state(process.pid) == "T")
 
 
-def test_who_hides_its_mark_is_released_by_the_journal(directory: RunDirectory, start: Start) -> None:
+def test_who_hides_its_mark_is_released_by_the_journal(directory, start):
     process = start(HIDE + WAIT)
     assert RUN not in environment_of(process.pid)
     stopped(process)
@@ -99,7 +97,7 @@ def test_who_hides_its_mark_is_released_by_the_journal(directory: RunDirectory, 
     assert not directory.path.exists()
 
 
-def execute_only(runtime: str) -> None:
+def execute_only(runtime):
     """What the test below does; as a user who may not read everything."""
     os.environ["XDG_RUNTIME_DIR"] = runtime
     directory = RunDirectory.create()
@@ -120,7 +118,7 @@ def execute_only(runtime: str) -> None:
 
 
 @pytest.mark.slow
-def test_who_may_only_be_executed_is_released_by_the_journal() -> None:
+def test_who_may_only_be_executed_is_released_by_the_journal():
     with tempfile.TemporaryDirectory(prefix="ls-") as runtime:
         if os.getuid() == 0:
             os.chown(runtime, NOBODY, NOBODY)
@@ -128,7 +126,7 @@ def test_who_may_only_be_executed_is_released_by_the_journal() -> None:
         assert list(Path(runtime).iterdir()) == []
 
 
-def test_the_session_of_one_that_has_ended_is_released(directory: RunDirectory, child_of: Family) -> None:
+def test_the_session_of_one_that_has_ended_is_released(directory, child_of):
     leader, child = child_of(FORK + HIDE + "fork(); signal.pause()")
     directory.note_process(leader.pid, 0)
     os.kill(child, signal.SIGSTOP)
@@ -139,7 +137,7 @@ def test_the_session_of_one_that_has_ended_is_released(directory: RunDirectory, 
     assert eventually(lambda: state(child) in ("Z", ""))
 
 
-def test_what_is_below_a_process_of_the_run_is_released(directory: RunDirectory, child_of: Family) -> None:
+def test_what_is_below_a_process_of_the_run_is_released(directory, child_of):
     _, child = child_of(
         FORK + HIDE + "os.setsid = None; threading.Thread(target=fork).start(); signal.pause()"
     )
@@ -155,7 +153,7 @@ def test_what_is_below_a_process_of_the_run_is_released(directory: RunDirectory,
     assert eventually(lambda: state(child) in ("Z", ""))
 
 
-def test_a_child_of_any_thread_is_held_and_run(child_of: Family, directory: RunDirectory) -> None:
+def test_a_child_of_any_thread_is_held_and_run(child_of, directory):
     parent, child = child_of(
         FORK
         + "thread = threading.Thread(target=lambda: (fork(), signal.pause())); thread.start(); thread.join()"
@@ -171,7 +169,7 @@ def test_a_child_of_any_thread_is_held_and_run(child_of: Family, directory: RunD
     process.close()
 
 
-def test_a_pid_that_another_process_has_by_now_is_left_alone(directory: RunDirectory, start: Start) -> None:
+def test_a_pid_that_another_process_has_by_now_is_left_alone(directory, start):
     process = start(HIDE + WAIT)
     place, pid, begun = identity.name(process.pid).rsplit("/", 2)
     directory.note(process=f"{place}/{pid}/{int(begun) - 1}")
@@ -180,7 +178,7 @@ def test_a_pid_that_another_process_has_by_now_is_left_alone(directory: RunDirec
     assert process.poll() is None
 
 
-def test_a_run_below_another_one_is_left_alone(directory: RunDirectory) -> None:
+def test_a_run_below_another_one_is_left_alone(directory):
     """It has a guardian of its own, which must live on to release it."""
     table = {
         10: Stat("S", 1, 10, 100),
@@ -192,7 +190,7 @@ def test_a_run_below_another_one_is_left_alone(directory: RunDirectory) -> None:
     assert Evidence().belonging(table, {10}, set(), None) == {10, 11, 12, 13}
 
 
-def test_evidence_of_a_job_is_of_that_job_alone() -> None:
+def test_evidence_of_a_job_is_of_that_job_alone():
     notes = [
         {"process": f"{identity.name(os.getpid()).rpartition('/')[0]}/{job}", "job": job} for job in (1, 2)
     ]
@@ -203,15 +201,13 @@ def test_evidence_of_a_job_is_of_that_job_alone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [["agent"], ["guardian", "agent", "driver"]])
-def test_a_rank_that_hides_its_mark_does_not_stay_stopped(
-    killed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_that_hides_its_mark_does_not_stay_stopped(killed, monkeypatch):
     """Its child neither, which the journal names from the next sign of life on."""
     program = HIDE + "import signal; os.fork(); signal.pause()"
     with running(policy="gang", jobs=2, command=[sys.executable, "-c", program]) as run:
         run.note()
 
-        def hidden() -> list[int]:
+        def hidden():
             return [pid for pid in identity.pids() if command(pid)[1:] == ["-c", program]]
 
         try:
@@ -232,7 +228,7 @@ def test_a_rank_that_hides_its_mark_does_not_stay_stopped(
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_a_process_that_is_just_becoming_another_program_is_found(directory: RunDirectory) -> None:
+def test_a_process_that_is_just_becoming_another_program_is_found(directory):
     """For a moment the kernel shows no environment; in the next one nobody may look any more."""
     for _ in range(50):
         with subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks}) as process:

@@ -1,7 +1,5 @@
 """The guardian: whatever becomes of those that it watches, it releases the run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -27,14 +25,14 @@ HIDING = HIDE + "import signal; print(flush=True); signal.pause()"
 
 
 @pytest.fixture
-def directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+def directory(tmp_path_factory, monkeypatch):
     """A run in a runtime directory of its own."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     return RunDirectory.create()
 
 
 @pytest.mark.slow
-def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(directory: RunDirectory) -> None:
+def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(directory):
     rank = subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks})
     rank.send_signal(signal.SIGSTOP)
     ours, its = socket.socketpair()
@@ -54,9 +52,7 @@ def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(direct
     assert not directory.path.exists()
 
 
-def test_without_its_guardian_nothing_begins(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_guardian_nothing_begins(tmp_path_factory, monkeypatch):
     runtime = tmp_path_factory.mktemp("r")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.setattr(guardian, "COMMAND", ("/bin/sh", "-c", "echo no luck >&2"))
@@ -65,9 +61,7 @@ def test_without_its_guardian_nothing_begins(
     assert list(runtime.iterdir()) == []
 
 
-def test_a_guardian_that_does_not_come_up_is_given_up(
-    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guardian_that_does_not_come_up_is_given_up(directory, monkeypatch):
     monkeypatch.setattr(guardian, "COMMAND", ("/bin/sh", "-c", "sleep 60"))
     monkeypatch.setattr(guardian, "START_S", 0.1)
     with pytest.raises(TimeoutError):
@@ -77,7 +71,7 @@ def test_a_guardian_that_does_not_come_up_is_given_up(
 
 
 @pytest.mark.slow
-def test_a_guardian_releases_a_run_whose_directory_has_vanished(directory: RunDirectory) -> None:
+def test_a_guardian_releases_a_run_whose_directory_has_vanished(directory):
     """What was started and what was made it knows from the journal, which it has open."""
     process, hold = guardian.start(directory)
     rank = subprocess.Popen([sys.executable, "-S", "-c", HIDING], stdout=subprocess.PIPE)
@@ -105,9 +99,7 @@ def test_a_guardian_releases_a_run_whose_directory_has_vanished(directory: RunDi
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
-def test_a_run_on_a_full_file_system_is_released(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_on_a_full_file_system_is_released(tmp_path_factory, monkeypatch):
     runtime = tmp_path_factory.mktemp("r")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "tmpfs", runtime], check=True)
     try:
@@ -125,7 +117,7 @@ def test_a_run_on_a_full_file_system_is_released(
         subprocess.run(["umount", runtime], check=True)
 
 
-def fill(place: Path) -> None:
+def fill(place):
     """Leave no room for a byte more, nor for another file."""
     with suppress(OSError), (place / "bytes").open("wb", 0) as file:
         while True:
@@ -141,9 +133,7 @@ RANK = 'exec 3> "$1" && echo $PPID $$ && exec sleep 60'
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["launcher", "guarded program", "program"])
-def test_whatever_is_killed_of_a_guarded_program_nothing_remains(
-    victim: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_whatever_is_killed_of_a_guarded_program_nothing_remains(victim, tmp_path_factory):
     runtime = tmp_path_factory.mktemp("r")
     segment = Path(f"/dev/shm/mpich_shm_guarded_{os.getpid()}")
     argv = ["sh", "-c", '"$@"; exit', "sh", *guarded_program.COMMAND, "sh", "-c", RANK, "sh", str(segment)]
@@ -159,9 +149,7 @@ def test_whatever_is_killed_of_a_guarded_program_nothing_remains(
 
 
 @pytest.mark.slow
-def test_a_guarded_program_has_our_descriptors_and_we_its_status(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guarded_program_has_our_descriptors_and_we_its_status(tmp_path_factory, monkeypatch):
     runtime = tmp_path_factory.mktemp("r")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     with tempfile.TemporaryFile(buffering=0) as file:
@@ -191,7 +179,7 @@ sys.exit(guarded_program.main())
 
 
 @pytest.mark.slow
-def test_a_rank_whose_guardian_is_killed_at_its_start_ends_the_other_ranks() -> None:
+def test_a_rank_whose_guardian_is_killed_at_its_start_ends_the_other_ranks():
     """They are in MPI_Init, where they would wait for it for ever."""
     program = [sys.executable, "-P", "-m", "mpi4py", "-c", "from mpi4py import MPI"]
     launcher = find_launcher()

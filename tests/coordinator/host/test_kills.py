@@ -4,13 +4,10 @@
 ``lockstep exec``; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import random
 import signal
-from collections.abc import Callable
 
 import pytest
 from kills import Kill, undisturbed
@@ -27,7 +24,7 @@ LIVES_S |= {"simulate": 2.5, "submit": 0.6, "exec": 1.0}
 """About how long each command lives. The short form kills within these times; the long one measures them."""
 
 
-def series(runs: int, elsewhere: int, interrupts: int, others: int) -> list[Kill]:
+def series(runs, elsewhere, interrupts, others):
     """So many kills of runs here, of runs on two hosts, interrupts, and kills of the other commands."""
     whats = ["run"] * runs + [ELSEWHERE] * elsewhere
     kinds = ("calibrate", "simulate", "submit", "calibrate again")
@@ -39,24 +36,24 @@ def series(runs: int, elsewhere: int, interrupts: int, others: int) -> list[Kill
     return kills
 
 
-def shown(kill: Kill) -> str:
+def shown(kill):
     return f"{kill.number}-{kill.what}-{kill.signum.name}".replace(" ", "-")
 
 
 @functools.cache
-def measured_s(what: str) -> float:
+def measured_s(what):
     """How long a command lives here, in seconds; nothing remains of it."""
     found, outcome = undisturbed(what)
     assert not outcome.faults, outcome
     return found
 
 
-def execs(count: int) -> list[Kill]:
+def execs(count):
     """So many kills of parts of ``lockstep exec``."""
     return [Kill("exec", number, SEED) for number in range(1, count + 1)]
 
 
-def nothing_remains(kill: Kill, life_s: Callable[[str], float]) -> None:
+def nothing_remains(kill, life_s):
     why = unavailable() if kill.what == ELSEWHERE else ""
     if why:
         pytest.skip(why)
@@ -69,7 +66,7 @@ def nothing_remains(kill: Kill, life_s: Callable[[str], float]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", series(2, 1, 2, 4), ids=shown)
-def test_nothing_remains_after_a_kill(kill: Kill) -> None:
+def test_nothing_remains_after_a_kill(kill):
     nothing_remains(kill, LIVES_S.__getitem__)
 
 
@@ -77,19 +74,19 @@ def test_nothing_remains_after_a_kill(kill: Kill) -> None:
 @pytest.mark.parametrize(
     "kill", series(COUNT * 9 // 20, COUNT - COUNT // 10 - COUNT * 9 // 20, COUNT // 5, COUNT // 10), ids=shown
 )
-def test_nothing_remains_after_many_kills(kill: Kill) -> None:
+def test_nothing_remains_after_many_kills(kill):
     nothing_remains(kill, measured_s)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", execs(3), ids=shown)
-def test_nothing_remains_of_a_command_with_two_phase_waits(kill: Kill) -> None:
+def test_nothing_remains_of_a_command_with_two_phase_waits(kill):
     nothing_remains(kill, LIVES_S.__getitem__)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kill", execs(COUNT // 6), ids=shown)
-def test_nothing_remains_of_many_commands_with_two_phase_waits(kill: Kill) -> None:
+def test_nothing_remains_of_many_commands_with_two_phase_waits(kill):
     nothing_remains(kill, measured_s)
 
 
@@ -102,9 +99,7 @@ def test_nothing_remains_of_many_commands_with_two_phase_waits(kill: Kill) -> No
         (signal.SIGINT, 130, "realtime"),
     ],
 )
-def test_an_interrupt_takes_effect_when_all_is_released(
-    signum: signal.Signals, status: int, mechanism: str
-) -> None:
+def test_an_interrupt_takes_effect_when_all_is_released(signum, status, mechanism):
     usable(mechanism)
     with running(policy="gang", mechanism=mechanism, phases=20000) as run:
         assert eventually(run.holds)

@@ -1,7 +1,5 @@
 """Launchers: found, told apart, given a clean environment, ended whatever they started."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -34,7 +32,7 @@ class Holder:
     launcher: launchers.Launcher
 
 
-def test_recognizes_both_kinds_by_their_answers() -> None:
+def test_recognizes_both_kinds_by_their_answers():
     hydra = "HYDRA build details:\n    Version:                                 4.2.1\n    CC: cc\n"
     assert recognize("/x/mpiexec", hydra) == Hydra("/x/mpiexec", "4.2.1")
     assert recognize("/y", "mpiexec (Open MPI) 5.0.8\n\nReport bugs to") == OpenMpi("/y", "5.0.8")
@@ -43,13 +41,13 @@ def test_recognizes_both_kinds_by_their_answers() -> None:
     assert recognize("/z", "srun 23.1\n") is None
 
 
-def test_command_lines_bind_nothing() -> None:
+def test_command_lines_bind_nothing():
     assert MPICH.argv(3, ["a", "b"]) == ["/x/mpiexec", "-bind-to", "none", "-n", "3", "a", "b"]
     assert OPENMPI.argv(2, ["a"]) == ["/x/mpiexec", "--bind-to", "none", "--oversubscribe", "-n", "2", "a"]
     assert Prrte("/x/prterun", "3").argv(2, ["a"])[1:5] == ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
 
 
-def test_open_mpi_spins_and_runs_as_root_only_when_root() -> None:
+def test_open_mpi_spins_and_runs_as_root_only_when_root():
     as_user = OPENMPI.environment({}, {}, root=False)
     assert as_user["OMPI_MCA_mpi_yield_when_idle"] == "0"
     assert "OMPI_ALLOW_RUN_AS_ROOT" not in as_user
@@ -58,7 +56,7 @@ def test_open_mpi_spins_and_runs_as_root_only_when_root() -> None:
     assert not any(name.startswith("OMPI_") for name in MPICH.environment({}, {}))
 
 
-def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path: Path) -> None:
+def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path):
     place = tmp_path / "run" / "3"
     assert MPICH.memory_apart(place) == {} and not place.exists()
     assert OPENMPI.memory_apart(place)["OMPI_MCA_btl_sm_backing_directory"] == str(place)
@@ -69,7 +67,7 @@ def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path: Path) -> Non
     assert OPENMPI.memory_apart(Path("/proc/none/3")) == {}
 
 
-def test_the_environment_is_an_allow_list() -> None:
+def test_the_environment_is_an_allow_list():
     source = {"PATH": "/bin", "SECRET": "x", "LC_ALL": "C", "UCX_TLS": "sm", "OMPI_COMM_WORLD_RANK": "1"}
     passed = passed_on({"LOCKSTEP_RUN": "r"}, source)
     assert {"PATH", "LC_ALL", "UCX_TLS", "LOCKSTEP_RUN"} <= passed.keys()
@@ -80,15 +78,13 @@ def test_the_environment_is_an_allow_list() -> None:
     assert rest == ["/a", "/b"]
 
 
-def fake(directory: Path, answer: str) -> None:
+def fake(directory, answer):
     program = directory / "mpiexec"
     program.write_text(f"#!/bin/sh\necho '{answer}'\n")
     program.chmod(0o755)
 
 
-def test_the_launcher_beside_python_comes_before_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_launcher_beside_python_comes_before_path(tmp_path, monkeypatch):
     beside, path = tmp_path / "a b", tmp_path / "path"
     beside.mkdir()
     path.mkdir()
@@ -101,9 +97,7 @@ def test_the_launcher_beside_python_comes_before_path(
     assert find_launcher() == OpenMpi(str(path / "mpiexec"), "8.8")
 
 
-def test_without_a_launcher_the_message_says_how_to_get_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_launcher_the_message_says_how_to_get_one(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"pip install 'lockstep-scheduling\[mpich\]'"):
@@ -111,12 +105,12 @@ def test_without_a_launcher_the_message_says_how_to_get_one(
 
 
 @pytest.mark.slow
-def test_a_session_returns_its_output_and_leaves_no_directory(tmp_path: Path) -> None:
+def test_a_session_returns_its_output_and_leaves_no_directory(tmp_path):
     assert run_session([sys.executable, "-c", "print(6 * 7)"], passed_on({}), 10) == "42\n"
 
 
 @pytest.mark.slow
-def test_a_failing_session_shows_what_it_said() -> None:
+def test_a_failing_session_shows_what_it_said():
     with pytest.raises(LaunchError, match="status 3\nno luck"):
         run_session([sys.executable, "-c", "import sys; sys.stderr.write('no luck'); sys.exit(3)"], {}, 10)
     with pytest.raises(LaunchError, match="cannot run /nonexistent"):
@@ -124,7 +118,7 @@ def test_a_failing_session_shows_what_it_said() -> None:
 
 
 @pytest.mark.slow
-def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_path: Path) -> None:
+def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_path):
     pid_file = tmp_path / "pid"
     script = f"setsid sleep 60 & echo $! > '{pid_file}'; trap '' TERM; wait; sleep 60"
     begin = time.monotonic()
@@ -137,9 +131,7 @@ def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("child", ["sleep 60 & kill -9 $!; sleep 0.1; ", "sleep 0.3 & "])
-def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has_killed(
-    child: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has_killed(child, monkeypatch):
     """As MPICH's launcher sometimes does after the end of its proxy."""
     monkeypatch.setattr(launch, "LOOK_S", 0.1)
     monkeypatch.setattr(launch, "LOST_NS", 200_000_000)
@@ -149,13 +141,13 @@ def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has
 
 
 @pytest.mark.slow
-def test_a_session_may_have_no_children(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_may_have_no_children(monkeypatch):
     monkeypatch.setattr(launch, "LOOK_S", 0.02)
     monkeypatch.setattr(launch, "ORPHANED_NS", 0)
     assert run_session(["/bin/sleep", "0.1"], passed_on({}), 30, parent=False) == ""
 
 
-def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed() -> None:
+def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed():
     ending, lasting = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
     try:
         begin = time.monotonic()
@@ -170,23 +162,21 @@ def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed() -> Non
         lasting.wait()
 
 
-def test_the_end_of_a_file_is_told(tmp_path: Path) -> None:
+def test_the_end_of_a_file_is_told(tmp_path):
     (tmp_path / "log").write_text("\n".join(map(str, range(30))))
     assert launch.tail(tmp_path / "log", 2) == "28\n29"
     assert launch.tail(tmp_path / "none") == ""
     assert launch.describe(-9) == "was killed by signal 9"
 
 
-def test_of_an_endless_file_only_the_end_is_read(tmp_path: Path) -> None:
+def test_of_an_endless_file_only_the_end_is_read(tmp_path):
     with (tmp_path / "log").open("wb") as file:
         file.seek(1 << 40)  # sparse
         file.write(b"\nthe last\nwords\n")
     assert launch.tail(tmp_path / "log", 2) == "the last\nwords"
 
 
-def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(tmp_path, monkeypatch):
     ours, other = tmp_path / "ours", tmp_path / "other"
     for place, version in ((ours, "1.1"), (other, "2.2")):
         place.mkdir()
@@ -207,7 +197,7 @@ def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(
 @pytest.mark.parametrize(
     ("status", "said"), [(-7, ""), (135, ""), (7, "EXIT STRING: Bus error (signal 7)"), (1, "on signal 7")]
 )
-def test_a_bus_error_is_explained(status: int, said: str, tmp_path: Path) -> None:
+def test_a_bus_error_is_explained(status, said, tmp_path):
     (tmp_path / "err").write_text(said)
     told = launch.failed(status, tmp_path / "err", tmp_path / "out")
     assert told.startswith(launch.describe(status)) and said in told
@@ -216,7 +206,7 @@ def test_a_bus_error_is_explained(status: int, said: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_full_shared_memory_is_named_in_the_failure(tmp_path: Path) -> None:
+def test_a_full_shared_memory_is_named_in_the_failure(tmp_path):
     script = SUPPORT / "runs.py"
     run = f"{sys.executable} {script} '{{\"jobs\": 1}}'"
     mount = "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 77"
@@ -233,7 +223,7 @@ def test_a_full_shared_memory_is_named_in_the_failure(tmp_path: Path) -> None:
     assert "Signal 7 is a bus error" in failure and "of 0.1 MiB are free" in failure, failure
 
 
-def test_another_launcher_is_one_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_launcher_is_one_class(tmp_path, monkeypatch):
     monkeypatch.setattr(launchers, "LAUNCHERS", dict(launchers.LAUNCHERS))
 
     @launchers.register

@@ -1,14 +1,11 @@
 """`lockstep clean` and runs that it cannot see: in another mount namespace, or without a directory."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +34,7 @@ sys.stdin.read()
 class Keeper:
     """A driver in a process of its own, with a directory and a process that carries the mark."""
 
-    def __init__(self, runtime: Path, apart: bool) -> None:
+    def __init__(self, runtime, apart):
         argv = [*(["unshare", "--mount"] if apart else []), sys.executable, "-c", KEEP, str(runtime)]
         self.driver = subprocess.Popen(
             argv + ["apart"] * apart, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -48,22 +45,22 @@ class Keeper:
         assert eventually(lambda: RUN in processes.environment_of(self.pid))
 
     @property
-    def lives(self) -> bool:
+    def lives(self):
         """Whether the process that it has started does."""
         return Path(f"/proc/{self.pid}/environ").exists() and bool(processes.environment_of(self.pid))
 
-    def kill(self) -> None:
+    def kill(self):
         """The driver, without warning."""
         self.driver.kill()
         self.driver.wait()
 
-    def clean(self) -> list[str]:
+    def clean(self):
         """What is told of its run."""
         return [line for line in cleanup.clean() if self.path.name in line]
 
 
 @contextmanager
-def kept(runtime: Path, apart: bool = False) -> Iterator[Keeper]:
+def kept(runtime, apart=False):
     run = Keeper(runtime, apart)
     try:
         yield run
@@ -74,7 +71,7 @@ def kept(runtime: Path, apart: bool = False) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime(tmp_path_factory, monkeypatch):
     """A runtime directory of our own."""
     path = tmp_path_factory.mktemp("r")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
@@ -88,7 +85,7 @@ needs_namespaces = pytest.mark.skipif(
 
 
 @needs_namespaces
-def test_a_run_in_another_mount_namespace_is_left_alone_until_its_driver_has_ended(runtime: Path) -> None:
+def test_a_run_in_another_mount_namespace_is_left_alone_until_its_driver_has_ended(runtime):
     with kept(runtime, apart=True) as run:
         assert not run.path.exists()
         assert run.clean() == [] and run.lives
@@ -98,7 +95,7 @@ def test_a_run_in_another_mount_namespace_is_left_alone_until_its_driver_has_end
 
 
 @needs_namespaces
-def test_the_directory_in_another_mount_namespace_is_removed_with_its_run(runtime: Path) -> None:
+def test_the_directory_in_another_mount_namespace_is_removed_with_its_run(runtime):
     with kept(runtime, apart=True) as run:
         place = os.open(f"/proc/{run.pid}/root{run.path.parent.parent}", os.O_PATH)
         run.kill()
@@ -107,7 +104,7 @@ def test_the_directory_in_another_mount_namespace_is_removed_with_its_run(runtim
         os.close(place)
 
 
-def test_a_run_whose_directory_was_removed_is_left_alone_until_its_driver_has_ended(runtime: Path) -> None:
+def test_a_run_whose_directory_was_removed_is_left_alone_until_its_driver_has_ended(runtime):
     with kept(runtime) as run:
         shutil.rmtree(run.path.parent)
         assert run.clean() == [] and run.lives
@@ -116,7 +113,7 @@ def test_a_run_whose_directory_was_removed_is_left_alone_until_its_driver_has_en
         assert eventually(lambda: not run.lives)
 
 
-def test_a_run_in_another_runtime_directory_is_known_by_its_lock(runtime: Path, tmp_path: Path) -> None:
+def test_a_run_in_another_runtime_directory_is_known_by_its_lock(runtime, tmp_path):
     with kept(tmp_path) as run:
         assert run.clean() == [] and run.lives
         run.kill()
@@ -128,9 +125,7 @@ def test_a_run_in_another_runtime_directory_is_known_by_its_lock(runtime: Path, 
     ["", "another boot,1,2/1/1", identity.name(os.getpid()).replace(",", ",9", 1)],
     ids=["unknown", "another boot", "another namespace"],
 )
-def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(
-    runtime: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(runtime, elsewhere, monkeypatch):
     process = subprocess.Popen(["sleep", "60"])
     variables = {RUN: "0badcafe", DIRECTORY: "/nowhere/lockstep-0/0badcafe", KEEPER: elsewhere}
     monkeypatch.setattr(processes, "marked", lambda: {process.pid: variables})
@@ -142,7 +137,7 @@ def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(
     process.wait()
 
 
-def test_a_keeper_is_known_by_its_start_and_its_place() -> None:
+def test_a_keeper_is_known_by_its_start_and_its_place():
     ours = identity.name(os.getpid())
     place, pid, start = ours.split("/")
     assert identity.lives(ours) is True
@@ -152,7 +147,7 @@ def test_a_keeper_is_known_by_its_start_and_its_place() -> None:
         assert identity.lives(unknown) is None
 
 
-def test_a_keeper_that_only_waits_to_be_reaped_has_ended() -> None:
+def test_a_keeper_that_only_waits_to_be_reaped_has_ended():
     words = "print(identity.name(os.getpid()), flush=True); input()"
     script = f"import os; from coordinator.host import identity; {words}"
     child = subprocess.Popen(
@@ -166,7 +161,7 @@ def test_a_keeper_that_only_waits_to_be_reaped_has_ended() -> None:
     child.communicate()
 
 
-def test_who_is_not_the_driver_passes_its_name_on(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_not_the_driver_passes_its_name_on(runtime, monkeypatch):
     directory = RunDirectory.create()
     assert directory.marks[KEEPER] == identity.name(os.getpid())
     other: dict[str, Any] = RunDirectory(directory.path).marks

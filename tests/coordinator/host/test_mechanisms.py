@@ -1,13 +1,10 @@
 """Real processes, really held and really run again, by every mechanism."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +20,13 @@ from workloads.validation import InputError
 
 
 @pytest.fixture
-def directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+def directory(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     return RunDirectory.create()
 
 
 @pytest.fixture
-def spinner(directory: RunDirectory) -> Iterator[Process]:
+def spinner(directory):
     """A process that computes all the time."""
     child = subprocess.Popen(
         [sys.executable, "-S", "-c", "while True: pass"], env={**os.environ, **directory.marks}
@@ -42,11 +39,11 @@ def spinner(directory: RunDirectory) -> Iterator[Process]:
             mechanisms.remove_cgroups(group)
 
 
-def cpu_ns(pid: int) -> int:
+def cpu_ns(pid):
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
-def progresses(process: Process) -> bool:
+def progresses(process):
     before = cpu_ns(process.pid)
     time.sleep(0.03)
     return cpu_ns(process.pid) - before > 1_000_000
@@ -54,9 +51,7 @@ def progresses(process: Process) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [Signals, Freezer])
-def test_a_held_process_uses_no_processor(
-    mechanism: type[Signals] | type[Freezer], spinner: Process, directory: RunDirectory
-) -> None:
+def test_a_held_process_uses_no_processor(mechanism, spinner, directory):
     if mechanism.unavailable():
         pytest.skip(mechanism.unavailable())
     holder = mechanism(directory)
@@ -70,9 +65,7 @@ def test_a_held_process_uses_no_processor(
 
 
 @pytest.mark.slow
-def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(
-    spinner: Process, directory: RunDirectory
-) -> None:
+def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(spinner, directory):
     """A job that vacated when its workstation's owner came was frozen then."""
     usable("freezer")
     freezer = Freezer(directory)
@@ -92,7 +85,7 @@ def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(
     freezer.run(spinner)
 
 
-def test_realtime_changes_the_class_and_takes_it_back(spinner: Process, directory: RunDirectory) -> None:
+def test_realtime_changes_the_class_and_takes_it_back(spinner, directory):
     if Realtime.unavailable():
         pytest.skip(Realtime.unavailable())
     holder = Realtime(directory)
@@ -103,7 +96,7 @@ def test_realtime_changes_the_class_and_takes_it_back(spinner: Process, director
     assert os.sched_getscheduler(spinner.pid) == os.SCHED_OTHER
 
 
-def test_all_mechanisms_bear_with_a_process_that_has_ended(spinner: Process, directory: RunDirectory) -> None:
+def test_all_mechanisms_bear_with_a_process_that_has_ended(spinner, directory):
     os.kill(spinner.pid, signal.SIGKILL)
     os.waitpid(spinner.pid, 0)
     for mechanism in known().values():
@@ -116,7 +109,7 @@ def test_all_mechanisms_bear_with_a_process_that_has_ended(spinner: Process, dir
     assert not spinner.send(signal.SIGCONT)
 
 
-def test_frozen_and_stopped_processes_are_found_and_ended(spinner: Process, directory: RunDirectory) -> None:
+def test_frozen_and_stopped_processes_are_found_and_ended(spinner, directory):
     spinner.send(signal.SIGSTOP)
     eventually(lambda: state(spinner.pid) == "T")
     assert [process.pid for process in find(directory.run)] == [spinner.pid]
@@ -127,7 +120,7 @@ def test_frozen_and_stopped_processes_are_found_and_ended(spinner: Process, dire
 
 
 @pytest.mark.slow
-def test_who_ignores_sigterm_is_killed_after_the_grace(directory: RunDirectory) -> None:
+def test_who_ignores_sigterm_is_killed_after_the_grace(directory):
     ignoring = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
     child = subprocess.Popen(
         [sys.executable, "-S", "-c", ignoring],
@@ -141,21 +134,21 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(directory: RunDirectory) 
     child.stdout.close()
 
 
-def test_every_mechanism_says_what_it_needs_and_what_harm_it_can_do() -> None:
+def test_every_mechanism_says_what_it_needs_and_what_harm_it_can_do():
     assert list(known()) == ["signals", "freezer", "realtime"]
     for mechanism in known().values():
         assert "lockstep clean" in mechanism.harm
     assert Signals.privilege == "" and Freezer.privilege and Realtime.privilege
 
 
-def test_auto_takes_signals_and_says_why() -> None:
+def test_auto_takes_signals_and_says_why():
     name, why = choose("auto")
     assert name == "signals" and "no privilege" in why
     with pytest.raises(InputError, match="signals, freezer, realtime; did you mean 'freezer'"):
         choose("frezer")
 
 
-def test_an_unavailable_mechanism_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_mechanism_is_refused_with_its_reason(monkeypatch):
     monkeypatch.setattr(mechanisms, "cgroup_base", lambda: None)
     with pytest.raises(InputError, match="no cgroup v2"):
         choose("freezer")
@@ -170,9 +163,7 @@ LIMITS = [(1, None), (2, (2, 2, 1)), (10, (10, 10, 9)), (50, (50, 50, 10)), (99,
 
 
 @pytest.mark.parametrize(("limit", "granted"), LIMITS)
-def test_the_ranks_are_always_below_what_controls_them(
-    limit: int, granted: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ranks_are_always_below_what_controls_them(limit, granted, monkeypatch):
     monkeypatch.setattr(priority, "_granted", lambda wanted: wanted <= limit)
     monkeypatch.setattr(priority.resource, "getrlimit", lambda which: (0, limit))
     monkeypatch.setattr(priority.resource, "setrlimit", lambda which, limits: None)
@@ -201,7 +192,7 @@ os.kill(child, 9)
 
 
 @pytest.mark.slow
-def test_a_user_with_a_limit_has_realtime_ranks_below_it() -> None:
+def test_a_user_with_a_limit_has_realtime_ranks_below_it():
     words = [sys.executable, "-c", LIMITED]
     done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=False)
     if done.returncode == 77:
@@ -209,7 +200,7 @@ def test_a_user_with_a_limit_has_realtime_ranks_below_it() -> None:
     assert (done.stdout, done.stderr) == ("10 9\n", "")
 
 
-def test_priority_is_restored_and_not_inherited() -> None:
+def test_priority_is_restored_and_not_inherited():
     # The flag may stay: without privilege it can be set but not taken back.
     before = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     with prompt() as how:

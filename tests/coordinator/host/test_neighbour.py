@@ -1,7 +1,5 @@
 """A hostile neighbour: what another user of the machine does has no effect on us, and is told clearly."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -10,9 +8,8 @@ import re
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hosts import Host
@@ -35,7 +32,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a
 
 
 @pytest.fixture
-def shared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def shared(tmp_path_factory, monkeypatch):
     """A directory for temporary files that all users share, as /tmp."""
     tmp_path_factory.getbasetemp()  # not in the directory that goes with this test
     with tempfile.TemporaryDirectory(prefix="ls-shared-") as name:
@@ -49,11 +46,11 @@ Neighbour = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def neighbour() -> Iterator[Neighbour]:
+def neighbour():
     """Starts a command as another user, and returns once it is that command; all end with the test."""
     started = []
 
-    def start(*argv: str, **variables: str) -> subprocess.Popen[bytes]:
+    def start(*argv, **variables):
         process = subprocess.Popen(argv, env={**os.environ, **variables}, user=NOBODY, group=NOBODY, cwd="/")
         started.append(process)
         assert eventually(lambda: variables.items() <= environment_of(process.pid).items())
@@ -66,7 +63,7 @@ def neighbour() -> Iterator[Neighbour]:
 
 
 @pytest.fixture
-def precious(tmp_path: Path) -> Path:
+def precious(tmp_path):
     """A directory of ours that is no run's."""
     place = tmp_path / RUN_OF_NOBODY
     place.mkdir(mode=0o700)
@@ -75,9 +72,7 @@ def precious(tmp_path: Path) -> Path:
 
 
 @needs_root
-def test_the_mark_of_a_foreign_process_ends_and_removes_nothing(
-    shared: Path, neighbour: Neighbour, precious: Path
-) -> None:
+def test_the_mark_of_a_foreign_process_ends_and_removes_nothing(shared, neighbour, precious):
     process = neighbour("sleep", "60", **{RUN: RUN_OF_NOBODY, DIRECTORY: str(precious)})
     assert not any(RUN_OF_NOBODY in line for line in cleanup.clean())
     assert cleanup.release(RunDirectory(shared / "lockstep-0" / RUN_OF_NOBODY)) == []
@@ -86,9 +81,7 @@ def test_the_mark_of_a_foreign_process_ends_and_removes_nothing(
 
 
 @needs_root
-def test_the_mark_of_our_own_run_on_a_foreign_process_ends_nothing(
-    shared: Path, neighbour: Neighbour
-) -> None:
+def test_the_mark_of_our_own_run_on_a_foreign_process_ends_nothing(shared, neighbour):
     """Our marks can be guessed at least by who watches over our shoulder."""
     directory = RunDirectory.create()
     process = neighbour("sleep", "60", **directory.marks, **{JOB: "0"})
@@ -100,7 +93,7 @@ def test_the_mark_of_our_own_run_on_a_foreign_process_ends_nothing(
 
 
 @needs_root
-def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour: Neighbour, tmp_path: Path) -> None:
+def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour, tmp_path):
     """He has an open file of the same name in a namespace of his own, as anybody can who may make one."""
     ours, its, link = (
         cleanup.SHARED_MEMORY / f"mpich_shm_neighbour_{name}" for name in ("ours", "its", "link")
@@ -127,7 +120,7 @@ def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour: Neighbour
             path.unlink(missing_ok=True)
 
 
-def connected_by_nobody(path: Path, say: bytes) -> int:
+def connected_by_nobody(path, say):
     """What becomes of another user who connects to a socket and says something there: 0, or the error."""
     pid = os.fork()
     if not pid:
@@ -152,7 +145,7 @@ def connected_by_nobody(path: Path, say: bytes) -> int:
 
 @needs_root
 @pytest.mark.slow
-def test_no_socket_of_a_run_hears_another_user(shared: Path) -> None:
+def test_no_socket_of_a_run_hears_another_user(shared):
     """Nor if the permissions of the run directory had failed."""
     directory = RunDirectory.create()
     host = Host(directory, "signals", lease_s=20.0)
@@ -174,7 +167,7 @@ def test_no_socket_of_a_run_hears_another_user(shared: Path) -> None:
 
 
 @needs_root
-def test_a_set_uid_program_is_not_taken_for_a_process_of_ours(shared: Path, neighbour: Neighbour) -> None:
+def test_a_set_uid_program_is_not_taken_for_a_process_of_ours(shared, neighbour):
     """It has our effective user id, and the environment of the user who started it."""
     program = shared / "sleep"
     subprocess.run(["install", "-m", "4755", "/bin/sleep", str(program)], check=True)
@@ -184,9 +177,7 @@ def test_a_set_uid_program_is_not_taken_for_a_process_of_ours(shared: Path, neig
 
 
 @pytest.mark.parametrize("run", [RUN_OF_NOBODY, "..", "/", ""])
-def test_a_mark_that_names_what_is_no_run_directory_removes_nothing(
-    shared: Path, precious: Path, run: str
-) -> None:
+def test_a_mark_that_names_what_is_no_run_directory_removes_nothing(shared, precious, run):
     """Also in a process of our own: somebody may have talked us into that environment."""
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, RUN: run, DIRECTORY: str(precious)})
     try:
@@ -211,7 +202,7 @@ def test_a_mark_that_names_what_is_no_run_directory_removes_nothing(
     ],
     ids=["open to others", "in an open directory", "of another run", "without a journal", "without a name"],
 )
-def test_a_directory_is_a_runs_only_if_everything_fits(shared: Path, spoil: Callable[[Path], object]) -> None:
+def test_a_directory_is_a_runs_only_if_everything_fits(shared, spoil):
     directory = RunDirectory.create()
     directory.unlock()
     assert directory.ours
@@ -223,21 +214,21 @@ def test_a_directory_is_a_runs_only_if_everything_fits(shared: Path, spoil: Call
 class Malice:
     """Writes down that it was executed, as soon as it is unpickled."""
 
-    def __init__(self, witness: Path) -> None:
+    def __init__(self, witness):
         self.witness = witness
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return os.mkdir, (str(self.witness),)
 
 
-def give_away(place: Path, mode: int) -> None:
+def give_away(place, mode):
     """Make a directory, and all in it, another user's."""
     for path in (place, *place.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
     place.chmod(mode)
 
 
-def plant_pickle(shared: Path) -> Path:
+def plant_pickle(shared):
     """A home of ours that another user has made first, with a history that is a trap; returns its witness."""
     run = shared / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY
     run.mkdir(parents=True)
@@ -247,7 +238,7 @@ def plant_pickle(shared: Path) -> Path:
     return shared / "executed"
 
 
-def squat(shared: Path, how: str) -> None:
+def squat(shared, how):
     """Another user takes the name of the directory of all our runs."""
     place = shared / f"lockstep-{os.getuid()}"
     elsewhere = shared / "elsewhere"
@@ -270,9 +261,7 @@ SQUATS = ["directory", "open directory", "file", "link", "dangling link"]
 
 @needs_root
 @pytest.mark.parametrize("how", SQUATS)
-def test_a_squatted_home_is_bad_input_whatever_is_done_there(
-    shared: Path, how: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_squatted_home_is_bad_input_whatever_is_done_there(shared, how, capsys):
     squat(shared, how)
     before = sorted(shared.rglob("*"))
     for use in (RunDirectory.create, cleanup.clean, lambda: list(takeover.runs())):
@@ -286,7 +275,7 @@ def test_a_squatted_home_is_bad_input_whatever_is_done_there(
 
 
 @needs_root
-def test_a_planted_history_is_not_read(shared: Path) -> None:
+def test_a_planted_history_is_not_read(shared):
     witness = plant_pickle(shared)
     pickle.loads((shared / "lockstep-0" / RUN_OF_NOBODY / "history").read_bytes())
     witness.rmdir()  # the trap works
@@ -300,7 +289,7 @@ def test_a_planted_history_is_not_read(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("foreign", [False, pytest.param(True, marks=needs_root)])
-def test_a_history_that_is_none_is_refused_and_told(shared: Path, foreign: bool) -> None:
+def test_a_history_that_is_none_is_refused_and_told(shared, foreign):
     """In a directory that is ours: somebody may have got hold of one of our files."""
     witness = plant_pickle(shared)
     run = shared / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY
@@ -317,7 +306,7 @@ def test_a_history_that_is_none_is_refused_and_told(shared: Path, foreign: bool)
     assert not witness.exists()
 
 
-def lay_way(top: Path, how: str) -> Path:
+def lay_way(top, how):
     """A way to the directory of all runs on which another user could put something else; returns its end."""
     way = top / "way"
     way.mkdir(mode=0o755)
@@ -355,14 +344,14 @@ def lay_way(top: Path, how: str) -> Path:
         ("circle", "too many symbolic links"),
     ],
 )
-def test_no_directory_on_the_way_may_be_anybodys(shared: Path, how: str, why: str) -> None:
+def test_no_directory_on_the_way_may_be_anybodys(shared, how, why):
     inner = lay_way(shared, how)
     with pytest.raises(OSError, match=re.escape(why)):
         RunDirectory.adopt(inner / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY)
     assert not (inner / f"lockstep-{os.getuid()}").exists()
 
 
-def test_a_way_of_our_own_is_used_through_links(shared: Path) -> None:
+def test_a_way_of_our_own_is_used_through_links(shared):
     real = shared / "real"
     real.mkdir(mode=0o700)
     (shared / "link").symlink_to("real/../real")
@@ -375,7 +364,7 @@ def test_a_way_of_our_own_is_used_through_links(shared: Path) -> None:
 
 
 @needs_root
-def test_an_agent_refuses_a_run_directory_that_another_user_has_made(shared: Path) -> None:
+def test_an_agent_refuses_a_run_directory_that_another_user_has_made(shared):
     parent = shared / "lockstep-0"
     (parent / RUN_OF_NOBODY).mkdir(parents=True)
     parent.chmod(0o700)
@@ -385,8 +374,8 @@ def test_an_agent_refuses_a_run_directory_that_another_user_has_made(shared: Pat
     assert not any((parent / RUN_OF_NOBODY).iterdir())
 
 
-def test_without_a_directory_for_temporary_files_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> str:
+def test_without_a_directory_for_temporary_files_that_is_told(monkeypatch):
+    def none():
         raise FileNotFoundError(2, "No usable temporary directory found in ['/x']")
 
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -395,10 +384,8 @@ def test_without_a_directory_for_temporary_files_that_is_told(monkeypatch: pytes
         RunDirectory.create()
 
 
-def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(descriptor: int, data: bytes) -> int:
+def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(shared, monkeypatch):
+    def full(descriptor, data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
@@ -410,9 +397,7 @@ def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(
 
 @needs_root
 @pytest.mark.slow
-def test_a_run_goes_on_whatever_a_neighbour_has_planted(
-    shared: Path, neighbour: Neighbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_whatever_a_neighbour_has_planted(shared, neighbour, tmp_path, monkeypatch):
     """Modules in the current directory, a home with a trap, a mark, a segment; with a place of our own."""
     witness = plant_pickle(shared)
     for module in ("socket", "json", "signal", "zmq", "mpi4py"):

@@ -1,7 +1,5 @@
 """What a command is preloaded with reaches all its ranks, and no Lockstep inside it."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

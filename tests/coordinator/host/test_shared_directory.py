@@ -1,7 +1,5 @@
 """One directory for temporary files that two hosts share is noticed before their sockets collide."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -14,14 +12,12 @@ from coordinator.wire import protocol
 
 
 @pytest.fixture
-def directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+def directory(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     return RunDirectory.create()
 
 
-def test_the_directory_of_another_host_is_not_used(
-    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_directory_of_another_host_is_not_used(directory, monkeypatch):
     assert RunDirectory.adopt(directory.path).notes() == directory.notes()
     here = rundir.this_host()
     for other in (f"other {here.split()[1]}", f"{here.split()[0]} after-its-restart"):
@@ -33,7 +29,7 @@ def test_the_directory_of_another_host_is_not_used(
 
 
 @pytest.mark.slow
-def test_an_agent_there_says_so_and_leaves_everything_as_it_is(directory: RunDirectory) -> None:
+def test_an_agent_there_says_so_and_leaves_everything_as_it_is(directory):
     (made,) = directory.notes()
     journal = json.dumps({**made, "host": "frontend 1-2-3"}) + "\n"
     (directory.path / "journal").write_text(journal)

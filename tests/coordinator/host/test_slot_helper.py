@@ -1,18 +1,14 @@
 """Changes of slot in C: real processes, a switcher with the helper and without it, an agent without it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -33,7 +29,7 @@ FOREVER_NS = 1 << 62
 
 
 @pytest.fixture
-def sleepers() -> Iterator[list[Process]]:
+def sleepers():
     """Two processes; the second is stopped."""
     children = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
     children[1].send_signal(signal.SIGSTOP)
@@ -44,10 +40,10 @@ def sleepers() -> Iterator[list[Process]]:
         child.wait()
 
 
-def turns(processes: list[Process]) -> list[dict[int, list[Order]]]:
+def turns(processes):
     """The orders of two slots in which two processes of one processor take turns."""
 
-    def send(process: Process, signum: int) -> Order:
+    def send(process, signum):
         return Order(SIGNAL, process.fileno(), process.pid, signum)
 
     first, second = processes
@@ -58,16 +54,14 @@ def turns(processes: list[Process]) -> list[dict[int, list[Order]]]:
 
 
 @pytest.fixture
-def never() -> Iterator[int]:
+def never():
     """A descriptor that never turns readable."""
     descriptor = os.eventfd(0)
     yield descriptor
     os.close(descriptor)
 
 
-def test_processes_take_turns_on_time_until_the_end_that_was_given(
-    sleepers: list[Process], never: int
-) -> None:
+def test_processes_take_turns_on_time_until_the_end_that_was_given(sleepers, never):
     helper = SlotHelper()
     helper.load([15 * MS, 10 * MS], turns(sleepers))
     notes: list[SlotNote] = []
@@ -82,7 +76,7 @@ def test_processes_take_turns_on_time_until_the_end_that_was_given(
     assert eventually(lambda: [state(one.pid) for one in sleepers] == (["T", "S"] if slot else ["S", "T"]))
 
 
-def test_an_event_ends_the_call_at_once(sleepers: list[Process]) -> None:
+def test_an_event_ends_the_call_at_once(sleepers):
     helper, (ours, theirs) = SlotHelper(), socket.socketpair()
     helper.load([10**12, 10**12], turns(sleepers))
     theirs.send(b"x")
@@ -90,14 +84,14 @@ def test_an_event_ends_the_call_at_once(sleepers: list[Process]) -> None:
     assert helper.run(0, end_ns, ours.fileno(), FOREVER_NS) == ([], 0, end_ns)
 
 
-def test_a_slot_that_is_already_over_is_left_to_the_caller(sleepers: list[Process], never: int) -> None:
+def test_a_slot_that_is_already_over_is_left_to_the_caller(sleepers, never):
     helper = SlotHelper()
     helper.load([MS, MS], turns(sleepers))
     end_ns = time.monotonic_ns() - MS
     assert helper.run(0, end_ns, never, FOREVER_NS) == ([], 0, end_ns)
 
 
-def test_notes_without_room_end_the_call(never: int) -> None:
+def test_notes_without_room_end_the_call(never):
     helper = SlotHelper()
     me = Process(os.getpid())
     helper.load([200_000], [{0: [Order(SIGNAL, me.fileno(), me.pid, 0)]}])
@@ -108,7 +102,7 @@ def test_notes_without_room_end_the_call(never: int) -> None:
         found += notes
 
 
-def test_processes_that_have_ended_need_no_orders_and_other_failures_are_told(never: int) -> None:
+def test_processes_that_have_ended_need_no_orders_and_other_failures_are_told(never):
     helper = SlotHelper()
     child = subprocess.Popen(["true"])
     gone = Process(child.pid)
@@ -126,7 +120,7 @@ def test_processes_that_have_ended_need_no_orders_and_other_failures_are_told(ne
         helper.run(0, time.monotonic_ns(), never, FOREVER_NS)
 
 
-def test_a_family_gets_the_signal_down_to_the_last_descendant(never: int) -> None:
+def test_a_family_gets_the_signal_down_to_the_last_descendant(never):
     """Children of a shell and of a thread, and more of them than fit into one read."""
     program = """
 import subprocess, sys, threading, time
@@ -139,7 +133,7 @@ time.sleep(60)
     helper = SlotHelper()
     parent = Process(child.pid)
     parent.family = True
-    mechanism = known()["signals"](None)  # type: ignore[call-arg]
+    mechanism = known()["signals"](None)
     try:
         assert eventually(lambda: len(members(child.pid)) == 1 + 40 + 1 + 1 + 1 + 1)
         for run, wanted in ((False, {"T"}), (True, {"S"})):
@@ -154,7 +148,7 @@ time.sleep(60)
         child.wait()
 
 
-def members(session: int) -> list[int]:
+def members(session):
     """The pids of the processes of a session."""
     found = []
     for pid in psutil.pids():
@@ -163,9 +157,7 @@ def members(session: int) -> list[int]:
     return found
 
 
-def test_a_letter_goes_to_the_file_and_a_class_to_the_process(
-    tmp_path: Path, sleepers: list[Process], never: int
-) -> None:
+def test_a_letter_goes_to_the_file_and_a_class_to_the_process(tmp_path, sleepers, never):
     helper = SlotHelper()
     file = os.open(tmp_path / "switch", os.O_RDWR | os.O_CREAT)
     granted = levels()
@@ -180,7 +172,7 @@ def test_a_letter_goes_to_the_file_and_a_class_to_the_process(
     os.close(file)
 
 
-def test_after_every_call_all_processors_are_in_one_slot(tmp_path: Path, never: int) -> None:
+def test_after_every_call_all_processors_are_in_one_slot(tmp_path, never):
     """Threads on two cores and one without a core write the letter of each slot to a file of their own."""
     helper = SlotHelper()
     helper.cores = tuple(sorted(os.sched_getaffinity(0))[:2])
@@ -203,7 +195,7 @@ def test_after_every_call_all_processors_are_in_one_slot(tmp_path: Path, never: 
         os.close(file)
 
 
-def test_threads_have_their_priority_and_core_before_they_run(sleepers: list[Process]) -> None:
+def test_threads_have_their_priority_and_core_before_they_run(sleepers):
     """Among realtime ranks a thread of lower priority would not run for long."""
     granted = levels()
     if not granted:
@@ -228,32 +220,32 @@ class Book:
     states: dict[str, str] = field(default_factory=dict)
     families: set[str] = field(default_factory=set)
 
-    def adopt(self, process: Any, job: int, rank: int) -> None:
+    def adopt(self, process, job, rank):
         self.states[process] = "free"
 
-    def hold(self, process: Any) -> None:
+    def hold(self, process):
         self.states[process] = "held"
 
-    def run(self, process: Any) -> None:
+    def run(self, process):
         self.states[process] = "runs"
 
-    def free(self, process: Any) -> None:
+    def free(self, process):
         self.states[process] = "free"
 
-    def order(self, process: Any, run: bool) -> Any:
+    def order(self, process, run):
         return None if process in self.families else (process, "runs" if run else "held")
 
 
 class Clerk:
     """A helper that carries ``due`` slots out, on a book, in each call."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book):
         self.book, self.due = book, 1
 
-    def load(self, lengths_ns: Any, orders: Any) -> None:
+    def load(self, lengths_ns, orders):
         self.lengths_ns, self.orders = lengths_ns, orders
 
-    def run(self, current: int, end_ns: int, descriptor: int, until_ns: int) -> tuple[Any, int, int]:
+    def run(self, current, end_ns, descriptor, until_ns):
         notes = []
         for _ in range(self.due):
             current = (current + 1) % len(self.orders)
@@ -265,12 +257,12 @@ class Clerk:
         return notes, current, end_ns
 
 
-def adopting(mechanism: Book, helper: Clerk | None, jobs: int, processors: int) -> tuple[Switcher, list[int]]:
+def adopting(mechanism, helper, jobs, processors):
     clock = [0]
-    switcher = Switcher(mechanism, lambda: clock[0], helper)  # type: ignore[arg-type]
+    switcher = Switcher(mechanism, lambda: clock[0], helper)
     for job in range(jobs):
         for rank in range(processors):
-            switcher.adopt(job, rank, f"{job}.{rank}")  # type: ignore[arg-type]
+            switcher.adopt(job, rank, f"{job}.{rank}")
     return switcher, clock
 
 
@@ -282,7 +274,7 @@ def adopting(mechanism: Book, helper: Clerk | None, jobs: int, processors: int) 
     ),
     steps=st.lists(st.integers(1, 7), min_size=1, max_size=5),
 )
-def test_a_switcher_with_a_helper_does_what_it_does_alone(slots: Any, steps: list[int]) -> None:
+def test_a_switcher_with_a_helper_does_what_it_does_alone(slots, steps):
     """Job 2 has no place: it stays free."""
     runs = tuple(tuple(tuple(sorted(jobs)) for jobs in slot) for _, slot in slots)
     places = tuple((job, ((0, 0), (1, 1))) for job in range(2))
@@ -310,7 +302,7 @@ def test_a_switcher_with_a_helper_does_what_it_does_alone(slots: Any, steps: lis
         assert all(ours.holds(job, rank) == plain.holds(job, rank) for job in range(3) for rank in range(2))
 
 
-def test_whatever_must_be_looked_up_is_left_to_python() -> None:
+def test_whatever_must_be_looked_up_is_left_to_python():
     book = Book()
     switcher, _ = adopting(book, Clerk(book), 2, 1)
     gang = ((0,),), ((1,),)
@@ -332,12 +324,12 @@ def test_whatever_must_be_looked_up_is_left_to_python() -> None:
     assert not switcher.ready(), "a process with descendants"
 
 
-def test_where_no_thread_can_be_started_slots_change_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_thread_can_be_started_slots_change_in_python(monkeypatch):
     book = Book()
     clerk = Clerk(book)
     switcher, _ = adopting(book, clerk, 2, 1)
 
-    def refuse(*given: Any) -> None:
+    def refuse(*given):
         raise BlockingIOError
 
     monkeypatch.setattr(clerk, "load", refuse)
@@ -350,9 +342,7 @@ def test_where_no_thread_can_be_started_slots_change_in_python(monkeypatch: pyte
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "how"), [("", "in C"), (str(Path(sys.executable).parent), "in Python")])
-def test_without_a_compiler_an_agent_changes_slots_in_python(
-    path: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_compiler_an_agent_changes_slots_in_python(path, how, tmp_path, monkeypatch):
     if path:
         monkeypatch.setenv("PATH", path)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

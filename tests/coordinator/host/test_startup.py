@@ -1,17 +1,13 @@
 """A driver that is killed while it starts leaves nothing, whenever that is."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from netns_cluster import Cluster
 from places import SUPPORT
 from runs import command, eventually, everything_in, running
 
@@ -31,7 +27,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_directory_whose_maker_is_killed_before_it_has_begun_anything_is_removed(tmp_path: Path) -> None:
+def test_a_directory_whose_maker_is_killed_before_it_has_begun_anything_is_removed(tmp_path):
     environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
     assert subprocess.run([sys.executable, "-c", MAKING], env=environment, check=False).returncode < 0
     assert eventually(lambda: not everything_in(tmp_path))
@@ -46,10 +42,8 @@ RunDirectory.{call}
 """
 
 
-def test_an_interrupt_while_a_directory_is_made_leaves_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(directory: RunDirectory, **entry: object) -> None:
+def test_an_interrupt_while_a_directory_is_made_leaves_none(tmp_path, monkeypatch):
+    def interrupt(directory, **entry):
         raise KeyboardInterrupt
 
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -60,16 +54,14 @@ def test_an_interrupt_while_a_directory_is_made_leaves_none(
 
 
 @pytest.mark.parametrize("call", ["create()", "adopt(runs_home.home() / '0123abcd')"])
-def test_the_directory_of_all_runs_is_removed_if_its_maker_is_killed_at_once(
-    call: str, tmp_path: Path
-) -> None:
+def test_the_directory_of_all_runs_is_removed_if_its_maker_is_killed_at_once(call, tmp_path):
     environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
     code = [sys.executable, "-c", MAKING_HOME.replace("{call}", call)]
     assert subprocess.run(code, env=environment, check=False).returncode == -signal.SIGKILL
     assert eventually(lambda: not everything_in(tmp_path))
 
 
-def commands() -> dict[str, list[str]]:
+def commands():
     """What can be killed: a run, and the command with its calibration."""
     options = {"policy": "gang", "mechanism": "freezer" if os.getuid() == 0 else "signals", "phases": 9000}
     return {
@@ -78,7 +70,7 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-def kill_after(what: str, delay_s: float, folder: Path) -> None:
+def kill_after(what, delay_s, folder):
     """Kill a driver so long after its start, and look for remains."""
     with running(argv=commands()[what], popen={"cwd": folder}) as run:
         time.sleep(delay_s)
@@ -93,18 +85,18 @@ def kill_after(what: str, delay_s: float, folder: Path) -> None:
 
 @pytest.mark.parametrize("delay_s", [0.3, 0.6, 0.9, 1.2])
 @pytest.mark.parametrize("what", ["run", "command"])
-def test_nothing_remains_of_a_start(what: str, delay_s: float, tmp_path: Path) -> None:
+def test_nothing_remains_of_a_start(what, delay_s, tmp_path):
     kill_after(what, delay_s, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(100))
 @pytest.mark.parametrize("what", ["run", "command"])
-def test_nothing_remains_of_a_start_at_any_instant(what: str, number: int, tmp_path: Path) -> None:
+def test_nothing_remains_of_a_start_at_any_instant(what, number, tmp_path):
     kill_after(what, 0.02 * number, tmp_path)
 
 
-def kill_across_hosts(hosts: Cluster, delay_s: float) -> None:
+def kill_across_hosts(hosts, delay_s):
     """Kill a driver of two hosts so long after its start, and look for remains on all."""
     options = {"hosts": hosts.hosts, "policy": "gang", "mechanism": "signals", "phases": 9000}
     run = hosts.start([sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)])
@@ -119,11 +111,11 @@ def kill_across_hosts(hosts: Cluster, delay_s: float) -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.4, 0.8, 1.2])
-def test_nothing_remains_of_a_start_across_hosts(hosts: Cluster, delay_s: float) -> None:
+def test_nothing_remains_of_a_start_across_hosts(hosts, delay_s):
     kill_across_hosts(hosts, delay_s)
 
 
 @pytest.mark.soak
-def test_nothing_remains_of_a_start_across_hosts_at_any_instant(hosts: Cluster) -> None:
+def test_nothing_remains_of_a_start_across_hosts_at_any_instant(hosts):
     for number in range(100):
         kill_across_hosts(hosts, 0.02 * number)

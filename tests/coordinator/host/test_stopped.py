@@ -1,14 +1,12 @@
 """What somebody else stops in a run is noticed and told."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
 
 import pytest
-from runs import Run, eventually, running, state
+from runs import eventually, running, state
 
 from coordinator.host.launch import ORPHANED_NS
 from coordinator.host.processes import children
@@ -17,7 +15,7 @@ from coordinator.host.stopped import Launchers, Stopped, parent
 pytestmark = pytest.mark.slow
 
 
-def victim(run: Run, what: str) -> int | None:
+def victim(run, what):
     """The pid of a part of a run, or of the launcher's process that is a rank's parent."""
     if what != "proxy":
         return run.part(what)
@@ -34,7 +32,7 @@ def victim(run: Run, what: str) -> int | None:
         ("guardian", "the guardian of"),
     ],
 )
-def test_a_part_that_is_stopped_from_outside_is_told(what: str, told: str) -> None:
+def test_a_part_that_is_stopped_from_outside_is_told(what, told):
     with running(policy="none", jobs=1, phases=10_000) as run:
         assert run.driver.stderr is not None
         line = ""
@@ -50,7 +48,7 @@ def test_a_part_that_is_stopped_from_outside_is_told(what: str, told: str) -> No
         assert run.result()["failure"] == ""
 
 
-def test_a_launcher_whose_only_process_is_killed_at_once_fails_its_job() -> None:
+def test_a_launcher_whose_only_process_is_killed_at_once_fails_its_job():
     """MPICH's waits for ever for one that has not yet said hello."""
     with running(policy="none", jobs=1, timeout_s=100.0) as run:
         mpiexec = eventually(lambda: run.part("mpiexec"))
@@ -60,7 +58,7 @@ def test_a_launcher_whose_only_process_is_killed_at_once_fails_its_job() -> None
         assert run.remains() == []
 
 
-def test_a_launcher_is_orphaned_once_it_has_had_no_living_child_for_a_while() -> None:
+def test_a_launcher_is_orphaned_once_it_has_had_no_living_child_for_a_while():
     script = "sleep 60 & read word; kill $!; read word"
     with subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE) as launcher:
         assert launcher.stdin is not None
@@ -77,7 +75,7 @@ def test_a_launcher_is_orphaned_once_it_has_had_no_living_child_for_a_while() ->
         assert looking.look(6 * ORPHANED_NS, {0: launcher}) == []
 
 
-def test_it_is_told_once_for_each_time() -> None:
+def test_it_is_told_once_for_each_time():
     child = os.fork()
     if not child:
         time.sleep(60)

@@ -1,14 +1,11 @@
 """Those who connect to a run across hosts without being part of it change nothing in it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from netns_cluster import Cluster, Host
 from places import SUPPORT
 from runs import eventually
 
@@ -17,14 +14,14 @@ pytestmark = pytest.mark.slow
 LISTENING = "0A"
 
 
-def listening(host: Host) -> list[tuple[str, int]]:
+def listening(host):
     """Addresses and ports at which a host listens."""
     lines = Path(f"/proc/{host.init}/net/tcp").read_text().splitlines()[1:]
     found = [line.split()[1].split(":") for line in lines if line.split()[3] == LISTENING]
     return [(".".join(str(byte) for byte in bytes.fromhex(ip)[::-1]), int(port, 16)) for ip, port in found]
 
 
-def test_a_crowd_at_the_drivers_door_changes_nothing(hosts: Cluster) -> None:
+def test_a_crowd_at_the_drivers_door_changes_nothing(hosts):
     options = {"hosts": hosts.hosts, "policy": "gang", "mechanism": "signals", "phases": 3000}
     limited = ["prlimit", "--nofile=1024:1024", sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)]
     run = hosts.start(limited)

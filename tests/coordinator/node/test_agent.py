@@ -1,14 +1,11 @@
 """The agent: messages, slots on a clock, and a real agent with ranks that are not MPI's."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,7 +38,7 @@ MS = 1_000_000
     lengths=st.lists(st.none() | st.integers(1, (1 << 63) - 1), min_size=1, max_size=4).map(tuple),
     cyclic=st.booleans(),
 )
-def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:
+def test_tables_survive_the_wire(from_ns, lengths, cyclic):
     runs = tuple(((0, 1), ()) for _ in lengths)
     only = tuple(((0, 3),) for _ in lengths)
     table = Table(from_ns, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())), only)
@@ -68,18 +65,18 @@ def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], 
         (b'{"type":"start","version":1,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
     ],
 )
-def test_what_is_not_a_message_is_refused(line: bytes, complaint: str) -> None:
+def test_what_is_not_a_message_is_refused(line, complaint):
     with pytest.raises(LineError, match=complaint.replace("[", r"\[")):
         TO_AGENT.decode(line)
 
 
 @given(st.binary())
-def test_decoding_gives_a_message_or_a_protocol_error(line: bytes) -> None:
+def test_decoding_gives_a_message_or_a_protocol_error(line):
     with suppress(LineError):
         TO_DRIVER.decode(line)
 
 
-def test_a_channel_cuts_lines_wherever_they_are_broken_and_tells_the_end() -> None:
+def test_a_channel_cuts_lines_wherever_they_are_broken_and_tells_the_end():
     ours, theirs = socket.socketpair()
     channel = Channel(ours)
     theirs.send(b"one\ntw")
@@ -93,7 +90,7 @@ def test_a_channel_cuts_lines_wherever_they_are_broken_and_tells_the_end() -> No
     channel.close()
 
 
-def test_a_channel_keeps_what_the_peer_is_too_slow_to_take() -> None:
+def test_a_channel_keeps_what_the_peer_is_too_slow_to_take():
     ours, theirs = socket.socketpair()
     channel, other = Channel(ours), Channel(theirs)
     sent = [b"x" * 10_000 for _ in range(100)]
@@ -109,17 +106,17 @@ def test_a_channel_keeps_what_the_peer_is_too_slow_to_take() -> None:
     other.close()
 
 
-def switcher() -> tuple[Switcher, Holder, list[int]]:
+def switcher():
     """A switcher with two jobs on two processors and a clock that moves when told."""
     holder, clock = Holder(), [0]
-    switcher = Switcher(holder, lambda: clock[0])  # type: ignore[arg-type]
+    switcher = Switcher(holder, lambda: clock[0])
     for job in range(2):
         for rank in range(2):
-            switcher.adopt(job, rank, f"{job}.{rank}")  # type: ignore[arg-type]
+            switcher.adopt(job, rank, f"{job}.{rank}")
     return switcher, holder, clock
 
 
-def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
+def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs():
     agent, holder, clock = switcher()
     agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
@@ -134,7 +131,7 @@ def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
     assert agent.due_ns() == 20
 
 
-def test_a_slot_may_run_single_ranks_of_a_job() -> None:
+def test_a_slot_may_run_single_ranks_of_a_job():
     """Both ranks of job 0 are on processor 0, one in each slot; job 1, whom no slot names, runs whole."""
     agent, holder, _ = switcher()
     places = ((0, ((0, 0), (1, 0))), (1, ((0, 1), (1, 1))))
@@ -147,7 +144,7 @@ def test_a_slot_may_run_single_ranks_of_a_job() -> None:
     assert holder.said == [("hold", "0.0"), ("run", "0.1")]
 
 
-def test_the_share_of_a_node_names_single_ranks_as_they_were_launched() -> None:
+def test_the_share_of_a_node_names_single_ranks_as_they_were_launched():
     """Two launched ranks, 5 and 3, are the job's first and second, on one node each."""
     slots = tuple(Slot(((0,), ()), 10, ((0, rank),)) for rank in range(2))
     plan = Plan(Decision({0: (0, 1)}, slots), 0)
@@ -161,7 +158,7 @@ def test_the_share_of_a_node_names_single_ranks_as_they_were_launched() -> None:
     )
 
 
-def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:
+def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment():
     agent, holder, _ = switcher()
     agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
@@ -170,7 +167,7 @@ def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:
     assert agent.due_ns() == 50 and holder.said == []
 
 
-def test_tables_wait_for_their_time_and_later_ones_override() -> None:
+def test_tables_wait_for_their_time_and_later_ones_override():
     agent, holder, _ = switcher()
     agent.publish(gang(100, 100, 0))
     agent.publish(gang(100, 95, 0, 1))
@@ -181,7 +178,7 @@ def test_tables_wait_for_their_time_and_later_ones_override() -> None:
     assert agent.due_ns() == 105
 
 
-def test_jobs_without_a_place_are_freed_and_all_at_the_end() -> None:
+def test_jobs_without_a_place_are_freed_and_all_at_the_end():
     agent, holder, _ = switcher()
     agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
@@ -194,30 +191,30 @@ def test_jobs_without_a_place_are_freed_and_all_at_the_end() -> None:
     assert set(holder.said) == {("free", "0.0"), ("free", "0.1")}
 
 
-def test_a_rank_that_comes_late_is_held_at_once() -> None:
+def test_a_rank_that_comes_late_is_held_at_once():
     agent, holder, _ = switcher()
     agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
     agent.drop(1, 0)
     holder.said.clear()
-    agent.adopt(1, 0, "new")  # type: ignore[arg-type]
+    agent.adopt(1, 0, "new")
     assert holder.said == [("hold", "new")]
 
 
-def test_ranks_that_come_and_go_between_two_boundaries_are_in_the_next_change() -> None:
+def test_ranks_that_come_and_go_between_two_boundaries_are_in_the_next_change():
     """The switcher works the next change out ahead of time."""
     agent, holder, _ = switcher()
     agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
     agent.drop(1, 0)
-    agent.adopt(1, 0, "new")  # type: ignore[arg-type]
+    agent.adopt(1, 0, "new")
     agent.drop(0, 1)
     holder.said.clear()
     agent.switch(10)
     assert holder.said == [("hold", "0.0"), ("run", "new"), ("run", "1.1")]
 
 
-def test_an_exact_wait_is_never_early_and_other_events_end_it() -> None:
+def test_an_exact_wait_is_never_early_and_other_events_end_it():
     loop, (ours, theirs) = Loop(), socket.socketpair()
     for _ in range(20):
         until_ns = time.monotonic_ns() + 100_000
@@ -233,7 +230,7 @@ def test_an_exact_wait_is_never_early_and_other_events_end_it() -> None:
     theirs.close()
 
 
-def test_past_the_end_of_a_table_nothing_is_due() -> None:
+def test_past_the_end_of_a_table_nothing_is_due():
     agent, _, _ = switcher()
     agent.publish(gang(0, 0, 0, 1, cyclic=False))
     agent.switch(0)
@@ -244,11 +241,7 @@ def test_past_the_end_of_a_table_nothing_is_due() -> None:
 
 
 @pytest.fixture
-def host(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Host]:
+def host(request, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     directory = RunDirectory.create()
     host = Host(directory, "signals", lease_s=getattr(request, "param", LEASE_S))
@@ -263,13 +256,13 @@ def host(
     assert not directory.path.exists()
 
 
-def table(length_ns: int) -> Table:
+def table(length_ns):
     now_ns = time.monotonic_ns()
     return Table(now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, ((0, 0),)), (1, ((0, 0),))))
 
 
 @pytest.mark.slow
-def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
+def test_an_agent_stops_and_continues_its_ranks_and_reports(host):
     ranks = [host.rank(job, 0) for job in range(2)]
     assert {ready.job for ready in host.hear(protocol.Present, 2)} == {0, 1}
     host.say(table(1000 * MS))
@@ -289,7 +282,7 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
 
 
 @pytest.mark.slow
-def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host: Host) -> None:
+def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host):
     host.rank(0, 2, PEERS="[[0], [0, 1], [1]]")
     host.hear(protocol.Present)
     host.say(protocol.Start(0, time.monotonic_ns(), ((2, 0),)))
@@ -304,7 +297,7 @@ def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host: H
 
 
 @pytest.mark.slow
-def test_strangers_and_liars_are_refused(host: Host) -> None:
+def test_strangers_and_liars_are_refused(host):
     assert host.rank(0, 0, LOCKSTEP_RUN="another").wait(10) == 1
     assert "not of this run" in host.hear(protocol.Trouble)[0].text
     assert host.rank(0, 0, LOCKSTEP_JOB="7").wait(10) == 1
@@ -319,7 +312,7 @@ def test_strangers_and_liars_are_refused(host: Host) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("host", [1.0], indirect=True)
 @pytest.mark.parametrize("how", ["driver", "agent", "stopped agent", "guardian"])
-def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> None:
+def test_whoever_is_lost_stopped_ranks_do_not_remain(host, how):
     ranks = [host.rank(job, 0) for job in range(2)]
     host.hear(protocol.Present, 2)
     host.say(table(1000 * MS))
@@ -340,9 +333,7 @@ def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> No
 
 
 @pytest.mark.slow
-def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     directory = RunDirectory.create()
     driver = subprocess.Popen(["true"])
@@ -359,7 +350,7 @@ def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says
 
 
 @pytest.mark.slow
-def test_a_driver_killed_while_its_agent_starts_leaves_nothing() -> None:
+def test_a_driver_killed_while_its_agent_starts_leaves_nothing():
     with running(policy="gang") as run:
         assert eventually(lambda: run.part("agent"))
         run.driver.kill()
@@ -368,7 +359,7 @@ def test_a_driver_killed_while_its_agent_starts_leaves_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_slots_of_a_millisecond_do_not_keep_the_agent_from_giving_signs_of_life() -> None:
+def test_slots_of_a_millisecond_do_not_keep_the_agent_from_giving_signs_of_life():
     slots, lease_s = {"quantum_ms": 1}, 1.0
     made = workload("gang", phases=7000, options=slots, mechanism="signals", lease_s=lease_s)
     result = run_workload(made)
@@ -377,7 +368,7 @@ def test_slots_of_a_millisecond_do_not_keep_the_agent_from_giving_signs_of_life(
 
 
 @pytest.mark.slow
-def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run() -> None:
+def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run():
     with running(policy="gang", phases=100_000, lease_s=1.0) as run:
         assert run.driver.stderr is not None
         while "job 0 starts" not in run.driver.stderr.readline():
@@ -389,7 +380,7 @@ def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run() -> No
         assert "its agent has ended\nrun" in failure and "its driver has said nothing for 1 s" in failure
 
 
-def beats(lease: Lease, slot_ns: int, until_ns: int) -> list[int]:
+def beats(lease, slot_ns, until_ns):
     """When signs of life are given beside slots of this length, by a clock that is exact."""
     now_ns, given = 0, []
     while now_ns < until_ns:
@@ -405,7 +396,7 @@ def beats(lease: Lease, slot_ns: int, until_ns: int) -> list[int]:
 
 @pytest.mark.parametrize("slot_ms", [0.1, 1, 2, 3, 100, 499])
 @pytest.mark.parametrize("lease_s", [0.5, 2, 60])
-def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms: float, lease_s: float) -> None:
+def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms, lease_s):
     length_ns = round(lease_s * 1e9)
     given = beats(Lease(0, length_ns, 5 * length_ns), round(slot_ms * MS), 5_000 * MS)
     every_ns = min(BEAT_NS, length_ns // 4)
@@ -413,7 +404,7 @@ def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms: fl
     assert len(gaps) > 5 and max(gaps) <= every_ns + length_ns // 4
 
 
-def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it() -> None:
+def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it():
     lease = Lease(0, 2000 * MS, 5000 * MS)
     assert not lease.beat(0, 1 * MS) and lease.due_ns() == 1 * MS + 1
     assert lease.beat(1 * MS + 1, 2 * MS)

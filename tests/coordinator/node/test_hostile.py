@@ -1,7 +1,5 @@
 """Hostile and malformed messages: none is acted upon, memory stays flat, service goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -9,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -38,7 +36,7 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys, Line
-from coordinator.workload import NodeResult, ParallelJob, Workload
+from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program
 from workloads.record import OURS
 
@@ -65,7 +63,7 @@ IMPOSSIBLE = [
 """What makes a table one that cannot be carried out."""
 
 
-def garbage(seed: int, count: int) -> Iterator[bytes]:
+def garbage(seed, count):
     """Lines that are no message of ours, most of them nearly."""
     random_ = random.Random(seed)
     table = TO_AGENT.encode(TABLE)
@@ -87,13 +85,13 @@ def garbage(seed: int, count: int) -> Iterator[bytes]:
                 yield b"[" * random_.randrange(1, 100_000 if number % 1000 == 4 else 50)
 
 
-def memory_bytes(pid: int) -> int:
+def memory_bytes(pid):
     """Resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
 @pytest.fixture
-def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+def host(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     directory = RunDirectory.create()
     host = Host(directory, "signals", lease_s=20.0)  # the test, not the agent, may be slow
@@ -107,7 +105,7 @@ def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-def test_an_agent_drops_what_is_no_message_and_goes_on(host: Host, count: int) -> None:
+def test_an_agent_drops_what_is_no_message_and_goes_on(host, count):
     before = memory_bytes(host.agent.pid)
     for number, line in enumerate(garbage(1, count)):
         host.hub.send(0, line)
@@ -120,7 +118,7 @@ def test_an_agent_drops_what_is_no_message_and_goes_on(host: Host, count: int) -
 
 
 @pytest.mark.slow
-def test_who_has_no_key_is_not_heard_and_hears_nothing(host: Host) -> None:
+def test_who_has_no_key_is_not_heard_and_hears_nothing(host):
     stranger = Line(host.endpoint, host.keys.public, Keys.make())
     deaf = zmq.Context().socket(zmq.DEALER)
     deaf.connect(host.endpoint)
@@ -138,9 +136,7 @@ def test_who_has_no_key_is_not_heard_and_hears_nothing(host: Host) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(
-    host: Host, count: int
-) -> None:
+def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(host, count):
     before = memory_bytes(host.agent.pid)
     script = SUPPORT / "hostile_rank.py"
     rank = subprocess.Popen(
@@ -159,7 +155,7 @@ def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(
 
 
 @pytest.mark.slow
-def test_a_node_speaks_for_itself_alone(tmp_path: Path) -> None:
+def test_a_node_speaks_for_itself_alone(tmp_path):
     """Whatever name a peer takes, its key says which node it is."""
     keys, first, second = Keys.make(), Keys.make(), Keys.make()
     endpoint = f"ipc://{tmp_path}/hub"
@@ -167,7 +163,7 @@ def test_a_node_speaks_for_itself_alone(tmp_path: Path) -> None:
     lines = [Line(endpoint, keys.public, own) for own in (first, second)]
     heard: list[tuple[int, bytes]] = []
 
-    def arrived(count: int) -> bool:
+    def arrived(count):
         heard.extend(hub.receive())
         return len(heard) >= count
 
@@ -183,9 +179,7 @@ def test_a_node_speaks_for_itself_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_driver_drops_what_is_no_message_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_a_driver_drops_what_is_no_message_and_goes_on(tmp_path, monkeypatch, count):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     directory = RunDirectory.create()
     heard: list[Any] = []
@@ -223,7 +217,7 @@ RECORDS = st.dictionaries(
 )
 
 
-def strategy(hint: Any) -> st.SearchStrategy[Any]:
+def strategy(hint):
     """Any value that fits a field of a message."""
     if get_origin(hint) is tuple:
         inner = get_args(hint)
@@ -233,7 +227,7 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
     return RECORDS if get_origin(hint) is Mapping else HINTS[hint]
 
 
-def messages() -> st.SearchStrategy[Any]:
+def messages():
     """Any message that an agent with the right key could send, however absurd."""
     kinds = [protocol.Join, protocol.Present, protocol.Finished, protocol.Gone, protocol.SwitchReport]
     kinds += [protocol.Beat, protocol.Trouble]
@@ -249,25 +243,25 @@ class Crew:
 
     node_of = (0, 0)
 
-    def launch(self, job: int, placement: tuple[int, ...]) -> None: ...
+    def launch(self, job, placement): ...
 
-    def publish(self, plan: Any, from_ns: int) -> None: ...
+    def publish(self, plan, from_ns): ...
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None: ...
+    def begin(self, job, at_ns, placement): ...
 
-    def send(self, message: Any) -> None: ...
+    def send(self, message): ...
 
-    def results(self) -> tuple[NodeResult, ...]:
+    def results(self):
         return ()
 
 
-def nothing_to_end(*run: Any, **how: Any) -> Iterator[Any]:
+def nothing_to_end(*run, **how):
     """In the place of ``processes.ending``."""
     yield from ()
     return 0, 0
 
 
-def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
+def begun(directory, interrupt):
     """The driver of a run of two jobs of two ranks that has begun, none of which is real."""
     jobs = tuple(ParallelJob(number, Program(phases=1, processes=2)) for number in range(2))
     workload = Workload(jobs, policies.create("none", {}), (0, 1))
@@ -276,8 +270,8 @@ def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
     begin_ns = time.monotonic_ns()
     context = RunContext(directory, workload, launch_plan, lambda text: None, begin_ns + (1 << 40), begin_ns)
     made = Driver(context, NewRun(session, views), interrupt)
-    made._nodes = Crew()  # type: ignore[assignment]
-    made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True  # type: ignore[arg-type]
+    made._nodes = Crew()
+    made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True
     conductor = Conductor(session, views, Crew())
     conductor.prepare()
     made._jobs.conductor = conductor
@@ -290,16 +284,14 @@ def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(tmp_path, monkeypatch, count):
     """It has the right key: its jobs may fail, and nothing else."""
     monkeypatch.setattr(processes, "ending", nothing_to_end)
     directory = RunDirectory(tmp_path)
 
     @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(messages(), max_size=8))
-    def goes_on(said: list[Any]) -> None:
+    def goes_on(said):
         with Interrupt() as interrupt:
             made = begun(directory, interrupt)
             for message in said:
@@ -314,7 +306,7 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
 
 
 @pytest.mark.slow
-def test_whatever_an_agent_says_of_its_node_is_borne(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_an_agent_says_of_its_node_is_borne(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     directory = RunDirectory.create()
     workload = Workload((), policies.create("none", {}), (0,))
@@ -322,7 +314,7 @@ def test_whatever_an_agent_says_of_its_node_is_borne(tmp_path: Path, monkeypatch
 
     @settings(max_examples=300, deadline=None)
     @given(messages())
-    def bears(message: Any) -> None:
+    def bears(message):
         nodes._hear(0, TO_DRIVER.encode(message))
         json.dumps([dataclasses.asdict(node) for node in nodes.results()], allow_nan=False)
 

@@ -1,7 +1,5 @@
 """Workstations whose owners come and go: the policies, the simulation job by job, the driver, real ranks."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace
@@ -19,7 +17,7 @@ from coordinator.decide.session import Plan, Session
 from coordinator.drive.driver import run_workload
 from coordinator.migration import Migration
 from coordinator.owners import Owner, changes
-from coordinator.view import Decision, Job, Machine, Reason, Slot, View
+from coordinator.view import Decision, Job, Machine, Reason, Slot
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from harness.spec import experiment
@@ -30,22 +28,22 @@ from workloads.validation import InputError
 S = 1_000_000_000
 
 
-def session(name: str, sizes: list[int], processors: int = 3, **options: Any) -> Session:
+def session(name, sizes, processors=3, **options):
     jobs = [Job(number, size) for number, size in enumerate(sizes)]
     return Session(policies.create(name, options), Machine(processors), jobs)
 
 
-def arrive(run: Session, count: int) -> Plan:
+def arrive(run, count):
     for number in range(count):
         plan = run.arrive(number, 0)
     return plan
 
 
-def running_now(plan: Plan) -> set[int]:
+def running_now(plan):
     return set(plan.decision.running(0))
 
 
-def test_condor_suspends_a_job_while_the_owner_is_there() -> None:
+def test_condor_suspends_a_job_while_the_owner_is_there():
     run = session("condor", [2, 1])
     arrive(run, 2)
     plan = run.owner([1], 1.0, 5 * S)
@@ -56,7 +54,7 @@ def test_condor_suspends_a_job_while_the_owner_is_there() -> None:
     assert run.plan is not None and run.plan.timer_ns is None
 
 
-def test_condor_vacates_after_the_grace_and_continues_elsewhere() -> None:
+def test_condor_vacates_after_the_grace_and_continues_elsewhere():
     run = session("condor", [1], grace_s=10)
     arrive(run, 1)
     run.owner([0], 1.0, 5 * S)
@@ -65,7 +63,7 @@ def test_condor_vacates_after_the_grace_and_continues_elsewhere() -> None:
     assert plan.decision.placements == {0: (1,)}
 
 
-def test_a_job_that_finds_no_other_workstation_waits_before_those_that_came_later() -> None:
+def test_a_job_that_finds_no_other_workstation_waits_before_those_that_came_later():
     run = session("condor", [2, 1, 2], processors=3, grace_s=10)
     arrive(run, 3)
     run.owner([0], 1.0, 5 * S)
@@ -76,7 +74,7 @@ def test_a_job_that_finds_no_other_workstation_waits_before_those_that_came_late
     assert plan.decision.placements == {0: (1, 2)}
 
 
-def test_a_workstation_counts_as_idle_only_after_a_time() -> None:
+def test_a_workstation_counts_as_idle_only_after_a_time():
     run = session("condor", [1], processors=1, idle_s=10)
     run.owner([0], 1.0, 0)
     assert arrive(run, 1).decision.placements == {}
@@ -85,21 +83,21 @@ def test_a_workstation_counts_as_idle_only_after_a_time() -> None:
     assert run.timer(14 * S).decision.placements == {0: (0,)}
 
 
-def test_jobs_stop_and_start_at_loads_of_their_own_as_in_batch_systems() -> None:
+def test_jobs_stop_and_start_at_loads_of_their_own_as_in_batch_systems():
     run = session("condor", [1], processors=1, vacate=False, start_load=0.3, stop_load=0.7)
     arrive(run, 1)
     found = [running_now(run.owner([0], load, at * S)) for at, load in enumerate((0.5, 0.8, 0.5, 0.2), 1)]
     assert found == [{0}, set(), set(), {0}]
 
 
-def test_sequential_jobs_have_workstations_of_their_own() -> None:
+def test_sequential_jobs_have_workstations_of_their_own():
     plan = arrive(session("condor", [1, 2, 2, 1], processors=4, sequential=1), 4)
     assert plan.decision.placements == {0: (3,), 1: (0, 1)}
     larger = arrive(session("condor", [4, 1], processors=4, sequential=1), 2)
     assert larger.decision.placements == {0: (0, 1, 2, 3)}, "no partition is large enough for it"
 
 
-def test_one_process_leaves_the_workstation_of_an_owner_who_comes() -> None:
+def test_one_process_leaves_the_workstation_of_an_owner_who_comes():
     run = session("idle-partition", [2], processors=3)
     arrive(run, 1)
     plan = run.owner([0], 1.0, S)
@@ -110,7 +108,7 @@ def test_one_process_leaves_the_workstation_of_an_owner_who_comes() -> None:
     assert plan.decision.placements == {0: (2, 0)} and running_now(plan) == {0}
 
 
-def test_jobs_beside_owners_leave_them_a_share_of_the_time() -> None:
+def test_jobs_beside_owners_leave_them_a_share_of_the_time():
     run = session("owner-share", [2, 1], quantum_ms=100, power=0.3)
     assert len(arrive(run, 2).decision.slots) == 1
     ours, theirs = run.owner([0], 1.0, S).decision.slots
@@ -122,7 +120,7 @@ def test_jobs_beside_owners_leave_them_a_share_of_the_time() -> None:
 
 
 @st.composite
-def days(draw: st.DrawFn) -> tuple[str, dict[str, Any], list[int], list[Owner], Migration]:
+def days(draw):
     """A policy, its parameters, sizes of jobs, owners by a model, and checkpoints."""
     name = draw(st.sampled_from(["condor", "idle-partition", "owner-share"]))
     options: dict[str, Any] = {"idle_s": draw(st.sampled_from([0.0, 3.0]))}
@@ -135,7 +133,7 @@ def days(draw: st.DrawFn) -> tuple[str, dict[str, Any], list[int], list[Owner], 
 
 @settings(max_examples=40, deadline=None)
 @given(days())
-def test_every_job_ends_and_loses_no_more_than_its_progress_since_a_checkpoint(day: Any) -> None:
+def test_every_job_ends_and_loses_no_more_than_its_progress_since_a_checkpoint(day):
     name, options, sizes, owners, migration = day
     count = len(sizes)
     jobs = rigid(np.arange(count) * 2 * S, np.array(sizes), np.full(count, 11 * S))
@@ -159,7 +157,7 @@ def test_every_job_ends_and_loses_no_more_than_its_progress_since_a_checkpoint(d
         assert not suspended or not options.get("vacate") or called, "it is vacated if nothing else happens"
 
 
-def test_a_job_that_vacates_pays_for_its_checkpoint_and_loses_the_rest() -> None:
+def test_a_job_that_vacates_pays_for_its_checkpoint_and_loses_the_rest():
     jobs = rigid(np.array([0]), np.array([1]), np.array([100 * S]))
     owner = Owner((0,), loads=((35.0, 1.0), (35.5, 0.0)))
     policy = policies.create("condor", {"grace_s": 0.0})
@@ -171,7 +169,7 @@ def test_a_job_that_vacates_pays_for_its_checkpoint_and_loses_the_rest() -> None
     assert finish == {0.0: 35.5 + 100, 10.0: 35.5 + 3.5 + 70}
 
 
-def test_a_job_that_moves_is_stopped_for_the_time_of_its_move() -> None:
+def test_a_job_that_moves_is_stopped_for_the_time_of_its_move():
     jobs = rigid(np.array([0]), np.array([2]), np.array([100 * S]))
     owner = Owner((0,), loads=((35.0, 1.0),))
     policy = policies.create("idle-partition", {})
@@ -181,7 +179,7 @@ def test_a_job_that_moves_is_stopped_for_the_time_of_its_move() -> None:
     assert made.places == {0: (2, 1)}
 
 
-def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch):
     monkeypatch.setattr(event_by_event, "PATIENCE", 100)
     jobs = rigid(np.array([0]), np.array([1]), np.array([100 * S]))
     owner = Owner((0,), loads=tuple((float(at), 1.0 + at % 2) for at in range(150)))
@@ -192,17 +190,17 @@ def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch: pytest.MonkeyP
 class WritesDown:
     """A crew that notes its orders."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.orders: list[tuple[Any, ...]] = []
 
-    def publish(self, plan: Plan, from_ns: int) -> None:
+    def publish(self, plan, from_ns):
         pass
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return lambda *order: self.orders.append((name, *order))
 
 
-def conduct(name: str, sizes: list[int], owners: list[Owner], **options: Any) -> tuple[Conductor, WritesDown]:
+def conduct(name, sizes, owners, **options):
     jobs = [Job(number, size) for number, size in enumerate(sizes)]
     crew = WritesDown()
     run = session(name, sizes, **options)
@@ -215,7 +213,7 @@ def conduct(name: str, sizes: list[int], owners: list[Owner], **options: Any) ->
     return conductor, crew
 
 
-def test_the_driver_launches_a_vacated_job_again_when_it_has_a_workstation() -> None:
+def test_the_driver_launches_a_vacated_job_again_when_it_has_a_workstation():
     owner = Owner((0,), loads=((1.0, 1.0), (9.0, 0.0)))
     conductor, crew = conduct("condor", [1], [owner], processors=1, grace_s=2)
     assert conductor.due_ns() == S
@@ -234,25 +232,25 @@ def test_the_driver_launches_a_vacated_job_again_when_it_has_a_workstation() -> 
     ]
 
 
-def test_the_driver_lets_a_process_continue_on_another_processor() -> None:
+def test_the_driver_lets_a_process_continue_on_another_processor():
     owner = Owner((0,), loads=((1.0, 1.0),))
     conductor, crew = conduct("idle-partition", [2], [owner])
     conductor.advance(S)
     assert crew.orders == [("move", 0, (2, 1))]
 
 
-def test_a_session_refuses_to_vacate_jobs_without_processors() -> None:
+def test_a_session_refuses_to_vacate_jobs_without_processors():
     class Absurd:
         folds = follows_phases = False
 
-        def decide(self, view: View, why: Reason) -> Decision:
+        def decide(self, view, why):
             return Decision({}, (Slot(((),)),), vacates=(0,))
 
     with pytest.raises(ValueError, match="vacates"):
-        Session(Absurd(), Machine(1), [Job(0, 1)]).arrive(0, 0)  # type: ignore[arg-type]
+        Session(Absurd(), Machine(1), [Job(0, 1)]).arrive(0, 0)
 
 
-def file(owners: Any, policy: str = "condor", **job: Any) -> dict[str, Any]:
+def file(owners, policy="condor", **job):
     return {
         "processors": 2,
         "jobs": [{"program": {"processes": 1, "phases": 5, **job}}],
@@ -261,7 +259,7 @@ def file(owners: Any, policy: str = "condor", **job: Any) -> dict[str, Any]:
     }
 
 
-def test_owners_of_a_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owners_of_a_file(tmp_path, monkeypatch):
     (tmp_path / "load.txt").write_text("# seconds load\n1.5 0.8\n4 0\n")
     monkeypatch.chdir(tmp_path)
     tables = [
@@ -292,18 +290,18 @@ def test_owners_of_a_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Non
         ({"present_s": 5}, "[[owners]]"),
     ],
 )
-def test_faults_of_owners_are_named(owners: Any, words: str) -> None:
+def test_faults_of_owners_are_named(owners, words):
     with pytest.raises(InputError) as error:
         experiment.load(file(owners))
     assert words in str(error.value)
 
 
-def test_owners_need_policies_that_heed_them() -> None:
+def test_owners_need_policies_that_heed_them():
     with pytest.raises(InputError, match="takes no notice of owners; these policies do: condor"):
         experiment.load(file([{"times_s": [[1, 2]]}], policy="gang"))
 
 
-def test_owners_change_the_digest_and_an_experiment_without_them_keeps_its_own() -> None:
+def test_owners_change_the_digest_and_an_experiment_without_them_keeps_its_own():
     plain = file([])
     digests = {experiment.load(one).digest for one in (plain, {**plain, "owners": [{"times_s": [[1, 2]]}]})}
     assert len(digests) == 2
@@ -313,7 +311,7 @@ def test_owners_change_the_digest_and_an_experiment_without_them_keeps_its_own()
     assert experiment.load(with_checkpoints).digest not in digests
 
 
-def test_a_checkpoint_counts_the_phases_of_all_lives(tmp_path: Any) -> None:
+def test_a_checkpoint_counts_the_phases_of_all_lives(tmp_path):
     place = tmp_path / "checkpoint-0"
     first = Checkpoint(place, 4, writes=True)
     assert [first.after_phase() for _ in range(11)] == [False] * 11
@@ -324,7 +322,7 @@ def test_a_checkpoint_counts_the_phases_of_all_lives(tmp_path: Any) -> None:
     assert Checkpoint(place, 4, writes=False).done == 12
 
 
-def test_a_program_that_continues_computes_what_comes_then() -> None:
+def test_a_program_that_continues_computes_what_comes_then():
     program = Program(processes=2, granularity_us=100, imbalance=1.0, read_imbalance=1.0, phases=90)
     whole, rest = (Draws(program, 1, (1, 2, 3)) for _ in range(2))
     rest.skip(70)
@@ -332,7 +330,7 @@ def test_a_program_that_continues_computes_what_comes_then() -> None:
     assert rest.gap_ns(20).tolist() == whole.gap_ns(90)[70:].tolist()
 
 
-def with_owner(name: str, away_s: float, phases: int = 1500, **options: Any) -> Any:
+def with_owner(name, away_s, phases=1500, **options):
     """Jobs of one process of 1 ms a phase; the owner of the first processor comes after 0.3 s."""
     made = workload(name, jobs=1, phases=phases, processes=1, granularity_us=1000, options=options)
     (job,) = made.jobs
@@ -342,7 +340,7 @@ def with_owner(name: str, away_s: float, phases: int = 1500, **options: Any) -> 
 
 
 @pytest.mark.slow
-def test_a_real_job_vacates_and_continues_from_its_checkpoint() -> None:
+def test_a_real_job_vacates_and_continues_from_its_checkpoint():
     result = run_workload(with_owner("condor", 9.0, grace_s=0.1), None)
     assert result.failure == ""
     (rank,) = result.ranks
@@ -353,7 +351,7 @@ def test_a_real_job_vacates_and_continues_from_its_checkpoint() -> None:
 
 
 @pytest.mark.slow
-def test_a_real_process_moves_to_an_idle_processor_and_is_stopped_without_one() -> None:
+def test_a_real_process_moves_to_an_idle_processor_and_is_stopped_without_one():
     moved = run_workload(with_owner("idle-partition", 9.0, phases=600), None)
     assert moved.failure == "" and moved.jobs[0].placement == (1,)
     assert moved.ranks[0]["phases"] == 600
@@ -366,9 +364,7 @@ def test_a_real_process_moves_to_an_idle_processor_and_is_stopped_without_one() 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["driver", "agent", "guardian"])
 @pytest.mark.parametrize("grace_s", [0.0, 60.0])
-def test_whoever_is_killed_while_a_job_is_suspended_or_vacates_nothing_stays_stopped(
-    part: str, grace_s: float
-) -> None:
+def test_whoever_is_killed_while_a_job_is_suspended_or_vacates_nothing_stays_stopped(part, grace_s):
     options = {"grace_s": grace_s}
     with running(policy="condor", jobs=1, phases=100_000, options=options, owners=[0.4, 0.4]) as run:
         assert eventually(lambda: run.part("rank"))
@@ -381,7 +377,7 @@ def test_whoever_is_killed_while_a_job_is_suspended_or_vacates_nothing_stays_sto
 
 
 @pytest.mark.slow
-def test_real_gangs_move_to_processors_that_are_idle() -> None:
+def test_real_gangs_move_to_processors_that_are_idle():
     made = workload("gang", jobs=4, phases=30, processes=1, granularity_us=1000)
     jobs = [
         replace(job, program=replace(job.program, phases=900 if job.number % 2 else 30)) for job in made.jobs

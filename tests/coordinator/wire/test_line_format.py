@@ -1,7 +1,5 @@
 """Lines that hold dataclasses: all of a workload comes back, and nothing else can be made of a line."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pickle
@@ -39,7 +37,7 @@ WORKS: list[Work] = [
 ]
 
 
-def beginning(policy: str = "gang") -> Beginning:
+def beginning(policy="gang"):
     """A beginning with everything in it."""
     jobs = [ParallelJob(number, work, number / 3) for number, work in enumerate(WORKS)]
     jobs[0] = dataclasses.replace(jobs[0], estimate=ExecutionTime(1.0, 1.25))
@@ -69,23 +67,23 @@ EVENTS: list[Event] = [
 
 
 @pytest.mark.parametrize("policy", policies.known())
-def test_a_beginning_comes_back_whatever_its_policy(policy: str) -> None:
+def test_a_beginning_comes_back_whatever_its_policy(policy):
     assert BEGINNING.decode(BEGINNING.encode(beginning(policy))) == beginning(policy)
 
 
 @pytest.mark.parametrize("bind", [True, False, "job"])
-def test_a_beginning_comes_back_however_processes_are_bound(bind: bool | str) -> None:
+def test_a_beginning_comes_back_however_processes_are_bound(bind):
     made = beginning()
     made = dataclasses.replace(made, workload=dataclasses.replace(made.workload, options=Options(bind=bind)))
     assert BEGINNING.decode(BEGINNING.encode(made)) == made
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_an_event_comes_back(event: Event) -> None:
+def test_an_event_comes_back(event):
     assert EVENT.decode(EVENT.encode(event)) == event
 
 
-def test_what_a_run_is_for_comes_back() -> None:
+def test_what_a_run_is_for_comes_back():
     constants = calibrate.Constants(
         remote_wakeup_us=1.0,
         local_switch_us=2.0,
@@ -109,7 +107,7 @@ def test_what_a_run_is_for_comes_back() -> None:
     assert measured.purpose_of(dataclasses.replace(beginning().workload, purpose="for us")) is None
 
 
-def changed(change: Any) -> bytes:
+def changed(change):
     """A beginning whose document was changed."""
     document = json.loads(BEGINNING.encode(beginning()))
     change(document)
@@ -144,12 +142,12 @@ def changed(change: Any) -> bytes:
     ],
     ids=range(20),
 )
-def test_anything_else_is_refused(line: bytes) -> None:
+def test_anything_else_is_refused(line):
     with pytest.raises(LineError):
         BEGINNING.decode(line)
 
 
-def test_a_line_can_become_nothing_but_what_its_reader_asks_for() -> None:
+def test_a_line_can_become_nothing_but_what_its_reader_asks_for():
     """Hundreds of damaged lines: each is refused, or gives the classes that it may."""
     random_ = random.Random(1)
     good = BEGINNING.encode(beginning())
@@ -174,11 +172,11 @@ class Held:
     table: Mapping[str, Any]
 
 
-def test_plain_values_keep_their_types() -> None:
+def test_plain_values_keep_their_types():
     held = LineFormat(by_name(Held), 3)
     assert held.decode(held.encode(Held("x", 1, True, {"a": [1, {"class": "Held"}]}))) == Held(
         "x", 1.0, True, {"a": [1, {"class": "Held"}]}
     )
-    for wrong in (Held("x", True, True, {}), Held("x", 1.0, 1, {}), Held(5, 1.0, True, {})):  # type: ignore[arg-type]
+    for wrong in (Held("x", True, True, {}), Held("x", 1.0, 1, {}), Held(5, 1.0, True, {})):
         with pytest.raises(LineError):
             held.decode(held.encode(wrong))

@@ -1,11 +1,8 @@
 """The line between driver and agents: what the library does to it, and what others try."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from places import SUPPORT
@@ -38,13 +35,13 @@ print(longest_s)
 
 
 @pytest.mark.slow
-def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed() -> None:
+def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed():
     words = [sys.executable, "-c", KILLED]
     done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=True, timeout=120)
     assert float(done.stdout) < 5
 
 
-def reached(endpoint: str, patience_s: float) -> socket.socket | None:
+def reached(endpoint, patience_s):
     """A connection, if there is an answer in time."""
     address, port = endpoint.removeprefix("tcp://").split(":")
     try:
@@ -54,7 +51,7 @@ def reached(endpoint: str, patience_s: float) -> socket.socket | None:
 
 
 @pytest.mark.slow
-def test_nobody_comes_through_a_door_that_is_shut_and_who_is_in_stays() -> None:
+def test_nobody_comes_through_a_door_that_is_shut_and_who_is_in_stays():
     listener = TcpListener("127.0.0.1")
     assert listener.endpoint.startswith("tcp://127.0.0.1:")
     assert reached(listener.endpoint, 0.2) is None
@@ -122,13 +119,13 @@ sys.stdout.write("as if nothing had been\\n")
 
 
 @pytest.mark.slow
-def test_a_crowd_at_the_door_takes_no_place_from_who_has_a_key() -> None:
+def test_a_crowd_at_the_door_takes_no_place_from_who_has_a_key():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     words = [sys.executable, "-c", CROWDED, NODE]
-    with subprocess.Popen(words, env=passed_on({}), **pipes) as driver:  # type: ignore[call-overload]
+    with subprocess.Popen(words, env=passed_on({}), **pipes) as driver:
         address, port = driver.stdout.readline().strip().removeprefix("tcp://").split(":")
         attack = [sys.executable, str(SUPPORT / "attack.py"), address, port, "1100"]
-        with subprocess.Popen(attack, **pipes) as attacker:  # type: ignore[call-overload]
+        with subprocess.Popen(attack, **pipes) as attacker:
             assert attacker.stdout.readline() == "attacking\n"
             out, _ = driver.communicate("go on\n", timeout=100)
             attacker.kill()
@@ -152,7 +149,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 @pytest.mark.slow
-def test_we_have_all_descriptors_that_we_may_and_what_we_start_as_many_as_before(tmp_path: Path) -> None:
+def test_we_have_all_descriptors_that_we_may_and_what_we_start_as_many_as_before(tmp_path):
     words = [sys.executable, "-c", LIMITS, str(tmp_path)]
     done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["(1000, 1000)", "100 1000", "(936, 1000)"]
