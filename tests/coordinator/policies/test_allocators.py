@@ -18,7 +18,6 @@ from coordinator.view import Job, Machine
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from workloads import patterns
-from workloads.validation import InputError
 
 S = 1_000_000_000
 N = 4
@@ -275,21 +274,6 @@ def test_sizes_that_the_machine_does_not_have_run_alone():
     session = Session(policies.create("hypercube", {}), Machine(6), [Job(0, 5), Job(1, 1)])
     assert session.arrive(0, 0).decision.placements == {0: (0, 1, 2, 3, 4)}
     assert session.arrive(1, 1).decision.placements == {0: (0, 1, 2, 3, 4), 1: (5,)}
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
-        ("hypercube", {"allocator": "buddies"}, ["must be one of buddy, gray-code", "did you mean 'buddy'"]),
-        ("mesh", {"allocator": "gray-code"}, ["must be one of buddy, frame-sliding"]),
-        ("mesh", {"page": 2}, ["'first-fit' has no pages", 'write allocator = "paging"']),
-        ("mesh", {"allocator": "paging", "page": 0}, ["at least 1"]),
-    ],
-)
-def test_bad_parameters_are_told(name, options, words):
-    with pytest.raises(InputError) as told:
-        policies.create(name, options)
-    assert all(word in str(told.value) for word in words)
 
 
 def test_sets_of_processors_are_their_bits():

@@ -4,49 +4,15 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import MS, session
 
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.view import Job, Machine
 
-MS = 1_000_000
-
-
-def session(sizes, processors=4):
-    """A session of ``dhc`` at which jobs of these sizes have arrived at time 0."""
-    jobs = [Job(number, size) for number, size in enumerate(sizes)]
-    made = Session(policies.create("dhc", {"quantum_ms": 10}), Machine(processors), jobs)
-    for job in jobs:
-        made.arrive(job.number, 0)
-    return made
-
-
-def rows(plan):
-    """For each slot the job on each processor, None for an idle one."""
-    return [[jobs[0] if jobs else None for jobs in slot.runs] for slot in plan.decision.slots]
-
-
-def test_controllers_of_a_level_rotate_independently():
-    """Halves with the jobs 0, 2, 4 and 1, 3: the second one has run both and begins again while 4 runs."""
-    plan = session([2, 2, 2, 2, 2]).plan
-    assert rows(plan) == [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 1, 1]]
-    assert not plan.decision.cyclic, "the second half is then to begin with 3"
-    run = session([2, 2, 2, 2, 2])
-    assert rows(run.slot_end(30 * MS)) == [[0, 0, 3, 3], [2, 2, 1, 1], [4, 4, 3, 3]]
-
-
-def test_levels_take_turns_and_halves_of_an_idle_block_run():
-    """The root's job first. In the turn of the halves the right one has none: a quarter of it runs."""
-    assert rows(session([4, 2, 1]).plan) == [[0, 0, 0, 0], [1, 1, 2, None], [None, None, 2, None]]
-
-
-def test_a_lone_job_is_never_interrupted():
-    run = session([2])
-    assert [slot.length_ns for slot in run.plan.decision.slots] == [None]
-
 
 def test_newcomers_go_to_the_least_loaded_block():
-    placed = session([1, 2, 1, 1]).plan.decision.placements
+    placed = session("dhc", [1, 2, 1, 1], 4, arrived=4).plan.decision.placements
     assert placed == {0: (0,), 1: (2, 3), 2: (1,), 3: (0,)}
 
 
@@ -54,7 +20,8 @@ def test_newcomers_go_to_the_least_loaded_block():
 @given(st.integers(1, 8), st.lists(st.integers(1, 8), min_size=1, max_size=7))
 def test_every_job_runs_in_a_round_and_a_controller_favours_none(processors, sizes):
     """Over many rounds the jobs of a block differ by one slot at most."""
-    run = session([min(size, processors) for size in sizes], processors)
+    sizes = [min(size, processors) for size in sizes]
+    run = session("dhc", sizes, processors, len(sizes), quantum_ms=10)
     counts: Counter[int] = Counter()
     for _ in range(6):
         decision = run.plan.decision

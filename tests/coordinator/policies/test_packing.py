@@ -3,14 +3,12 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import MS
 
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.policies import packing
 from coordinator.view import Job, Machine
-from workloads.validation import InputError
-
-MS = 1_000_000
 
 
 def seated(name, sizes, processors=8):
@@ -92,53 +90,6 @@ def test_unification_joins_rows_and_moves_nobody_to_other_processors(processors,
             assert not used[0].isdisjoint(used[1]), "two rows that could be one"
 
 
-def plan(fill, unify=False):
-    """Jobs of 3, 3 and 1 on 4 processors: rows (0, 2) and (1)."""
-    jobs = [Job(0, 3), Job(1, 3), Job(2, 1)]
-    session = Session(policies.create("gang", {"fill": fill, "unify": unify}), Machine(4), jobs)
-    for job in jobs:
-        made = session.arrive(job.number, 0)
-    return session, made
-
-
-@pytest.mark.parametrize(
-    ("fill", "second"),
-    [
-        ("none", ((1,), (1,), (1,), ())),
-        ("jobs", ((1,), (1,), (1,), (2,))),
-        ("processes", ((1,), (1,), (1,), (2,))),
-    ],
-)
-def test_holes_are_filled_by_jobs_that_find_all_their_processors_idle(fill, second):
-    _, made = plan(fill)
-    assert made.decision.slots[0].runs == ((0,), (0,), (0,), (2,))
-    assert made.decision.slots[1].runs == second
-
-
-def test_single_processes_fill_only_if_asked():
-    jobs = [Job(0, 3), Job(1, 4)]
-    for fill, expected in (("jobs", ()), ("processes", (1,))):
-        session = Session(policies.create("gang", {"fill": fill}), Machine(4), jobs)
-        session.arrive(0, 0)
-        made = session.arrive(1, 0)
-        assert made.decision.slots[0].runs[3] == expected
-
-
-def test_slots_are_unified_when_a_job_leaves():
-    """Jobs of 3, 2, 1 and 2 on 4 processors: rows (0, 2) and (1, 3); job 1's seats are 0 and 1 of row 1."""
-    jobs = [Job(0, 3), Job(1, 2), Job(2, 1), Job(3, 2)]
-    for unify, rows in ((False, 2), (True, 2)):
-        session = Session(policies.create("gang", {"unify": unify}), Machine(4), jobs)
-        for one in jobs:
-            session.arrive(one.number, 0)
-        assert len(session.depart(3, MS).decision.slots) == rows, "jobs 0 and 1 share processors"
-    for unify, rows in ((False, 2), (True, 1)):
-        session = Session(policies.create("gang", {"unify": unify}), Machine(4), jobs)
-        for one in jobs[:3]:
-            session.arrive(one.number, 0)
-        assert len(session.depart(0, MS).decision.slots) == rows
-
-
 @given(
     st.sampled_from(sorted(packing.PACKINGS)),
     st.integers(1, 9),
@@ -190,16 +141,6 @@ def test_no_more_jobs_share_a_processor_than_there_are_rows(name, processors, ro
             assert placed, "an empty machine has a place for everybody"
 
 
-def test_a_waiting_job_is_seated_where_one_has_left():
-    """Two rows of four: 3 + 4 fill them for a job of 2, which comes in when the one of 4 leaves."""
-    jobs = [Job(0, 3), Job(1, 4), Job(2, 2), Job(3, 1)]
-    session = Session(policies.create("gang", {"rows": 2}), Machine(4), jobs)
-    for job in jobs:
-        plan = session.arrive(job.number, 0)
-    assert sorted(plan.decision.placements) == [0, 1], "job 3 would fit beside job 0, but 2 is before it"
-    assert sorted(session.depart(1, MS).decision.placements) == [0, 2, 3]
-
-
 @pytest.mark.parametrize("name", packing.PACKINGS)
 def test_a_job_that_has_not_begun_gets_other_processors_when_its_own_are_lost(name):
     """Jobs 0 and 2 ran on processor 0, which is lost; 2 and 3 come after that."""
@@ -245,19 +186,3 @@ def test_migration_moves_only_gangs_of_rows_that_it_empties(name, processors, ga
         assert len(place) == len(seats[number])
         assert len({n // processors for n in place}) == 1
         assert place == seats[number] or seats[number][0] // processors not in after
-
-
-def test_gang_with_migration_uses_what_a_departure_leaves():
-    jobs = [Job(number, 1) for number in range(4)]
-    found = {}
-    for migrate in (False, True):
-        policy = policies.create("gang", {"quantum_ms": 10, "migrate": migrate})
-        run = Session(policy, Machine(2), jobs)
-        for job in jobs:
-            run.arrive(job.number, 0)
-        run.depart(0, 12 * MS)
-        plan = run.depart(2, 14 * MS)
-        found[migrate] = [sorted(plan.decision.running(i)) for i in range(len(plan.decision.slots))]
-    assert found == {False: [[3], [1]], True: [[1, 3]]}
-    with pytest.raises(InputError, match="no rows to empty"):
-        policies.create("gang", {"packing": "continuous", "migrate": True})

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sessions import MS, session
 
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.policies import queueing
 from coordinator.policies.queueing import Registration, Rules
 from coordinator.view import Job, Machine
-
-MS = 1_000_000
 
 
 def test_the_pointer_moves_as_in_figure_6():
@@ -78,8 +77,8 @@ def test_the_list_stays_in_order_and_nobody_is_served_twice_a_round(events, serv
 def play(policy, jobs, lengths, ends):
     """Who runs in each slot of a policy: (job, slot length in ms), until ``ends`` slots have passed."""
     session = Session(policy, Machine(1), [Job(n, 1) for n in jobs])
-    plan = None
-    for job in jobs:
+    plan = session.arrive(jobs[0], 0)
+    for job in jobs[1:]:
         plan = session.arrive(job, 0)
     left, ran, now_ns = dict(lengths), [], 0
     while left and len(ran) < ends:
@@ -163,71 +162,9 @@ def order(plan):
     return [job for slot in plan.decision.slots for job in slot.runs[0]]
 
 
-def session(name, count, **options):
-    """A session with one processor and ``count`` jobs of one process."""
-    return Session(policies.create(name, options), Machine(1), [Job(n, 1) for n in range(count)])
-
-
-def test_an_inserted_arrival_has_the_next_slot_and_the_round_goes_on():
-    run = session("multilevel-two-queue", 4, service=2, insert=True, quanta_ms=[10], slots=[1])
-    run.arrive(0, 0)
-    run.arrive(1, 0)
-    run.slot_end(20 * MS)
-    assert order(run.arrive(2, 24 * MS)) == [0, 2, 1], "after it the round goes on"
-    assert run.plan.cycle.slot_at(24 * MS) == (0, 30 * MS), "the slot that is running is not lengthened"
-    assert order(run.arrive(3, 30 * MS)) == [2, 3, 1], "first come, first served"
-
-
-def test_inserted_arrivals_are_served_in_order_of_arrival():
-    run = session("multilevel-two-queue", 5, service=2, insert=True, quanta_ms=[10])
-    for job in range(4):
-        run.arrive(job, 0)
-    assert order(run.arrive(4, 4 * MS)) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("moment", [0, 10 * MS], ids=["first", "later"])
-def test_simultaneous_arrivals_are_served_as_if_they_had_come_together(moment):
-    """The pointer has not moved yet, so the round begins with the new jobs, the first of them first."""
-    run = session("multilevel-two-queue", 5, service=2, slots=[1], quanta_ms=[10])
-    if moment:
-        run.arrive(3, 0)
-        run.slot_end(moment)
-    for job in (0, 1, 2):
-        run.arrive(job, moment)
-    assert order(run.plan) == [0, 1]
-
-
-def test_a_full_service_queue_lets_an_arrival_wait_until_a_job_leaves():
-    run = session("two-queue", 3, service=2, quantum_ms=10)
-    run.arrive(0, 0)
-    run.arrive(1, 0)
-    assert order(run.arrive(2, 4 * MS)) == [0, 1]
-    assert order(run.depart(0, 7 * MS)) == [1, 2], "at once, behind those in service"
-    assert order(run.slot_end(27 * MS)) == [1, 2]
-
-
-@pytest.mark.parametrize("name", ["two-queue", "modified-two-queue", "multilevel-two-queue"])
-def test_a_waiting_job_takes_the_freed_place_before_a_newcomer(name):
-    """Section 3: it leaves the waiting queue as soon as one departs from the service queue."""
-    run = session(name, 4, service=2)
-    for job in range(3):
-        run.arrive(job, 0)
-    run.depart(0, 4 * MS)
-    assert order(run.arrive(3, 5 * MS)) == [1, 2]
-
-
-def test_a_departure_from_the_waiting_queue_frees_no_place():
-    run = session("two-queue", 4, service=2)
-    for job in range(4):
-        run.arrive(job, 0)
-    assert order(run.depart(2, 4 * MS)) == [0, 1]
-
-
 def test_short_jobs_do_not_prolong_a_round_for_the_long_one_in_service():
     """Of three places the long job has one: each third slot is its own."""
-    run = session("two-queue", 12, service=3, quantum_ms=10)
-    for job in range(12):
-        run.arrive(job, 0)
+    run = session("two-queue", [1] * 12, 1, arrived=12, service=3, quantum_ms=10)
     ran, now_ns = [], 0
     while len(ran) < 13:
         slot, end_ns = run.plan.cycle.slot_at(now_ns)

@@ -3,39 +3,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sessions import MS, session
 
 from coordinator import policies
-from coordinator.decide.session import Session
-from coordinator.view import Job, Machine, Slot
+from coordinator.view import Slot
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 
-MS = 1_000_000
-
-
-def session(jobs, processors, **options):
-    policy = policies.create("gang", {"quantum_ms": 10, "synchronised": False, **options})
-    return Session(policy, Machine(processors), jobs)
-
-
-def test_processors_change_one_after_the_other():
-    run = session([Job(0, 2), Job(1, 2)], 2)
-    assert run.arrive(0, 0).decision.slots == (Slot(((0,), (0,))),)
-    plan = run.arrive(1, 0)
-    assert plan.decision.slots == (
-        Slot(((0,), (1,)), 5 * MS),
-        Slot(((0,), (0,)), 5 * MS),
-        Slot(((1,), (0,)), 5 * MS),
-        Slot(((1,), (1,)), 5 * MS),
-    )
-    assert plan.decision.cyclic
-
 
 def test_an_arrival_in_the_middle_of_a_slot_does_not_lengthen_it():
-    run = session([Job(n, 2) for n in range(3)], 2)
-    run.arrive(0, 0)
-    run.arrive(1, 0)
+    run = session("gang", [2, 2, 2], arrived=2, quantum_ms=10, synchronised=False)
     plan = run.arrive(2, 27 * MS)  # 7 ms into the slot of job 0
     decision = plan.decision
     assert decision.slots[0] == Slot(((0,), (0,)), 5 * MS)
@@ -45,12 +23,11 @@ def test_an_arrival_in_the_middle_of_a_slot_does_not_lengthen_it():
 
 @given(st.integers(1, 5), st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(0, 200))
 def test_every_process_has_the_same_time_in_a_round_as_with_a_common_clock(processors, sizes, at_ms):
-    jobs = [Job(n, min(size, processors)) for n, size in enumerate(sizes)]
+    jobs = [min(size, processors) for size in sizes]
     rounds = []
     for synchronised in (True, False):
-        run = session(jobs, processors, synchronised=synchronised)
-        for job in jobs[:-1]:
-            run.arrive(job.number, 0)
+        how = {"quantum_ms": 10, "synchronised": synchronised}
+        run = session("gang", jobs, processors, arrived=len(jobs) - 1, **how)
         decision = run.arrive(len(jobs) - 1, at_ms * MS).decision
         time_ns = {}
         for slot in decision.slots:

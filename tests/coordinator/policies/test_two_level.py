@@ -1,23 +1,14 @@
 """Gangs whose slots sequential jobs share: who may run where."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import MS, session, slots
 
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.view import Job, Machine
-from workloads.validation import InputError
 
-MS = 1_000_000
 SHARING = sorted(name for name in policies.known() if "share" in policies.parameters(name))
-
-
-def started(name, jobs, processors, **options):
-    session = Session(policies.create(name, options), Machine(processors), jobs)
-    for job in jobs:
-        session.arrive(job.number, 0)
-    return session
 
 
 def test_these_policies_share():
@@ -26,29 +17,17 @@ def test_these_policies_share():
 
 def test_the_gang_in_its_slot_shares_with_the_sequential_process():
     """Two gangs of 2 take turns; job 2 is on processor 0 in both slots, job 3 on processor 1."""
-    jobs = [Job(0, 2), Job(1, 2), Job(2, 1), Job(3, 1)]
     for name in SHARING:
-        plan = started(name, jobs, 2, share="sequential").plan
-        assert [slot.runs for slot in plan.decision.slots] == [((0, 2), (0, 3)), ((1, 2), (1, 3))], name
-
-
-def test_without_sharing_a_sequential_job_has_slots_of_its_own():
-    plan = started("gang", [Job(0, 2), Job(1, 1)], 2).plan
-    assert [slot.runs for slot in plan.decision.slots] == [((0,), (0,)), ((1,), ())]
+        run = session(name, [2, 2, 1, 1], arrived=4, share="sequential")
+        assert slots(run.plan) == "0+2 0+3 | 1+2 1+3", name
 
 
 def test_a_sequential_job_moves_only_if_its_processor_is_lost():
-    session = started("gang", [Job(0, 2), Job(1, 1), Job(2, 1)], 2, share="sequential")
-    assert session.plan.decision.placements[1] == (0,)
-    session.lost([0])
-    session.depart(0, MS)
-    assert session.replan(MS).decision.placements == {1: (1,), 2: (1,)}
-
-
-@pytest.mark.parametrize("name", SHARING)
-def test_other_ways_to_share_are_named(name):
-    with pytest.raises(InputError, match="sequential"):
-        policies.create(name, {"share": "interactive"})
+    run = session("gang", [2, 1, 1], arrived=3, share="sequential")
+    assert run.plan.decision.placements[1] == (0,)
+    run.lost([0])
+    run.depart(0, MS)
+    assert run.replan(MS).decision.placements == {1: (1,), 2: (1,)}
 
 
 history = st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(0, 150)), max_size=20)
@@ -78,15 +57,15 @@ def test_sequential_jobs_are_in_every_slot_and_change_nothing_for_gangs(name, st
 
     for number, (leaves, size, wait_ms) in enumerate(steps):
         until_ns = now_ns + wait_ms * MS
-        for session in (both, alone):
-            while session.plan and session.plan.cycle.end_ns is not None:
-                if (end_ns := session.plan.cycle.end_ns) >= until_ns:
+        for run in (both, alone):
+            while run.plan and run.plan.cycle.end_ns is not None:
+                if (end_ns := run.plan.cycle.end_ns) >= until_ns:
                     break
-                session.slot_end(end_ns)
+                run.slot_end(end_ns)
         now_ns = until_ns
         job = here.pop(size % len(here)) if leaves and here else jobs[number]
         if job is jobs[number]:
             here.append(job)
-        for session in (both, alone) if job.processes > 1 else (both,):
-            (session.arrive if job is jobs[number] else session.depart)(job.number, now_ns)
+        for run in (both, alone) if job.processes > 1 else (both,):
+            (run.arrive if job is jobs[number] else run.depart)(job.number, now_ns)
         look()

@@ -1,0 +1,44 @@
+"""Sessions of policies without processes, and what they decide in one line."""
+
+from coordinator import policies
+from coordinator.decide.session import Session
+from coordinator.view import Job, Machine
+
+MS = 1_000_000
+
+
+def session(name, jobs, processors=2, arrived=0, **options):
+    """A session of jobs, or of jobs of these numbers of processes; the first ``arrived`` come at 0."""
+    made = [Job(number, one) if isinstance(one, int) else one for number, one in enumerate(jobs)]
+    run = Session(policies.create(name, options), Machine(processors), made)
+    for job in made[:arrived]:
+        run.arrive(job.number, 0)
+    return run
+
+
+def after(run, events):
+    """The plan after events such as ``"0 1@5 ~0@7.5 end@10"``: arrivals, a departure, and the end of a table.
+
+    Each may have a time in milliseconds, else it comes at that of the one before.
+    """
+    plan, now_ns = None, 0
+    for event in events.split():
+        what, _, at_ms = event.partition("@")
+        now_ns = round(float(at_ms) * MS) if at_ms else now_ns
+        if what == "end":
+            plan = run.slot_end(now_ns)
+        else:
+            plan = run.depart(int(what[1:]), now_ns) if what[0] == "~" else run.arrive(int(what), now_ns)
+    return plan
+
+
+def slots(plan):
+    """The jobs on each processor in each slot, as in ``"0 0 - | 1+2 1 -"``."""
+    return " | ".join(
+        " ".join("+".join(map(str, jobs)) or "-" for jobs in slot.runs) for slot in plan.decision.slots
+    )
+
+
+def sizes(plan):
+    """The number of processors of each job that has some."""
+    return {number: len(place) for number, place in plan.decision.placements.items()}
