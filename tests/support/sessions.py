@@ -17,18 +17,26 @@ def session(name, jobs, processors=2, arrived=0, **options):
 
 
 def after(run, events):
-    """The plan after events such as ``"0 1@5 ~0@7.5 end@10"``: arrivals, a departure, and the end of a table.
+    """The plan after events, each of which may have a time in milliseconds, else that of the one before.
 
-    Each may have a time in milliseconds, else it comes at that of the one before.
+    ``0@5`` is the arrival of job 0 at 5 ms, ``~0`` its departure, ``0:2`` that it can use two processors,
+    ``p1=0.5`` the load that the owner of processor 1 brings, ``end`` that of a table, ``timer`` the timer's.
     """
     plan, now_ns = None, 0
     for event in events.split():
         what, _, at_ms = event.partition("@")
         now_ns = round(float(at_ms) * MS) if at_ms else now_ns
-        if what == "end":
-            plan = run.slot_end(now_ns)
+        if what in ("end", "timer"):
+            plan = (run.slot_end if what == "end" else run.timer)(now_ns)
+        elif what[0] == "p":
+            processor, load = what[1:].split("=")
+            plan = run.owner([int(processor)], float(load), now_ns)
+        elif what[0] == "~":
+            plan = run.depart(int(what[1:]), now_ns)
+        elif ":" in what:
+            plan = run.evolve(*map(int, what.split(":")), now_ns)
         else:
-            plan = run.depart(int(what[1:]), now_ns) if what[0] == "~" else run.arrive(int(what), now_ns)
+            plan = run.arrive(int(what), now_ns)
     return plan
 
 

@@ -1,17 +1,18 @@
 """The driver: the decisions that follow from events, and real runs from end to end."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from crews import Crew
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import workload
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor, active_ranks
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Session
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import known
 from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, Slot
@@ -22,30 +23,11 @@ from workloads.validation import InputError
 MS = 1_000_000
 
 
-@dataclass
-class Script:
-    """A crew that writes down what it is told."""
-
-    launched: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    begun: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    published: list[tuple[int, Plan]] = field(default_factory=list)
-
-    def launch(self, job, placement):
-        self.launched[job] = placement
-
-    def publish(self, plan, from_ns):
-        self.published.append((from_ns, plan))
-
-    def begin(self, job, at_ns, placement):
-        assert job not in self.begun
-        self.begun[job] = (at_ns, placement)
-
-
 def conduct(policy, jobs, lead_ns=0):
-    script = Script()
-    conductor = Conductor(Session(policy, Machine(2), jobs), jobs, script, lead_ns)
+    crew = Crew()
+    conductor = Conductor(Session(policy, Machine(2), jobs), jobs, crew, lead_ns)
     conductor.prepare()
-    return conductor, script
+    return conductor, crew
 
 
 def two_process_jobs(*arrivals_ms):
@@ -54,22 +36,22 @@ def two_process_jobs(*arrivals_ms):
 
 def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
     gang = policies.create("gang", {"quantum_ms": 10})
-    conductor, script = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)
-    assert script.launched == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
+    conductor, crew = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)
+    assert crew.launched == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
     for job in range(3):
         assert not conductor.prepared
         conductor.ready(job, 0)
-    assert conductor.prepared and not script.begun
+    assert conductor.prepared and not crew.begun
     assert conductor.due_ns() == -5 * MS
     conductor.advance(-5 * MS)
-    assert script.begun == {0: (0, (0, 1)), 1: (0, (0, 1))}
-    assert [at for at, _ in script.published] == [0], "jobs of one instant arrive together"
+    assert crew.begun == {0: (0, (0, 1)), 1: (0, (0, 1))}
+    assert [at for at, _ in crew.published] == [0], "jobs of one instant arrive together"
     assert conductor.due_ns() == 20 * MS
     conductor.advance(20 * MS)
-    assert script.begun[2] == (25 * MS, (0, 1))
+    assert crew.begun[2] == (25 * MS, (0, 1))
     # The table for the arrival is out; what happens before it cannot go back in time.
     conductor.leave(1, 22 * MS)
-    assert script.published[-1][0] == 25 * MS
+    assert crew.published[-1][0] == 25 * MS
     conductor.leave(0, 40 * MS)
     conductor.leave(2, 50 * MS)
     assert conductor.over and conductor.due_ns() is None
@@ -80,18 +62,18 @@ def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
 
 
 def test_a_batch_job_begins_when_the_one_before_has_left():
-    conductor, script = conduct(policies.create("batch", {}), two_process_jobs(0, 0))
+    conductor, crew = conduct(policies.create("batch", {}), two_process_jobs(0, 0))
     for job in range(2):
         conductor.ready(job, 0)
     conductor.advance(0)
-    assert list(script.begun) == [0]
+    assert list(crew.begun) == [0]
     conductor.leave(0, 7 * MS)
-    assert script.begun[1] == (7 * MS, (0, 1))
+    assert crew.begun[1] == (7 * MS, (0, 1))
 
 
 def test_partitioned_jobs_are_launched_with_the_size_of_their_part():
-    _, script = conduct(policies.create("partitioned", {}), two_process_jobs(0, 0, 0))
-    assert {job: len(place) for job, place in script.launched.items()} == {0: 1, 1: 1, 2: 1}
+    _, crew = conduct(policies.create("partitioned", {}), two_process_jobs(0, 0, 0))
+    assert {job: len(place) for job, place in crew.launched.items()} == {0: 1, 1: 1, 2: 1}
 
 
 def test_a_job_that_fails_before_it_arrives_never_arrives():
@@ -124,38 +106,38 @@ class AdmittingLater:
 
 
 def test_a_moldable_job_whose_size_admission_tells_waits_with_all_that_it_can_use():
-    conductor, script = conduct(AdmittingLater(), two_process_jobs(0, 0))
-    assert script.launched == {0: (0, 1), 1: (0, 1)} and not conductor.prepared
+    conductor, crew = conduct(AdmittingLater(), two_process_jobs(0, 0))
+    assert crew.launched == {0: (0, 1), 1: (0, 1)} and not conductor.prepared
     conductor.ready(0, -1)
     conductor.ready(1, -1)
-    script.launched.clear()
+    crew.launched.clear()
     conductor.advance(0)
-    assert script.begun == {0: (0, (0,)), 1: (0, (0,))} and not script.launched
+    assert crew.begun == {0: (0, (0,)), 1: (0, (0,))} and not crew.launched
 
 
 def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready():
-    conductor, script = conduct(AdmittingLater(), [Job(0, 2)])
-    assert conductor.prepared and not script.launched
+    conductor, crew = conduct(AdmittingLater(), [Job(0, 2)])
+    assert conductor.prepared and not crew.launched
     conductor.advance(0)
-    assert script.launched == {0: (0,)} and not script.begun
+    assert crew.launched == {0: (0,)} and not crew.begun
     conductor.ready(0, 3 * MS)
-    assert script.begun == {0: (3 * MS, (0,))}
+    assert crew.begun == {0: (3 * MS, (0,))}
     assert conductor.admitted_ns == {0: 0}
 
 
 def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed():
     """Two nodes of two processors: job 0 takes three of them, job 1 gets the last, on the second node."""
     jobs = [Job(0, 3), Job(1, 3, MS, moldable=True, estimate=ExecutionTime(1.0, beta_s=0.2))]
-    script = Script()
+    crew = Crew()
     asp = policies.create("asp", {})
-    conductor = Conductor(Session(asp, Machine(4), jobs), jobs, script, 0, [0, 0, 1, 1])
+    conductor = Conductor(Session(asp, Machine(4), jobs), jobs, crew, 0, [0, 0, 1, 1])
     conductor.prepare()
-    assert script.launched == {0: (0, 1, 2), 1: (0, 1, 2, 3)}
-    script.launched.clear()
+    assert crew.launched == {0: (0, 1, 2), 1: (0, 1, 2, 3)}
+    crew.launched.clear()
     for job in range(2):
         conductor.ready(job, 0)
     conductor.advance(MS)
-    assert script.begun == {0: (0, (0, 1, 2)), 1: (MS, (3,))} and not script.launched
+    assert crew.begun == {0: (0, (0, 1, 2)), 1: (MS, (3,))} and not crew.launched
 
 
 def test_seats_are_the_first_free_ranks_of_each_node():
@@ -189,19 +171,19 @@ def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
     policy, arrivals, order, lead_ms
 ):
     jobs = two_process_jobs(*arrivals)
-    conductor, script = conduct(policies.create(policy, {}), jobs, lead_ms * MS)
+    conductor, crew = conduct(policies.create(policy, {}), jobs, lead_ms * MS)
     for job in jobs:
         conductor.ready(job.number, 0)
     now_ns, left = -lead_ms * MS, set()
     while not conductor.over:
         conductor.advance(now_ns)
-        for job in order.sample(sorted(script.begun), len(script.begun)):
+        for job in order.sample(sorted(crew.begun), len(crew.begun)):
             if job not in left and order.random() < 0.5:
                 left.add(job)
                 conductor.leave(job, now_ns)
         now_ns += 3 * MS
-    assert all(script.begun[job.number][0] >= job.arrival_ns for job in jobs)
-    times = [at for at, _ in script.published]
+    assert all(crew.begun[job.number][0] >= job.arrival_ns for job in jobs)
+    times = [at for at, _ in crew.published]
     assert times == sorted(times) and len(conductor.log) == 2 * len(jobs)
 
 
@@ -300,16 +282,16 @@ class Swapping:
 
 def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_were_not():
     jobs = [Job(number, 1, number * MS) for number in range(3)]
-    script = Script()
-    conductor = Conductor(Session(Swapping(), Machine(2), jobs), jobs, script, 0, node_of=[0, 1])
+    crew = Crew()
+    conductor = Conductor(Session(Swapping(), Machine(2), jobs), jobs, crew, 0, node_of=[0, 1])
     conductor.prepare()
     # Only the first job is placed in the rehearsal; the others are guessed to begin at processor 0.
-    assert script.launched == {0: (0,), 1: (0,), 2: (0,)}
+    assert crew.launched == {0: (0,), 1: (0,), 2: (0,)}
     for number in range(3):
         conductor.ready(number, 0)
     conductor.advance(2 * MS)
     conductor.leave(0, 3 * MS)
-    assert script.begun[1] == (3 * MS, (0,))
+    assert crew.begun[1] == (3 * MS, (0,))
     conductor.lose([1], 4 * MS)
     assert conductor.log[-1].why is Reason.NODE_LOST
 
@@ -317,36 +299,36 @@ def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_w
 def test_a_job_that_waits_on_the_wrong_node_is_started_again():
     gang = policies.create("gang", {"quantum_ms": 10})
     jobs = [Job(number, 1, 0) for number in range(2)]
-    script = Script()
-    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, script, 0, node_of=[0, 1])
+    crew = Crew()
+    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, crew, 0, node_of=[0, 1])
     conductor.prepare()
-    assert script.launched == {0: (0,), 1: (1,)}
+    assert crew.launched == {0: (0,), 1: (1,)}
     # The first fails before it arrives: its place is free, and the second is to have it.
     conductor.ready(1, 0)
     conductor.leave(0, 0)
     conductor.advance(0)
-    assert script.launched[1] == (0,) and 1 not in script.begun
+    assert crew.launched[1] == (0,) and 1 not in crew.begun
     conductor.ready(1, 5 * MS)
-    assert script.begun[1] == (5 * MS, (0,))
+    assert crew.begun[1] == (5 * MS, (0,))
 
 
 def test_a_job_whose_node_is_lost_before_it_begins_starts_anew_elsewhere():
     """Two nodes of one processor; job 1 is to arrive on the second, which is lost before."""
     jobs = [Job(0, 1, 0), Job(1, 1, 10 * MS), Job(2, 1, 0)]
-    script = Script()
+    crew = Crew()
     gang = policies.create("gang", {"quantum_ms": 10})
-    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, script, 0, [0, 1])
+    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, crew, 0, [0, 1])
     conductor.prepare()
-    assert script.launched == {0: (0,), 1: (0,), 2: (1,)}
+    assert crew.launched == {0: (0,), 1: (0,), 2: (1,)}
     for job in range(3):
         conductor.ready(job, 0)
     conductor.advance(0)
-    assert set(script.begun) == {0, 2}
+    assert set(crew.begun) == {0, 2}
     conductor.lose([0], 5 * MS, failed=[0])
     assert conductor.is_over(0) and not conductor.is_over(2)
     conductor.advance(10 * MS)
-    assert script.launched[1] == (1,) and 1 not in script.begun
+    assert crew.launched[1] == (1,) and 1 not in crew.begun
     conductor.ready(1, 12 * MS)
-    assert script.begun[1] == (12 * MS, (1,))
-    runs = [slot.runs for slot in script.published[-1][1].decision.slots]
+    assert crew.begun[1] == (12 * MS, (1,))
+    runs = [slot.runs for slot in crew.published[-1][1].decision.slots]
     assert runs == [((), (2,)), ((), (1,))]

@@ -6,10 +6,10 @@ import resource
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from crews import Crew
 from faults import follow, kill_driver, part, says, start
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from runs import UNCALIBRATED, eventually, state, workload
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Session
 from coordinator.drive import preflight, run_log
 from coordinator.drive import run_log as log
 from coordinator.drive.node_state import Contacts
@@ -34,31 +34,6 @@ from coordinator.workload import Switch
 from harness.store.database import Store
 
 MS = 1_000_000
-
-
-@dataclass
-class Crew:
-    """Writes down where jobs are."""
-
-    places: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    begun: set[int] = field(default_factory=set)
-    published: list[tuple[Plan, int]] = field(default_factory=list)
-
-    def launch(self, job, placement):
-        self.places[job] = placement
-
-    def publish(self, plan, from_ns):
-        self.published.append((plan, from_ns))
-
-    def begin(self, job, at_ns, placement):
-        self.places[job] = placement
-        self.begun.add(job)
-
-    def resize(self, job, placement):
-        raise AssertionError("no job is malleable")
-
-    def move(self, job, placement):
-        raise AssertionError("no job has to move")
 
 
 def happen(conductor, crew, jobs, choices):
@@ -121,12 +96,12 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(policy, arr
     whole = Replay(session(), jobs, 5 * MS, [0, 1], seen)
     places = {job: known.launched for job, known in whole.states.items() if known.launched}
     assert places == crew.places
-    assert {job for job, known in whole.states.items() if known.begun} == crew.begun
+    assert {job for job, known in whole.states.items() if known.begun} == crew.begun.keys()
     repeated = Crew()
     whole.conductor.crew = repeated
     whole.conductor.repeat()
     assert repeated.published == crew.published[-1:]
-    assert repeated.begun == {job for job in crew.begun if not conductor.is_over(job)}
+    assert repeated.begun.keys() == {job for job in crew.begun if not conductor.is_over(job)}
 
 
 def test_jobs_that_a_loss_ends_do_not_move_as_others_end():
@@ -139,7 +114,7 @@ def test_jobs_that_a_loss_ends_do_not_move_as_others_end():
     for job in range(3):
         conductor.ready(job, 5 * MS)
     conductor.advance(500 * MS)
-    assert crew.begun == {0, 1, 2} and crew.places[0] == crew.places[2]
+    assert crew.begun.keys() == {0, 1, 2} and crew.places[0] == crew.places[2]
     conductor.lose(crew.places[0], 600 * MS, [0, 2])
     assert [entry.job for entry in conductor.log[-3:]] == [0, 2, None]
     assert not conductor.is_over(1) and conductor.is_over(2)

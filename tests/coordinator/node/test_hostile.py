@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 import zmq
+from crews import Crew
 from hosts import Host
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -238,16 +239,10 @@ def messages():
     return st.one_of(built)
 
 
-class Crew:
-    """Carries out nothing, for a conductor and in the place of the nodes."""
+class NoNodes(Crew):
+    """In the place of the nodes: carries out nothing."""
 
     node_of = (0, 0)
-
-    def launch(self, job, placement): ...
-
-    def publish(self, plan, from_ns): ...
-
-    def begin(self, job, at_ns, placement): ...
 
     def send(self, message): ...
 
@@ -270,7 +265,7 @@ def begun(directory, interrupt):
     begin_ns = time.monotonic_ns()
     context = RunContext(directory, workload, launch_plan, lambda text: None, begin_ns + (1 << 40), begin_ns)
     made = Driver(context, NewRun(session, views), interrupt)
-    made._nodes = Crew()
+    made._nodes = NoNodes()
     made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True
     conductor = Conductor(session, views, Crew())
     conductor.prepare()

@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from crews import Crew
 from runs import workload
+from sessions import MS, session
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
@@ -12,47 +14,18 @@ from coordinator.drive.driver import run_workload
 from coordinator.view import Job, Machine, Reason
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
-from harness.spec.experiment import load
 from workloads.program import Program
 from workloads.validation import InputError
 
-MS = 1_000_000
+ABLE = [Job(number, 4, malleable=True) for number in range(2)]
 
 
-def session(name, processes=(4, 4), processors=4):
-    jobs = [Job(number, size, malleable=True) for number, size in enumerate(processes)]
-    return Session(policies.create(name, {}), Machine(processors), jobs)
-
-
-def sizes(plan):
-    return {number: len(place) for number, place in plan.decision.placements.items()}
-
-
-def test_processors_that_a_program_cannot_use_go_to_the_others_at_once_and_back():
-    run = session("dynamic")
-    run.arrive(0, 0)
-    assert sizes(run.arrive(1, 1)) == {0: 2, 1: 2}
-    assert sizes(run.evolve(0, 1, 2)) == {0: 1, 1: 3}
-    assert sizes(run.evolve(1, 2, 3)) == {0: 1, 1: 2}, "nobody has a use for the fourth"
-    assert sizes(run.evolve(0, 4, 4)) == {0: 2, 1: 2}
-    assert sizes(run.depart(1, 5)) == {0: 4}
-
-
-@pytest.mark.parametrize("name", ["dyn-equi", "process-control", "none", "fcfs"])
+@pytest.mark.parametrize("name", ["dyn-equi", "process-control", "none", "gang", "fcfs"])
 def test_other_policies_are_not_asked(name):
-    run = session(name)
-    plan = run.arrive(0, 0)
-    assert run.evolve(0, 1, 1) is None
+    run = session(name, ABLE, 4, arrived=1)
+    plan = run.plan
+    assert run.evolve(0, 1, 1) is run.observe(0, 0, (1,), 1) is None
     assert run.plan is plan
-
-
-def test_whoever_has_had_least_service_gets_the_processor_that_is_over():
-    run = session("dynamic", processors=3)
-    run.arrive(0, 0)
-    assert sizes(run.arrive(1, 10 * MS)) == {0: 1, 1: 2}, "job 0 has had all three"
-    plan = run.evolve(0, 2, 30 * MS)
-    assert sizes(plan) == {0: 1, 1: 2}, "50 ms against 40 ms"
-    assert sizes(run.evolve(0, 3, 60 * MS)) == {0: 2, 1: 1}, "80 ms against 100 ms"
 
 
 def test_the_service_of_jobs_that_share_a_processor_is_counted_in_equal_parts():
@@ -88,21 +61,6 @@ def test_service_follows_the_slots_and_every_policy_sees_it():
     assert seen == [{0: 0}, {0: 0, 1: 0}, {0: 40 * MS, 1: 30 * MS, 2: 0}, {0: 40 * MS, 2: 0}]
 
 
-class Crew:
-    """Notes the sizes that a job hears of."""
-
-    def __init__(self):
-        self.told = []
-
-    def resize(self, job, placement):
-        self.told.append((job, len(placement)))
-
-    def ignore(self, *order):
-        pass
-
-    launch = publish = begin = ignore
-
-
 def test_a_program_is_not_believed_more_than_it_can_know():
     """What comes before its start is ignored; numbers are cut to what it has; repetition decides nothing."""
     crew = Crew()
@@ -116,7 +74,8 @@ def test_a_program_is_not_believed_more_than_it_can_know():
         conductor.evolve(0, processes, at_ns)
     conductor.leave(0, 9)
     conductor.evolve(0, 1, 10)
-    assert crew.told == [(0, 1), (0, 4), (0, 2)]
+    told = [(job, len(place)) for order, job, place in (o for o in crew.orders if o[0] == "resize")]
+    assert told == [(0, 1), (0, 4), (0, 2)]
     whys = [Reason.ARRIVAL, Reason.PHASE, Reason.PHASE, Reason.PHASE, Reason.DEPARTURE]
     assert [entry.why for entry in conductor.log] == whys
 
@@ -172,12 +131,6 @@ def test_two_programs_out_of_step_end_sooner_if_processors_follow_their_parallel
         for job in outcome.jobs:
             assert sum(process.phases for process in job.processes) == 300
             assert job.processes[0].phases >= 3 * 40, "process 0 has the tasks that one can take"
-
-
-def test_the_experiment_has_programs_that_can_use_one_processor_and_all():
-    (cell,) = load("evolving").cells
-    for job in cell.jobs():
-        assert {processes for _, processes in job.program.parallelism} == {1, cell.processors}
 
 
 @pytest.mark.slow

@@ -11,11 +11,6 @@ from coordinator.decide.session import Session
 from coordinator.view import Job, Machine
 
 
-def test_newcomers_go_to_the_least_loaded_block():
-    placed = session("dhc", [1, 2, 1, 1], 4, arrived=4).plan.decision.placements
-    assert placed == {0: (0,), 1: (2, 3), 2: (1,), 3: (0,)}
-
-
 @settings(deadline=None)
 @given(st.integers(1, 8), st.lists(st.integers(1, 8), min_size=1, max_size=7))
 def test_every_job_runs_in_a_round_and_a_controller_favours_none(processors, sizes):

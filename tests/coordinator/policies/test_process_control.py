@@ -6,51 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import workload
+from sessions import session
 
 from coordinator import policies
-from coordinator.decide.session import Session
 from coordinator.drive.driver import run_workload
-from coordinator.view import Job, Machine
+from coordinator.view import Job
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import COMPUTING
 from harness.simulator.processes.simulate import simulate
-from harness.spec.experiment import load
 from workloads.program import Program
 from workloads.validation import InputError
-
-POLICY = policies.create("process-control", {})
-
-
-def session(jobs, processors=4):
-    return Session(POLICY, Machine(processors), jobs)
-
-
-def able(number, processes=4):
-    return Job(number, processes, malleable=True)
-
-
-def test_every_arrival_and_departure_divides_the_processors_again():
-    run = session([able(number) for number in range(3)])
-    assert run.arrive(0, 0).decision.placements == {0: (0, 1, 2, 3)}
-    assert run.arrive(1, 1).decision.placements == {0: (0, 1), 1: (2, 3)}
-    assert run.arrive(2, 2).decision.placements == {0: (0, 1), 1: (2,), 2: (3,)}
-    assert run.depart(0, 3).decision.placements == {1: (2, 0), 2: (3, 1)}
-    assert run.depart(2, 4).decision.placements == {1: (2, 0, 1, 3)}
-
-
-def test_what_a_job_cannot_use_others_get():
-    run = session([able(0, 1), able(1)])
-    run.arrive(0, 0)
-    assert run.arrive(1, 1).decision.placements == {0: (0,), 1: (1, 2, 3)}
-
-
-def test_processes_that_nobody_can_suspend_take_their_processors_from_the_others():
-    run = session([able(0), Job(1, 3), Job(2, 4)])
-    run.arrive(0, 0)
-    assert run.arrive(1, 1).decision.placements == {0: (3,), 1: (0, 1, 2)}
-    plan = run.arrive(2, 2)
-    assert plan.decision.placements == {0: (3,), 1: (0, 1, 2), 2: (3, 0, 1, 2)}
-    assert plan.decision.slots[0].runs == ((1, 2), (1, 2), (1, 2), (0, 2))
 
 
 @given(
@@ -60,7 +25,7 @@ def test_processes_that_nobody_can_suspend_take_their_processors_from_the_others
 )
 def test_nobody_waits_and_no_job_that_can_help_it_has_more_processes_than_processors(processors, kinds, data):
     jobs = [Job(number, size, malleable=can) for number, (size, can) in enumerate(kinds)]
-    run, here = session(jobs, processors), []
+    run, here = session("process-control", jobs, processors), []
     for job in jobs:
         here.append(job)
         plan = run.arrive(job.number, 0)
@@ -155,13 +120,6 @@ def test_no_more_processes_run_than_processors_from_a_task_after_each_decision_o
         assert all(process.phases == 0 for process in job.processes[2:])
     assert outcome.spent_ns.sum(axis=1).tolist() == [outcome.end_ns] * 2
     assert (outcome.spent_ns >= 0).all()
-
-
-def test_the_experiment_has_the_same_tasks_for_both_numbers_of_processes():
-    one, other = load("process-control").cells
-    for few, many in zip(one.jobs(), other.jobs(), strict=True):
-        assert (few.program.processes, many.program.processes) == (one.processors, 2 * one.processors)
-        assert few.program.phase_count() == many.program.phase_count()
 
 
 def test_the_queue_is_on_one_host():

@@ -1,7 +1,7 @@
 """What policies decide after given events, by hand."""
 
 import pytest
-from sessions import MS, after, session, slots
+from sessions import MS, after, session, sizes, slots
 
 from coordinator.view import Job
 
@@ -78,7 +78,7 @@ SCENES = [
     # Arrivals of one instant are served as if they had come together, also in a round.
     ("multilevel-two-queue", {"slots": [1], **ROUND}, (1,) * 5, 1, "0 1 2", "0 | 1", 10),
     ("multilevel-two-queue", {"slots": [1], **ROUND}, (1,) * 5, 1, "3 end@10 0 1 2", "0 | 1", 20),
-    # Arrivals wait for a place in the service queue; the first that waits gets it at once, and is the last there.
+    # Arrivals wait for a place in the service queue; the first of them gets it at once, as the last there.
     ("two-queue", {"service": 2, **GANG}, (1, 1, 1), 1, "0 1 2@4", "0 | 1", 10),
     ("two-queue", {"service": 2, **GANG}, (1, 1, 1), 1, "0 1 2@4 ~0@7", "1 | 2", 17),
     ("two-queue", {"service": 2, **GANG}, (1, 1, 1), 1, "0 1 2@4 ~0@7 end@27", "1 | 2", 37),
@@ -100,3 +100,78 @@ def test_policies_decide_so(name, options, jobs, processors, events, shown, end_
     now_ns = max([float(event.partition("@")[2] or 0) for event in events.split()]) * MS
     if end_ms is not ...:
         assert plan.cycle.slot_at(round(now_ns)) == (0, end_ms and end_ms * MS)
+
+
+ABLE = [Job(number, 4, malleable=True) for number in range(3)]
+SMALL_BESIDE = [Job(0, 1, malleable=True), ABLE[1]]
+RIGID_BESIDE = [ABLE[0], Job(1, 3), Job(2, 4)]
+SOON = {"grace_s": 10}
+BATCH = {"vacate": False, "start_load": 0.3, "stop_load": 0.7}
+
+PLACES = [
+    # policy, options, jobs, processors, events, places of jobs or their numbers, slots unless all run
+    ("dhc", {}, (1, 2, 1), 4, "0 1 2", {0: (0,), 1: (2, 3), 2: (1,)}, "0 2 1 1 | 0 2 - -"),
+    # All of the processors are divided again; of those that cannot suspend processes nobody asks it.
+    ("process-control", {}, ABLE, 4, "0", {0: (0, 1, 2, 3)}, ""),
+    ("process-control", {}, ABLE, 4, "0 1", {0: (0, 1), 1: (2, 3)}, ""),
+    ("process-control", {}, ABLE, 4, "0 1 2", {0: (0, 1), 1: (2,), 2: (3,)}, ""),
+    ("process-control", {}, ABLE, 4, "0 1 2 ~0", {1: (2, 0), 2: (3, 1)}, ""),
+    ("process-control", {}, ABLE, 4, "0 1 2 ~0 ~2", {1: (2, 0, 1, 3)}, ""),
+    ("process-control", {}, SMALL_BESIDE, 4, "0 1", {0: (0,), 1: (1, 2, 3)}, ""),
+    ("process-control", {}, RIGID_BESIDE, 4, "0 1", {0: (3,), 1: (0, 1, 2)}, ""),
+    (
+        *("process-control", {}, RIGID_BESIDE, 4, "0 1 2"),
+        *({0: (3,), 1: (0, 1, 2), 2: (3, 0, 1, 2)}, "1+2 1+2 1+2 0+2"),
+    ),
+    # What a program cannot use goes to the others at once and back, what is over to the least served.
+    ("dynamic", {}, ABLE, 4, "0 1", {0: 2, 1: 2}, ""),
+    ("dynamic", {}, ABLE, 4, "0 1 0:1", {0: 1, 1: 3}, ""),
+    ("dynamic", {}, ABLE, 4, "0 1 0:1 1:2", {0: 1, 1: 2}, ""),
+    ("dynamic", {}, ABLE, 4, "0 1 0:1 1:2 0:4", {0: 2, 1: 2}, ""),
+    ("dynamic", {}, ABLE, 4, "0 1 0:1 1:2 0:4 ~1", {0: 4}, ""),
+    ("dynamic", {}, ABLE, 3, "0 1@10", {0: 1, 1: 2}, ""),
+    ("dynamic", {}, ABLE, 3, "0 1@10 0:2@30", {0: 1, 1: 2}, ""),  # 50 ms against 40 ms
+    ("dynamic", {}, ABLE, 3, "0 1@10 0:2@30 0:3@60", {0: 2, 1: 1}, ""),  # 80 ms against 100 ms
+    # Condor suspends a job while the owner is there, and vacates it after the grace.
+    ("condor", {}, (2, 1), 3, "0 1 p1=1@5000", {0: (0, 1), 1: (2,)}, "- - 1"),
+    ("condor", {}, (2, 1), 3, "0 1 p1=1@5000 p1=0@9000", {0: (0, 1), 1: (2,)}, ""),
+    ("condor", SOON, (1,), 3, "0 p0=1@5000 timer@15000", {0: (1,)}, ""),
+    # Who finds no other workstation waits before those that came later.
+    ("condor", SOON, (2, 1, 2), 3, "0 1 2 p0=1@5000 timer@15000", {1: (2,)}, ""),
+    ("condor", SOON, (2, 1, 2), 3, "0 1 2 p0=1@5000 timer@15000 ~1@20000", {0: (1, 2)}, ""),
+    # A workstation counts as idle only after a time, and may start and stop jobs at other loads.
+    ("condor", {"idle_s": 10}, (1,), 1, "p0=1 0", {}, ""),
+    ("condor", {"idle_s": 10}, (1,), 1, "p0=1 0 p0=0@4000", {}, ""),
+    ("condor", {"idle_s": 10}, (1,), 1, "p0=1 0 p0=0@4000 timer@14000", {0: (0,)}, ""),
+    ("condor", BATCH, (1,), 1, "0 p0=0.5", {0: (0,)}, ""),
+    ("condor", BATCH, (1,), 1, "0 p0=0.5 p0=0.8", {0: (0,)}, "-"),
+    ("condor", BATCH, (1,), 1, "0 p0=0.5 p0=0.8 p0=0.5", {0: (0,)}, "-"),
+    ("condor", BATCH, (1,), 1, "0 p0=0.5 p0=0.8 p0=0.5 p0=0.2", {0: (0,)}, ""),
+    # Sequential jobs have workstations of their own unless no partition is large enough for a job.
+    ("condor", {"sequential": 1}, (1, 2, 2, 1), 4, "0 1 2 3", {0: (3,), 1: (0, 1)}, ""),
+    ("condor", {"sequential": 1}, (4, 1), 4, "0 1", {0: (0, 1, 2, 3)}, ""),
+    # One process leaves the workstation of an owner who comes; without an idle one the job is suspended.
+    ("idle-partition", {}, (2,), 3, "0 p0=1@1000", {0: (2, 1)}, ""),
+    ("idle-partition", {}, (2,), 3, "0 p0=1@1000 p1=1@2000", {0: (2, 1)}, "- - -"),
+    ("idle-partition", {}, (2,), 3, "0 p0=1@1000 p1=1@2000 p0=0@3000", {0: (2, 0)}, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "jobs", "processors", "events", "places", "shown"), PLACES, ids=str
+)
+def test_policies_place_jobs_so(name, options, jobs, processors, events, places, shown):
+    plan = after(session(name, jobs, processors, **options), events)
+    found = plan.decision.placements
+    assert places == (found if any(isinstance(one, tuple) for one in places.values()) else sizes(plan))
+    running = " ".join(
+        "+".join(str(n) for n, at in found.items() if p in at) or "-" for p in range(processors)
+    )
+    assert slots(plan) == (shown or running)
+
+
+def test_a_job_that_vacates_is_named_and_the_policy_called_when_the_grace_is_over():
+    run = session("condor", (1,), 3, **SOON)
+    assert after(run, "0 p0=1@5000").timer_ns == 15_000 * MS
+    plan = run.timer(15_000 * MS)
+    assert (plan.decision.vacates, plan.timer_ns) == ((0,), None)

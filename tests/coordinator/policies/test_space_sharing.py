@@ -16,8 +16,6 @@ from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs import simulate as by_job
 from harness.simulator.jobs.model import Jobs
 
-S = 1_000_000_000
-
 
 def job(number, most, work_s=10.0, beta_s=0.0, *, alpha_s=0.0, rigid=False, malleable=False):
     estimate = ExecutionTime(work_s, alpha_s=alpha_s, beta_s=beta_s)
@@ -33,60 +31,67 @@ def sizes(name, jobs, processors, events, **options):
 
 
 FULL = [job(0, 32), job(1, 32), job(2, 4), job(3, 32)]
+SMALL = [job(0, 8), *FULL[1:]]
+DEMANDS = [job(0, 8), job(1, 8, 50), job(2, 8, 5)]
+RIGID = [job(0, 3, rigid=True), job(1, 2, rigid=True), job(2, 1, 1.0, rigid=True)]
+WAITING = [job(0, 8, rigid=True), job(1, 8, 4.0), job(2, 8, 36.0)]
+MALLEABLE = [*(job(number, 8, malleable=True) for number in range(3)), job(3, 2, malleable=True)]
+
+BY_HAND = [
+    # policy, options, jobs, processors, events, number of processors of each job
+    ("asp", {}, FULL, 32, [0, 1, 2, 3], {0: 32}),
+    ("asp", {}, FULL, 32, [0, 1, 2, 3, ~0], {1: 14, 2: 4, 3: 14}),
+    ("ap1", {}, FULL, 32, [0, 1, 2, 3, ~0], {1: 11, 2: 4, 3: 11}),
+    ("aep", {}, FULL, 32, [0], {0: 32}),
+    ("aep", {}, SMALL, 32, [0, 1], {0: 8, 1: 16}),  # 32 over two jobs
+    ("aep", {}, SMALL, 32, [0, 1, 3], {0: 8, 1: 16, 3: 8}),  # 11 are more than are free
+    ("sdf", {}, DEMANDS, 8, [0, 1, 2, ~0], {2: 8}),
+    ("sdf-max", {"maximum": 3}, DEMANDS, 8, [0, 1, 2, ~0], {1: 3, 2: 2}),
+    ("aep", {"order": 0}, DEMANDS, 2, [0, 1, 2, ~0], {1: 1, 2: 1}),
+    ("equipartition", {"parts": 4}, [job(n, 8) for n in range(5)], 8, range(5), dict.fromkeys(range(4), 2)),
+    # Rigid jobs are never moulded, and nobody overtakes unless by backfilling.
+    *((name, {}, RIGID[:2], 4, [0, 1], {0: 3}) for name in ("fcfs", "asp", "ap1", "aep", "sdf")),
+    ("fcfs", {}, RIGID, 4, [0, 1, 2], {0: 3}),
+    ("easy", {}, RIGID, 4, [0, 1, 2], {0: 3, 2: 1}),
+    # Jobs that start together share by their work.
+    ("aep", {}, WAITING, 8, [0, 1, 2, ~0], {1: 4, 2: 4}),
+    ("square-root", {}, WAITING, 8, [0, 1, 2, ~0], {1: 2, 2: 6}),
+    ("equal-time", {}, WAITING, 8, [0, 1, 2, ~0], {1: 1, 2: 7}),
+    ("dyn-equi", {}, MALLEABLE, 8, [0, 1, 2], {0: 3, 1: 3, 2: 2}),
+    ("dyn-equi", {}, MALLEABLE, 8, [0, 1, 3], {0: 3, 1: 3, 3: 2}),
+]
 
 
-def test_asp_divides_what_a_departure_frees_equally():
-    assert sizes("asp", FULL, 32, [0, 1, 2, 3]) == {0: 32}
-    assert sizes("asp", FULL, 32, [0, 1, 2, 3, ~0]) == {1: 14, 2: 4, 3: 14}
+@pytest.mark.parametrize(("name", "options", "jobs", "processors", "events", "expected"), BY_HAND)
+def test_processors_are_divided_so(name, options, jobs, processors, events, expected):
+    assert sizes(name, jobs, processors, events, **options) == expected
 
 
-def test_ap1_gives_everything_over_the_number_waiting():
-    assert sizes("ap1", FULL, 32, [0, 1, 2, 3, ~0]) == {1: 11, 2: 4, 3: 11}
+TWO, THIRDS = [job(0, 4, 3), job(1, 4, 2)], [job(number, 8, 5) for number in range(3)]
+SHORT_AND_LONG = [job(0, 16, 1), job(1, 16, 100)]
 
 
-def test_aep_counts_running_jobs_as_well():
-    assert sizes("aep", FULL, 32, [0]) == {0: 32}
-    three = [job(0, 8), *FULL[1:]]
-    assert sizes("aep", three, 32, [0, 1]) == {0: 8, 1: 16}, "32 over two jobs"
-    assert sizes("aep", three, 32, [0, 1, 3]) == {0: 8, 1: 16, 3: 8}, "11 are more than are free"
-
-
-def test_shortest_demand_goes_first():
-    jobs = [job(0, 8), job(1, 8, 50), job(2, 8, 5)]
-    assert sizes("sdf", jobs, 8, [0, 1, 2, ~0]) == {2: 8}
-    assert sizes("sdf-max", jobs, 8, [0, 1, 2, ~0], maximum=3) == {1: 3, 2: 2}
-    assert sizes("aep", jobs, 2, [0, 1, 2, ~0], order=0) == {1: 1, 2: 1}
-
-
-def together(name, jobs, processors, **options):
-    """Number of processors of each job if all arrive at one instant."""
-    plan = Session(policies.create(name, options), Machine(processors), jobs).arrive(
-        jobs[0].number, 0, *(one.number for one in jobs[1:])
-    )
-    return [len(plan.decision.placements.get(one.number, ())) for one in jobs]
-
-
-@pytest.mark.parametrize("order", [0, 1, 2])
-def test_shares_by_work_are_rounded_to_the_nearest(order):
-    for name in ("square-root", "equal-time"):
-        assert together(name, [job(0, 4, 3), job(1, 4, 2)], 4, order=order) == [2, 2], (
-            "2.2 or 2.4, and the rest"
-        )
-    thirds = [job(number, 8, 5) for number in range(3)]
-    assert sum(together("square-root", thirds, 8, order=order)) == 8, "no processor is left over"
-
-
-def test_jobs_that_arrive_at_one_instant_start_together():
-    short, long_ = job(0, 16, 1), job(1, 16, 100)
-    assert together("square-root", [short, long_], 16) == [1, 15]
-    assert together("asp", [short, long_], 16) == [8, 8]
+@pytest.mark.parametrize(
+    ("name", "options", "jobs", "expected"),
+    [
+        *(("square-root", {"order": order}, TWO, [2, 2]) for order in range(3)),  # 2.2, and the rest
+        *(("equal-time", {"order": order}, TWO, [2, 2]) for order in range(3)),  # 2.4, and the rest
+        *(("square-root", {"order": order}, THIRDS, [2, 3, 3]) for order in range(3)),
+        ("square-root", {}, SHORT_AND_LONG, [1, 15]),
+        ("asp", {}, SHORT_AND_LONG, [8, 8]),
+    ],
+)
+def test_jobs_that_arrive_at_one_instant_start_together(name, options, jobs, expected):
+    run = Session(policies.create(name, options), Machine(sum(expected)), jobs)
+    placed = run.arrive(0, 0, *range(1, len(jobs))).decision.placements
+    assert sorted(map(len, placed.values())) == expected
 
 
 @pytest.mark.parametrize("name", ["square-root", "asp", "easy", "scan-up", "dyn-equi"])
 def test_the_simulators_let_jobs_of_one_instant_arrive_together(name):
     """The kernels, and the policy asked event by event."""
     work_s, none = np.array([1.0, 100, 3, 50, 7]), np.zeros(5)
-    once = np.array([0, 0, 0, 2, 2]) * S
+    once = np.array([0, 0, 0, 2, 2]) * 1_000_000_000
     least = np.full(5, 4 if name in ("easy", "scan-up") else 1)
     jobs = Jobs(
         once, least, np.full(5, 4 if name in ("easy", "scan-up") else 16), work_s, none, none, none + 1
@@ -100,25 +105,8 @@ def test_the_simulators_let_jobs_of_one_instant_arrive_together(name):
     assert plans.count(0) == 1
 
 
-def test_static_equipartition_has_fixed_parts():
-    jobs = [job(number, 8) for number in range(5)]
-    assert sizes("equipartition", jobs, 8, range(5), parts=4) == dict.fromkeys(range(4), 2)
-
-
-def test_rigid_jobs_are_never_moulded_and_nobody_overtakes():
-    jobs = [job(0, 3, rigid=True), job(1, 2, rigid=True), job(2, 1, rigid=True)]
-    for name in ("fcfs", "asp", "ap1", "aep", "sdf"):
-        assert sizes(name, jobs, 4, [0, 1, 2]).items() >= {0: 3}.items()
-        assert 1 not in sizes(name, jobs, 4, [0, 1, 2])
-    assert sizes("fcfs", jobs, 4, [0, 1, 2]) == {0: 3}
-    assert sizes("easy", [jobs[0], jobs[1], job(2, 1, 1.0, rigid=True)], 4, [0, 1, 2]) == {0: 3, 2: 1}
-
-
-def test_dyn_equi_repartitions_malleable_jobs_and_they_keep_processors():
-    jobs = [job(number, 8, malleable=True) for number in range(3)] + [job(3, 2, malleable=True)]
-    assert sizes("dyn-equi", jobs, 8, [0, 1, 2]) == {0: 3, 1: 3, 2: 2}
-    assert sizes("dyn-equi", jobs, 8, [0, 1, 3]) == {0: 3, 1: 3, 3: 2}
-    session = Session(policies.create("dyn-equi", {}), Machine(8), jobs)
+def test_malleable_jobs_keep_their_processors():
+    session = Session(policies.create("dyn-equi", {}), Machine(8), MALLEABLE)
     session.arrive(0, 0)
     assert session.arrive(1, 1).decision.placements == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
     assert session.depart(0, 2).decision.placements[1][:4] == (4, 5, 6, 7)
@@ -144,16 +132,9 @@ def test_a_job_gets_what_its_parallelism_calls_for(name):
     jobs = [job(0, 64, rigid=True), *(job(number, 40, 100.0, alpha_s=10.0) for number in range(1, 17))]
     alone, together = BY_PARALLELISM[name]
     assert sizes(name, jobs, 64, [1]) == {1: alone}
+    assert sizes(name, [Job(0, 8, 0, True)], 8, [0]) == {0: 8}, "without an estimate"
     found = sizes(name, jobs, 64, [0, *range(1, 17), ~0])
     assert list(found.values()) == ([9] * 7 + [1] if together == 9 else [together] * 16)
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"), [("aep", (4, 4)), ("square-root", (2, 6)), ("equal-time", (1, 7))]
-)
-def test_jobs_that_start_together_share_by_their_work(name, parts):
-    jobs = [job(0, 8, rigid=True), job(1, 8, 4.0), job(2, 8, 36.0)]
-    assert sizes(name, jobs, 8, [0, 1, 2, ~0]) == dict(zip((1, 2), parts, strict=True))
 
 
 @pytest.mark.parametrize("name", [name for name in BY_PARALLELISM if name != "average-parallelism"])
@@ -161,11 +142,6 @@ def test_rules_about_differences_give_jobs_that_are_all_alike_equal_shares(name)
     jobs = [job(number, 12) for number in range(7)]
     for events in ([0], [0, 1, 2], [0, 1, 2, ~0, 3], [*range(7), ~0, ~1]):
         assert sizes(name, jobs, 12, events) == sizes("aep", jobs, 12, events)
-
-
-def test_a_job_without_an_estimate_may_have_all_that_it_requests():
-    for name in BY_PARALLELISM:
-        assert sizes(name, [Job(0, 8, 0, True)], 8, [0]) == {0: 8}
 
 
 @given(st.floats(0.1, 1000), st.floats(0, 100), st.integers(1, 200))

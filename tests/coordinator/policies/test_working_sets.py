@@ -4,9 +4,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from crews import Crew
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import workload
+from sessions import MS, session
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
@@ -20,22 +22,17 @@ from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import FROM_RANK, RankTraffic
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
-from harness.spec.experiment import load
 from workloads import observer
 from workloads.observer import Correspondents, Observer
 from workloads.program import Program
 from workloads.validation import InputError
 
-MS = 1_000_000
 Q = 10 * MS
 
 
-def session(processes=(2, 2, 2), processors=2, **options):
-    jobs = [Job(number, size) for number, size in enumerate(processes)]
-    run = Session(policies.create("working-sets", {"quantum_ms": 10, **options}), Machine(processors), jobs)
-    for job in jobs:
-        run.arrive(job.number, 0)
-    return run
+def communicating(sizes=(2, 2, 2), processors=2):
+    """A session of jobs of these numbers of processes, which have all come."""
+    return session("working-sets", sizes, processors, arrived=len(sizes), quantum_ms=10)
 
 
 # What a process sees.
@@ -99,30 +96,13 @@ def test_the_working_sets_are_what_is_connected():
 
 
 def test_the_policy_is_asked_only_if_a_set_changes():
-    run = session((4,), 4)
+    run = communicating((4,), 4)
     before = run.plan
     assert run.observe(0, 1, (), 1) is None
     assert run.observe(0, 1, (0,), 2) is run.plan is not before
     assert run.observe(0, 0, (1,), 3) is None, "they are a set already"
     assert run.observe(0, 1, (), 4) is None, "rank 0 still says so"
     assert run.observe(0, 0, (), 5) is not None
-
-
-@pytest.mark.parametrize("name", ["none", "gang", "dynamic"])
-def test_other_policies_are_not_asked(name):
-    run = Session(policies.create(name, {}), Machine(2), [Job(0, 2)])
-    plan = run.arrive(0, 0)
-    assert run.observe(0, 0, (1,), 1) is None
-    assert run.plan is plan
-
-
-class Crew:
-    """Ignores every order."""
-
-    def ignore(self, *order):
-        pass
-
-    launch = publish = begin = ignore
 
 
 def conducted():
@@ -160,7 +140,7 @@ def test_a_rank_is_not_believed_more_than_it_can_know_and_another_driver_decides
 
 
 def test_a_set_has_slots_in_turn_with_the_others():
-    run = session()
+    run = communicating()
     assert run.plan.decision.slots == (Slot(((0, 1, 2), (0, 1, 2))),)
     run.observe(0, 0, (1,), 3 * MS)
     whole = ((1, 2), (1, 2)), ((0,), (0,))
@@ -180,14 +160,14 @@ def test_a_set_has_slots_in_turn_with_the_others():
 
 
 def test_a_slot_that_is_over_by_the_new_table_does_not_go_on():
-    run = session((2, 2))
+    run = communicating((2, 2))
     run.observe(0, 0, (1,), 200 * MS)
     assert [slot.runs[0] for slot in run.plan.decision.slots] == [(0,), (1,)]
     assert run.plan.decision.elapsed_ns == 0
 
 
 def test_sets_without_a_common_processor_share_a_slot_and_others_have_what_is_idle():
-    run = session((4, 4, 1), 4)
+    run = communicating((4, 4, 1), 4)
     run.observe(0, 0, (1,), 1)
     run.observe(0, 2, (3,), 2)
     others, pairs = run.plan.decision.slots
@@ -200,14 +180,14 @@ def test_sets_without_a_common_processor_share_a_slot_and_others_have_what_is_id
 
 
 def test_a_set_shares_the_slot_of_the_others_if_they_leave_it_processors():
-    run = session((4, 2), 4)
+    run = communicating((4, 2), 4)
     run.observe(0, 2, (3,), 1)
     (slot,) = run.plan.decision.slots
     assert slot == Slot(((0, 1), (0, 1), (0,), (0,)))
 
 
 def test_processes_that_communicate_on_one_processor_need_no_slot():
-    run = session((4, 4), 2)
+    run = communicating((4, 4), 2)
     before = run.plan.decision.slots
     run.observe(0, 0, (2,), 1)
     assert run.plan.decision.slots == before
@@ -230,7 +210,7 @@ def courses(draw):
 @given(courses())
 def test_whoever_communicates_runs_together_undisturbed_and_everybody_runs(course):
     processors, sizes, said = course
-    run, now_ns, sets = session(sizes, processors), 0, {}
+    run, now_ns, sets = communicating(sizes, processors), 0, {}
     for job, rank, peers, wait_ms in said:
         now_ns += wait_ms * MS
         if job < len(sizes) and rank < sizes[job]:
@@ -259,10 +239,8 @@ def test_whoever_communicates_runs_together_undisturbed_and_everybody_runs(cours
 
 def test_nobody_loses_a_turn_to_jobs_that_come_and_go():
     sizes = (2, 2, 2, *([1] * 400))
-    jobs = [Job(number, size) for number, size in enumerate(sizes)]
-    run = Session(policies.create("working-sets", {"quantum_ms": 10}), Machine(2), jobs)
+    run = session("working-sets", sizes, arrived=3, quantum_ms=10)
     for number in range(3):
-        run.arrive(number, 0)
         run.observe(number, 1, (0,), 0)
     served = dict.fromkeys(range(3), 0)
     times = [3 * MS * (event + 1) for event in range(800)]
@@ -308,14 +286,6 @@ def test_the_simulator_refuses_processes_without_turns():
     fifo, job = replace(MACHINE, local="fifo"), SimulatedJob(0, Program("BARRIER", 2, phases=5))
     with pytest.raises(InputError, match="needs its turn"):
         simulate([job], fifo, policies.create("working-sets", {}))
-
-
-def test_the_experiment_has_jobs_on_both_sides_of_the_threshold():
-    experiment = load("working-sets")
-    (policy,) = {s.policy for s in experiment.schedulers if s.name == "working-sets"}
-    rates = {1000 / job.program.granularity_us for job in experiment.cells[0].jobs()}
-    assert min(rates) < policy.messages_per_ms / 2
-    assert max(rates) > 4 * policy.messages_per_ms, "also while four jobs share the processors"
 
 
 @pytest.mark.slow

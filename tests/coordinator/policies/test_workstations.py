@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crews import Crew
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import eventually, running, workload
+from sessions import session
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Plan
 from coordinator.drive.driver import run_workload
 from coordinator.migration import Migration
 from coordinator.owners import Owner, changes
-from coordinator.view import Decision, Job, Machine, Reason, Slot
+from coordinator.view import Job, Reason
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from harness.spec import experiment
@@ -28,95 +30,15 @@ from workloads.validation import InputError
 S = 1_000_000_000
 
 
-def session(name, sizes, processors=3, **options):
-    jobs = [Job(number, size) for number, size in enumerate(sizes)]
-    return Session(policies.create(name, options), Machine(processors), jobs)
-
-
-def arrive(run, count):
-    for number in range(count):
-        plan = run.arrive(number, 0)
-    return plan
-
-
-def running_now(plan):
-    return set(plan.decision.running(0))
-
-
-def test_condor_suspends_a_job_while_the_owner_is_there():
-    run = session("condor", [2, 1])
-    arrive(run, 2)
-    plan = run.owner([1], 1.0, 5 * S)
-    assert running_now(plan) == {1}
-    assert plan.decision.placements[0] == (0, 1)
-    assert plan.timer_ns == 305 * S, "the owner's 300 s of grace"
-    assert running_now(run.owner([1], 0.0, 9 * S)) == {0, 1}
-    assert run.plan is not None and run.plan.timer_ns is None
-
-
-def test_condor_vacates_after_the_grace_and_continues_elsewhere():
-    run = session("condor", [1], grace_s=10)
-    arrive(run, 1)
-    run.owner([0], 1.0, 5 * S)
-    plan = run.timer(15 * S)
-    assert plan.decision.vacates == (0,)
-    assert plan.decision.placements == {0: (1,)}
-
-
-def test_a_job_that_finds_no_other_workstation_waits_before_those_that_came_later():
-    run = session("condor", [2, 1, 2], processors=3, grace_s=10)
-    arrive(run, 3)
-    run.owner([0], 1.0, 5 * S)
-    plan = run.timer(15 * S)
-    assert plan.decision.vacates == (0,)
-    assert plan.decision.placements == {1: (2,)}, "job 0 is in front of job 2"
-    plan = run.depart(1, 20 * S)
-    assert plan.decision.placements == {0: (1, 2)}
-
-
-def test_a_workstation_counts_as_idle_only_after_a_time():
-    run = session("condor", [1], processors=1, idle_s=10)
-    run.owner([0], 1.0, 0)
-    assert arrive(run, 1).decision.placements == {}
-    plan = run.owner([0], 0.0, 4 * S)
-    assert plan.decision.placements == {} and plan.timer_ns == 14 * S
-    assert run.timer(14 * S).decision.placements == {0: (0,)}
-
-
-def test_jobs_stop_and_start_at_loads_of_their_own_as_in_batch_systems():
-    run = session("condor", [1], processors=1, vacate=False, start_load=0.3, stop_load=0.7)
-    arrive(run, 1)
-    found = [running_now(run.owner([0], load, at * S)) for at, load in enumerate((0.5, 0.8, 0.5, 0.2), 1)]
-    assert found == [{0}, set(), set(), {0}]
-
-
-def test_sequential_jobs_have_workstations_of_their_own():
-    plan = arrive(session("condor", [1, 2, 2, 1], processors=4, sequential=1), 4)
-    assert plan.decision.placements == {0: (3,), 1: (0, 1)}
-    larger = arrive(session("condor", [4, 1], processors=4, sequential=1), 2)
-    assert larger.decision.placements == {0: (0, 1, 2, 3)}, "no partition is large enough for it"
-
-
-def test_one_process_leaves_the_workstation_of_an_owner_who_comes():
-    run = session("idle-partition", [2], processors=3)
-    arrive(run, 1)
-    plan = run.owner([0], 1.0, S)
-    assert plan.decision.placements == {0: (2, 1)} and running_now(plan) == {0}
-    plan = run.owner([1], 1.0, 2 * S)
-    assert running_now(plan) == set(), "no workstation is idle"
-    plan = run.owner([0], 0.0, 3 * S)
-    assert plan.decision.placements == {0: (2, 0)} and running_now(plan) == {0}
-
-
 def test_jobs_beside_owners_leave_them_a_share_of_the_time():
-    run = session("owner-share", [2, 1], quantum_ms=100, power=0.3)
-    assert len(arrive(run, 2).decision.slots) == 1
+    run = session("owner-share", [2, 1], 3, arrived=2, quantum_ms=100, power=0.3)
+    assert len(run.plan.decision.slots) == 1
     ours, theirs = run.owner([0], 1.0, S).decision.slots
     assert (ours.runs, ours.length_ns) == (((0,), (0,), (1,)), 30_000_000)
     assert (theirs.runs, theirs.length_ns) == (((), (), (1,)), 70_000_000), "on all workstations of the job"
     plan = run.owner([0], 0.9, S + 50_000_000)
     assert plan.cycle.slot_at(S + 50_000_000) == (0, S + 100_000_000), "the round continues"
-    assert running_now(plan) == {1}
+    assert plan.decision.running(0) == {1}
 
 
 @st.composite
@@ -187,23 +109,10 @@ def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch):
         event_by_event.simulate(jobs, 1, policies.create("owner-share", {}), owners=changes([owner], 1, 0))
 
 
-class WritesDown:
-    """A crew that notes its orders."""
-
-    def __init__(self):
-        self.orders: list[tuple[Any, ...]] = []
-
-    def publish(self, plan, from_ns):
-        pass
-
-    def __getattr__(self, name):
-        return lambda *order: self.orders.append((name, *order))
-
-
-def conduct(name, sizes, owners, **options):
+def conduct(name, sizes, owners, processors=3, **options):
     jobs = [Job(number, size) for number, size in enumerate(sizes)]
-    crew = WritesDown()
-    run = session(name, sizes, **options)
+    crew = Crew()
+    run = session(name, sizes, processors, **options)
     conductor = Conductor(run, jobs, crew, owners=changes(owners, 1, 0))
     conductor.prepare()
     for number in range(len(sizes)):
@@ -237,17 +146,6 @@ def test_the_driver_lets_a_process_continue_on_another_processor():
     conductor, crew = conduct("idle-partition", [2], [owner])
     conductor.advance(S)
     assert crew.orders == [("move", 0, (2, 1))]
-
-
-def test_a_session_refuses_to_vacate_jobs_without_processors():
-    class Absurd:
-        folds = follows_phases = False
-
-        def decide(self, view, why):
-            return Decision({}, (Slot(((),)),), vacates=(0,))
-
-    with pytest.raises(ValueError, match="vacates"):
-        Session(Absurd(), Machine(1), [Job(0, 1)]).arrive(0, 0)
 
 
 def file(owners, policy="condor", **job):
