@@ -174,7 +174,7 @@ class NodeResult:
 class Result:
     """The result of one run, complete even if the run failed.
 
-    ``ranks`` holds a record of each rank that finished (``workloads.recorder``), with start and
+    ``ranks`` holds a record of each rank that finished (``workloads.record``), with start and
     finish in nanoseconds since the start of the run. ``failure`` is empty if every
     job finished. ``warnings`` are faults that did not end the run. ``origin_ns`` is when it began, by the
     clock of the driver's host (time.monotonic_ns()); None if that is not known.

@@ -13,7 +13,7 @@ from workloads.locks.lock_program import LockProgram
 from workloads.messaging import Messenger
 from workloads.observer import Observer
 from workloads.program import Draws, Program
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 
 
 class Checkpoint:

@@ -20,7 +20,7 @@ from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution
 from workloads.messaging import ROOT, Messenger
 from workloads.moldable import LaunchedProgram
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 
 SLEEPING = Waiting(FIXED, 0, 0, 0, 0)
 """Parked ranks block at once."""

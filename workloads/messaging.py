@@ -20,7 +20,7 @@ from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.coscheduling import Coscheduling
 from workloads.doorbell import Doorbell, NetworkBell, NodeBell, node_bytes
-from workloads.recorder import Recorder, Waits
+from workloads.record import Recorder, Waits
 
 ROOT = 0
 ARRIVAL, COMPLETION, REQUEST, RESPONSE, NOTICE = range(5)

@@ -24,7 +24,7 @@ from workloads.locks.remedies import NOTHING_DONE, Remedy
 from workloads.messaging import Messenger, one_node
 from workloads.observer import Observer
 from workloads.program import Program
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 from workloads.timeline import Timeline
 from workloads.tracing import TracedCompute, TracedLocks, TracedMessenger
 from workloads.validation import LockstepError

@@ -51,7 +51,7 @@ from workloads import detours
 from workloads.blocking import FIXED, FOREVER_NS, Waiting
 from workloads.compute import Compute, measured_step_ns
 from workloads.messaging import REQUEST, RESPONSE, Messenger, world
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 
 RANKS = 3
 SERVER, READER, RIVAL = range(RANKS)

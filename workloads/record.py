@@ -1,4 +1,4 @@
-"""The fields of a rank's record (docs/formats.md, "ranks"), and the check of each record that comes in.
+"""One rank's record (docs/formats.md, "ranks"): how it is made, and the check of each record that comes in.
 
 Records come from processes that run other people's programs, so the check trusts nothing in them: a
 wrong value would spoil the results of all other ranks much later.
@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import base64
 import reprlib
+import resource
+import socket
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from time import monotonic_ns, thread_time_ns
 from typing import Any
 
 PLACE = ("job", "rank", "host", "pid", "processor", "start_ns", "finish_ns")
@@ -33,9 +37,8 @@ OURS = (
 BEYOND = 1 << 62
 """All numbers are smaller, so that the difference of two fits the 64 bits of a store."""
 
-BINS = 64
-WAITS = ("blocked", "blocked_ns", "blocks", "spun", "spun_ns")
-HISTOGRAMS = ("blocked_histogram", "spun_histogram")
+HISTOGRAM_BINS = 64
+"""Bin b of a histogram counts waits of 2**(b-1) <= ns < 2**b; bin 0 counts waits of 0 ns."""
 
 TIMELINE_BYTES = 1 << 21
 """The longest timeline (``workloads.timeline.ROWS``), unpacked."""
@@ -82,15 +85,18 @@ def _sizes(value: Any) -> bool:
 
 
 def _waits(value: Any) -> bool:
-    """Whether it has both kinds of waits, each as ``workloads.recorder.Waits`` records it."""
-    if not isinstance(value, dict) or value.keys() != {"barrier", "read"}:
-        return False
-    return all(
-        isinstance(kind, dict)
-        and kind.keys() == {*WAITS, *HISTOGRAMS}
-        and all(_count(kind[key]) for key in WAITS)
-        and all(_counts(kind[key]) and len(kind[key]) == BINS for key in HISTOGRAMS)
-        for kind in value.values()
+    """Whether it has both kinds of waits, each as ``Waits`` records it."""
+
+    def fits(name: str, found: Any) -> bool:
+        if name.endswith("_histogram"):
+            return _counts(found) and len(found) == HISTOGRAM_BINS
+        return _count(found)
+
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"barrier", "read"}
+        and all(isinstance(kind, dict) and kind.keys() == set(Waits.__slots__) for kind in value.values())
+        and all(fits(*item) for kind in value.values() for item in kind.items())
     )
 
 
@@ -119,3 +125,86 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "timeline_lost": _WHOLE,
 }
 """The check of each field, and its rule in words."""
+
+
+class Waits:
+    """The waits of one kind: how many completed while spinning, how many after blocking.
+
+    ``blocks`` counts sleeps: one wait can sleep several times, since a process that is
+    woken by a request serves it and sleeps again.
+    """
+
+    __slots__ = ("blocked", "blocked_histogram", "blocked_ns", "blocks", "spun", "spun_histogram", "spun_ns")
+
+    def __init__(self) -> None:
+        self.spun = self.blocked = self.blocks = 0
+        self.spun_ns = self.blocked_ns = 0
+        self.spun_histogram = [0] * HISTOGRAM_BINS
+        self.blocked_histogram = [0] * HISTOGRAM_BINS
+
+    def add(self, waited_ns: int, blocks: int) -> None:
+        """Record a wait of ``waited_ns`` that slept ``blocks`` times."""
+        if blocks:
+            self.blocked += 1
+            self.blocks += blocks
+            self.blocked_ns += waited_ns
+            self.blocked_histogram[waited_ns.bit_length()] += 1
+        else:
+            self.spun += 1
+            self.spun_ns += waited_ns
+            self.spun_histogram[waited_ns.bit_length()] += 1
+
+    def record(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Recorder:
+    """Collects a rank's record between :meth:`start` and :meth:`finish`.
+
+    The program charges CPU time to the three activities of a process as it passes from one
+    to the next; ``mark_ns`` is the thread's CPU time at the last passage.
+    """
+
+    def __init__(self) -> None:
+        self.barriers = Waits()
+        self.reads = Waits()
+        self.computing_ns = self.communicating_ns = self.synchronizing_ns = 0
+        self.mark_ns = 0
+        self._start_ns = self._cpu_ns = 0
+        self._kernel = (0, 0, 0)
+
+    def start(self) -> None:
+        self._kernel = _kernel_counts()
+        self._start_ns = monotonic_ns()
+        self._cpu_ns = self.mark_ns = thread_time_ns()
+
+    def finish(self) -> dict[str, Any]:
+        """The program has ended; returns the record (docs/formats.md, "ranks")."""
+        cpu_ns = thread_time_ns()
+        finish_ns = monotonic_ns()
+        voluntary, involuntary, queued = (
+            after - before for after, before in zip(_kernel_counts(), self._kernel, strict=True)
+        )
+        return {
+            "host": socket.gethostname(),
+            "start_ns": self._start_ns,
+            "finish_ns": finish_ns,
+            "cpu_ns": cpu_ns - self._cpu_ns,
+            "computing_ns": self.computing_ns,
+            "communicating_ns": self.communicating_ns,
+            "synchronizing_ns": self.synchronizing_ns,
+            "voluntary_switches": voluntary,
+            "involuntary_switches": involuntary,
+            "run_queue_ns": queued,
+            "waits": {"barrier": self.barriers.record(), "read": self.reads.record()},
+        }
+
+
+def _kernel_counts() -> tuple[int, int, int]:
+    """Voluntary and involuntary switches and run-queue wait (ns) of this thread so far."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    try:
+        queued = int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except (OSError, IndexError):  # a kernel without CONFIG_SCHED_INFO
+        queued = 0
+    return usage.ru_nvcsw, usage.ru_nivcsw, queued

@@ -13,7 +13,7 @@ from typing import Any
 
 from workloads.agent_line import VERSION, AgentLine
 from workloads.compute import Compute
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 from workloads.work import SINGLE, InteractiveWork, SequentialWork
 
 

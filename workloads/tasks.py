@@ -25,7 +25,7 @@ from workloads.malleable import Wish
 from workloads.messaging import RECHECK_NS, ROOT
 from workloads.moldable import LaunchedProgram
 from workloads.program import Draws
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 
 NEXT, ALLOTTED, OVER, CORES = range(4)
 """Words of the page: the next task, how many processes may run (0: as many as began), whether no task is

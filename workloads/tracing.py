@@ -12,7 +12,7 @@ from typing import Any
 from workloads.compute import Compute
 from workloads.locks import SectionLocks
 from workloads.messaging import RESPONSE, Messenger
-from workloads.recorder import Waits
+from workloads.record import Waits
 from workloads.timeline import BARRIER, GONE, READ, RECEIVED, SENT, SLEPT, Timeline
 
 LEAP_NS = 50_000

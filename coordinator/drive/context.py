@@ -25,15 +25,8 @@ class RunFailed(Exception):  # noqa: N818 - names an outcome, not a mistake
 class RunContext:
     """One run.
 
-    Attributes:
-        directory: the run directory.
-        workload: the jobs and the policy.
-        launch_plan: the mechanism and the launchers.
-        progress: called with a message about each step.
-        give_up_ns: deadline of the run, in CLOCK_MONOTONIC.
-        origin_ns: start of the run, in CLOCK_MONOTONIC; None before.
-        warnings: warnings of the run, in words.
-        switches: the slot switches that agents have reported.
+    ``progress`` gets a message about each step. ``give_up_ns`` is the deadline of the run, ``origin_ns`` its
+    start, None before, both in CLOCK_MONOTONIC. ``switches`` are the slot switches that agents have reported.
     """
 
     directory: RunDirectory

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol
+from typing import Any
 
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
@@ -22,8 +22,8 @@ from coordinator.drive.run_log import Beginning, Guarded, Switched
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import cleanup, guardian, launch, processes
 from coordinator.host.interrupt import Interrupt
+from coordinator.host.launch import Logs
 from coordinator.host.launchers import Launcher
-from coordinator.host.logs import Logs
 from coordinator.host.loop import Loop
 from coordinator.host.priority import prompt
 from coordinator.host.processes import STUBBORN_S
@@ -68,26 +68,11 @@ def run_workload(
         return never_begun(workload, launch_plan, f"cannot make a run directory: {error}")
 
 
-class RunStart(Protocol):
-    """The start of a driver: it begins a run, or takes one over.
-
-    Attributes:
-        contacts: contacts of agents that another driver has started; None without.
-    """
-
-    contacts: Contacts | None
-
-    def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
-        """Give the jobs a conductor, and do everything that need not wait for the agents."""
-        ...
-
-    def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
-        """Start the run if all agents and ranks are ready; return whether it has started."""
-        ...
-
-
 class NewRun:
-    """Begins a run."""
+    """Begins a run; another class can take one over.
+
+    ``contacts`` are those of agents that another driver has started; None without.
+    """
 
     contacts: Contacts | None = None
 
@@ -97,9 +82,10 @@ class NewRun:
         self._launched = False
 
     def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
-        """Launch programs ahead of time; on other hosts only after every node has its guardian.
+        """Give the jobs a conductor, and do everything that need not wait for the agents.
 
-        Before that, nobody there would remove the segments of killed ranks.
+        Launch programs ahead of time; on other hosts only after every node has its guardian. Before that,
+        nobody there would remove the segments of killed ranks.
         """
         workload = context.workload
         owners = changes(workload.owners, workload.seed, workload.repeat)
@@ -113,7 +99,10 @@ class NewRun:
         context.progress(f"starting {len(jobs.states)} jobs with {context.launch_plan.launcher}")
 
     def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
-        """Start the run if all ranks are ready; from then on another driver can take it over."""
+        """Start the run if all agents and ranks are ready; return whether it has started.
+
+        From then on another driver can take it over.
+        """
         if not nodes.joined:
             return False
         if not self._launched:
@@ -140,7 +129,7 @@ class Driver:
     _jobs: RunningJobs
     _nodes: Nodes
 
-    def __init__(self, context: RunContext, run_start: RunStart, interrupt: Interrupt) -> None:
+    def __init__(self, context: RunContext, run_start: NewRun, interrupt: Interrupt) -> None:
         self._context = context
         self._run_start = run_start
         self._interrupt = interrupt

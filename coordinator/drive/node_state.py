@@ -24,13 +24,9 @@ JOIN_NS = 30_000_000_000
 class NodeState:
     """A node, its agent, and their messages; its processors are numbered from ``first``.
 
-    Attributes:
-        starter: the agent itself on this host; on others the launcher that has started it.
-        join: its first message.
-        beat: its last sign of life.
-        heard_ns: time of its last message, in CLOCK_MONOTONIC.
-        dropped: number of invalid messages from it.
-        lost: why the driver gave it up; empty while it has not.
+    ``starter`` is the agent itself on this host; on others the launcher that has started it. ``join`` is its
+    first message, ``beat`` its last sign of life, ``heard_ns`` the time of its last message, in
+    CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up.
     """
 
     host: str
@@ -85,12 +81,9 @@ ARGV = (*PYTHON, "-m", "coordinator.node.agent")
 
 @dataclass(frozen=True)
 class Contacts:
-    """Addresses and keys with which another driver can replace the driver that started the agents.
+    """The driver's addresses and keys, with which another driver can replace it.
 
-    Attributes:
-        endpoints: the driver's addresses.
-        keys: the driver's keys.
-        agents: for each node its keys, its message on joining, and the pid of its starter.
+    ``agents`` has for each node its keys, its message on joining, and the pid of its starter.
     """
 
     endpoints: tuple[str, ...]

@@ -40,13 +40,11 @@ MISSED_NS = 1_200_000_000
 class Nodes:
     """All nodes of a run.
 
-    Attributes:
-        node_of: the node of each processor.
-        setups: the configuration of each node's agent.
+    ``node_of`` is the node of each processor, ``setups`` has the configuration of each node's agent.
 
     Args:
         workload: names the nodes.
-        mechanism: mechanism of the agents.
+        mechanism: of the agents.
         directory: run directory on this host.
         launcher: starts agents on other hosts.
         on_message: called as ``on_message(node, message)`` for each message of an agent.

@@ -187,7 +187,8 @@ class Writer:
         """Begin the log; from now on another driver can take over."""
         coming = self._path.with_suffix(".new")
         with suppress(OSError):
-            self._file = FileIO(coming, "w", opener=_private)
+            # It holds keys.
+            self._file = FileIO(coming, "w", opener=lambda path, flags: os.open(path, flags, 0o600))
             self._write(BEGINNING.encode(beginning), *map(EVENT.encode, self._early))
             coming.rename(self._path)
         self._early = []
@@ -219,7 +220,3 @@ class Writer:
         """Remove the log; from now on no driver can take over."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)  # it holds keys

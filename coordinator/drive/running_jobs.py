@@ -18,10 +18,9 @@ from coordinator.drive.nodes import SILENCE, Nodes
 from coordinator.drive.outcome import JobState, unfit
 from coordinator.host import launch
 from coordinator.host.discards import Discards
-from coordinator.host.launch import Started
+from coordinator.host.launch import Launchers, Started
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
-from coordinator.host.stopped import Launchers
 from coordinator.wire import protocol
 from workloads.work import Command
 
@@ -33,12 +32,7 @@ REPORT_S = 20.0
 
 
 class RunningJobs:
-    """Starts, watches and ends jobs.
-
-    Attributes:
-        conductor: makes the decisions; ``follow`` must set it first.
-        states: the state of each job.
-    """
+    """Starts, watches and ends jobs, whose ``states`` it keeps; ``follow`` must set the conductor first."""
 
     conductor: Conductor
 

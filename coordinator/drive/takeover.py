@@ -16,16 +16,16 @@ from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan, Session
 from coordinator.drive import preflight, run_log
 from coordinator.drive.context import Progress, RunContext
-from coordinator.drive.driver import LEAD_NS, Driver
+from coordinator.drive.driver import LEAD_NS, Driver, NewRun
 from coordinator.drive.node_state import Contacts
 from coordinator.drive.nodes import Nodes
 from coordinator.drive.outcome import JobState
 from coordinator.drive.run_log import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import launch
+from coordinator.host.directories import home, locked_home
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.rundir import RunDirectory
-from coordinator.host.runs_home import home, locked_home
 from coordinator.owners import OwnerChange, changes
 from coordinator.view import Job
 from coordinator.wire import protocol
@@ -95,13 +95,12 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
         return Driver(context, run_start, interrupt).play()
 
 
-class ResumedRun:
+class ResumedRun(NewRun):
     """Continues the run of another driver."""
 
     def __init__(self, session: Session, jobs: Sequence[Job], contacts: Contacts) -> None:
-        self._session = session
-        self._jobs = jobs
-        self.contacts: Contacts | None = contacts
+        super().__init__(session, jobs)
+        self.contacts = contacts
 
     def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
         """Restore the other driver's state from its log, before any message of the agents."""

@@ -42,16 +42,10 @@ class Sample:
 
 
 class Clock:
-    """Reads the run's clock and converts between it and this node's clock.
+    """Reads the run's clock and converts between it and this node's clock, which ``read`` returns.
 
-    Before the first exchange, the two clocks are taken for equal.
-
-    Attributes:
-        drift: relative speed of the run's clock, minus 1; 0 while unknown.
-        steps: number of jumps of either clock.
-
-    Args:
-        read: this node's clock, in nanoseconds.
+    Before the first exchange, the two clocks are taken for equal. ``drift`` is the relative speed of the
+    run's clock, minus 1, and 0 while unknown; ``steps`` is the number of jumps of either clock.
     """
 
     def __init__(self, read: Callable[[], int] = monotonic_ns) -> None:

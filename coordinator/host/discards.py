@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator
 
 from coordinator.host import processes
-from coordinator.host.evidence import Evidence
-from coordinator.host.processes import Process
+from coordinator.host.processes import Evidence, Process
 from coordinator.host.rundir import RunDirectory
 
 
 class Discards:
-    """Ends jobs' processes on this host in steps that never wait.
+    """Ends jobs' processes on this host in steps that never wait, and warns of those that do not end.
 
     The kernel may take seconds to end a process. A driver that waited so long would exceed its
     agents' lease.
-
-    Args:
-        directory: of the run.
-        warn: called with a message about processes that do not end.
     """
 
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
@@ -51,13 +46,10 @@ class Discards:
         for job in [job for job, due_ns in self._dues_ns.items() if due_ns <= now_ns]:
             try:
                 _, wait_s = next(self._steps[job])
-            except StopIteration as end:
-                self._done(job, end.value[1])
-            else:
                 self._dues_ns[job] = now_ns + round(wait_s * 1e9)
-
-    def _done(self, job: int, left: int) -> None:
-        del self._steps[job], self._dues_ns[job]
-        if left:
-            self._warn(f"job {job}: the kernel does not end {left} of its processes")
-        self._then.pop(job, lambda: None)()
+            except StopIteration as end:
+                _, left = end.value
+                del self._steps[job], self._dues_ns[job]
+                if left:
+                    self._warn(f"job {job}: the kernel does not end {left} of its processes")
+                self._then.pop(job, lambda: None)()

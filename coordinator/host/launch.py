@@ -1,4 +1,4 @@
-"""Starting programs, each in its own session, and following them to their end."""
+"""Starting programs, each in its own session, following them to their end, and limiting their output."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from coordinator.host import guardian, identity, processes
 from coordinator.host.causes import explained
 from coordinator.host.processes import RUN, Process, children, environment_of
+from coordinator.host.rundir import RunDirectory
 from workloads.validation import LockstepError
 
 HEAD_BYTES = 1 << 20
@@ -81,10 +82,7 @@ def _holding(text: str) -> Iterator[int]:
 class Adopted:
     """A program that another driver started for a run; it may have ended meanwhile.
 
-    Args:
-        pid: its pid.
-        run: id of the run.
-        status: the file for its exit status; without such a file it counts as killed.
+    Its exit status is in the file ``status``; without such a file it counts as killed.
     """
 
     def __init__(self, pid: int, run: str, status: Path | None = None) -> None:
@@ -151,11 +149,7 @@ LOST_NS = 3_000_000_000
 
 
 class OrphanedLauncher:
-    """Notices that a launcher waits for children that have ended.
-
-    Args:
-        parent: whether it certainly starts children.
-    """
+    """Notices that a launcher waits for children that have ended; ``parent``: it certainly starts some."""
 
     def __init__(self, *, parent: bool = True) -> None:
         self._patience_ns = ORPHANED_NS if parent else None
@@ -163,17 +157,13 @@ class OrphanedLauncher:
 
     def look(self, pid: int, now_ns: int) -> bool:
         """Whether process ``pid`` has been without a living child for too long; to be asked now and then."""
-        if any(map(_lives, children(pid))):
+        living = (identity.stat(child) for child in children(pid))
+        if any(child is not None and child.state not in "ZX" for child in living):
             self._patience_ns, self._alone_ns = LOST_NS, None
             return False
         if self._alone_ns is None:
             self._alone_ns = now_ns
         return self._patience_ns is not None and now_ns - self._alone_ns >= self._patience_ns
-
-
-def _lives(pid: int) -> bool:
-    process = identity.stat(pid)
-    return process is not None and process.state not in "ZX"
 
 
 def run_session(
@@ -240,3 +230,113 @@ def tail(path: Path, lines: int = 12) -> str:
     except OSError:
         return ""
     return "\n".join(end.decode(errors="replace").splitlines()[-lines:])
+
+
+LOG_BYTES = 1 << 26
+"""A longer file loses its middle."""
+
+PERIOD_NS = 250_000_000
+"""Least time from one check of the sizes to the next."""
+
+
+class Logs:
+    """The output files of a run; ``warn`` is called once for each file that has lost output."""
+
+    def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._warn = warn
+        self._shortened: set[str] = set()
+        self._due_ns = 0
+
+    def bound(self, now_ns: int) -> None:
+        """Shorten files that have grown too long. Call it whenever awake: nothing wakes up for it."""
+        if now_ns < self._due_ns:
+            return
+        self._due_ns = now_ns + PERIOD_NS
+        with suppress(OSError):
+            for path in self._directory.path.glob("*.log"):
+                if shorten(path) and path.name not in self._shortened:
+                    self._shortened.add(path.name)
+                    self._warn(
+                        f"the output of {path.stem} exceeds {LOG_BYTES >> 20} MiB: "
+                        "only its beginning and end are kept"
+                    )
+
+
+def shorten(path: Path) -> bool:
+    """Free the middle of a file that uses more than LOG_BYTES; return whether it did.
+
+    Writers continue at the same offset, so the middle becomes a hole. Output written in the
+    microseconds of the cut may be lost.
+    """
+    if path.stat().st_blocks * 512 <= LOG_BYTES:
+        return False
+    with path.open("r+b", buffering=0) as file:
+        at = max(HEAD_BYTES, file.seek(0, os.SEEK_END) - TAIL_BYTES)
+        file.seek(at)
+        end = file.read(TAIL_BYTES)
+        file.truncate(HEAD_BYTES)
+        file.seek(at)
+        file.write(end)
+    return True
+
+
+LOOK_NS = 500_000_000
+"""Time from one look at the launchers of jobs to the next."""
+
+
+class Stopped:
+    """Remembers which stopped processes it has reported."""
+
+    def __init__(self) -> None:
+        self._told: set[int] = set()
+
+    def look(self, what: str, pid: int) -> str:
+        """A sentence if the process is stopped and was not at the last look; otherwise empty."""
+        process = identity.stat(pid)
+        if process is None or process.state != "T":
+            self._told.discard(pid)
+            return ""
+        if pid in self._told:
+            return ""
+        self._told.add(pid)
+        return f"somebody else has stopped {what} (process {pid}); kill -CONT {pid} continues it"
+
+
+class Launchers:
+    """Watches the launchers of jobs; ``wrapped``: a shell that keeps its status has started each."""
+
+    def __init__(self, warn: Callable[[str], None], *, wrapped: bool) -> None:
+        self._warn = warn
+        self._wrapped = wrapped
+        self._stopped = Stopped()
+        self._orphaned: dict[int, OrphanedLauncher] = {}
+        self._due_ns = 0
+
+    def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> list[int]:
+        """Warn about stopped launchers, at most every LOOK_NS.
+
+        Returns the jobs whose launchers live but wait for children that have ended.
+        """
+        if now_ns < self._due_ns:
+            return []
+        self._due_ns = now_ns + LOOK_NS
+        orphaned = []
+        for job, launcher in launchers.items():
+            if launcher is None:
+                continue
+            pids = [launcher.pid, *(children(launcher.pid) if self._wrapped else ())]
+            for pid in pids:
+                if text := self._stopped.look(f"the launcher of job {job}", pid):
+                    self._warn(text)
+            if launcher.poll() is not None:
+                self._orphaned.pop(launcher.pid, None)
+            elif self._orphaned.setdefault(launcher.pid, OrphanedLauncher()).look(pids[-1], now_ns):
+                orphaned.append(job)
+        return orphaned
+
+
+def parent(pid: int) -> int:
+    """The pid of the parent of a process; 0 if it has gone."""
+    process = identity.stat(pid)
+    return process.parent if process else 0

@@ -14,9 +14,6 @@ class ProcessorTime:
 
     A thread counts up to the last look at it. /proc/PID/task/TID/schedstat has the counts; a kernel without
     them gives no times.
-
-    Args:
-        pid: of the process.
     """
 
     def __init__(self, pid: int) -> None:

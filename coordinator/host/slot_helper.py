@@ -58,8 +58,7 @@ class _Cycle(ctypes.Structure):
 class SlotHelper:
     """Carries a cycle of slots out, one cycle at a time.
 
-    Attributes:
-        cores: the core of each processor; processors beyond them may be on any core.
+    ``cores`` has the core of each processor; processors beyond them may be on any core.
     """
 
     def __init__(self) -> None:

@@ -21,16 +21,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator.host import cleanup, guardian, mechanisms, processes, stopped
+from coordinator.host import cleanup, guardian, launch, mechanisms, processes
 from coordinator.host.clock import Clock
+from coordinator.host.launch import Stopped
 from coordinator.host.loop import Loop
 from coordinator.host.mechanisms import Mechanism
 from coordinator.host.priority import prompt
 from coordinator.host.processor_claims import ProcessorClaim
 from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.slot_helper import SlotHelper
-from coordinator.host.stopped import Stopped
-from coordinator.node import rank_record
+from coordinator.node import roster
 from coordinator.node.contact import Contact
 from coordinator.node.roster import Peer, Roster
 from coordinator.node.section_remedies import Activations, DoNotPreempt, SectionPages
@@ -144,7 +144,10 @@ class Agent:
         else:
             self._loop.wait(due_ns)
         self._switch()
-        self._live()
+        if why := self._contact.silence():
+            self._forsaken(why)
+        elif self._contact.wants_beat(self._boundary_ns()):
+            self._beat()
         while lines := self._line.receive():
             for line in lines:
                 self._on_line(line)
@@ -173,13 +176,6 @@ class Agent:
             self._tell(protocol.SwitchReport(tuple(self._switches)))
             self._switches.clear()
 
-    def _live(self) -> None:
-        """Give a sign of life when it is due; end if the driver has been silent for too long."""
-        if why := self._contact.silence():
-            self._forsaken(why)
-        elif self._contact.wants_beat(self._boundary_ns()):
-            self._beat()
-
     def _beat(self) -> None:
         self._tell(self._contact.beat(self._dropped))
         with suppress(OSError):  # the loop notices the guardian's end
@@ -195,7 +191,7 @@ class Agent:
         if running:
             peer = running[self._looks % len(running)]
             name, pid = f"rank {peer.rank} of job {peer.job}", peer.process.pid
-            seen += [(name, pid), (f"the parent of {name}", stopped.parent(pid))]
+            seen += [(name, pid), (f"the parent of {name}", launch.parent(pid))]
         for what, pid in seen:
             if text := self._stopped.look(what, pid):
                 self._tell(protocol.Trouble(text, fatal=False))
@@ -261,6 +257,16 @@ class Agent:
         for peer in self._roster:
             self._roster.send(peer, protocol.RankLeave())
 
+    def _discard(self, job: int) -> None:
+        for peer in self._roster:
+            if peer.job == job:
+                peer.process.send(signal.SIGKILL)
+
+    def _move(self, job: int, cores: tuple[tuple[int, int], ...]) -> None:
+        for rank, core in cores if self._bound else ():
+            if peer := self._roster.find(job, rank):
+                mechanisms.set_core(peer.process, core)
+
     def _on_claim(self, cores: tuple[int, ...]) -> None:
         self._cores = cores
         if self._helper and self._bound:
@@ -272,11 +278,6 @@ class Agent:
     def _tell_of_others(self) -> None:
         for other in self._claim.others() if self._claim else ():
             self._tell(protocol.Trouble(f"{socket.gethostname()}: {other}", fatal=False))
-
-    def _discard(self, job: int) -> None:
-        for peer in self._roster:
-            if peer.job == job:
-                peer.process.send(signal.SIGKILL)
 
     def _start(self, start: protocol.Start) -> None:
         of_job = tuple(sorted({core for _, core in start.cores}))
@@ -291,11 +292,6 @@ class Agent:
             at_ns = self._clock.local_ns(start.at_ns)
             cores = (core,) if self._bound else anywhere
             self._roster.send(peer, protocol.RankStart(at_ns, core, cores, start.ranks))
-
-    def _move(self, job: int, cores: tuple[tuple[int, int], ...]) -> None:
-        for rank, core in cores if self._bound else ():
-            if peer := self._roster.find(job, rank):
-                mechanisms.set_core(peer.process, core)
 
     # The guardian.
 
@@ -325,13 +321,20 @@ class Agent:
             case protocol.RankParallelism(processes):
                 self._tell(protocol.Parallelism(peer.job, peer.rank, processes))
             case protocol.RankTraffic(peers):
-                self._replace(protocol.Traffic(peer.job, peer.rank, peers))
+                # It takes the place of an earlier one about the rank.
+                who = peer.job, peer.rank
+                self._told = [
+                    told
+                    for told in self._told
+                    if not isinstance(told, protocol.Traffic) or (told.job, told.rank) != who
+                ]
+                self._tell_of_rank(protocol.Traffic(*who, peers))
             case protocol.RankRecord(record):
-                self._finished(peer, rank_record.in_run_time(record, self._clock))
+                self._finished(peer, roster.in_run_time(record, self._clock))
 
     def ended(self, peer: Peer) -> None:
         """Send the record of a program that has ended."""
-        record = rank_record.of_program(peer, self._directory.records(peer.job), self._clock)
+        record = roster.of_program(peer, self._directory.records(peer.job), self._clock)
         self._switcher.drop(peer.job, peer.rank)
         self._finished(peer, record)
 
@@ -341,14 +344,6 @@ class Agent:
     def gone(self, peer: Peer) -> None:
         self._switcher.drop(peer.job, peer.rank)
         self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
-
-    def _replace(self, message: protocol.Traffic) -> None:
-        """Send a message that takes the place of an earlier one of its kind about the rank."""
-        kind, job, rank = protocol.Traffic, message.job, message.rank
-        self._told = [
-            told for told in self._told if not isinstance(told, kind) or (told.job, told.rank) != (job, rank)
-        ]
-        self._tell_of_rank(message)
 
     def _tell_of_rank(self, message: OfRank) -> None:
         """Send a message to the driver, and keep it for another driver, should this one be gone."""

@@ -12,51 +12,6 @@ QUIET_NS = 2_000_000
 """A sign of life that is due so shortly before a slot switch would delay it, and comes right after it."""
 
 
-class Lease:
-    """The time that the agent may continue without its driver; every echo of a beat renews it.
-
-    Args:
-        now_ns: the time.
-        length_ns: length of the lease, once the driver has answered.
-        first_ns: length of the lease before the first answer.
-    """
-
-    def __init__(self, now_ns: int, length_ns: int, first_ns: int) -> None:
-        self._length_ns = length_ns
-        self._end_ns = now_ns + first_ns
-        self._beat_ns = now_ns
-        self._put_off = False
-
-    def renew(self, now_ns: int) -> None:
-        self._end_ns = now_ns + self._length_ns
-
-    def over(self, now_ns: int) -> bool:
-        """Whether the driver has been silent for too long."""
-        return now_ns >= self._end_ns
-
-    def due_ns(self) -> int:
-        """When ``over`` or ``beat`` must be asked next."""
-        return min(self._beat_ns, self._end_ns)
-
-    def beat(self, now_ns: int, boundary_ns: int | None) -> bool:
-        """Whether to give a sign of life now.
-
-        If a slot ends within QUIET_NS, at ``boundary_ns``, the sign waits until then, but only once,
-        so that no sign is more than QUIET_NS late, even with the shortest slots.
-        """
-        if now_ns < self._beat_ns:
-            return False
-        if boundary_ns is not None and 0 < boundary_ns - now_ns < QUIET_NS and not self._put_off:
-            self._put_off = True
-            self._beat_ns = boundary_ns + 1
-            return False
-        return True
-
-    def beaten(self, now_ns: int) -> None:
-        self._put_off = False
-        self._beat_ns = now_ns + min(BEAT_NS, self._length_ns // 4)
-
-
 FIRST_EXCHANGES = 16
 """Exchanges with the driver before a node joins; they estimate its clock."""
 
@@ -66,6 +21,8 @@ JOIN_S = 5.0
 
 class Contact:
     """Knows when to give a sign of life, and whether the driver still answers.
+
+    The agent may continue without its driver for the length of its lease; every answer to a beat renews it.
 
     Args:
         clock: the run's clock; it learns from each exchange with a driver on another host.
@@ -77,29 +34,43 @@ class Contact:
         self._clock = clock
         self._lease_s = lease_s
         self._lease_ns = round(lease_s * 1e9)
-        self._lease = Lease(clock.read_ns(), self._lease_ns, round(JOIN_S * 1e9))
+        self._beat_ns = clock.read_ns()
+        self._end_ns = self._beat_ns + round(JOIN_S * 1e9)
+        self._put_off = False
         self._same_clock = same_clock
         self._missing = 1 if same_clock else FIRST_EXCHANGES
 
     def due_ns(self) -> int:
         """When ``silence`` and ``wants_beat`` must be asked next, on the node's clock."""
-        return self._lease.due_ns()
+        return min(self._beat_ns, self._end_ns)
 
     def silence(self) -> str:
         """Why the driver counts as gone, in words; empty while it does not."""
-        if not self._lease.over(self._clock.read_ns()):
+        if self._clock.read_ns() < self._end_ns:
             return ""
         said, silence_s = ("not answered", JOIN_S) if self._missing > 0 else ("said nothing", self._lease_s)
         return f"its driver has {said} for {silence_s:g} s"
 
     def wants_beat(self, boundary_ns: int | None) -> bool:
-        """Whether to give a sign of life now; not just before ``boundary_ns``, where a slot ends."""
-        return self._lease.beat(self._clock.read_ns(), boundary_ns)
+        """Whether to give a sign of life now.
+
+        If a slot ends within QUIET_NS, at ``boundary_ns``, the sign waits until then, but only once,
+        so that no sign is more than QUIET_NS late, even with the shortest slots.
+        """
+        now_ns = self._clock.read_ns()
+        if now_ns < self._beat_ns:
+            return False
+        if boundary_ns is not None and 0 < boundary_ns - now_ns < QUIET_NS and not self._put_off:
+            self._put_off = True
+            self._beat_ns = boundary_ns + 1
+            return False
+        return True
 
     def beat(self, dropped: int) -> protocol.Beat:
         clock = self._clock
         now_ns = clock.read_ns()
-        self._lease.beaten(now_ns)
+        self._put_off = False
+        self._beat_ns = now_ns + min(BEAT_NS, self._lease_ns // 4)
         offset_ns = clock.offset_ns(now_ns)
         return protocol.Beat(now_ns, offset_ns, clock.uncertainty_ns(), clock.drift, clock.steps, dropped)
 
@@ -112,7 +83,7 @@ class Contact:
         now_ns = self._clock.read_ns()
         if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + self._lease_ns:
             return None
-        self._lease.renew(now_ns)
+        self._end_ns = now_ns + self._lease_ns
         if not self._same_clock:
             self._clock.learn(Sample.of(echo.sent_ns, echo.received_ns, echo.replied_ns, now_ns))
         self._missing -= 1

@@ -1,4 +1,4 @@
-"""The ranks of a node: who may connect to the agent, and the messages in both directions.
+"""The ranks of a node: who may connect to the agent, the messages in both directions, and their records.
 
 The agent admits a process that belongs to its own user and carries the marks of the run and of
 its job; it asks the kernel who has connected, not the process. The driver's requests concern
@@ -7,13 +7,17 @@ admitted ranks only.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
 from typing import Any, Protocol
 
+from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import JOB, RUN, Process, descendants, environment_of
 from coordinator.host.processor_time import ProcessorTime
@@ -21,7 +25,8 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
 from coordinator.wire.line_socket import Channel
-from coordinator.wire.protocol import FROM_RANK, RANKS, TO_RANK
+from coordinator.wire.protocol import FLAW, FROM_RANK, RANKS, TO_RANK
+from workloads.record import FOREIGN, flaw
 
 BACKLOG = 4096
 """Connected ranks that may wait for their admission."""
@@ -203,3 +208,52 @@ class Roster:
         self._peers[job, rank] = peer
         self._directory.note_process(peer.process.pid, job)
         self._listener.admitted(peer)
+
+
+OWN_BYTES = 1 << 20
+"""Every record that a program leaves in a file is shorter."""
+
+
+def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+    """A rank's record with times by the run's clock; an invalid one becomes FLAW with the reason."""
+    if why := flaw(record):
+        return {FLAW: why}
+    times = (key for key in ("start_ns", "finish_ns") if key in record)
+    return {**record, **{key: clock.run_ns(record[key]) for key in times}}
+
+
+def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
+    """The record of a rank that became a program: when and where it ran, its processor time, its counts."""
+    assert peer.program is not None and peer.time is not None
+    record = {
+        "job": peer.job,
+        "rank": peer.rank,
+        "host": socket.gethostname(),
+        "pid": peer.process.pid,
+        "processor": peer.program.processor,
+        "start_ns": peer.program.start_ns,
+        "finish_ns": clock.read_ns(),
+        **peer.time.record(),
+    }
+    try:
+        return in_run_time(_own(folder, peer.rank) | record, clock)
+    except ValueError as error:
+        return {FLAW: str(error)}
+
+
+def _own(folder: Path, rank: int) -> dict[str, Any]:
+    """The counts that the last program of a rank has left; empty if it has left none."""
+    path = folder
+    try:
+        found = folder.glob(f"rank-{rank}-*.json")
+        path = max(found, key=lambda path: path.lstat().st_mtime_ns, default=folder)
+        # It may be a pipe: do not wait for its writer.
+        with FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            own = json.loads(file.read(OWN_BYTES) or b"")
+    except OSError:
+        return {}
+    except (ValueError, RecursionError):
+        own = None
+    if not isinstance(own, dict):
+        raise ValueError(f"{path.name} is no JSON object")
+    return {key: own[key] for key in FOREIGN if key in own}

@@ -67,12 +67,9 @@ class SectionPages:
 
 
 class SectionMechanism:
-    """Holds and runs processes by a ``Mechanism``, and knows the page of locks of each.
+    """Holds and runs processes by ``mechanism``, and knows the page of locks of each.
 
-    Args:
-        mechanism: holds and runs processes.
-        pages: of the jobs' locks.
-        pause: waits for so many seconds; the processes run meanwhile.
+    ``pause`` waits for so many seconds; the processes run meanwhile.
     """
 
     privilege: ClassVar[str] = ""
@@ -119,12 +116,7 @@ class SectionMechanism:
 
 
 class DoNotPreempt(SectionMechanism):
-    """Puts holding off while a process is in a section.
-
-    Args:
-        mechanism, pages, pause: as in ``SectionMechanism``.
-        remedy: how often a change is put off for one process, and for how long.
-    """
+    """Puts holding off while a process is in a section; ``remedy`` says how often, and for how long."""
 
     def __init__(
         self,
@@ -153,12 +145,7 @@ LOOKS, PAUSE_S = 20, 20e-6
 
 
 class Activations(SectionMechanism):
-    """Lets processes that are held in sections run on.
-
-    Args:
-        mechanism, pages, pause: as in ``SectionMechanism``.
-        move: binds a process to a core.
-    """
+    """Lets processes that are held in sections run on; ``move`` binds a process to a core."""
 
     def __init__(
         self,

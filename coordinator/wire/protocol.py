@@ -275,7 +275,7 @@ class RankReady:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """The rank has carried out its program; ``workloads.recorder`` lists the fields."""
+    """The rank has carried out its program; ``workloads.record`` lists the fields."""
 
     record: Mapping[str, Any]
 

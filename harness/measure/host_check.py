@@ -13,7 +13,7 @@ from pathlib import Path
 from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import cgroup_base
-from coordinator.host.reservation import rivals
+from coordinator.host.processor_claims import rivals
 from harness.measure import runner
 from harness.measure.measured import Measured
 from harness.measure.plan import plan

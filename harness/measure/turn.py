@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from coordinator.host.reservation import Reservation, Rival
+from coordinator.host.processor_claims import Reservation, Rival
 
 if TYPE_CHECKING:
     from harness.measure.session import Watcher

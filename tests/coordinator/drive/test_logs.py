@@ -7,7 +7,7 @@ import pytest
 from runs import running, workload
 
 from coordinator.drive.driver import run_workload
-from coordinator.host import launch, logs
+from coordinator.host import launch
 from coordinator.workload import ParallelJob
 from workloads.work import Command
 
@@ -20,13 +20,13 @@ def kept_bytes(path):
 
 
 def test_a_log_that_is_too_long_loses_its_middle_and_its_writer_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "LOG_BYTES", 2 * MIB)
+    monkeypatch.setattr(launch, "LOG_BYTES", 2 * MIB)
     log = tmp_path / "log"
     with log.open("wb", buffering=0) as writer:
         writer.write(b"the beginning\n" + b"x" * MIB)
-        assert not logs.shorten(log)
+        assert not launch.shorten(log)
         writer.write(b"y" * 3 * MIB + b"\nthe cut\n")
-        assert logs.shorten(log) and not logs.shorten(log)
+        assert launch.shorten(log) and not launch.shorten(log)
         assert kept_bytes(log) < 2 * MIB and log.stat().st_size == writer.tell()
         assert launch.tail(log, 1) == "the cut"
         writer.write(b"the end\n")
@@ -37,9 +37,9 @@ def test_a_log_that_is_too_long_loses_its_middle_and_its_writer_goes_on(tmp_path
 @pytest.mark.slow
 def test_a_job_that_writes_without_end_takes_little_of_the_disk_and_the_others_run(monkeypatch):
     """It writes until it is ended; what it had said at last is in the failure."""
-    monkeypatch.setattr(logs, "LOG_BYTES", 8 * MIB)
+    monkeypatch.setattr(launch, "LOG_BYTES", 8 * MIB)
     seen: list[tuple[int, int]] = []
-    shorten = logs.shorten
+    shorten = launch.shorten
 
     def watched(path):
         before = path.stat()
@@ -48,7 +48,7 @@ def test_a_job_that_writes_without_end_takes_little_of_the_disk_and_the_others_r
             seen.append((before.st_size, kept_bytes(path)))
         return shortened
 
-    monkeypatch.setattr(logs, "shorten", watched)
+    monkeypatch.setattr(launch, "shorten", watched)
     script = """
 import sys, time
 end_s = time.time() + 2

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from runs import NOBODY, as_nobody, eventually, running, state, usable
 
-from coordinator.host import cleanup, mechanisms, runs_home
+from coordinator.host import cleanup, directories, mechanisms
+from coordinator.host.directories import locked_home
 from coordinator.host.mechanisms import Freezer
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
-from coordinator.host.runs_home import locked_home
 from workloads.validation import InputError
 
 
@@ -317,7 +317,7 @@ def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(runtim
 
 def test_a_process_that_keeps_the_directory_of_all_runs_locked_is_named(runtime, monkeypatch):
     """It may be stopped, and then nobody could wait for it."""
-    monkeypatch.setattr(runs_home, "LOCK_S", 0.05)
+    monkeypatch.setattr(directories, "LOCK_S", 0.05)
     with (
         locked_home(),
         pytest.raises(InputError, match=rf"process {os.getpid()} has locked .* may be stopped"),

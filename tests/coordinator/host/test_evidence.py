@@ -14,10 +14,9 @@ import pytest
 from runs import HIDE, NOBODY, as_nobody, command, eventually, running, state
 
 from coordinator.host import cleanup, identity
-from coordinator.host.evidence import Evidence
 from coordinator.host.identity import Stat
 from coordinator.host.mechanisms import Signals
-from coordinator.host.processes import RUN, Process, descendants, environment_of, find
+from coordinator.host.processes import RUN, Evidence, Process, descendants, environment_of, find
 from coordinator.host.rundir import RunDirectory
 
 WAIT = "import signal; print(flush=True); signal.pause()"

@@ -35,9 +35,9 @@ def test_a_directory_whose_maker_is_killed_before_it_has_begun_anything_is_remov
 
 MAKING_HOME = """
 import os, signal
-from coordinator.host import runs_home
+from coordinator.host import directories
 from coordinator.host.rundir import RunDirectory
-runs_home.check_own = lambda parent: os.kill(os.getpid(), signal.SIGKILL)
+directories.check_own = lambda parent: os.kill(os.getpid(), signal.SIGKILL)
 RunDirectory.{call}
 """
 
@@ -53,7 +53,7 @@ def test_an_interrupt_while_a_directory_is_made_leaves_none(tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("call", ["create()", "adopt(runs_home.home() / '0123abcd')"])
+@pytest.mark.parametrize("call", ["create()", "adopt(directories.home() / '0123abcd')"])
 def test_the_directory_of_all_runs_is_removed_if_its_maker_is_killed_at_once(call, tmp_path):
     environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
     code = [sys.executable, "-c", MAKING_HOME.replace("{call}", call)]

@@ -8,9 +8,8 @@ import time
 import pytest
 from runs import eventually, running, state
 
-from coordinator.host.launch import ORPHANED_NS
+from coordinator.host.launch import ORPHANED_NS, Launchers, Stopped, parent
 from coordinator.host.processes import children
-from coordinator.host.stopped import Launchers, Stopped, parent
 
 pytestmark = pytest.mark.slow
 

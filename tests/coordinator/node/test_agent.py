@@ -18,10 +18,11 @@ from slots_of_jobs import Holder, gang
 
 from coordinator.decide.session import Plan
 from coordinator.drive.driver import run_workload
+from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
-from coordinator.node.contact import BEAT_NS, QUIET_NS, Lease
+from coordinator.node.contact import BEAT_NS, QUIET_NS, Contact
 from coordinator.node.switcher import Switcher
 from coordinator.view import Decision, Slot
 from coordinator.wire import protocol
@@ -380,17 +381,18 @@ def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run():
         assert "its agent has ended\nrun" in failure and "its driver has said nothing for 1 s" in failure
 
 
-def beats(lease, slot_ns, until_ns):
+def beats(lease_s, slot_ns, until_ns):
     """When signs of life are given beside slots of this length, by a clock that is exact."""
     now_ns, given = 0, []
+    contact = Contact(Clock(lambda: now_ns), lease_s, same_clock=True)
     while now_ns < until_ns:
         boundary_ns = (now_ns // slot_ns + 1) * slot_ns
-        if lease.beat(now_ns, boundary_ns):
-            lease.beaten(now_ns)
+        if contact.wants_beat(boundary_ns):
+            contact.beat(0)
             given.append(now_ns)
-            lease.renew(now_ns)
-        assert not lease.over(now_ns)
-        now_ns = max(now_ns + 1, min(boundary_ns, lease.due_ns()))
+            contact.learn(protocol.Echo(now_ns, now_ns, now_ns))
+        assert not contact.silence()
+        now_ns = max(now_ns + 1, min(boundary_ns, contact.due_ns()))
     return given
 
 
@@ -398,15 +400,18 @@ def beats(lease, slot_ns, until_ns):
 @pytest.mark.parametrize("lease_s", [0.5, 2, 60])
 def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms, lease_s):
     length_ns = round(lease_s * 1e9)
-    given = beats(Lease(0, length_ns, 5 * length_ns), round(slot_ms * MS), 5_000 * MS)
+    given = beats(lease_s, round(slot_ms * MS), 5_000 * MS)
     every_ns = min(BEAT_NS, length_ns // 4)
     gaps = [after - before for before, after in itertools.pairwise(given)]
     assert len(gaps) > 5 and max(gaps) <= every_ns + length_ns // 4
 
 
 def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it():
-    lease = Lease(0, 2000 * MS, 5000 * MS)
-    assert not lease.beat(0, 1 * MS) and lease.due_ns() == 1 * MS + 1
-    assert lease.beat(1 * MS + 1, 2 * MS)
-    lease.beaten(1 * MS + 1)
-    assert lease.beat(lease.due_ns(), lease.due_ns() + QUIET_NS)
+    now_ns = 0
+    contact = Contact(Clock(lambda: now_ns), 2.0, same_clock=True)
+    assert not contact.wants_beat(1 * MS) and contact.due_ns() == 1 * MS + 1
+    now_ns = contact.due_ns()
+    assert contact.wants_beat(2 * MS)
+    contact.beat(0)
+    now_ns = contact.due_ns()
+    assert contact.wants_beat(now_ns + QUIET_NS)

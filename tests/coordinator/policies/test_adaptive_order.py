@@ -14,7 +14,7 @@ from harness.simulator.processes.simulate import simulate  # noqa: E402
 from workloads import blocking, messaging  # noqa: E402
 from workloads.options import Options  # noqa: E402
 from workloads.program import Program  # noqa: E402
-from workloads.recorder import Recorder  # noqa: E402
+from workloads.record import Recorder  # noqa: E402
 
 SWITCH_US, LATENCY_US = 100.0, 10.0
 

@@ -17,9 +17,8 @@ from fake_runs import TOOLS, Quiet, command_on_made_up_runs
 from places import ROOT
 from runs import eventually, needs_two
 
-from coordinator.host import reservation
-from coordinator.host.processor_claims import ProcessorClaim
-from coordinator.host.reservation import Reservation, rivals
+from coordinator.host import processor_claims
+from coordinator.host.processor_claims import ProcessorClaim, Reservation, rivals
 from harness import application, cli
 from harness.measure import host_check, turn
 from harness.spec.experiment import usable_processors
@@ -30,7 +29,7 @@ HERE, THERE = (FIRST, FIRST + 1), (FIRST + 1, FIRST + 2)
 
 HOLDER = f"""
 import subprocess, sys
-from coordinator.host.reservation import Reservation
+from coordinator.host.processor_claims import Reservation
 ours = Reservation({list(HERE)})
 assert not ours.take()
 subprocess.Popen(["sleep", "600"], close_fds=False, stdout=subprocess.DEVNULL)
@@ -42,7 +41,7 @@ sys.stdin.read()
 @pytest.fixture(autouse=True)
 def _own_gate(monkeypatch):
     """Nobody else waits for these tests."""
-    monkeypatch.setattr(reservation, "GATE", f"\0lockstep-gate-{FIRST}")
+    monkeypatch.setattr(processor_claims, "GATE", f"\0lockstep-gate-{FIRST}")
 
 
 @pytest.fixture
@@ -163,9 +162,9 @@ def test_of_many_at_once_only_one_at_a_time_has_a_processor():
 
 
 def test_a_process_that_is_stopped_in_the_gate_holds_nobody_up_for_long(monkeypatch):
-    monkeypatch.setattr(reservation, "GATE_S", 0.01)
+    monkeypatch.setattr(processor_claims, "GATE_S", 0.01)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stopped:
-        stopped.bind(reservation.GATE)
+        stopped.bind(processor_claims.GATE)
         ours = Reservation(HERE)
         assert ours.take() == [] and rivals(HERE)
         ours.close()
@@ -264,4 +263,4 @@ def test_a_real_run_waits_and_ends_on_a_signal(tmp_path, signum):
 
 
 def _me():
-    return reservation._user(os.getuid())
+    return processor_claims._user(os.getuid())

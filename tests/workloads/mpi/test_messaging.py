@@ -13,7 +13,7 @@ from workloads.blocking import RULES, waiting
 from workloads.execute import Execution
 from workloads.messaging import Messenger
 from workloads.program import Program
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 
 pytestmark = pytest.mark.mpi
 

@@ -8,7 +8,7 @@ from workloads.messaging import Messenger
 from workloads.moldable import LaunchedProgram
 from workloads.program import Draws, Program
 from workloads.rank import prepare
-from workloads.recorder import Recorder
+from workloads.record import Recorder
 from workloads.timeline import Timeline
 
 COMM = MPI.COMM_WORLD
