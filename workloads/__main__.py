@@ -14,9 +14,9 @@ from typing import Any
 
 from workloads import patterns
 from workloads.blocking import RULES, Waiting, rule_name
+from workloads.execute import LaunchedProgram
 from workloads.locks.lock_program import LockProgram
 from workloads.messaging import world
-from workloads.moldable import LaunchedProgram
 from workloads.options import Options
 from workloads.parameters import add_options, parameters_of
 from workloads.program import Program

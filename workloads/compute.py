@@ -20,9 +20,8 @@ CALIBRATION_STEPS = 2000
 class Compute:
     """Spends compute time; keeps the CPU time at which the last phase began and ended.
 
-    Args:
-        working_set_bytes: memory to walk, rounded up to whole steps; 0 for none.
-        walk_step_ns: CPU time of one step of the walk (:func:`measured_step_ns`); unused without one.
+    The memory to walk, 0 for none, is rounded up to whole steps; ``walk_step_ns`` is the CPU time of one
+    (:func:`measured_step_ns`).
     """
 
     def __init__(self, working_set_bytes: int = 0, walk_step_ns: float = 0.0) -> None:

@@ -26,7 +26,7 @@ Rows = Sequence[Samples]
 
 @dataclass(frozen=True)
 class Constant:
-    """What is known of a constant beside its value.
+    """A constant without its value.
 
     Attributes:
         name: in all records, with its unit.
@@ -115,7 +115,7 @@ class MachineConstants:
 
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any]) -> MachineConstants:
-        """Those of ``RunRecord.constants``; without ``local_switch_us`` it is ``remote_wakeup_us``."""
+        """The constants of a run's record; without ``local_switch_us`` it is ``remote_wakeup_us``."""
         known = {one.name: recorded[one.name] for one in CONSTANTS if one.name in recorded}
         return cls(**{"local_switch_us": known.get("remote_wakeup_us", 0.0)} | known)
 

@@ -1,4 +1,4 @@
-"""Dynamic coscheduling of ranks: who waits in vain for a rank on another core has the kernel run it next.
+"""Dynamic coscheduling: a rank that waits in vain for a rank on another core has the kernel run it next.
 
 A message cannot interrupt the process that runs where it arrives. So its sender looks after it: a rank that
 spins for an answer longer than ``patience_ns`` assumes that its peer is ready and does not run. It
@@ -51,8 +51,8 @@ class Turns:
     def takes(self, job: int, own: int, other: int, now_ns: int, patience_ns: int, least_run_ns: int) -> bool:
         """Whether ``job`` on core ``own`` gets core ``other``, too; if so the page says that it has both.
 
-        Of two jobs that want each other's core at the same time one gets it, without a lock: who finds
-        its rival to have been served just now also finds the rival's core given, for that is written first.
+        Of two jobs that want each other's core at the same time one gets it, without a lock: a job that
+        finds its rival served just now also finds the rival's core given, for that is written first.
         """
         words, row, served = self._words, other * ROW, CORES * ROW
         rival = words[row + BY] - 1
@@ -80,13 +80,10 @@ def run_next(pid: int, priority: int) -> None:
 
 
 class Coscheduling:
-    """One rank's part in it.
+    """One rank's part in it; ``patience_us`` and ``least_run_ms`` are parameters of the policy.
 
-    Args:
-        pids: of the ranks on this node, by their places in the job's communicator.
-        folder: the node's run directory.
-        job: the number of the rank's job.
-        patience_us, least_run_ms: as above; parameters of the policy.
+    ``pids`` has the ranks on this node by their places in the job's communicator; ``folder`` is the node's
+    run directory.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the operating system takes from a process that only computes: detours and clock ticks.
+"""Time that the operating system takes from a process that only computes: detours and clock ticks.
 
 The process watches the clock. If the clock jumps and the kernel has counted an involuntary switch,
 another program ran: a detour. Jumps without a switch are interrupts, and time that a hypervisor takes;

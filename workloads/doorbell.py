@@ -32,7 +32,7 @@ _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
 
 
 class Doorbell(Protocol):
-    """What the wait loop needs: arm, look again, sleep, disarm; and ring for the others."""
+    """A bell for the wait loop: arm, look again, sleep, disarm; and ring for the others."""
 
     def arm(self, received: Sequence[int]) -> bool:
         """Announce that this rank is about to sleep; False if it should not.
@@ -40,23 +40,18 @@ class Doorbell(Protocol):
         ``received`` counts the messages taken from each rank so far. After True every
         later message to this rank is followed by a ring.
         """
-        ...
 
     def sleep(self, timeout_ns: int) -> bool:
         """Sleep until the bell rings; False if the time ran out first."""
-        ...
 
     def disarm(self) -> None:
         """This rank is awake."""
-        ...
 
     def ring(self, rank: int) -> None:
         """A message to ``rank`` has just been sent: wake it if it sleeps."""
-        ...
 
     def close(self) -> None:
         """Release the bell's resources."""
-        ...
 
 
 class Futex:
@@ -81,7 +76,7 @@ class Futex:
 
 
 def node_bytes(ranks: int) -> int:
-    """Bytes of shared memory that each of ``ranks`` needs for a NodeBell: cache lines of its own."""
+    """Bytes of shared memory that each of ``ranks`` needs for a NodeBell: its own cache lines."""
     lines = -(-ranks * WORD_BYTES // CACHE_LINE_BYTES)
     return (1 + lines) * CACHE_LINE_BYTES
 
@@ -89,13 +84,12 @@ def node_bytes(ranks: int) -> int:
 class NodeBell:
     """The bell for jobs whose ranks all share a node: for each rank a flag, which is a futex, and counts.
 
-    The counts follow the flag: how many messages the rank has sent to each rank.
+    The counts follow the flag: how many messages the rank has sent to each rank. Nobody rings before all
+    bells are made.
 
     Args:
-        address: where the memory shared by the ranks begins, ``node_bytes`` for each. Nobody
-            rings before all bells are made.
-        rank: this rank.
-        ranks: how many there are.
+        address: where the memory shared by the ranks begins, ``node_bytes`` for each.
+        rank, ranks: this rank, and how many there are.
         fence: makes earlier stores visible to all ranks before later loads.
     """
 
@@ -145,16 +139,12 @@ class NodeBell:
 
 
 class NetworkBell:
-    """The bell for jobs that span nodes: each rank sleeps on a datagram socket of its own.
+    """The bell for jobs that span nodes: each rank sleeps on its own datagram socket.
 
     A datagram may overtake the message that it announces. It therefore carries the number of
     messages sent so far, and a rank that has received fewer does not sleep: the message is
-    about to arrive. A lost datagram costs one time-out of the sleeper.
-
-    Args:
-        rank: this rank.
-        ranks: how many there are.
-        exchange: gathers one value from every rank, in rank order (``comm.allgather``).
+    about to arrive. A lost datagram costs one time-out of the sleeper. ``exchange`` gathers one value from
+    every rank, in rank order (``comm.allgather``).
     """
 
     _FORM = struct.Struct("!16sIQ")

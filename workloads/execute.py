@@ -1,29 +1,40 @@
-"""One rank's run of a program: the phases of the bulk-synchronous loop, in order."""
+"""One rank's run of a program: the phases of the bulk-synchronous loop, in order.
+
+A program starts on as many of its launched ranks as the policy grants; the others stay asleep. All launched
+ranks make MPI's collective calls before the start line. So the ranks that begin need no message from the
+others, which continue to sleep in the kernel until their agent wakes them.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from time import thread_time_ns
-from typing import Any
+from time import thread_time_ns, time_ns
+from typing import Any, NamedTuple
 
+from workloads import blocking
+from workloads.blocking import Waiting
 from workloads.compute import Compute
+from workloads.coscheduling import Coscheduling
 from workloads.locks import SectionLocks
-from workloads.locks.lock_program import LockProgram
-from workloads.messaging import Messenger
+from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.remedies import NOTHING_DONE, Remedy
+from workloads.messaging import Messenger, one_node
 from workloads.observer import Observer
 from workloads.program import Draws, Program
 from workloads.record import Recorder
+from workloads.timeline import Timeline
+from workloads.tracing import TracedCompute, TracedLocks, TracedMessenger
+from workloads.validation import LockstepError
 
 
 class Checkpoint:
-    """The checkpoint of one program in a file; reads the last one.
-
-    Attributes:
-        done: phases that need not run again.
+    """The checkpoint of one program in a file; reads the last one: ``done`` phases need not run again.
 
     Args:
-        file: which exists if the program made a checkpoint before.
+        file: exists if the program made a checkpoint before.
         every: phases from one checkpoint to the next.
         writes: whether this process writes them.
     """
@@ -53,47 +64,76 @@ def checkpoint_file(folder: Path, job: int) -> Path:
     return folder / f"checkpoint-{job}"
 
 
+Rule = Callable[[Program], Waiting]
+"""Returns the waiting rule of a program on its number of processes."""
+
+
+class LaunchedProgram(NamedTuple):
+    """A program and all ranks that were launched for it.
+
+    Attributes:
+        comm: these ranks.
+        program: the program on the number of processes that it asks for.
+        rule: gives the waiting rule of the ranks that run.
+        key: (seed, repeat, job) of the compute times.
+        walk_step_ns: CPU time of one step through the working set.
+        clock: returns nanoseconds of a clock that all ranks share.
+        checkpoint: of the program, if it makes any.
+        page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
+        coscheduling: of this rank, if the policy coschedules dynamically.
+        remedy: against the preemption of ranks in a critical section.
+        observer: of this rank's messages, if the policy wants to know of them.
+    """
+
+    comm: Any
+    program: Program
+    rule: Rule
+    key: tuple[int, ...]
+    walk_step_ns: float
+    clock: Callable[[], int] = time_ns
+    checkpoint: Checkpoint | None = None
+    page: Path | None = None
+    coscheduling: Coscheduling | None = None
+    remedy: Remedy = NOTHING_DONE
+    observer: Observer | None = None
+
+
 BLOCK_PHASES = 256
 """Number of phases whose compute times are drawn at once: memory does not grow with the run."""
 
 
 class Execution:
-    """A program ready to run on this rank, its first compute times drawn.
+    """A launched program ready to run on this rank, its first compute times drawn.
+
+    It continues after its last checkpoint, if it makes any. The observer hears of the rank's messages after
+    each phase but the last.
 
     Args:
-        program: what to run; its ``processes`` must be the messenger's size.
-        messenger: the rank's messages.
+        launched: the program and its ranks; the key of its compute times may have more numbers.
+        messenger: of the ranks that run.
         recorder: takes the rank's times.
-        key: (seed, repeat, job, ...) of the compute times.
-        walk_step_ns: CPU time of one step through the working set.
         compute: makes the object that spends compute times, from the two numbers that Compute takes.
-        checkpoint: of the program, if it makes any: it continues after the last one.
-        observer: of the rank's messages, which it hears of after each phase but the last; nobody if None.
     """
 
     def __init__(
         self,
-        program: Program,
+        launched: LaunchedProgram,
         messenger: Messenger,
         recorder: Recorder,
-        key: Sequence[int],
-        walk_step_ns: float = 0.0,
         compute: Callable[[int, float], Compute] = Compute,
-        checkpoint: Checkpoint | None = None,
-        observer: Observer | None = None,
     ) -> None:
-        self._program = program
+        self._program = program = launched.program.on(messenger.size)
         self._messenger = messenger
         self._recorder = recorder
-        self._draws = Draws(program, messenger.rank, key)
-        self._compute = compute(program.working_set_bytes, walk_step_ns)
+        self._draws = Draws(program, messenger.rank, launched.key)
+        self._compute = compute(program.working_set_bytes, launched.walk_step_ns)
         self._targets: list[int] = program.reads()[messenger.rank].tolist()
-        self._checkpoint = checkpoint
-        self._observer = observer
+        self._checkpoint = launched.checkpoint
+        self._observer = launched.observer
         self._phases = program.phase_count()
-        if checkpoint is not None:
-            self._draws.skip(checkpoint.done)
-            self._phases -= checkpoint.done
+        if self._checkpoint is not None:
+            self._draws.skip(self._checkpoint.done)
+            self._phases -= self._checkpoint.done
         self._block = self._draw(min(BLOCK_PHASES, self._phases))
 
     def run(self) -> dict[str, Any]:
@@ -137,12 +177,8 @@ class Execution:
         return compute_ns, gap_ns
 
     def _phase(self, compute_ns: int, gap_ns: int) -> None:
-        program, recorder, messenger, compute = (
-            self._program,
-            self._recorder,
-            self._messenger,
-            self._compute,
-        )
+        program, recorder = self._program, self._recorder
+        messenger, compute = self._messenger, self._compute
         self._computed(compute_ns)
         if program.opening_barrier:
             messenger.barrier(learning=True)
@@ -175,12 +211,12 @@ class LockExecution(Execution):
     Its waits for locks count as synchronization, like waits at barriers, and its sections as computation.
     """
 
-    def __init__(self, locks: SectionLocks, program: LockProgram, *given: Any, **options: Any) -> None:
+    def __init__(self, locks: SectionLocks, program: LockProgram, *given: Any) -> None:
         self._locks = locks
         self._places = program.locks
         self._section_ns = round(program.section_us * 1e3)
         self._section = Compute()
-        super().__init__(program, *given, **options)
+        super().__init__(*given)
 
     def run(self) -> dict[str, Any]:
         """Run all phases; returns the rank's record."""
@@ -203,3 +239,79 @@ class LockExecution(Execution):
         recorder.computing_ns += section.ended_ns - section.began_ns
         recorder.mark_ns = section.ended_ns
         recorder.barriers.add(*locks.last_wait())
+
+
+class MoldableExecution:
+    """A program ready to run on this rank; it writes ``timeline`` if given. Collective over all ranks."""
+
+    def __init__(self, launched: LaunchedProgram, timeline: Timeline | None = None) -> None:
+        self._launched = launched
+        comm, program = launched.comm, launched.program
+        self._recorder = Recorder()
+        self._compute = partial(TracedCompute, timeline) if timeline else Compute
+        make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
+        self._make_locks = partial(TracedLocks, timeline) if timeline else SectionLocks
+        self._messenger = make(
+            comm,
+            launched.rule(program.on(comm.size)),
+            self._recorder,
+            one_sided=program.read == "rma",
+            clock=launched.clock,
+            coscheduling=launched.coscheduling,
+        )
+        self._file = page_of(launched) if isinstance(program, LockProgram) else None
+        self._execution = self._made()
+
+    def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
+        """Run all phases on these ``ranks`` of the communicator, which include this one; by default on all.
+
+        Returns the rank's record, in which ``ranks[i]`` is rank i.
+        """
+        if ranks and list(ranks) != list(range(self._launched.comm.size)):
+            self._messenger.enter(ranks, self._launched.rule(self._launched.program.on(len(ranks))))
+            self._execution = self._made()
+        return self._execution.run()
+
+    def _made(self) -> Execution:
+        """The execution of the program on the ranks that the messenger has now."""
+        launched = self._launched
+        given = (launched, self._messenger, self._recorder, self._compute)
+        if self._file is None:
+            return Execution(*given)
+        program = launched.program.on(self._messenger.size)
+        assert isinstance(program, LockProgram)
+        comm = launched.comm  # others know ranks as they were launched
+        limit_ns, kind = blocking.read_limit(launched.rule(program)), LOCKS[program.lock]
+        locks = self._make_locks(
+            self._file, comm.rank, comm.size, program.locks, kind, limit_ns, launched.remedy
+        )
+        return LockExecution(locks, program, *given)
+
+    def close(self) -> None:
+        """Free its MPI resources. Collective over all launched ranks."""
+        self._messenger.close()
+        if self._file is not None:
+            os.close(self._file)
+
+
+def page_of(launched: LaunchedProgram) -> int:
+    """A descriptor of the page for the locks, which all ranks share. Collective.
+
+    A page without a file has no name: it disappears with the last process that has it.
+    """
+    comm, page, flags = launched.comm, launched.page, os.O_RDWR | os.O_CLOEXEC
+    if not one_node(comm):
+        raise LockstepError(
+            f"the {comm.size} processes of a LOCK job are on several nodes, and their locks need a page of "
+            "one: give the job at most as many processes as a node has processors, or choose another pattern"
+        )
+    own = -1
+    if comm.rank == 0 and page is None:
+        own = os.memfd_create("locks")
+    elif comm.rank == 0 and page is not None:
+        page.unlink(missing_ok=True)  # of ranks that were killed, maybe in a section
+        own = os.open(page, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    shared = comm.bcast(f"/proc/{os.getpid()}/fd/{own}", 0)
+    file = own if comm.rank == 0 else os.open(shared, flags)
+    comm.Barrier()
+    return file

@@ -17,9 +17,8 @@ from typing import Any
 
 from workloads.agent_line import ANYWHERE
 from workloads.blocking import FIXED, Waiting
-from workloads.execute import Execution
+from workloads.execute import Execution, LaunchedProgram
 from workloads.messaging import ROOT, Messenger
-from workloads.moldable import LaunchedProgram
 from workloads.record import Recorder
 
 SLEEPING = Waiting(FIXED, 0, 0, 0, 0)
@@ -85,15 +84,8 @@ class MalleableExecution:
         self._messenger.enter(range(len(cores)), launched.rule(program))
         # Until the first change, compute times are the same as in a program that never changes.
         changed = (*key, len(self._sizes)) if self._sizes else key
-        execution = Execution(
-            program,
-            self._messenger,
-            self._recorder,
-            changed,
-            launched.walk_step_ns,
-            observer=launched.observer,
-        )
-        return execution.advance(self._over())
+        launched = launched._replace(program=program, key=changed)
+        return Execution(launched, self._messenger, self._recorder).advance(self._over())
 
     def _over(self) -> Callable[[], bool]:
         """A function that says whether to stop; each active rank calls it after every phase.

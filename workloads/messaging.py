@@ -140,7 +140,7 @@ class Messenger:
         self.estimate_ns = blocking.UNKNOWN_NS
         self._sample = blocking.new_sample(self.rank)
         self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from
-        # At the root: the least and the greatest report of those who have arrived at this barrier.
+        # At the root: the least and the greatest report of the arrivals at this barrier.
         self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
         self._learned_ns = blocking.UNKNOWN_NS  # at the root: estimate that the next completion carries
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
@@ -274,7 +274,7 @@ class Messenger:
         return waited_ns
 
     def _look(self, kind: int) -> int:
-        """Look after those who are to send a message of ``kind``; returns the time."""
+        """Look after the ranks that are to send a message of ``kind``; returns the time."""
         assert self._coscheduling
         asked = self._asked if kind == RESPONSE else ROOT
         self._coscheduling.look(self._places[1:] if kind == ARRIVAL else (self._places[asked],))

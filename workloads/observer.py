@@ -1,7 +1,7 @@
 """Processes that look, at the ends of phases, from which others of their job they get messages often.
 
 A process looks at the end of a phase if its last look was ``observe_ms`` or more ago. Often is more than
-``messages_per_ms`` messages from one process per millisecond of its own processor time since the last look.
+``messages_per_ms`` messages from one process per millisecond of its processor time since the last look.
 For a process from which it got messages often before, half of that is enough, so that no working set
 comes and goes. The first look only begins.
 
@@ -15,11 +15,7 @@ from time import monotonic_ns, thread_time_ns
 
 
 class Correspondents:
-    """The processes from which one process gets messages often; real and simulated processes have them.
-
-    Attributes:
-        ranks: those processes, ascending.
-    """
+    """The ``ranks`` from which one process, real or simulated, gets messages often, ascending."""
 
     def __init__(self, messages_per_ms: float) -> None:
         self._per_ms = messages_per_ms
@@ -42,13 +38,7 @@ class Correspondents:
 
 
 class Observer:
-    """Looks for one rank, and tells whenever its correspondents change.
-
-    Args:
-        tell: takes their ranks.
-        observe_ms: least time between two looks.
-        messages_per_ms: as above; both are parameters of the policy.
-    """
+    """Looks for one rank, and tells whenever its correspondents change; the numbers are the policy's."""
 
     def __init__(
         self, tell: Callable[[Sequence[int]], None], observe_ms: float, messages_per_ms: float

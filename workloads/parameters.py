@@ -67,7 +67,7 @@ class Flag:
 
 
 class ListOf(NamedTuple):
-    """A list of at least one entry, each with a rule of its own."""
+    """A list of at least one entry, each within a rule."""
 
     entry: Any
 
@@ -159,7 +159,7 @@ def _bounds(kind: Any) -> Iterator[tuple[str, Bounds]]:
 
 
 def _rule(hint: Any) -> tuple[Any, bool]:
-    """What an annotation allows, if it limits that, and whether None is allowed as well."""
+    """The rule of an annotation, None without one, and whether None is allowed as well."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         one, *none = sorted(arguments, key=lambda each: each is types.NoneType)

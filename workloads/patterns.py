@@ -43,7 +43,7 @@ def reads_per_phase(pattern: str, processes: int) -> int:
 
 
 def reads(pattern: str, processes: int) -> NDArray[np.int64]:
-    """Whom each process reads from in one communication phase.
+    """The processes from which each process reads in one communication phase.
 
     Returns an array of shape (processes, reads per phase): row p lists the targets of
     process p in order. BARRIER, TASKS and LOCK have no reads. NEWS reads its north, east, west and south

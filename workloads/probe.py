@@ -24,7 +24,7 @@ document with lists of samples in nanoseconds:
   the time watched;
 - ``walk_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
 - ``reload_ns``: with a working set, extra time of a walk through all of it after another process
-  has walked through one of its own on the same processor, while as much happens on the other one;
+  has walked through another one on the same processor, while as much happens on the other one;
 - ``move_ns``: with a working set, extra time of a walk after a move to the other processor.
 
 With ``--between`` and its second rank on another host, only ``latency_ns`` and ``idle_wakeup_ns`` are
@@ -72,7 +72,7 @@ IDLE_TIMES_US = (500, 2000, 5000, 10_000)
 """How long a process has not run, or not communicated, at which its next step is measured."""
 
 ROUNDS = 4
-"""How often to come back to each rest: what they cost changes within seconds."""
+"""How often to come back to each idle time: the costs change within seconds."""
 
 WATCH_NS = 1_000_000_000
 """How long to watch for detours."""
@@ -324,7 +324,7 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
 
 
 def after_idle(probe: Probe, a: int, b: int, switch_ns: float, read_ns: float) -> Samples:
-    """What the reader's send, and the hand-off to the server, cost after each of IDLE_TIMES_US.
+    """The costs of the reader's send, and of the hand-off to the server, after each of IDLE_TIMES_US.
 
     Caches, and on a virtual machine the host, forget a process that does something else for a while.
     The server has rested a little less if the reader, which it wakes, runs before it has blocked again.

@@ -187,7 +187,7 @@ class Program(Work):
         raise ValueError("the number of a task is at least 0")
 
     def reads(self) -> NDArray[np.int64]:
-        """Whom each process reads from: shape (processes, reads per phase)."""
+        """The processes from which each process reads: shape (processes, reads per phase)."""
         return patterns.reads(self.pattern, self.processes)
 
     def messages_to(self, rank: int) -> NDArray[np.int64]:
@@ -266,12 +266,7 @@ class Draws:
 
     The stream depends on ``key`` and ``rank`` alone, not on the number of phases drawn at a
     time: an MPI rank that draws 64 phases at a time and a simulator that draws 1024 see the
-    same numbers.
-
-    Args:
-        program: the program.
-        rank: the process, from 0.
-        key: (experiment seed, repeat, job number), each >= 0.
+    same numbers. The key is (experiment seed, repeat, job number), each >= 0.
     """
 
     def __init__(self, program: Program, rank: int, key: Sequence[int]) -> None:

@@ -26,13 +26,13 @@ FOREIGN = (*COUNTED, "asleep_ns")
 """Fields that ``workloads.native`` counts in other people's programs."""
 
 OBSERVED = ("looked_ns", "running_ns", "ready_ns")
-"""Fields of ranks that execute other people's programs, from outside: what the kernel counts."""
+"""Fields of ranks that execute other people's programs, from outside: the counts of the kernel."""
 
 OURS = (
     *(PLACE + COUNTED),
     *("processes", "phases", "computing_ns", "communicating_ns", "synchronizing_ns", "served"),
 )
-"""Fields of every rank of our own programs."""
+"""Fields of every rank of our programs."""
 
 BEYOND = 1 << 62
 """All numbers are smaller, so that the difference of two fits the 64 bits of a store."""

@@ -21,9 +21,9 @@ from mpi4py import MPI
 from workloads.agent_line import ANYWHERE
 from workloads.compute import Compute
 from workloads.doorbell import CACHE_LINE_BYTES, WORD_BYTES, Futex
+from workloads.execute import LaunchedProgram
 from workloads.malleable import Wish
 from workloads.messaging import RECHECK_NS, ROOT
-from workloads.moldable import LaunchedProgram
 from workloads.program import Draws
 from workloads.record import Recorder
 
@@ -36,11 +36,7 @@ BLOCK_TASKS = 256
 
 
 class TaskQueue:
-    """The queue of a job on one node. Collective: all processes make it together and close it together.
-
-    Args:
-        comm: the job's communicator.
-    """
+    """The queue of a job on one node. Collective: all processes make it together and close it together."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         node = comm.Split_type(MPI.COMM_TYPE_SHARED)

@@ -102,14 +102,9 @@ class _WatchedReceive:
     """The messenger's receive, with an eye on the clock at each poll while ``last_ns`` is not 0."""
 
     def __init__(self, receive: Any, timeline: Timeline) -> None:
-        self._receive = receive
         self._timeline = timeline
-        self.Start, self.Cancel, self.Wait, self.Free = (
-            receive.Start,
-            receive.Cancel,
-            receive.Wait,
-            receive.Free,
-        )
+        self.Start, self.Cancel = receive.Start, receive.Cancel
+        self.Wait, self.Free = receive.Wait, receive.Free
         self._test = receive.Test
         self.last_ns = 0
 

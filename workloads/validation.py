@@ -63,12 +63,7 @@ def brief(text: str) -> str:
 
 
 def number(
-    key: str,
-    value: Any,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-    above: float | None = None,
+    key: str, value: Any, *, least: float = -math.inf, most: float = math.inf, above: float | None = None
 ) -> None:
     """Accept a finite number in [least, most], strictly greater than ``above`` if given."""
     rule = _range_rule(least, most, above)

@@ -19,7 +19,7 @@ from workloads.validation import InputError
 
 @dataclass(frozen=True)
 class Work(Checked, ABC):
-    """What the kinds of work have in common; the values here are those of a kind that says nothing else.
+    """The common base of all kinds of work, with the values of a kind that says nothing else.
 
     Attributes:
         kind: the tag of the kind; experiment files name kinds of one process by it.
@@ -153,7 +153,7 @@ class Command(Work):
         dedicated_s: approximate run time alone; it determines time-outs.
         waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
         record: whether its dedicated runs are recorded.
-        recording: a file with a recording of it, by which it is simulated; empty for that of a dedicated run.
+        recording: a file with a recording of it, by which it is simulated; empty: the one of a dedicated run.
     """
 
     kind: ClassVar[str] = "command"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.drive import ranks
+from coordinator.drive import running_jobs
 from coordinator.host.environment import PYTHON
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.launchers import find_launcher
@@ -36,9 +36,9 @@ from harness.store.records import DEDICATED, RunRecord
 from slurm import client, partition
 from slurm.command import SlurmError
 from slurm.job import Ending, JobState, SlurmJob, explain
+from workloads.agent_line import record_file
 from workloads.program import Program
 from workloads.record import OURS, flaw
-from workloads.slurm_rank import record_file
 from workloads.validation import InputError
 
 
@@ -203,7 +203,7 @@ class Cluster:
         assert isinstance(workload.policy, SlurmGang) and isinstance(job.program, Program)
         processes = job.program.processes
         spec = {"version": protocol.VERSION, "folder": str(folder), "job": job.number}
-        spec |= ranks.parallel(workload, job.number, job.program, job.program.processes)
+        spec |= running_jobs.parallel(workload, job.number, job.program, job.program.processes)
         python = self.how.started(["python3", "-P"], PYTHON)
         begun = str(folder / f"{job.number}.begun")
         step = partition.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)

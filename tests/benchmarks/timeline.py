@@ -11,8 +11,8 @@ import os
 import sys
 
 from workloads.blocking import waiting
+from workloads.execute import LaunchedProgram
 from workloads.messaging import world
-from workloads.moldable import LaunchedProgram
 from workloads.program import Program
 from workloads.rank import prepare
 from workloads.timeline import Timeline

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from places import SUPPORT
 from runs import workload
 
-from coordinator.drive import ranks
+from coordinator.drive import running_jobs
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob
 from workloads.record import (
@@ -131,7 +131,7 @@ LIES = [
 
 @pytest.mark.slow
 def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorded(monkeypatch):
-    usual = ranks.argv
+    usual = running_jobs.argv
     script = str(SUPPORT / "lying_rank.py")
 
     def argv(workload, means, job, count, directory):
@@ -140,7 +140,7 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
         line = LIES[job.number][0].replace('"job": 0', f'"job": {job.number}')
         return [sys.executable, script, str(directory.socket), str(job.number), line]
 
-    monkeypatch.setattr(ranks, "argv", argv)
+    monkeypatch.setattr(running_jobs, "argv", argv)
     result = run_workload(workload(jobs=len(LIES) + 1, phases=200, processes=1))
     for job, (_, told) in zip(result.jobs, LIES, strict=False):
         assert "rank 0 reported an invalid record: " in job.failure and told in job.failure

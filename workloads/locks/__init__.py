@@ -84,7 +84,7 @@ class SectionLocks:
 
     Args:
         file: descriptor of the page, zero at first; it may be closed afterwards.
-        rank, ranks: this rank and how many there are.
+        rank, ranks: this rank, and how many there are.
         locks: how many locks, at most as many as the page has room for.
         kind: a value of ``lock_program.LOCKS``.
         limit_ns: how long a rank spins for a lock before it sleeps.

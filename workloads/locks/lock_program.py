@@ -1,6 +1,6 @@
 """Programs with critical sections: the pattern LOCK.
 
-Every process alternates between computation of its own and a critical section, which it computes
+Every process alternates between computation and a critical section, which it computes
 under one of a few locks. It sends no message. Source: Zahorjan, Lazowska, Eager, "The Effect of
 Scheduling Discipline on Spin Overhead in Shared Memory Parallel Systems", 1991 (locks).
 """

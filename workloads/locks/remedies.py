@@ -17,7 +17,7 @@ REMEDIES = {
     "conscious": CONSCIOUS,
     "inheritance": INHERITANCE,
 }
-"""What the processes themselves do under each kind of remedy."""
+"""The part of the processes themselves in each kind of remedy."""
 
 HOLDER_CHECK_NS = 10_000
 """How often a process that spins under ``conscious`` or ``inheritance`` looks whether the holder runs."""
@@ -25,7 +25,7 @@ HOLDER_CHECK_NS = 10_000
 
 @dataclass(frozen=True)
 class Remedy(Checked):
-    """What a scheduler does about processes that lose their processors in critical sections.
+    """A remedy of a scheduler for processes that lose their processors in critical sections.
 
     Attributes:
         kind: "none". "defer", the do-not-preempt bit: a change of slot waits for a process in a section.
@@ -46,7 +46,7 @@ class Remedy(Checked):
 
     @property
     def code(self) -> int:
-        """What the processes themselves do."""
+        """The part of the processes themselves."""
         return REMEDIES[self.kind]
 
     @property

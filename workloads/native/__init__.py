@@ -45,7 +45,7 @@ def _file(place: Path, question: str) -> Path:
 
 
 def _state(path: str | Path) -> list[str | int]:
-    """What is at a path: another file there, or another content, has another state."""
+    """The state of the file at a path: another file there, or another content, has another one."""
     found = os.stat(path)  # noqa: PTH116 - twenty of them at each start
     # A link's own time is not enough: what it leads to may be exchanged.
     return [os.path.realpath(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
@@ -148,8 +148,8 @@ def library(
     """The library for the MPI of a compiler wrapper: as it was made before, or made now.
 
     It is kept in the user's cache directory under a digest of our sources, the MPI's header and the
-    compiler. ``tell`` gets a line when it is made, and one when its calls are tried first, as those of an
-    MPI that we do not know are. ``leave`` names calls that stay MPI's own.
+    compiler. ``tell`` gets a line when it is made, and one when its calls are tried first, because
+    nobody here knows the MPI. ``leave`` names calls that stay MPI's own.
     """
     place = _cache()
     question = _question(mpicc, leave)

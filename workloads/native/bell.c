@@ -26,9 +26,9 @@ enum what { ASK = 1, RING, TRY };
 /* All but the token is in network byte order. */
 struct datagram {
     uint64_t token;
-    uint32_t from, to; /* ranks: one address may be that of several hosts */
+    uint32_t from, to; /* ranks: several hosts may have one address */
     uint32_t what;
-    uint32_t number; /* of a try: that of the address which it is sent to */
+    uint32_t number; /* of a try: the number of the address to which it is sent */
 };
 
 static int bell = -1;

@@ -219,7 +219,7 @@ unrung File_iwrite_shared(MPI_File fh, const void *buf, COUNT count, MPI_Datatyp
 
 WAITS = dict.fromkeys(("collective", "meeting", "entering", "exposing"), "COLLECTIVE")
 WAITS |= {"sending": "MESSAGE", "waiting": "MESSAGE"}
-"""What somebody waits for in a call of this kind."""
+"""The object of waits in calls of this kind."""
 
 TWO_PHASE = (*WAITS, "starting", "lasting", "own", "polling", "advancing", "unrung")
 """Kinds of calls that two-phase waits replace."""

@@ -40,7 +40,7 @@ struct member {
 struct meeting {
     int own, ranks;
     struct card *cards;
-    struct member *by_node; /* all ranks, those of a node after each other */
+    struct member *by_node; /* all ranks, node after node */
     int first, here, index; /* where this node's ranks begin there, how many, and which of them this one is */
 };
 
@@ -194,7 +194,7 @@ static int tries_this(const struct meeting *meeting, int begin, int end)
     return meeting->by_node[begin + meeting->index % (end - begin)].rank;
 }
 
-/* Try the ranks of other nodes that this one is to try, and the loopback for those of this node. */
+/* Try the ranks of other nodes that this one is to try, and the loopback for the ranks of this node. */
 static void try_all(const struct meeting *meeting)
 {
     bell_try(meeting->own, &meeting->cards[meeting->own].bell);

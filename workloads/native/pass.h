@@ -1,5 +1,5 @@
 /* Passes an open file from one rank of a host to others, over Unix sockets without a name in any directory. It
-   needs no right to look into another process: ranks may be in user and process namespaces of their own, and
+   needs no right to look into another process: ranks may be in their own user and process namespaces, and
    may have given up that others look into them. They must share a network namespace. */
 #ifndef LOCKSTEP_PASS_H
 #define LOCKSTEP_PASS_H

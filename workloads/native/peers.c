@@ -53,7 +53,7 @@ int *in_world(MPI_Group group, int ranks)
     return found;
 }
 
-/* Add those of the ranks that are reached like this. */
+/* Add the ranks that are reached like this. */
 static void add(struct peers *peers, const int *world, int ranks, enum reach how)
 {
     for (int rank = 0; rank < ranks; rank++) {

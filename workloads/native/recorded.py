@@ -72,7 +72,7 @@ OTHER = "op_add(KIND_OTHER, 0, NOBODY, 0, OTHERS, 0);"
 
 
 def _noted(call: Call) -> list[str]:
-    """What a call was, if it is not written in C."""
+    """Lines that note a call that is not written in C."""
     if call.kind in ("advancing", "unrung", "polling"):
         found = "*flag" if "flag" in call.names else "*outcount"
         return [*([f"if ({found})"] if call.kind == "polling" else []), OTHER]
@@ -110,7 +110,7 @@ def _kind_of_message(base: str, *, started: bool) -> str:
 
 
 def _bytes(name: str, call: Call) -> tuple[list[str], str]:
-    """Statements, and then an expression: what a rank gives in a collective operation.
+    """Statements, and then an expression for the bytes that a rank gives in a collective operation.
 
     Where only the root gives, it is what a rank gets; docs/formats.md.
     """
@@ -173,6 +173,4 @@ def _receiving(call: Call) -> tuple[list[str], list[str]]:
         tag = "tag == MPI_ANY_TAG ? status->MPI_TAG : tag"
         return own, [f"op_message(KIND_RECV, op_bytes(count, datatype), {real}, {tag}, comm, NULL, 0);"]
     tag = "recvtag == MPI_ANY_TAG ? status->MPI_TAG : recvtag"
-    return own, [
-        f"op_exchanged({sent}, dest, sendtag, {fits}, {real}, {tag}, comm);",
-    ]
+    return own, [f"op_exchanged({sent}, dest, sendtag, {fits}, {real}, {tag}, comm);"]

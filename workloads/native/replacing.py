@@ -145,7 +145,7 @@ def _alike(names: Set[str], where: str, side: str) -> list[str]:
 
 
 def _body(call: Call) -> list[str]:
-    """What takes the place of a call, line by line."""
+    """The lines that take the place of a call."""
     arguments = ", ".join(call.names)
     met = f"return error ? error : mpi.{call.name}({arguments});"
     if call.kind in ("meeting", "entering", "exposing"):

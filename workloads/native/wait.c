@@ -372,7 +372,7 @@ int wait_two_phase(struct wait *wait)
     return error;
 }
 
-/* Programs also wait in loops of their own, which poll. A program that does nothing else, while a rank of the job cannot
+/* Programs also wait in loops that poll. A program that does nothing else, while a rank of the job cannot
    run because it polls, naps between its polls. It does not say who will end its wait, so naps are brief. */
 static int64_t polled_ns, poll_nap_ns; /* the last poll in vain; the next nap (0: none) */
 static _Atomic int64_t ring_gap_ns, ring_due_ns;

@@ -22,8 +22,8 @@ from harness.measure import slurm_gang
 from harness.spec.submission import Submission
 from slurm import partition
 from slurm.job import JobState
+from workloads.agent_line import SlurmRank, record_file
 from workloads.program import Program
-from workloads.slurm_rank import SlurmRank, record_file
 
 PARTITION = "PartitionName=g\n   Hidden=NO MaxNodes=1\n   State=UP OverSubscribe={share} PreemptMode=GANG\n"
 CONFIGURATION = "PreemptMode             = {mode}\nPriorityType = x\nSchedulerTimeSlice      = 5 sec\n"

@@ -6,9 +6,9 @@ import pytest
 from mpi4py import MPI
 
 from workloads.blocking import read_limit, waiting
+from workloads.execute import LaunchedProgram, page_of
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.moldable import LaunchedProgram, page_of
 from workloads.rank import prepare
 
 pytestmark = pytest.mark.mpi

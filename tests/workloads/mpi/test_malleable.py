@@ -4,8 +4,8 @@ import pytest
 from mpi4py import MPI
 
 from workloads.blocking import waiting
+from workloads.execute import LaunchedProgram
 from workloads.malleable import ANYWHERE
-from workloads.moldable import LaunchedProgram
 from workloads.program import Program
 from workloads.rank import prepare
 

@@ -10,7 +10,7 @@ import pytest
 from mpi4py import MPI
 
 from workloads.blocking import RULES, waiting
-from workloads.execute import Execution
+from workloads.execute import Execution, LaunchedProgram
 from workloads.messaging import Messenger
 from workloads.program import Program
 from workloads.record import Recorder
@@ -79,7 +79,8 @@ def test_an_observer_sees_the_messages_that_the_simulator_counts(pattern):
     program = Program(pattern, processes=COMM.size, granularity_us=20, imbalance=1, phases=12)
     with Job("immediate") as (messenger, recorder):
         watch = Watch()
-        Execution(program, messenger, recorder, (1, 0, 0), observer=watch).run()
+        launched = LaunchedProgram(COMM, program, rule, (1, 0, 0), 0.0, observer=watch)
+        Execution(launched, messenger, recorder).run()
         one = program.messages_to(COMM.rank)
         assert watch.seen == [(one * phases).tolist() for phases in range(1, 12)]
 
@@ -219,7 +220,8 @@ def test_programs_run_and_account_for_every_wait(options, name):
     program = Program(processes=COMM.size, granularity_us=50, imbalance=0.5, phases=PHASES, **options)
     recorder = Recorder()
     messenger = Messenger(COMM, rule(name), recorder, one_sided=program.read == "rma")
-    record = Execution(program, messenger, recorder, (1, 0, 0), walk_step_ns=1000.0).run()
+    launched = LaunchedProgram(COMM, program, rule, (1, 0, 0), walk_step_ns=1000.0)
+    record = Execution(launched, messenger, recorder).run()
     messenger.close()
     waits = record["waits"]
     others = sum(target != COMM.rank for target in program.reads()[COMM.rank])

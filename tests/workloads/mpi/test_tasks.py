@@ -6,8 +6,8 @@ import pytest
 from mpi4py import MPI
 
 from workloads.compute import Compute
+from workloads.execute import LaunchedProgram
 from workloads.malleable import ANYWHERE
-from workloads.moldable import LaunchedProgram
 from workloads.program import Draws, Program
 from workloads.tasks import TaskExecution, TaskQueue
 

@@ -1,6 +1,6 @@
 """Whether the nonblocking forms of an MPI's calls do what the blocking ones do.
 
-Two-phase waits replace blocking calls by their nonblocking forms. MPIs have faults of their own in
+Two-phase waits replace blocking calls by their nonblocking forms. MPIs have faults in
 these: ``FAULTS`` says which, for the MPIs that we know, and a program in C finds out for others.
 """
 
@@ -29,7 +29,7 @@ FAULTS = {
 
 SEED, CASES, RANKS = 1, 40, 2
 CALL_S, ALL_S = 5, 30
-"""What is tried when an unknown MPI comes, and how long a call and all may take."""
+"""The trial of an unknown MPI, and how long a call and all may take."""
 
 FREE_OF_OTHERS = {
     "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
@@ -48,10 +48,7 @@ FREE_OF_OTHERS = {
 OURS = re.compile(r"LD_PRELOAD$|LD_AUDIT$|LOCKSTEP_|(PMI|PMIX|OMPI_COMM|SLURM)_")
 """Variables that would bring the library in, or make the job part of another."""
 
-FAMILIES = {
-    "MPICH": ("MPICH_VERSION",),
-    "Open MPI": ("OMPI_MAJOR_VERSION", "OMPI_MINOR_VERSION"),
-}
+FAMILIES = {"MPICH": ("MPICH_VERSION",), "Open MPI": ("OMPI_MAJOR_VERSION", "OMPI_MINOR_VERSION")}
 """Macros that hold a family's version."""
 
 PARTS = ("MPI_", "MPICH_", "ROMIO_", "OMPI_", "OPAL_", "PLATFORM_")
@@ -60,7 +57,7 @@ PARTS = ("MPI_", "MPICH_", "ROMIO_", "OMPI_", "OPAL_", "PLATFORM_")
 
 @dataclass(frozen=True)
 class Conformity:
-    """What came out for a call.
+    """The outcome for a call.
 
     Attributes:
         verdict: "same", "differs", or the form in which a case did not end or ended the job: "blocking" or
@@ -110,7 +107,7 @@ def differing(outcomes: dict[str, Conformity]) -> set[str]:
 
 
 def of_family(macros: str) -> set[str]:
-    """The faults to expect of an unknown MPI, since some are rare: those of all known ones of its family."""
+    """The faults to expect of an unknown MPI, since some are rare: all known faults of its family."""
     versions = _versions(macros)
     families = [family for family, parts in FAMILIES.items() if parts[0] in versions] or list(FAMILIES)
     return {call for name, calls in FAULTS.items() for call in calls.split() if name[:-4] in families}
@@ -126,7 +123,7 @@ def tried(
     all_s: float = ALL_S,
     names: Sequence[str] = (),
 ) -> dict[str, Conformity]:
-    """Try the calls, or those of these ``names``; empty if the program does not run.
+    """Try the calls, all or only these ``names``; empty if the program does not run.
 
     A call that ends the job is left out when the others are tried again. Of calls that were not tried in
     ``all_s`` there is nothing.
