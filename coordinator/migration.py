@@ -1,6 +1,6 @@
-"""What it costs to move a running process to another machine: four techniques, as functions of its memory.
+"""The cost of moving a running process to another machine: four techniques, as functions of its memory.
 
-The functions are leaves over plain numbers. Times are seconds, memory is in MB, rates are in MB/s.
+Times are seconds, memory is in MB, rates are in MB/s.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 from workloads.parameters import Bounds, Checked, OneOf
 
 PAGE_MB = 4 / 1024
-"""What one fault brings."""
+"""The memory that one fault brings."""
 
 
 class MoveCost(NamedTuple):
@@ -67,6 +67,10 @@ class Migration(Checked):
         return TECHNIQUES[self.technique](self)
 
     @property
+    def fixed_s(self) -> float:
+        return self.fixed_ms / 1e3
+
+    @property
     def delay_ns(self) -> int:
         cost = self.cost()
         return round((cost.stopped_s + cost.slowed_s) * 1e9)
@@ -74,77 +78,71 @@ class Migration(Checked):
     @property
     def restart_ns(self) -> int:
         """How long a job takes to read its checkpoint when it continues."""
-        return round((self.fixed_ms / 1e3 + self.size_mb / self.bandwidth_mb_s) * 1e9)
+        return round((self.fixed_s + self.size_mb / self.bandwidth_mb_s) * 1e9)
 
     def kept_ns(self, done_ns: int) -> int:
-        """What is left of the progress of a job that vacates its processors."""
+        """The progress that a job keeps when it vacates its processors."""
         every_ns = round(self.checkpoint_s * 1e9)
         return done_ns // every_ns * every_ns if every_ns else 0
 
 
-def eager_copy(size_mb: float, bandwidth_mb_s: float, fixed_s: float) -> MoveCost:
+def eager_copy(m: Migration) -> MoveCost:
     """Stop the process, send its whole address space, continue it: Charlotte and LOCUS.
 
     Source: Artsy and Finkel 1989; Popek and Walker 1985.
     """
-    stopped_s = fixed_s + size_mb / bandwidth_mb_s
-    return MoveCost(stopped_s, 0.0, stopped_s, size_mb, 0.0)
+    stopped_s = m.fixed_s + m.size_mb / m.bandwidth_mb_s
+    return MoveCost(stopped_s, 0.0, stopped_s, m.size_mb, 0.0)
 
 
-def pre_copy(
-    size_mb: float, bandwidth_mb_s: float, fixed_s: float, dirty_mb_s: float, rounds: int
-) -> MoveCost:
+def pre_copy(m: Migration) -> MoveCost:
     """Copy the address space in ``rounds`` while the process runs; stop it to copy the rest.
 
     The first round copies everything, each later one what the process has changed in the round before. The
     process stops early if it changes as much in a round as the round copies.
     Source: Theimer, Lantz and Cheriton 1985 (V).
     """
-    left_mb = size_mb
+    left_mb = m.size_mb
     copied_mb = 0.0
-    for _ in range(rounds):
-        changed_mb = min(size_mb, left_mb / bandwidth_mb_s * dirty_mb_s)
+    for _ in range(m.rounds):
+        changed_mb = min(m.size_mb, left_mb / m.bandwidth_mb_s * m.dirty_mb_s)
         copied_mb += left_mb
         if changed_mb >= left_mb:
             break
         left_mb = changed_mb
-    stopped_s = fixed_s + left_mb / bandwidth_mb_s
-    return MoveCost(stopped_s, 0.0, copied_mb / bandwidth_mb_s + stopped_s, copied_mb + left_mb, 0.0)
+    stopped_s = m.fixed_s + left_mb / m.bandwidth_mb_s
+    return MoveCost(stopped_s, 0.0, copied_mb / m.bandwidth_mb_s + stopped_s, copied_mb + left_mb, 0.0)
 
 
-def copy_on_reference(
-    size_mb: float, bandwidth_mb_s: float, fixed_s: float, touched: float, fault_s: float
-) -> MoveCost:
+def copy_on_reference(m: Migration) -> MoveCost:
     """Move only the kernel's state; the process fetches each page from its old machine when it uses it.
 
     Source: Zayas 1987 (Accent).
     """
-    moved_mb = touched * size_mb
-    slowed_s = moved_mb / bandwidth_mb_s + moved_mb / PAGE_MB * fault_s
-    return MoveCost(fixed_s, slowed_s, fixed_s + slowed_s, moved_mb, size_mb - moved_mb)
+    fetched_mb, slowed_s = _fetched(m)
+    return MoveCost(m.fixed_s, slowed_s, m.fixed_s + slowed_s, fetched_mb, m.size_mb - fetched_mb)
 
 
-def flush(
-    size_mb: float, bandwidth_mb_s: float, fixed_s: float, modified: float, touched: float, fault_s: float
-) -> MoveCost:
+def flush(m: Migration) -> MoveCost:
     """Write the modified pages to the file server; the process fetches from there what it uses.
 
     Source: Douglis and Ousterhout 1991 (Sprite).
     """
-    stopped_s = fixed_s + modified * size_mb / bandwidth_mb_s
-    fetched_mb = touched * size_mb
-    slowed_s = fetched_mb / bandwidth_mb_s + fetched_mb / PAGE_MB * fault_s
-    return MoveCost(stopped_s, slowed_s, stopped_s + slowed_s, modified * size_mb + fetched_mb, 0.0)
+    stopped_s = m.fixed_s + m.modified * m.size_mb / m.bandwidth_mb_s
+    fetched_mb, slowed_s = _fetched(m)
+    return MoveCost(stopped_s, slowed_s, stopped_s + slowed_s, m.modified * m.size_mb + fetched_mb, 0.0)
+
+
+def _fetched(m: Migration) -> tuple[float, float]:
+    """The memory that the process fetches after its move, and how long it waits for that."""
+    fetched_mb = m.touched * m.size_mb
+    return fetched_mb, fetched_mb / m.bandwidth_mb_s + fetched_mb / PAGE_MB * (m.fault_ms / 1e3)
 
 
 TECHNIQUES: Mapping[str, Callable[[Migration], MoveCost]] = {
-    "eager": lambda m: eager_copy(m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3),
-    "pre-copy": lambda m: pre_copy(m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3, m.dirty_mb_s, m.rounds),
-    "on-reference": lambda m: copy_on_reference(
-        m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3, m.touched, m.fault_ms / 1e3
-    ),
-    "flush": lambda m: flush(
-        m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3, m.modified, m.touched, m.fault_ms / 1e3
-    ),
+    "eager": eager_copy,
+    "pre-copy": pre_copy,
+    "on-reference": copy_on_reference,
+    "flush": flush,
 }
 """The techniques by name."""

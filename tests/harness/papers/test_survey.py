@@ -105,24 +105,30 @@ def test_moves_of_processes_cost_what_the_systems_reported(tmp_path):
     assert picture.stat().st_size > 1000
 
 
+def moving(technique, **options):
+    """What it costs to move 8 MB at 2 MB/s."""
+    return migration.Migration(technique, 8.0, 2.0, **options).cost()
+
+
 @pytest.mark.parametrize(("dirty", "rounds"), [(0.1, 1), (0.1, 2), (0.5, 3), (0.0, 2)])
 def test_pre_copy_stops_for_what_was_written_during_the_last_copy(dirty, rounds):
-    cost = migration.pre_copy(8.0, 2.0, 0.25, 2.0 * dirty, rounds)
+    cost = moving("pre-copy", fixed_ms=250.0, dirty_mb_s=2.0 * dirty, rounds=rounds)
     assert cost.stopped_s == pytest.approx(0.25 + 8.0 * dirty**rounds / 2.0)
     assert cost.moved_mb == pytest.approx((cost.total_s - 0.25) * 2.0)
 
 
 def test_pre_copy_ends_when_another_copy_would_not_help():
     """A process that writes faster than it is copied is copied once, and then stopped for all of it."""
-    assert migration.pre_copy(8.0, 2.0, 0.0, 3.0, 9) == migration.MoveCost(4.0, 0.0, 8.0, 16.0, 0.0)
+    cost = moving("pre-copy", dirty_mb_s=3.0, rounds=9)
+    assert cost == migration.MoveCost(4.0, 0.0, 8.0, 16.0, 0.0)
 
 
 def test_pages_that_are_not_used_stay_behind():
-    cost = migration.copy_on_reference(8.0, 2.0, 0.5, 0.25, 0.01)
+    cost = moving("on-reference", fixed_ms=500.0, touched=0.25, fault_ms=10.0)
     assert (cost.stopped_s, cost.moved_mb, cost.residual_mb) == (0.5, 2.0, 6.0)
     assert cost.slowed_s == pytest.approx(1.0 + 512 * 0.01), "512 faults for 2 MB of 4 KiB"
 
 
 def test_a_flush_stops_for_the_modified_pages_and_leaves_nothing_behind():
-    cost = migration.flush(8.0, 2.0, 0.5, 0.75, 0.25, 0.0)
+    cost = moving("flush", fixed_ms=500.0, modified=0.75, touched=0.25)
     assert (cost.stopped_s, cost.slowed_s, cost.moved_mb, cost.residual_mb) == (3.5, 1.0, 8.0, 0.0)
