@@ -18,7 +18,7 @@ from workloads.parameters import Bounds
 PAPER = "Anastasiadis and Sevcik 1997"
 SURVEY = "the survey (1999), section Space-Sharing Policies"
 UNKNOWN = ExecutionTime(work_s=1.0)
-"""What policies assume that divide processors by estimates, for a job without one."""
+"""The estimate for a job without one, in policies that divide processors by estimates."""
 
 
 class RunToCompletion(Policy):

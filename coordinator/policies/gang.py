@@ -154,7 +154,7 @@ class Gang(Policy):
         return (*known, *(w for w in windows if w not in known))
 
     def _seat(self, seats: dict[int, Seats], view: View) -> None:
-        """Find seats for those who have none, in order of arrival; ``seats`` is modified in place."""
+        """Find seats for the jobs without any, in order of arrival; ``seats`` is modified in place."""
         taken = {n for place in seats.values() for n in place}
         processors = view.machine.processors
         for job in view.jobs:
@@ -182,7 +182,7 @@ class Gang(Policy):
     def _runs(
         self, seats: Mapping[int, Seats], placements: partitions.Placements, start: int, processors: int
     ) -> tuple[tuple[int, ...], ...]:
-        """Who runs in the window at ``start``: its gangs, then the jobs that may fill idle processors."""
+        """The jobs that run in the window at ``start``: its gangs, then others that fill idle processors."""
         gangs = packing.whole(seats, start, processors)
         owner = {p: n for n in gangs for p in placements[n]}
         if self.fill != "none":

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 from coordinator.policies import partitions, two_level
 from coordinator.policies.registry import Places, Policy, Quantum, register
@@ -45,17 +45,20 @@ class Rules:
             levels below it.
         limits: most jobs of each level in a round, 0 for any number; the last one also
             holds for all levels below it (the adaptive service queue).
+        quanta_ms: length of a slot at each level, with the same rule.
     """
 
     service: int
     slots: tuple[int, ...]
     limits: tuple[int, ...] = (0,)
+    quanta_ms: tuple[float, ...] = (100.0,)
 
 
 Office = tuple[Registration, ...]
+N = TypeVar("N", int, float)
 
 
-def at(values: tuple[int, ...], level: int) -> int:
+def at(values: tuple[N, ...], level: int) -> N:
     """The value for ``level``; the last one holds for all further levels."""
     return values[min(level, len(values) - 1)]
 
@@ -127,10 +130,6 @@ class _Queueing(Policy):
     def rules(self) -> Rules:
         """The rules by which the pointer moves."""
 
-    @abstractmethod
-    def quantum_ns(self, level: int) -> int:
-        """Length of a slot for a job at ``level``."""
-
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
         return two_level.decide(self.share, self._slots, view, why)
@@ -186,8 +185,9 @@ class _Queueing(Policy):
         order, placements = memory.order, memory.placed
         if not order:
             return Decision({}, (Slot(((),) * processors),), memory=memory)
+        quanta_ms = self.rules().quanta_ms
         slots = tuple(
-            Slot(partitions.runs({job: placements[job]}, processors), self.quantum_ns(levels[job]))
+            Slot(partitions.runs({job: placements[job]}, processors), round(at(quanta_ms, levels[job]) * 1e6))
             for job in order
         )
         first_ns = slots[0].length_ns or 0
@@ -225,11 +225,7 @@ class TwoQueue(_Queueing):
 
     def rules(self) -> Rules:
         """One level only."""
-        return Rules(self.service, (0,))
-
-    def quantum_ns(self, level: int) -> int:
-        """The same for all levels."""
-        return round(self.quantum_ms * 1e6)
+        return Rules(self.service, (0,), quanta_ms=(self.quantum_ms,))
 
 
 @register("modified-two-queue")
@@ -256,11 +252,7 @@ class ModifiedTwoQueue(_Queueing):
 
     def rules(self) -> Rules:
         """Two levels; a job stays at the second."""
-        return Rules(self.service, (self.slots, 0))
-
-    def quantum_ns(self, level: int) -> int:
-        """The slot of a new job, or of a long one."""
-        return round((self.long_quantum_ms if level else self.quantum_ms) * 1e6)
+        return Rules(self.service, (self.slots, 0), quanta_ms=(self.quantum_ms, self.long_quantum_ms))
 
 
 @register("multilevel-two-queue")
@@ -289,8 +281,4 @@ class MultilevelTwoQueue(_Queueing):
 
     def rules(self) -> Rules:
         """The parameters as rules."""
-        return Rules(self.service, self.slots, self.limits)
-
-    def quantum_ns(self, level: int) -> int:
-        """The entry for ``level``; the last one holds for all further levels."""
-        return round(self.quanta_ms[min(level, len(self.quanta_ms) - 1)] * 1e6)
+        return Rules(self.service, self.slots, self.limits, self.quanta_ms)

@@ -18,7 +18,7 @@ Member = tuple[int, int]
 """A process: the number of its job, and its rank."""
 
 Groups = dict[Member, tuple[Member, ...]]
-"""What has turns, by its first process: a working set, or by OTHERS all processes in none."""
+"""The groups that have turns, by their first processes: working sets, and by OTHERS all processes in none."""
 
 OTHERS: Member = (-1, -1)
 

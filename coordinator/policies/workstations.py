@@ -29,7 +29,7 @@ class _StationMemory(NamedTuple):
 
 
 class _Changes(NamedTuple):
-    """What a policy does with the jobs that have processors: their places, who is suspended, who vacates."""
+    """The changes of jobs that have processors: their places, the suspended ones, the ones that vacate."""
 
     placements: partitions.Placements
     suspended_ns: dict[int, int]
@@ -68,7 +68,7 @@ class _OwnedStations(Policy):
 
     @abstractmethod
     def owners(self, view: View, at: _Stations, suspended_ns: Mapping[int, int]) -> _Changes:
-        """What happens to the jobs that have processors."""
+        """The changes of the jobs that have processors."""
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Let the jobs that have processors give way to owners, then start waiting jobs on idle workstations.
@@ -266,10 +266,7 @@ class OwnerShare(_OwnedStations):
             return Decision(placements, (Slot(everybody),))
         ours_ns = max(1, round(self.quantum_ms * 1e6 * self.power))
         theirs_ns = max(1, round(self.quantum_ms * 1e6) - ours_ns)
-        slots = (
-            Slot(everybody, ours_ns),
-            Slot(partitions.runs(alone, view.machine.processors), theirs_ns),
-        )
+        slots = (Slot(everybody, ours_ns), Slot(partitions.runs(alone, view.machine.processors), theirs_ns))
         before = view.previous
         if before is None or len(before.slots) == 1:
             return Decision(placements, slots)

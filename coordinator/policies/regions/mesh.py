@@ -51,12 +51,7 @@ def shape(processes: int, grid: Grid) -> Submesh | None:
     fitting = [one for one in held if one.height <= grid.rows]
     return min(
         fitting,
-        key=lambda one: (
-            max(one) > min(longest, 2 * min(one)),
-            one.width * one.height,
-            max(one),
-            -one.width,
-        ),
+        key=lambda one: (max(one) > min(longest, 2 * min(one)), one.width * one.height, max(one), -one.width),
         default=None,
     )
 
@@ -140,7 +135,7 @@ def first_fit(free: int, processes: int, grid: Grid) -> Region:
 
 
 def interval_sets(free: int, processes: int, grid: Grid) -> Region:
-    """What ``first_fit`` finds, by intervals: the columns at which a submesh can begin, row by row.
+    """As ``first_fit``, by intervals: the columns at which a submesh can begin, row by row.
 
     Each row has the intervals of columns from which enough free processors follow. A submesh can begin
     where the intervals of as many rows as it is high have a column in common.
@@ -180,7 +175,7 @@ def _beginnings(free: int, row: int, width: int, grid: Grid) -> list[Interval]:
 
 
 def _intersection(ours: list[Interval], theirs: list[Interval]) -> list[Interval]:
-    """What two ascending lists of intervals have in common."""
+    """The intersection of two ascending lists of intervals."""
     pairs = ((max(a, c), min(b, d)) for a, b in ours for c, d in theirs)
     return [(begin, end) for begin, end in pairs if begin <= end]
 

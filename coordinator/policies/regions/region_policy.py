@@ -1,8 +1,8 @@
-"""First come, first served, on regions of a machine whose topology matters: what such policies share.
+"""First come, first served, on regions of a machine whose topology matters: the base of such policies.
 
 A *region* is what an allocator takes for a job: the processors of its ranks, in rank order, and then
 those that nobody uses. So the decisions show how much is wasted inside regions (internal fragmentation),
-and who was refused although enough processors were free (external fragmentation).
+and which jobs were refused although enough processors were free (external fragmentation).
 
 Sets of processors are whole numbers: bit p is processor p. So a few operations look at all processors.
 """
@@ -43,7 +43,7 @@ def first(processors: int) -> int:
 
 @dataclass(frozen=True)
 class RegionMemory:
-    """What a decision leaves for the next one, and for those who measure fragmentation.
+    """The memory of a decision, also for measurements of fragmentation.
 
     Attributes:
         regions: the region of each running job.
