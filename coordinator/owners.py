@@ -26,7 +26,7 @@ class Owner:
         loads: (time in seconds, load from then on), in order of time.
         present_s: mean time for which the owner stays, exponentially distributed; 0 without a model.
         away_s: mean time for which the owner stays away; at first the owner is away.
-        load: what the owner makes while present.
+        load: on the processors while the owner is present.
     """
 
     processors: tuple[int, ...]

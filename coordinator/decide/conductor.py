@@ -28,30 +28,24 @@ class Crew(Protocol):
         ends those processes. A moldable job may get more processes than it starts with; the others
         never begin.
         """
-        ...
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         """Put this plan into force at ``from_ns``, which may lie a little ahead."""
-        ...
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Let the job begin at ``at_ns``, rank r on processor ``placement[r]``.
 
         ``coordinator.decide.conductor`` selects its ranks among the launched ones.
         """
-        ...
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         """Let the malleable job continue on other processors."""
-        ...
 
     def move(self, job: int, placement: tuple[int, ...]) -> None:
         """Let each process of the job, which runs, continue on its new processor."""
-        ...
 
     def vacate(self, job: int) -> None:
         """End the job's processes; it is launched again when it has processors."""
-        ...
 
 
 class Stage(Enum):

@@ -70,7 +70,7 @@ class Observations:
 
 
 def connected(peers: Mapping[int, Iterable[int]]) -> tuple[tuple[int, ...], ...]:
-    """The connected sets of two and more ranks, each ascending; who names somebody is connected to it."""
+    """The connected sets of two and more ranks, each ascending; a rank is connected to each that it names."""
     found: list[set[int]] = []
     for rank, named in peers.items():
         joined = {rank, *named}

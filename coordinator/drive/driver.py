@@ -15,8 +15,7 @@ from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.drive import preflight
 from coordinator.drive.context import Progress, RunContext, RunFailed
-from coordinator.drive.node_state import Contacts
-from coordinator.drive.nodes import Nodes
+from coordinator.drive.nodes import Contacts, Nodes
 from coordinator.drive.outcome import never_begun, outcome
 from coordinator.drive.run_log import Beginning, Guarded, Switched
 from coordinator.drive.running_jobs import RunningJobs
@@ -71,7 +70,7 @@ def run_workload(
 class NewRun:
     """Begins a run; another class can take one over.
 
-    ``contacts`` are those of agents that another driver has started; None without.
+    ``contacts`` are the contacts of agents that another driver has started; None without.
     """
 
     contacts: Contacts | None = None

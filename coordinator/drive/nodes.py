@@ -6,17 +6,19 @@ starts it, one launcher for each node, so that the end of one does not affect th
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coordinator.decide.session import Plan
-from coordinator.drive import node_state
-from coordinator.drive.node_state import Contacts, NodeState
 from coordinator.host import launch, processes
+from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.guardian import RELEASE_S
-from coordinator.host.launch import Adopted
+from coordinator.host.launch import Adopted, Started
 from coordinator.host.launchers import Launcher
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
@@ -28,6 +30,107 @@ from coordinator.wire.listener import LOOPBACK, address_towards
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys, endpoints_for
 from coordinator.workload import NodeResult, Workload
+
+JOIN_NS = 30_000_000_000
+"""How long a node may take to join."""
+
+
+@dataclass
+class NodeState:
+    """A node, its agent, and their messages; its processors are numbered from ``first``.
+
+    ``starter`` is the agent itself on this host; on others the launcher that has started it. ``join`` is its
+    first message, ``beat`` its last sign of life, ``heard_ns`` the time of its last message, in
+    CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up.
+    """
+
+    host: str
+    first: int
+    count: int
+    keys: Keys = field(default_factory=Keys.make)
+    starter: Started | None = None
+    join: protocol.Join | None = None
+    beat: protocol.Beat | None = None
+    heard_ns: int = 0
+    dropped: int = 0
+    lost: str = ""
+
+    @property
+    def processors(self) -> range:
+        """Its processors, as the policy numbers them."""
+        return range(self.first, self.first + self.count)
+
+    @property
+    def name(self) -> str:
+        """The name that it reports, or the one that the user gave."""
+        return self.join.host if self.join else self.host or socket.gethostname()
+
+    @property
+    def started(self) -> bool:
+        return self.starter is not None and self.starter.poll() is None
+
+    def kill(self) -> None:
+        if self.starter is not None and self.starter.poll() is None:
+            self.starter.kill()
+
+    def patience_ns(self, silence_ns: int) -> int:
+        """The time at which it counts as lost if no message comes before, in CLOCK_MONOTONIC."""
+        return self.heard_ns + (silence_ns if self.join else JOIN_NS)
+
+    def result(self, cores: tuple[int, ...]) -> NodeResult:
+        """The node at the end of a run; ``cores`` is given on this host, elsewhere the agent reports them."""
+        join, beat = self.join, self.beat
+        clock = (beat.offset_ns, beat.uncertainty_ns, beat.drift, beat.steps) if beat else (0, 0, 0.0, 0)
+        return NodeResult(
+            join.host if join else self.host,
+            cores or (join.cores[: self.count] if join else ()),
+            join.priority if join else "",
+            *clock,
+            dropped=self.dropped + (beat.dropped if beat else 0),
+            lost=self.lost,
+        )
+
+
+ARGV = (*PYTHON, "-m", "coordinator.node.agent")
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """The driver's addresses and keys, with which another driver can replace it.
+
+    ``agents`` has for each node its keys, its message on joining, and the pid of its starter.
+    """
+
+    endpoints: tuple[str, ...]
+    keys: Keys
+    agents: tuple[tuple[Keys, protocol.Join, int], ...]
+
+
+def log_name(number: int) -> str:
+    """The name of an agent's log in the run directory."""
+    return f"agent-{number}"
+
+
+def start_here(directory: RunDirectory, setup: Setup) -> Started:
+    """Start the agent of this host as our child, which ends when we do."""
+    log, driver = directory.log(log_name(0)), os.pidfd_open(os.getpid())
+    try:
+        given = replace(setup, driver=driver).encode()
+        environment = passed_on(directory.marks)
+        agent = launch.start(ARGV, environment, log, log, inherited=[driver], given=given)
+    finally:
+        os.close(driver)
+    directory.entrust()
+    return agent
+
+
+def start_elsewhere(
+    directory: RunDirectory, setup: Setup, launcher: Launcher, host: str, number: int
+) -> Started:
+    """Start the agent of another host; return its launcher, which starts no other agent."""
+    log, environment = directory.log(log_name(number)), launcher.environment(directory.marks, hosts=[host])
+    return launch.start(launcher.argv(1, ARGV, [host]), environment, log, log, given=setup.encode())
+
 
 SILENCE = 1.5
 """A silent node is lost after so many leases: by then its agent's lease has ended, and the agent has released
@@ -101,9 +204,9 @@ class Nodes:
             if node.starter is None:
                 directory, setup = self._directory, self.setups[number]
                 node.starter = (
-                    node_state.start_elsewhere(directory, setup, self._launcher, node.host, number)
+                    start_elsewhere(directory, setup, self._launcher, node.host, number)
                     if self._remote
-                    else node_state.start_here(directory, setup)
+                    else start_here(directory, setup)
                 )
                 self._directory.note_process(node.starter.pid)
             node.heard_ns = time.monotonic_ns()
@@ -253,7 +356,7 @@ class Nodes:
         node = self._nodes[number]
         if node.lost:
             return
-        said = launch.tail(self._directory.log(node_state.log_name(number)))
+        said = launch.tail(self._directory.log(log_name(number)))
         node.lost = f"{why}\n{said}".rstrip()
         node.kill()
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")

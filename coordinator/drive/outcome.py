@@ -29,7 +29,7 @@ class JobState:
         ranks: the launched ranks that take part, in the order of the job, once it has begun.
         records: records of the ranks, by rank as the job numbers them.
         failure: why it has failed, or will fail at ``give_up_ns``.
-        output: what a command has printed.
+        output: the text that a command has printed.
         vacated: whether it has lost its processors before: a late record may be of its old processes.
     """
 

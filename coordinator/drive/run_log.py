@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.decide.conductor import Conductor
-from coordinator.drive.node_state import Contacts
+from coordinator.drive.nodes import Contacts
 from coordinator.drive.preflight import LaunchPlan
 from coordinator.host.launchers import LAUNCHERS, Launcher
 from coordinator.policies import Policy, known

@@ -6,23 +6,83 @@ ready, ends, or is lost.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan
-from coordinator.drive import ranks, run_log
+from coordinator.drive import run_log
 from coordinator.drive.context import RunContext
 from coordinator.drive.nodes import SILENCE, Nodes
 from coordinator.drive.outcome import JobState, unfit
+from coordinator.drive.preflight import LaunchPlan
 from coordinator.host import launch
-from coordinator.host.discards import Discards
+from coordinator.host.cleanup import Discards
+from coordinator.host.environment import PYTHON
 from coordinator.host.launch import Launchers, Started
 from coordinator.host.loop import Loop
-from coordinator.host.processes import Process
+from coordinator.host.processes import JOB, Process
+from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
+from coordinator.workload import ParallelJob, Workload
+from workloads.program import Program
 from workloads.work import Command
+
+
+def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Sequence[str]) -> Started:
+    """Start and return the launcher of a job on ``count`` processes."""
+    workload, directory, number = context.workload, context.directory, job.number
+    launcher = context.launch_plan.own.get(number, context.launch_plan.launcher)
+    words = launcher.argv(count, argv(workload, context.launch_plan, job, count, directory), hosts)
+    if hosts:
+        marks = directory.marks
+    else:
+        marks = directory.marks_apart(str(number)) | launcher.memory_apart(directory.memory / str(number))
+    environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts)
+    out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
+    status = directory.status(number) if workload.nodes else None
+    started = launch.start(words, environment, out, err, status)
+    directory.note_process(started.pid, number)
+    return started
+
+
+def argv(
+    workload: Workload, launch_plan: LaunchPlan, job: ParallelJob, count: int, directory: RunDirectory
+) -> list[str]:
+    """The command line of a rank: it executes the user's program in a wrapper, or one of our entries."""
+    program, number, socket = job.program, job.number, str(directory.socket)
+    if isinstance(program, Command):
+        variables = dict(launch_plan.variables.get(number, {}))
+        if program.waits == "two-phase":
+            variables["LOCKSTEP_RECORD"] = str(directory.records(number))
+        become = [*PYTHON, "-S", "-m", "coordinator.node.exec_rank", socket, str(number)]
+        return [*become, json.dumps(variables), *program.argv]
+    spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
+    if isinstance(program, Program):
+        spec |= parallel(workload, number, program, count)
+        return [*PYTHON, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
+    spec |= {"kind": program.kind, "work": asdict(program)}
+    return [*PYTHON, "-m", "workloads.single", json.dumps(spec)]
+
+
+def parallel(workload: Workload, number: int, program: Program, count: int) -> dict[str, Any]:
+    """The specification of a bulk-synchronous program for its ``count`` launched ranks."""
+    return {
+        "program": asdict(program),
+        "processes": count,
+        "key": [workload.seed, workload.repeat, number],
+        "options": asdict(workload.options),
+        "switch_us": workload.switch_us,
+        "latency_us": workload.latency_us,
+        "walk_step_ns": workload.walk_step_ns,
+        "timeline": workload.timeline,
+        "coscheduling": dict(workload.policy.coscheduling),
+        "observation": dict(workload.policy.observation),
+    }
+
 
 EXIT_S = 1.0
 """How long a launcher may take to end, and to give the reason, after one of its ranks has gone."""
@@ -67,17 +127,10 @@ class RunningJobs:
         over = state is not self.states[job] or self.conductor.is_over(job)
         if over or self._refused(state, state.launched):
             return
-        context, hosts = self._context, self._nodes.hosts(state.launched)
+        hosts = self._nodes.hosts(state.launched)
         try:
-            mpiexec = ranks.start(
-                context.workload,
-                context.launch_plan,
-                self._jobs[job],
-                len(state.launched),
-                hosts,
-                context.directory,
-            )
-            context.note(run_log.Launched(job, mpiexec.pid))
+            mpiexec = start_launcher(self._context, self._jobs[job], len(state.launched), hosts)
+            self._context.note(run_log.Launched(job, mpiexec.pid))
             self.watch(job, mpiexec)
         except OSError as error:
             # The job fails after the conductor's current step.

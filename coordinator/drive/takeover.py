@@ -17,8 +17,7 @@ from coordinator.decide.session import Plan, Session
 from coordinator.drive import preflight, run_log
 from coordinator.drive.context import Progress, RunContext
 from coordinator.drive.driver import LEAD_NS, Driver, NewRun
-from coordinator.drive.node_state import Contacts
-from coordinator.drive.nodes import Nodes
+from coordinator.drive.nodes import Contacts, Nodes
 from coordinator.drive.outcome import JobState
 from coordinator.drive.run_log import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
 from coordinator.drive.running_jobs import RunningJobs

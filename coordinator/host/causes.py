@@ -20,10 +20,10 @@ SCARCE_BYTES = 64 << 20
 """Containers get so much shared memory unless they ask for more; MPI takes some megabytes for each rank."""
 
 OURS = re.compile(r"(?m)^lockstep: (.+)")
-"""What the preloaded library says about itself in a rank."""
+"""Lines of the preloaded library about itself in a rank."""
 
 REFUSED = re.compile(r"object '([^']*)' from LD_\w+ cannot be \w+ \(([^)]*)\)")
-"""What the dynamic loader says of a library that it does not load."""
+"""A line of the dynamic loader about a library that it does not load."""
 
 
 def explained(status: int, said: str = "", records: Sequence[Mapping[str, Any]] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Releasing a run: its processes, cgroups, shared memory and directory.
+"""Releasing a run, its processes, cgroups, shared memory and directory, or ending the processes of a job.
 
 ``release`` serves all callers: the guardian at the end of every run, the
 driver to make sure, the agent when both are gone, and ``lockstep clean``. A caller may
@@ -15,14 +15,14 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinator.host import identity, mechanisms, processes
 from coordinator.host.directories import home, locked_home
-from coordinator.host.processes import Evidence
+from coordinator.host.processes import Evidence, Process
 from coordinator.host.rundir import RUN_ID, SHARED_MEMORY, RunDirectory
 
 UNSEEN = (
@@ -101,48 +101,49 @@ FILE_TIMES_S = 0.01
 
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
     """End the processes of a run and remove all that it made; return what was done, in sentences."""
-    notes = directory.notes()
-    groups = [Path(note["cgroup"]) for note in notes if _is_group_of(directory.run, note.get("cgroup"))]
-    times_s = [made_s for note in notes if isinstance(made_s := note.get("made_s"), float)]
-    steps: list[Callable[[], Iterable[str]]] = [
-        lambda: _thaw(groups),
-        lambda: _thaw(_add_groups_of(directory.run, groups)),
-        lambda: _add_earliest(directory.run, times_s),
-        lambda: _end(directory.run, spare, Evidence.of(notes, groups)),
-        lambda: _remove_cgroups(groups),
-        lambda: _remove_files(
-            times_s, [known for note in notes if (known := identity.meant(note.get("launcher")))]
-        ),
-        lambda: _remove_memory(directory.memory),
-        lambda: [f"removed directory {directory}"] if directory.remove() else [],
-    ]
-    did = []
-    for step in steps:
-        # The next steps must follow a failed one; nobody else will do them.
+    run = directory.run
+    did: list[str] = []
+
+    @contextmanager
+    def step() -> Iterator[None]:
+        """The next steps must follow a failed one; nobody else will do them."""
         try:
-            did += list(step())
+            yield
         except Exception as error:
             did.append(f"{type(error).__name__}: {error}")
-    return [_printable(f"run {directory.run}: {text}") for text in did]
 
-
-def _thaw(groups: Iterable[Path]) -> list[str]:
-    for group in groups:
-        mechanisms.thaw(group)
-    return []
-
-
-def _add_groups_of(run: str, groups: list[Path]) -> list[Path]:
-    """Add the existing groups of the run that no journal names to ``groups``."""
-    groups += [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
-    return groups
-
-
-def _add_earliest(run: str, times_s: list[float]) -> list[str]:
-    """Without a time from the journal, add the start of the oldest process of the run."""
-    if not times_s and (starts := processes.starts_s(run)):
-        times_s.append(min(starts) - FILE_TIMES_S)
-    return []
+    notes = directory.notes()
+    groups = [Path(note["cgroup"]) for note in notes if _is_group_of(run, note.get("cgroup"))]
+    times_s = [made_s for note in notes if isinstance(made_s := note.get("made_s"), float)]
+    with step():
+        for group in groups:
+            mechanisms.thaw(group)
+    with step():  # also groups of the run that no journal names
+        groups += [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
+        for group in groups:
+            mechanisms.thaw(group)
+    with step():  # without a time from the journal, the start of the oldest process counts
+        if not times_s and (starts := processes.starts_s(run)):
+            times_s.append(min(starts) - FILE_TIMES_S)
+    with step():
+        ended, left = processes.end(run, spare=spare, evidence=Evidence.of(notes, groups))
+        did += [f"ended {_count(ended)}"] if ended else []
+        did += [f"{_count(left)} did not end; run lockstep clean later"] if left else []
+    with step():
+        removed = filter(mechanisms.remove_cgroups, dict.fromkeys(groups))
+        did += [f"thawed and removed cgroup {group}" for group in removed]
+    with step():
+        known = filter(None, (identity.meant(note.get("launcher")) for note in notes))
+        launchers = {pid for pid, start in known if (found := identity.stat(pid)) and found.start == start}
+        did += [f"removed {path}" for since_s in times_s for path in remove_files(since_s, launchers)]
+    with step():
+        there = directory.memory.exists()
+        shutil.rmtree(directory.memory, ignore_errors=True)  # another release may be at it
+        did += [f"removed {directory.memory}"] if there and not directory.memory.exists() else []
+    with step():
+        did += [f"removed directory {directory}"] if directory.remove() else []
+    # Names may not be UTF-8.
+    return [f"run {run}: {text}".encode(errors="backslashreplace").decode() for text in did]
 
 
 def _is_group_of(run: str, name: object) -> bool:
@@ -153,39 +154,6 @@ def _is_group_of(run: str, name: object) -> bool:
         return b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:
         return False
-
-
-def _end(run: str, spare: Collection[int], evidence: Evidence) -> Iterator[str]:
-    ended, left = processes.end(run, spare=spare, evidence=evidence)
-    if ended:
-        yield f"ended {_count(ended, 'process', 'processes')}"
-    if left:
-        yield f"{_count(left, 'process', 'processes')} did not end; run lockstep clean later"
-
-
-def _remove_cgroups(groups: Iterable[Path]) -> Iterator[str]:
-    for group in dict.fromkeys(groups):
-        if mechanisms.remove_cgroups(group):
-            yield f"thawed and removed cgroup {group}"
-
-
-def _remove_files(times_s: Iterable[float], launchers: Iterable[tuple[int, int]]) -> Iterator[str]:
-    spare = {pid for pid, start in launchers if (found := identity.stat(pid)) and found.start == start}
-    for since_s in times_s:
-        for path in remove_files(since_s, spare):
-            yield f"removed {path}"
-
-
-def _remove_memory(place: Path) -> Iterator[str]:
-    there = place.exists()
-    shutil.rmtree(place, ignore_errors=True)  # another release may be at it
-    if there and not place.exists():
-        yield f"removed {place}"
-
-
-def _printable(text: str) -> str:
-    """``text`` with escapes for names that are not UTF-8."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def clean(everything: bool = False) -> list[str]:
@@ -272,5 +240,51 @@ def _used(spare: Collection[int]) -> set[tuple[int, int]]:
     return used
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(processes: int) -> str:
+    return f"{processes} {'process' if processes == 1 else 'processes'}"
+
+
+class Discards:
+    """Ends jobs' processes on this host in steps that never wait, and warns of those that do not end.
+
+    The kernel may take seconds to end a process. A driver that waited so long would exceed its
+    agents' lease.
+    """
+
+    def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._warn = warn
+        self._steps: dict[int, Generator[tuple[Process, float], None, tuple[int, int]]] = {}
+        self._dues_ns: dict[int, int] = {}
+        self._then: dict[int, Callable[[], None]] = {}
+
+    def begin(self, job: int, now_ns: int) -> None:
+        """Send SIGKILL to all processes of a job, and repeat until none is left."""
+        if job not in self._steps:
+            evidence = Evidence.of(self._directory.notes())
+            self._steps[job] = processes.ending(self._directory.run, job, grace_s=0, evidence=evidence)
+            self._dues_ns[job] = now_ns
+        self.go_on(now_ns)
+
+    def then(self, job: int, do: Callable[[], None]) -> None:
+        """Call ``do`` when all processes of the job have ended; new ones would be killed until then."""
+        if job in self._steps:
+            self._then[job] = do
+        else:
+            do()
+
+    def dues_ns(self) -> Collection[int]:
+        """The times at which ``go_on`` must be called."""
+        return self._dues_ns.values()
+
+    def go_on(self, now_ns: int) -> None:
+        for job in [job for job, due_ns in self._dues_ns.items() if due_ns <= now_ns]:
+            try:
+                _, wait_s = next(self._steps[job])
+                self._dues_ns[job] = now_ns + round(wait_s * 1e9)
+            except StopIteration as end:
+                _, left = end.value
+                del self._steps[job], self._dues_ns[job]
+                if left:
+                    self._warn(f"job {job}: the kernel does not end {left} of its processes")
+                self._then.pop(job, lambda: None)()

@@ -67,7 +67,7 @@ def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
 
 
 def undone(source: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what ``launched`` has set in it; what others have added since is kept."""
+    """An environment without what ``launched`` has set in it; additions of others since then are kept."""
     found = dict(source)
     try:
         set_before = dict(json.loads(found.pop(UNDO, "{}")))

@@ -47,7 +47,7 @@ def start(
     end of file. The guardian watches when this function returns.
 
     With ``patience_s``, it waits that long before the release if the driver has left its history:
-    another driver, with a guardian of its own, may take over the run. ``meanwhile`` is called while the
+    another driver, with its own guardian, may take over the run. ``meanwhile`` is called while the
     guardian starts.
     """
     ours, its = socket.socketpair()

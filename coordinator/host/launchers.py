@@ -109,7 +109,7 @@ class Launcher(ABC):
     def told(
         cls, variables: Mapping[str, str], libraries: Iterable[str], source: Mapping[str, str]
     ) -> dict[str, str]:
-        """What else to set in ``source`` so that such a launcher passes ``variables`` on to all ranks."""
+        """Further variables with which such a launcher in ``source`` passes ``variables`` on to all ranks."""
         return {}
 
 
@@ -313,7 +313,7 @@ def launched(
     libraries: Iterable[str],
     source: Mapping[str, str] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
-    """The words of a command, and what to set for it in ``source`` (default: our environment).
+    """The words of a command, and the variables to set for it in ``source`` (default: our environment).
 
     All its ranks get ``variables``, on all hosts, if its launcher is the one of an MPI that has these
     ``libraries``: launchers start ranks on other hosts, and Slurm's everywhere, with an environment of

@@ -11,10 +11,11 @@ import os
 import re
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from coordinator.host.priority import LEAST, levels
 from coordinator.host.processes import Process, descendants
@@ -27,7 +28,7 @@ process and its descendants."""
 
 
 class Order(NamedTuple):
-    """What ``hold`` or ``run`` does to one process, for ``coordinator.host.slot_helper``.
+    """The deed of ``hold`` or ``run`` on one process, for ``coordinator.host.slot_helper``.
 
     ``descriptor`` is the process's handle, or the open file; ``value`` the signal, the letter, or the
     priority of SCHED_RR, 0 for SCHED_OTHER.
@@ -39,40 +40,43 @@ class Order(NamedTuple):
     value: int
 
 
-class Mechanism(Protocol):
-    """Holds and runs adopted processes. All methods tolerate a process that has ended."""
+class Mechanism(ABC):
+    """Holds and runs adopted processes of the run in ``directory``.
 
-    privilege: ClassVar[str]
+    All methods tolerate a process that has ended.
+    """
+
+    privilege: ClassVar[str] = ""
     """The privilege that the user needs; empty for none."""
-    harm: ClassVar[str]
+    harm: ClassVar[str] = ""
     """The worst harm, and the remedy."""
 
-    def __init__(self, directory: RunDirectory) -> None: ...
+    def __init__(self, directory: RunDirectory) -> None:  # noqa: B027 - most have nothing to prepare
+        pass
 
     @staticmethod
     def unavailable() -> str:
         """Why the mechanism cannot be used here; empty if it can."""
-        ...
+        return ""
 
-    def adopt(self, process: Process, job: int, rank: int) -> None:
+    def adopt(self, process: Process, job: int, rank: int) -> None:  # noqa: B027 - the same
         """Take over a process, which continues to run."""
-        ...
 
+    @abstractmethod
     def hold(self, process: Process) -> None:
         """Prevent the process from running."""
-        ...
 
+    @abstractmethod
     def run(self, process: Process) -> None:
         """Let the process run as the one to which the slot gives its processor."""
-        ...
 
+    @abstractmethod
     def free(self, process: Process) -> None:
         """Let the process run under the local scheduler alone."""
-        ...
 
     def order(self, process: Process, run: bool) -> Order | None:
-        """What ``run``, or else ``hold``, does; None if it must look at the process first."""
-        ...
+        """The deed of ``run``, or else of ``hold``; None if it must look at the process first."""
+        return None
 
 
 _known: dict[str, type[Mechanism]] = {}
@@ -107,16 +111,12 @@ def choose(name: str) -> tuple[str, str]:
 
 
 @register("signals")
-class Signals:
+class Signals(Mechanism):
     """SIGSTOP and SIGCONT."""
 
-    privilege: ClassVar[str] = ""
     harm: ClassVar[str] = (
         "processes stay stopped if every part of Lockstep is killed at once; `lockstep clean` ends them"
     )
-
-    def __init__(self, directory: RunDirectory) -> None:
-        pass
 
     @staticmethod
     def unavailable() -> str:
@@ -126,9 +126,6 @@ class Signals:
         except OSError as error:
             return f"this kernel has no pidfd_open, which needs Linux 5.3 ({error.strerror})"
         return ""
-
-    def adopt(self, process: Process, job: int, rank: int) -> None:
-        """Nothing to prepare."""
 
     def hold(self, process: Process) -> None:
         process.send(signal.SIGSTOP)
@@ -151,7 +148,7 @@ class Signals:
 
 
 @register("freezer")
-class Freezer:
+class Freezer(Mechanism):
     """cgroup.freeze of a control group per job and processor, in version 2 of cgroups."""
 
     privilege: ClassVar[str] = "write access to its own cgroup v2 (root, or a delegated cgroup)"
@@ -186,7 +183,7 @@ class Freezer:
         return "" if there else "this kernel has no cgroup.freeze, which needs Linux 5.2"
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
-        """Move it to a group of its own, which a job that starts again has already."""
+        """Move it to its own group, which a job that starts again has already."""
         group = self._parent / f"job-{job}-rank-{rank}"
         if group not in self._groups:
             group.mkdir()
@@ -211,7 +208,7 @@ class Freezer:
 
 
 @register("realtime")
-class Realtime:
+class Realtime(Mechanism):
     """SCHED_RR for the running gang above SCHED_OTHER for the rest.
 
     Held processes are not stopped: they get the time that the gang leaves idle, and the few
@@ -224,16 +221,10 @@ class Realtime:
         "(kernel.sched_rt_runtime_us); `lockstep clean` ends them"
     )
 
-    def __init__(self, directory: RunDirectory) -> None:
-        pass
-
     @staticmethod
     def unavailable() -> str:
         """Ranks need a lower priority than the agent, which would starve otherwise."""
         return "" if levels() else f"needs {Realtime.privilege}"
-
-    def adopt(self, process: Process, job: int, rank: int) -> None:
-        """Nothing to prepare."""
 
     def hold(self, process: Process) -> None:
         set_class(process, "other")
@@ -244,7 +235,7 @@ class Realtime:
     free = hold
 
     def order(self, process: Process, run: bool) -> Order | None:
-        """A scheduling class; who belongs to a family must be looked up each time."""
+        """A scheduling class; the members of a family must be looked up each time."""
         granted = levels()
         if process.family or granted is None:
             return None

@@ -119,7 +119,7 @@ class Rival:
     """Another Lockstep, or a run of one, that uses some processors.
 
     Attributes:
-        name: who it is, in words.
+        name: the rival in words.
         processors: those that it shares, in ranges.
     """
 
@@ -136,7 +136,7 @@ class Reservation:
         self._claim: ProcessorClaim | None = None
 
     def take(self, *, anyway: bool = False) -> list[Rival]:
-        """Reserve the processors if nobody uses any of them, or ``anyway``; returns who uses them."""
+        """Reserve the processors if nobody uses any of them, or ``anyway``; returns the rivals there."""
         with _gate():
             found = rivals(self._processors, self._name)
             if self._claim is None and (anyway or not found):
@@ -150,7 +150,7 @@ class Reservation:
 
 
 def rivals(processors: Iterable[int], besides: str = "") -> list[Rival]:
-    """Who uses some of these processors now: series of runs, or if there is none, single runs.
+    """The users of some of these processors now: series of runs, or if there is none, single runs.
 
     The claim of the series ``besides`` does not count.
     """

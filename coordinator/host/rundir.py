@@ -2,7 +2,8 @@
 
 ``<runtime directory>/lockstep-<uid>/<run id>/``, readable by its user alone. The driver holds
 a lock on it to its end, which distinguishes a run in progress from a leftover without
-trusting a pid. The journal is written ahead: a note precedes every act that must be undone.
+trusting a pid. The journal has a line of JSON for each thing to undo, written before the thing is done.
+Only its user can write to it; readers check every line nevertheless.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,63 +38,6 @@ from workloads.validation import InputError
 
 MOST_BYTES = 1 << 24
 """Readers of a journal stop here; the largest run writes a fraction of this."""
-
-
-class Journal:
-    """A line of JSON for each thing to undo; the file need not exist.
-
-    Only its user can write to it; readers check every line nevertheless.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._kept: int | None = None
-
-    def add(self, entry: Mapping[str, Any]) -> None:
-        """Add a line in one write, so that a reader sees all of it or nothing."""
-        line = json.dumps(entry).encode() + b"\n"
-        with self._opened(os.O_WRONLY | os.O_CREAT) as descriptor:
-            if os.write(descriptor, line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
-
-    def entries(self) -> list[dict[str, Any]]:
-        """All lines that are JSON objects; none if the journal is gone."""
-        try:
-            with self._opened(os.O_RDONLY) as descriptor:
-                regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-                data = os.pread(descriptor, MOST_BYTES, 0) if regular else b""
-        except OSError:
-            return []
-        found = []
-        for line in data.splitlines():
-            with suppress(ValueError, RecursionError):
-                found.append(json.loads(line))
-        return [entry for entry in found if isinstance(entry, dict)]
-
-    def keep(self) -> None:
-        """Keep the file open, so that it can be read and written even if its path vanishes."""
-        if self._kept is None:
-            self._kept = self._open(os.O_RDWR)
-
-    def close(self) -> None:
-        if self._kept is not None:
-            os.close(self._kept)
-            self._kept = None
-
-    @contextmanager
-    def _opened(self, flags: int) -> Iterator[int]:
-        if self._kept is not None:
-            yield self._kept
-            return
-        descriptor = self._open(flags)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    def _open(self, flags: int) -> int:
-        # A link or a pipe may have this name.
-        return os.open(self._path, flags | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
 HEAD_START_S = 30.0
@@ -125,8 +69,18 @@ class RunDirectory:
         self.run = path.name
         self._shown = shown or path
         self._lock: int | None = None
-        self._journal = Journal(path / "journal")
+        self._journal = path / "journal"
+        self._kept: int | None = None
         self._guardian: DirectoryGuardian | None = None
+        self.socket = path / "agent"
+        """The agent listens here for ranks."""
+        self.hub = path / "hub"
+        """The driver listens here for an agent on its own host."""
+        self.history = path / "history"
+        """The log that a driver of several nodes writes for its successor (``coordinator.drive.run_log``)."""
+        self.temporary = path / "tmp"
+        self.memory = SHARED_MEMORY / f"lockstep-{self.run}"
+        """The directory of the jobs' directories for shared memory, outside of the run directory."""
 
     def __str__(self) -> str:
         return str(self._shown)
@@ -163,7 +117,7 @@ class RunDirectory:
 
     @contextmanager
     def _cared_for(self, *, ours: bool = False) -> Iterator[None]:
-        """A context with a directory guardian, who stays if no error leaves it.
+        """A context with a directory guardian, which stays if no error leaves it.
 
         ``ours``: nobody else makes a directory of this name, so an interrupt leaves none.
         """
@@ -207,30 +161,6 @@ class RunDirectory:
             self._guardian = None
 
     @property
-    def socket(self) -> Path:
-        """The socket on which the agent listens for ranks."""
-        return self.path / "agent"
-
-    @property
-    def hub(self) -> Path:
-        """The socket on which the driver listens for an agent on its own host."""
-        return self.path / "hub"
-
-    @property
-    def history(self) -> Path:
-        """The log that a driver of several nodes writes for its successor (``coordinator.drive.run_log``)."""
-        return self.path / "history"
-
-    @property
-    def temporary(self) -> Path:
-        return self.path / "tmp"
-
-    @property
-    def memory(self) -> Path:
-        """The directory of the jobs' directories for shared memory, outside of the run directory."""
-        return SHARED_MEMORY / f"lockstep-{self.run}"
-
-    @property
     def signs(self) -> dict[str, str]:
         """The variables that mark every process of the run."""
         ours = {RUN: self.run, DIRECTORY: str(self.path)}
@@ -239,11 +169,11 @@ class RunDirectory:
 
     @property
     def marks(self) -> dict[str, str]:
-        """The variables of what Lockstep itself starts for the run: its signs and its TMPDIR."""
+        """The variables of processes that Lockstep itself starts for the run: its signs and its TMPDIR."""
         return self.signs | {"TMPDIR": str(self.temporary)}
 
     def marks_apart(self, name: str) -> dict[str, str]:
-        """The marks of one launch on this host, with a TMPDIR of its own, which this makes.
+        """The marks of one launch on this host, with its own TMPDIR, which this makes.
 
         Launchers of Open MPI up to 4.1 share a directory in TMPDIR, which each removes if it is empty: when
         one ends, another may fail to start.
@@ -265,8 +195,11 @@ class RunDirectory:
         return self.path / f"records-{job}"
 
     def note(self, **entry: Any) -> None:
-        """Add a line to the journal."""
-        self._journal.add(entry)
+        """Add a line to the journal, in one write, so that a reader sees all of it or nothing."""
+        line = json.dumps(entry).encode() + b"\n"
+        with self._opened(os.O_WRONLY | os.O_CREAT) as descriptor:
+            if os.write(descriptor, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._journal))
 
     def note_process(self, pid: int, job: int | None = None) -> None:
         """Note a process that the run has started or taken over, unless it is gone or the disk is full.
@@ -283,12 +216,38 @@ class RunDirectory:
             self.note(launcher=identity.name(pid))
 
     def notes(self) -> list[dict[str, Any]]:
-        """The lines of the journal, of any content; none if it is gone."""
-        return self._journal.entries()
+        """The lines of the journal that are JSON objects, of any content; none if it is gone."""
+        try:
+            with self._opened(os.O_RDONLY) as descriptor:
+                regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+                data = os.pread(descriptor, MOST_BYTES, 0) if regular else b""
+        except OSError:
+            return []
+        found = []
+        for line in data.splitlines():
+            with suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [entry for entry in found if isinstance(entry, dict)]
 
     def keep(self) -> None:
         """Keep the journal open, so that it can be read and written even if the directory vanishes."""
-        self._journal.keep()
+        if self._kept is None:
+            self._kept = self._open(os.O_RDWR)
+
+    @contextmanager
+    def _opened(self, flags: int) -> Iterator[int]:
+        if self._kept is not None:
+            yield self._kept
+            return
+        descriptor = self._open(flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open(self, flags: int) -> int:
+        # A link or a pipe may have this name.
+        return os.open(self._journal, flags | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
     def check(self) -> None:
         """Check that this is a run's directory that only we can have made or changed."""
@@ -357,7 +316,9 @@ class RunDirectory:
 
     def unlock(self) -> None:
         """Give up the lock, the journal and the directory guardian; the directory stays."""
-        self._journal.close()
+        if self._kept is not None:
+            os.close(self._kept)
+            self._kept = None
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -369,7 +330,7 @@ class RunDirectory:
             remove_home(self.path.parent)
             return False
         shutil.rmtree(self.path, ignore_errors=True)
-        if self.path.exists():  # a program may have removed permissions of its own directories
+        if self.path.exists():  # a program may have removed permissions of its directories
             for top, inner, _ in os.walk(self.path):
                 for path in (Path(top, name) for name in inner):
                     if not path.is_symlink():

@@ -24,7 +24,7 @@ ROOM = 256
 ANY_CORE = -1
 
 SlotOrders = Mapping[int, Sequence[Order]]
-"""What brings a slot about: orders for each processor, in their order."""
+"""The orders for each processor that bring a slot about."""
 
 
 class SlotNote(NamedTuple):

@@ -37,23 +37,18 @@ class Listener(Protocol):
 
     def admitted(self, peer: Peer) -> None:
         """A rank has been admitted; its process may be held from now on."""
-        ...
 
     def said(self, peer: Peer, message: Any) -> None:
         """Handle a message of an admitted rank: ready, a program, usable processors, peers, or its end."""
-        ...
 
     def gone(self, peer: Peer) -> None:
         """An admitted rank has closed its connection."""
-        ...
 
     def ended(self, peer: Peer) -> None:
         """The program of an admitted rank has ended."""
-        ...
 
     def refused(self, why: str) -> None:
         """The roster has refused a process."""
-        ...
 
 
 @dataclass

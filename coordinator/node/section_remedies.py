@@ -11,7 +11,7 @@ Sources: Edler, Lipkis, Schonberg, "Process Management for Highly Parallel UNIX 
 Zahorjan, Lazowska, Eager, "The Effect of Scheduling Discipline on Spin Overhead in Shared Memory Parallel
 Systems", 1991.
 
-Scheduler activations: who is stopped in a section by a change of slot runs on elsewhere until it leaves.
+Scheduler activations: a process that a change of slot stops in a section runs on elsewhere until it leaves.
 
 After every change the agent looks at the processes that it holds. If one of them is in a critical section, or
 in the queue for one, and another rank of its job runs, then that rank gives its processor to it: the agent
@@ -32,7 +32,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 from coordinator.host.mechanisms import Mechanism, set_core
 from coordinator.host.processes import Process
@@ -66,25 +65,18 @@ class SectionPages:
             page.stops(rank, at_ns)
 
 
-class SectionMechanism:
+class SectionMechanism(Mechanism):
     """Holds and runs processes by ``mechanism``, and knows the page of locks of each.
 
-    ``pause`` waits for so many seconds; the processes run meanwhile.
+    Whether a process is in a section must be looked up each time. ``pause`` waits for so many seconds; the
+    processes run meanwhile.
     """
-
-    privilege: ClassVar[str] = ""
-    harm: ClassVar[str] = ""
 
     def __init__(
         self, mechanism: Mechanism, pages: SectionPages, pause: Callable[[float], None] = time.sleep
     ) -> None:
         self._mechanism, self._pages, self._pause = mechanism, pages, pause
         self._names: dict[Process, tuple[int, int]] = {}
-
-    @staticmethod
-    def unavailable() -> str:
-        """Empty: it can be used wherever its mechanism can."""
-        return ""
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
         for old in [old for old, name in self._names.items() if name == (job, rank)]:
@@ -104,9 +96,6 @@ class SectionMechanism:
 
     def free(self, process: Process) -> None:
         self._mechanism.free(process)
-
-    def order(self, process: Process, run: bool) -> None:
-        """None: whether a process is in a section must be looked up each time."""
 
     def _page(self, process: Process) -> SectionMarks | None:
         """The page in which the process is in a critical section, or waits for one; None if it is outside."""

@@ -219,7 +219,7 @@ class Switcher:
         self.forget()
 
     def _changes(self, ranks: Iterable[_Rank], slot: int) -> Changes:
-        """What brings ``ranks`` to the state of ``slot``, on each processor."""
+        """The changes that bring ``ranks`` to the state of ``slot``, on each processor."""
         assert self._mechanism is not None
         deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
         wanted = (one for one in self._wanted(ranks, slot) if one[2] != one[1].state)

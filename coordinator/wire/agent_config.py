@@ -38,7 +38,7 @@ class Setup:
         keys: the node's key pair.
         mechanism: its name; None if the policy stops nothing.
         lease_s: how long the agent continues without the driver.
-        options: as the run's scheduler wants them.
+        options: the scheduler's.
         same_clock: whether the run is on the driver's host only, so that both share one clock.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     """

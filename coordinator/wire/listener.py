@@ -22,12 +22,7 @@ _DROP_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0)
 
 
 class TcpListener:
-    """Listens at an address of this host; shut at first.
-
-    Args:
-        address: the address of one of our interfaces.
-        port: 0 means any.
-    """
+    """Listens at the address of one of our interfaces; shut at first. Port 0 means any."""
 
     def __init__(self, address: str, port: str | int = 0) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)

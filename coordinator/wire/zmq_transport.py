@@ -1,6 +1,6 @@
 """The line between driver and agents: ZeroMQ with CURVE, so that only key holders are heard.
 
-Every run has keys of its own: a pair for the driver and one for each node. The driver admits
+Every run has its own keys: a pair for the driver and one for each node. The driver admits
 only the nodes' public keys, and identifies a node by its key, not by what a message claims.
 An agent identifies the driver by its public key. A peer without a key gets no answer. Neither
 side ever blocks.
@@ -54,14 +54,10 @@ class Keys:
 
 
 class Hub:
-    """The driver's end.
+    """The driver's end; TCP ports are shut until ``listen`` is called.
 
-    Args:
-        endpoints: where to listen, in ZeroMQ's notation; a TCP port of 0 means any.
-        keys: the driver's key pair.
-        admitted: public key and number of each node.
-
-    TCP ports are shut until ``listen`` is called.
+    It listens at ``endpoints``, in ZeroMQ's notation; a TCP port of 0 means any. ``admitted`` has the public
+    key and number of each node.
     """
 
     def __init__(self, endpoints: str | Sequence[str], keys: Keys, admitted: Mapping[str, int]) -> None:
@@ -161,13 +157,7 @@ class Hub:
 
 
 class Line:
-    """An agent's end.
-
-    Args:
-        endpoint: where the driver listens.
-        driver_key: the driver's public key.
-        keys: the agent's key pair.
-    """
+    """An agent's end; the driver listens at ``endpoint``, and ``driver_key`` is its public key."""
 
     def __init__(self, endpoint: str, driver_key: str, keys: Keys) -> None:
         self._context = _context()

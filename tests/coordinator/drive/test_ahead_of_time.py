@@ -9,7 +9,7 @@ import pytest
 from faults import start
 from runs import command, eventually, needs_two, running, state, workload
 
-from coordinator.drive import ranks
+from coordinator.drive import running_jobs
 from coordinator.drive.driver import run_workload
 from coordinator.host.processes import JOB, environment_of
 from coordinator.node.exec_rank import RANKS
@@ -23,13 +23,13 @@ HALVES = {"policy": "equipartition", "options": {"parts": 2}, "jobs": 2, "arriva
 def launched(monkeypatch):
     """Jobs and numbers of processes, in the order of their launches."""
     seen: list[tuple[int, int]] = []
-    real = ranks.start
+    real = running_jobs.start_launcher
 
-    def counted(workload, means, job, count, *more):
+    def counted(context, job, count, hosts):
         seen.append((job.number, count))
-        return real(workload, means, job, count, *more)
+        return real(context, job, count, hosts)
 
-    monkeypatch.setattr(ranks, "start", counted)
+    monkeypatch.setattr(running_jobs, "start_launcher", counted)
     return seen
 
 

@@ -20,7 +20,7 @@ from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.drive import preflight, run_log
 from coordinator.drive import run_log as log
-from coordinator.drive.node_state import Contacts
+from coordinator.drive.nodes import Contacts
 from coordinator.drive.run_log import Beginning, Event, Writer
 from coordinator.drive.takeover import Replay
 from coordinator.host import launch

@@ -15,7 +15,7 @@ import pytest
 from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.drive import run_log as log
-from coordinator.drive.node_state import Contacts
+from coordinator.drive.nodes import Contacts
 from coordinator.drive.run_log import BEGINNING, EVENT, Beginning, Event
 from coordinator.host.launchers import Hydra
 from coordinator.view import ExecutionTime

@@ -25,7 +25,7 @@ NEW = FIELD + "    nice: Annotated[int, Bounds(0, 19)] = 0\n"
 USE = """
 import json
 from coordinator import policies
-from coordinator.drive import ranks
+from coordinator.drive import running_jobs
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Workload
@@ -51,7 +51,7 @@ print(json.dumps({
     "default": load().schedulers[0].table["nice"],
     "refused": refused("nice=20"),
     "swept": [one.options.nice for one in load("sweep.nice=[1,2]").schedulers],
-    "rank": ranks.parallel(work, 0, Program(phases=1), 2)["options"]["nice"],
+    "rank": running_jobs.parallel(work, 0, Program(phases=1), 2)["options"]["nice"],
     "agent": Setup.decode(setup.encode()).options.nice,
 }))
 """
