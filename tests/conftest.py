@@ -5,7 +5,12 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
+from golden import Golden
 from netns_cluster import Cluster, reused, unavailable
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--renew", action="store_true", help="write the golden files again")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,6 +36,11 @@ def _no_defaults(request: pytest.FixtureRequest) -> Iterator[None]:
             factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
             patch.setenv("XDG_CONFIG_HOME", str(factory.mktemp("config")))
         yield
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    return Golden(request.config.getoption("renew"))
 
 
 @pytest.fixture(scope="module")

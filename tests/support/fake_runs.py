@@ -23,6 +23,7 @@ from harness.measure.session import MeasurementSession, Progress, Standing, Tool
 from harness.predict import missing
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
+from harness.store.database import Store
 from harness.store.records import POLICY, RunRecord
 from workloads.record import OBSERVED, PLACE
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
@@ -70,6 +71,19 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
     if not workload.policy.needs_mechanism:
         mechanism = "none"
     return Result(tuple(jobs), tuple(ranks), tuple(switches), mechanism, "imitated", "mpich 0 (nowhere)")
+
+
+def failing(when: Callable[[Workload], bool]) -> Tools:
+    """Tools with which the workloads that ``when`` holds for fail."""
+
+    def run_workload(workload: Workload, progress: Callable[[str], None]) -> Result:
+        result = imitate(workload)
+        if not when(workload):
+            return result
+        jobs = [dataclasses.replace(job, finish_ns=None, failure="rank 1 has gone") for job in result.jobs]
+        return dataclasses.replace(result, jobs=tuple(jobs), ranks=(), failure="job 0: rank 1 has gone")
+
+    return dataclasses.replace(TOOLS, run_workload=run_workload)
 
 
 def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> dict[str, Any]:
@@ -186,12 +200,13 @@ def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[f
 
 
 TOOLS = Tools("mpich 0 (nowhere)", probe, imitate)
+CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 
 
 def measure(
     experiment: Experiment,
     site: MeasurementSession,
-    constants: Constants,
+    constants: Constants = CONSTANTS,
     watcher: Watcher | None = None,
     *,
     timeline: bool = False,
@@ -200,6 +215,12 @@ def measure(
     watcher = watcher or Quiet()
     back_end = Measured(site, lambda task: constants, watcher.note, timeline)
     return list(runner.run(plan(experiment), back_end, site.store, watcher))
+
+
+def measured(experiment: Experiment, place: Path, tools: Tools = TOOLS, **options: Any) -> list[RunRecord]:
+    """All runs of an experiment, in a store at ``place``; ``options`` are those of ``measure``."""
+    with Store(place) as store:
+        return measure(experiment, MeasurementSession.here((0, 1), tools, store), **options)
 
 
 class Quiet:

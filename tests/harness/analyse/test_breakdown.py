@@ -22,15 +22,9 @@ ranks = st.fixed_dictionaries(
 )
 
 
-def rank(*, processor=0, computing=0, communicating=0, synchronizing=0, voluntary=0, involuntary=0):
-    return {
-        "processor": processor,
-        "computing_ns": computing,
-        "communicating_ns": communicating,
-        "synchronizing_ns": synchronizing,
-        "voluntary_switches": voluntary,
-        "involuntary_switches": involuntary,
-    }
+def rank(*, computing=0, communicating=0, synchronizing=0, voluntary=0, involuntary=0):
+    times = {"computing_ns": computing, "communicating_ns": communicating, "synchronizing_ns": synchronizing}
+    return {"processor": 0, **times, "voluntary_switches": voluntary, "involuntary_switches": involuntary}
 
 
 @given(st.lists(ranks, max_size=12), st.integers(1, 10**13), st.floats(0, 1e6))
@@ -48,33 +42,26 @@ def test_any_shares_make_a_breakdown(shares):
         assert astuple(breakdown)[:4] == pytest.approx(shares, abs=2**-39)
 
 
-def test_a_processor_is_idle_when_none_of_its_processes_runs():
-    run = of_run([rank(computing=300), rank(computing=200, synchronizing=100)], [0], 1000, 0)
-    assert astuple(run) == pytest.approx((0.5, 0, 0.1, 0, 0.4))
-
-
-def test_processors_without_ranks_are_idle_and_count():
-    run = of_run([rank(computing=1000)], [0, 1], 1000, 0)
-    assert astuple(run) == pytest.approx((0.5, 0, 0, 0, 0.5))
-
-
-def test_voluntary_switches_are_taken_from_the_waits_that_made_them():
-    run = of_run([rank(computing=500, communicating=100, synchronizing=300, voluntary=20)], [0], 1000, 10)
-    assert astuple(run) == pytest.approx((0.5, 0.05, 0.15, 0.2, 0.1))
-
-
-def test_involuntary_switches_are_taken_from_unaccounted_time():
-    run = of_run([rank(computing=500, synchronizing=300, involuntary=5)], [0], 1000, 10)
-    assert astuple(run) == pytest.approx((0.5, 0, 0.3, 0.05, 0.15))
-
-
-def test_switches_never_take_more_than_there_is():
-    run = of_run([rank(computing=900, synchronizing=50, voluntary=99, involuntary=99)], [0], 1000, 10)
-    assert astuple(run) == pytest.approx((0.9, 0, 0, 0.1, 0))
-
-
-def test_more_time_than_the_window_is_scaled_down():
-    assert astuple(of_run([rank(computing=2000)], [0], 1000, 0)) == (1, 0, 0, 0, 0)
+@pytest.mark.parametrize(
+    ("ranks", "processors", "shares"),
+    [
+        # A processor is idle when none of its processes runs, and so is one without ranks.
+        ([rank(computing=300), rank(computing=200, synchronizing=100)], [0], (0.5, 0, 0.1, 0, 0.4)),
+        ([rank(computing=1000)], [0, 1], (0.5, 0, 0, 0, 0.5)),
+        # Voluntary switches are taken from the waits that made them, others from unaccounted time.
+        (
+            [rank(computing=500, communicating=100, synchronizing=300, voluntary=20)],
+            [0],
+            (0.5, 0.05, 0.15, 0.2, 0.1),
+        ),
+        ([rank(computing=500, synchronizing=300, involuntary=5)], [0], (0.5, 0, 0.3, 0.05, 0.15)),
+        # Neither takes more than there is, and more time than the window is scaled down.
+        ([rank(computing=900, synchronizing=50, voluntary=99, involuntary=99)], [0], (0.9, 0, 0, 0.1, 0)),
+        ([rank(computing=2000)], [0], (1, 0, 0, 0, 0)),
+    ],
+)
+def test_what_a_window_of_1000_ns_and_switches_of_10_ns_are_charged_to(ranks, processors, shares):
+    assert astuple(of_run(ranks, processors, 1000, 10)) == pytest.approx(shares)
 
 
 def test_the_mean_is_taken_part_by_part():

@@ -43,6 +43,7 @@ def test_nothing_is_said_of_a_calm_host():
     assert of_calibration(between(CALM, LATER)) == []
     assert of_calibration(between(moment(CALM, frequency_mhz=None), LATER)) == []
     assert of_calibration([]) == []
+    assert caveats.of_use(between(CALM, LATER), HERE, datetime.fromisoformat(MADE)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,12 +75,7 @@ def test_programs_of_others_are_told_where_our_own_time_is_known():
         (between(moment(CALM, load=1.3), LATER), HERE, 0, "the calibration: a load average of 1.3"),
         (between(CALM, LATER), HERE, 9, "is 9 days old"),
         (between(CALM, LATER), HERE | {"kernel": "7"}, 0, "with kernel = '6', and now it is '7'"),
-        (
-            [dataclasses.replace(one, conditions=HERE) for one in STEADY],
-            HERE,
-            0,
-            "does not say what else ran",
-        ),
+        ([dataclasses.replace(one, conditions=HERE) for one in STEADY], HERE, 0, "not say what else ran"),
     ],
 )
 def test_what_rests_on_a_calibration_shares_its_doubts(found, here, days, said):
@@ -89,12 +85,8 @@ def test_what_rests_on_a_calibration_shares_its_doubts(found, here, days, said):
     assert caveats.calibration_age_s(found, now) == days * 86_400
 
 
-def test_a_calm_calibration_of_this_host_has_no_doubts():
-    assert caveats.of_use(between(CALM, LATER), HERE, datetime.fromisoformat(MADE)) == []
-    assert caveats.calibration_load(between(CALM, LATER)) == 0
-
-
 def test_a_calibration_was_made_under_load_if_others_took_the_processors_not_by_the_average_alone():
     assert caveats.calibration_load(between(moment(CALM, load=3.0), LATER)) == 0
+    assert caveats.calibration_load(between(CALM, LATER)) == 0
     assert caveats.calibration_load(between(CALM, moment(LATER, steal_s=1.0))) == pytest.approx(0.1)
     assert caveats.calibration_load(between(CALM, LATER, sampled("detour_ns", 50e6))) > 0.4

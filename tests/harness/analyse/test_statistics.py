@@ -22,20 +22,6 @@ def test_student_quantiles_are_those_of_the_tables(degrees, expected):
     assert student_quantile(0.975, degrees) == pytest.approx(expected, abs=5e-5)
 
 
-@pytest.mark.parametrize("degrees", range(1, 12))
-def test_student_quantiles_agree_with_the_density(degrees):
-    """Integrate the density up to the quantile by Simpson's rule."""
-    constant = math.gamma((degrees + 1) / 2) / math.gamma(degrees / 2) / math.sqrt(degrees * math.pi)
-
-    def density(t):
-        return constant * (1 + t * t / degrees) ** (-(degrees + 1) / 2)
-
-    end, steps = student_quantile(0.975, degrees), 2000
-    width = end / steps
-    inner = sum((4 if i % 2 else 2) * density(i * width) for i in range(1, steps))
-    assert 0.5 + (density(0) + inner + density(end)) * width / 3 == pytest.approx(0.975, abs=1e-9)
-
-
 def test_an_interval_takes_three_values_and_two_are_the_least_and_the_most():
     assert estimate([]) == type(estimate([]))(None, None, 0)
     one, two, three = estimate([1.5]), estimate([1.5, 1.1]), estimate([1.5, 1.1, 1.2])
@@ -45,14 +31,11 @@ def test_an_interval_takes_three_values_and_two_are_the_least_and_the_most():
     assert math.isinf(two.width) and three.width == pytest.approx((three.ci95[1] - three.ci95[0]) / 1.2)
 
 
-def test_equal_values_have_an_interval_without_width():
-    assert estimate([2.0, 2.0, 2.0]).ci95 == pytest.approx((2.0, 2.0))
-
-
 def test_a_known_interval():
     found = estimate([1.0, math.e, math.e**2])
     half = 4.3027 / math.sqrt(3)
     assert found.ci95 == pytest.approx((math.exp(1 - half), math.exp(1 + half)), rel=1e-4)
+    assert estimate([2.0, 2.0, 2.0]).ci95 == pytest.approx((2.0, 2.0))
 
 
 @given(ratios, st.floats(0.1, 10))

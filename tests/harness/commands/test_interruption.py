@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_runs import command_on_made_up_runs
 from places import ROOT, SUPPORT
 from runs import eventually, needs_two
 
@@ -16,11 +15,6 @@ from harness import cli
 from harness.store import database
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
-
-
-@pytest.fixture
-def lockstep(monkeypatch, tmp_path, capsys):
-    return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
 
 
 def start(pause_s, *arguments, cwd):

@@ -1,24 +1,24 @@
-"""The documents that --json prints, byte for byte as they are stored here."""
+"""Whole outputs as they are stored: documents, tables and the page of one experiment, and the help."""
 
 import dataclasses
 import json
+import sys
 
 import pytest
-from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
-from places import ROOT, SUPPORT
+from fake_runs import ImitatedSimulator, Quiet, measured
+from golden import printed, without_pictures
+from places import ROOT
 
 from coordinator.workload import Switch
 from harness.analyse import results_document, rows
-from harness.analyse.stored import Found
 from harness.analyse.verdicts import judged
-from harness.commands import compare
-from harness.measure.calibrate import Constants
-from harness.measure.session import MeasurementSession
+from harness.cli import parser
+from harness.commands import COMMANDS, compare
 from harness.predict import missing
+from harness.report import page, rendering, tables, text
 from harness.spec.experiment import load
 from harness.store.database import Store
 
-STORED = SUPPORT / "stored"
 EXPERIMENT = """
 name = "stored"
 processors = 2
@@ -49,7 +49,7 @@ CONDITIONS = {
 
 def settled(record):
     """The record as if it had been made at one time on one host; gang runs on two nodes, ``none`` fails."""
-    changes = {"session": "s", "conditions": CONDITIONS}
+    changes = {"session": "s", "conditions": CONDITIONS, "recorded_at": "2026-01-01T00:00:00.000+00:00"}
     if record.switches:
         switches = [Switch(n, n // 2 * 10**7, 50_000 + n, 10_000 + n, n % 2) for n in range(8)]
         nodes = {"nodes_after": [{"uncertainty_ns": 700}, {"uncertainty_ns": 900}]}
@@ -63,38 +63,55 @@ def settled(record):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def runs(tmp_path_factory):
     """An experiment with measured and simulated runs that are always the same."""
     folder = tmp_path_factory.mktemp("stored")
     (folder / "x.toml").write_text(EXPERIMENT)
     experiment = load(str(folder / "x.toml"))
-    with pytest.MonkeyPatch.context() as patch, Store(folder / "results") as store:
+    real = [settled(record) for record in measured(experiment, folder)]
+    with pytest.MonkeyPatch.context() as patch, Store(folder) as store:
         patch.setattr(missing, "back_end", ImitatedSimulator)
-        here = MeasurementSession.here((0, 1), TOOLS, store)
-        measured = [
-            settled(record)
-            for record in measure(
-                experiment, here, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
-            )
-        ]
-        simulated = missing.complete(experiment, measured, "s", store, Quiet())
-    return Found(experiment, [*measured, *simulated])
+        return experiment, [*real, *missing.complete(experiment, real, "s", store, Quiet())]
 
 
-def test_the_document_of_run(found):
-    document = results_document.results(found.experiment, found.records, 1.0).document()
-    assert json.dumps(document, indent=2) + "\n" == (STORED / "run.json").read_text()
+@pytest.fixture(scope="module")
+def results(runs):
+    return results_document.results(*runs, 1.0)
 
 
-def test_the_document_of_compare(found):
-    known = results_document.results(found.experiment, found.records, 1.0)
-    document = compare.document([judged(known, found.records, 0.15)], 0.15)
-    assert json.dumps(document, indent=2) + "\n" == (STORED / "compare.json").read_text()
+@pytest.fixture(scope="module")
+def verdicts(results, runs):
+    return judged(results, runs[1], 0.15)
+
+
+def test_run(golden, results):
+    golden("run.json", json.dumps(results.document(), indent=2) + "\n")
+    golden("run.txt", printed(text.render(results)))
+    golden("run.csv", tables.comma_separated(results))
+    golden("run.md", tables.markdown(results))
+
+
+def test_compare(golden, verdicts):
+    golden("compare.json", json.dumps(compare.document([verdicts], 0.15), indent=2) + "\n")
+    golden("compare.txt", printed(text.compared([verdicts], 0.15)))
+
+
+def test_the_page(golden, verdicts, runs, monkeypatch):
+    monkeypatch.setattr(rendering, "_drawn", lambda draw, name, heading: {})  # takes seconds
+    golden("report.html", without_pictures(page.html(page.Content(verdicts, runs[1], [], 0.15))))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse writes help in another way")
+def test_help(golden, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    found = "\n".join(one.format_help() for one in (parser(), *parser().get_default("whole")()[1]))
+    golden("help.txt", found)
+    assert all(f"usage: lockstep {command} " in found for command in COMMANDS)
 
 
 def test_the_documents_have_the_columns():
-    text = (ROOT / "docs" / "formats.md").read_text().partition(COLUMN_HEADINGS)[2]
-    assert text.partition("\n\n")[0].splitlines() == [documented(one) for one in rows.COLUMNS]
+    told = (ROOT / "docs" / "formats.md").read_text().partition(COLUMN_HEADINGS)[2]
+    assert told.partition("\n\n")[0].splitlines() == [documented(one) for one in rows.COLUMNS]
 
 
 COLUMN_HEADINGS = (

@@ -1,0 +1,16 @@
+"""What tests of the harness share: the command on made-up runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def lockstep(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """The command on made-up runs in ``tmp_path``; gives status, stdout, stderr."""
+    from fake_runs import command_on_made_up_runs  # noqa: PLC0415 - few need it
+
+    return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
