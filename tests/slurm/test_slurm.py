@@ -1,16 +1,12 @@
 """Submission to a real Slurm, on two emulated hosts: run, cancel, time out, requeue, share out a sweep."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from runs import eventually
-from slurm_cluster import SlurmCluster, slurm_cluster, unavailable
+from slurm_cluster import slurm_cluster, unavailable
 
 from harness.store import database
 from slurm.allocation import expand
@@ -29,14 +25,14 @@ STATE = "from slurm.client import states; from slurm.job import SlurmJob"
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[SlurmCluster]:
+def cluster():
     if why := unavailable():
         pytest.skip(why)
     with slurm_cluster(2) as made:
         yield made
 
 
-def submit(cluster: SlurmCluster, results: Path, *options: str, settings: tuple[str, ...] = QUICK) -> Any:
+def submit(cluster, results, *options, settings=QUICK):
     """Submit three-jobs from the head; returns what it prints, and its status under "exit"."""
     words = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", *words, *options]
@@ -46,21 +42,21 @@ def submit(cluster: SlurmCluster, results: Path, *options: str, settings: tuple[
     return json.loads(out) | {"exit": done.returncode, "notes": err}
 
 
-def log(submitted: Any) -> str:
+def log(submitted):
     """All that the jobs of a submission have said."""
     return "\n".join(path.read_text() for path in Path(submitted["folder"]).glob("*.log"))
 
 
-def state(cluster: SlurmCluster, job: str) -> str:
+def state(cluster, job):
     """What squeue calls the state of a job."""
     return cluster.call("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
 
 
-def nothing_is_left(cluster: SlurmCluster) -> bool:
+def nothing_is_left(cluster):
     """Whether the nodes have only Slurm's daemons, and no files of runs."""
     daemons = {"slurmctld", "slurmscriptd", "slurmd", "munged"}
 
-    def names() -> set[str]:
+    def names():
         found = set()
         for pid in cluster.hosts.processes():
             try:
@@ -73,9 +69,7 @@ def nothing_is_left(cluster: SlurmCluster) -> bool:
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_three_jobs_are_submitted_awaited_and_shown(
-    cluster: SlurmCluster, tmp_path: Path, nodes: int
-) -> None:
+def test_three_jobs_are_submitted_awaited_and_shown(cluster, tmp_path, nodes):
     settings = (*QUICK, f"program.processes={nodes}", f"processors={nodes}")
     options = (f"--nodes={nodes}", "--time=5", "--wait")
     done = submit(cluster, tmp_path / "results", *options, settings=settings)
@@ -91,7 +85,7 @@ def test_three_jobs_are_submitted_awaited_and_shown(
     assert nothing_is_left(cluster)
 
 
-def test_names_and_values_reach_the_run_as_they_are(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_names_and_values_reach_the_run_as_they_are(cluster, tmp_path):
     results = tmp_path / """100% %j it's --a #1 "q" $(touch x) `y`"""
     name = 'a --b %j "$SLURM_JOB_ID"'
     settings = (*QUICK, "program.processes=1", "processors=1", f"name={json.dumps(name)}")
@@ -102,7 +96,7 @@ def test_names_and_values_reach_the_run_as_they_are(cluster: SlurmCluster, tmp_p
     assert Path(done["folder"], f"{number}.log").is_file()
 
 
-def test_a_cancelled_job_leaves_nothing_behind(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_cancelled_job_leaves_nothing_behind(cluster, tmp_path):
     job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
     number = job["jobs"]["three-jobs.sbatch"]
     assert eventually(
@@ -114,9 +108,7 @@ def test_a_cancelled_job_leaves_nothing_behind(cluster: SlurmCluster, tmp_path: 
     assert set(database.load(tmp_path).runs.failure) <= {"", "interrupted"}
 
 
-def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(
-    cluster: SlurmCluster, tmp_path: Path
-) -> None:
+def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(cluster, tmp_path):
     # Slurm looks at the clock twice a minute, and may give its signal that much too early.
     early = ("--nodes=2", "--time=3", "--set=slurm.signal_s=100", "--wait")
     first = submit(cluster, tmp_path, *early, settings=LONG)
@@ -133,7 +125,7 @@ def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(
     assert sorted(done.kind) == ["dedicated", "policy"], "nothing is measured twice"
 
 
-def test_a_requeued_job_goes_on(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_requeued_job_goes_on(cluster, tmp_path):
     several = ("repeats=8", *QUICK[1:])
     job = submit(cluster, tmp_path, "--nodes=2", "--set=slurm.requeue=true", settings=several)
     number = job["jobs"]["three-jobs.sbatch"]
@@ -150,7 +142,7 @@ def test_a_requeued_job_goes_on(cluster: SlurmCluster, tmp_path: Path) -> None:
     assert len(runs[runs.failure == ""]) == 16
 
 
-def test_a_sweep_is_shared_out_and_collected(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_sweep_is_shared_out_and_collected(cluster, tmp_path):
     sweep = ("sweep.program.imbalance=[0.25,1.5]", *QUICK)
     done = submit(
         cluster,
@@ -166,7 +158,7 @@ def test_a_sweep_is_shared_out_and_collected(cluster: SlurmCluster, tmp_path: Pa
     assert (tmp_path / "report.html").exists()
 
 
-def test_slurms_gang_scheduling_stands_beside_ours(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_slurms_gang_scheduling_stands_beside_ours(cluster, tmp_path):
     both = "schedulers=[{policy='gang'}, {policy='slurm-gang', quantum_ms=5000}]"
     settings = ("repeats=1", "program.granularity_us=20000", "program.dedicated_s=0.3", both)
     options = ("--nodes=2", "--wait", "--set=slurm.gang_partition=gang")
@@ -184,7 +176,7 @@ def test_slurms_gang_scheduling_stands_beside_ours(cluster: SlurmCluster, tmp_pa
     assert nothing_is_left(cluster)
 
 
-def test_a_partition_without_gang_scheduling_is_refused(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_partition_without_gang_scheduling_is_refused(cluster, tmp_path):
     command = [sys.executable, "-m", "harness.cli", "submit", "slurm-gang", "--wait"]
     run = cluster.hosts.start(
         [*command, "--set=slurm.gang_partition=whole", "--results", str(tmp_path / "r")]
@@ -194,7 +186,7 @@ def test_a_partition_without_gang_scheduling_is_refused(cluster: SlurmCluster, t
     assert not (tmp_path / "r").exists()
 
 
-def test_a_job_whose_node_goes_down_lost_it(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_job_whose_node_goes_down_lost_it(cluster, tmp_path):
     job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
     number = job["jobs"]["three-jobs.sbatch"]
     assert eventually(lambda: state(cluster, number) == "RUNNING", 60), cluster.logs()
@@ -206,31 +198,31 @@ def test_a_job_whose_node_goes_down_lost_it(cluster: SlurmCluster, tmp_path: Pat
     cluster.wait_for_nodes()  # which come back by themselves: ReturnToService=2
 
 
-def test_a_script_that_fails_before_the_run_has_failed(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_script_that_fails_before_the_run_has_failed(cluster, tmp_path):
     done = submit(cluster, tmp_path, "--nodes=2", "--wait", "--set=slurm.setup=['cd /nonexistent || exit 4']")
     (ended,) = done["states"].values()
     assert done["exit"] == 1 and ended == {"state": "FAILED", "status": None}
     assert "No such file" in log(done)
 
 
-def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster, tmp_path):
     question = f"{STATE}; print(states([SlurmJob('4711')], {str(tmp_path)!r}))"
     assert "State.UNKNOWN" in cluster.call(sys.executable, "-c", question)
 
 
-def test_what_slurm_refuses_is_told(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_what_slurm_refuses_is_told(cluster, tmp_path):
     command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", "--partition=none"]
     run = cluster.hosts.start([*command, "--results", str(tmp_path)])
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out) == (1, "") and "invalid partition" in err and "Traceback" not in err
 
 
-def test_lists_of_hosts_are_read_as_scontrol_reads_them(cluster: SlurmCluster) -> None:
+def test_lists_of_hosts_are_read_as_scontrol_reads_them(cluster):
     for text in ("c[01-03,07]", "a,b[1-2],d[1,3]x[0-1]", "c[098-101]", "c[9-011]", "[1-3]", "c[1,1]"):
         assert cluster.call("scontrol", "show", "hostnames", text).split() == expand(text)
 
 
-def test_the_largest_array_is_known(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_the_largest_array_is_known(cluster, tmp_path):
     command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", "--array=1001"]
     run = cluster.hosts.start([*command, "--results", str(tmp_path)])
     out, err = run.communicate(timeout=60)

@@ -1,7 +1,5 @@
 """What sites make of the replies of Slurm's tools: clusters, banners, lost ids, limits, tools that hang."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -32,13 +30,13 @@ Site = Callable[..., Path]
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(tmp_path, monkeypatch):
     """Puts shell scripts in place of Slurm's commands; returns the file that gets their arguments."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     (tmp_path / "x.toml").write_text(FILE)
 
-    def site(**scripts: str) -> Path:
+    def site(**scripts):
         for name, text in scripts.items():
             (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/asked\n{text}\n')
             (tmp_path / name).chmod(0o755)
@@ -47,26 +45,26 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site
 
 
-def submit(*options: str) -> int:
+def submit(*options):
     return cli.main(["submit", "x.toml", *options])
 
 
 @pytest.mark.slow
-def test_a_few_drawn_replies_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_drawn_replies_are_read(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     found = slurm_replies.tried(tmp_path, 10, seed=7)
     assert not found.first and found.replies >= 40
 
 
 @pytest.mark.soak
-def test_500_drawn_replies_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_500_drawn_replies_are_read(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     found = slurm_replies.tried(tmp_path, 500, seed=2)
     print(found)
     assert (found.tracebacks, found.wrong) == (0, 0)
 
 
-def test_the_cluster_of_a_job_is_asked_and_told(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cluster_of_a_job_is_asked_and_told(site, capsys):
     finish = "for file; do :; done; echo '0 ' > $(dirname $file)/${id}.status"
     sbatch = f'case "$*" in *collect*) id=20;; *) id=19_1;; esac; {finish}; echo "${{id%_1}};slaking"'
     asked = site(sbatch=sbatch, squeue="exit 0", sacct="exit 1", scontrol="echo MaxArraySize = 1001")
@@ -83,7 +81,7 @@ def test_the_cluster_of_a_job_is_asked_and_told(site: Site, capsys: pytest.Captu
     assert "scancel -M slaking 19" in capsys.readouterr().err
 
 
-def test_jobs_of_two_clusters_are_ended_on_each(site: Site) -> None:
+def test_jobs_of_two_clusters_are_ended_on_each(site):
     asked = site(scancel="exit 0")
     jobs = [SlurmJob("1"), SlurmJob("2", "a"), SlurmJob("3", "a").task(4)]
     client.cancel(jobs)
@@ -108,9 +106,7 @@ def test_jobs_of_two_clusters_are_ended_on_each(site: Site) -> None:
         "sleep 9",
     ],
 )
-def test_a_job_that_may_be_queued_is_told(
-    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sbatch: str
-) -> None:
+def test_a_job_that_may_be_queued_is_told(site, monkeypatch, capsys, sbatch):
     monkeypatch.setattr(command, "PATIENCE_S", 0.1)
     asked = site(sbatch=sbatch)
     assert submit() == 1
@@ -119,9 +115,7 @@ def test_a_job_that_may_be_queued_is_told(
     assert len(asked.read_text().splitlines()) == 1, "it is not submitted twice"
 
 
-def test_a_second_job_that_may_be_queued_is_not_submitted_by_hand(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_job_that_may_be_queued_is_not_submitted_by_hand(site, capsys):
     site(sbatch='case "$*" in *collect*) ;; *) echo 12;; esac', scontrol="exit 1")
     assert submit("--array=2") == 1
     err = " ".join(capsys.readouterr().err.split())
@@ -130,9 +124,7 @@ def test_a_second_job_that_may_be_queued_is_not_submitted_by_hand(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_waits_for_the_id(
-    site: Site, capsys: pytest.CaptureFixture[str], number: signal.Signals
-) -> None:
+def test_an_interrupt_waits_for_the_id(site, capsys, number):
     site(sbatch=f"kill -{number} {os.getpid()}; sleep .1; echo '12;slaking'", scontrol="exit 1")
     assert submit("--array=2") == 130
     err = " ".join(capsys.readouterr().err.split())
@@ -142,15 +134,13 @@ def test_an_interrupt_waits_for_the_id(
     assert "a job may be queued: " in capsys.readouterr().err
 
 
-def test_a_tool_that_leaves_a_child_is_not_waited_for(site: Site) -> None:
+def test_a_tool_that_leaves_a_child_is_not_waited_for(site):
     site(sbatch="sleep 3 & echo 12; exit 0")
     begin_s = time.monotonic()
     assert client.submit(Path("x")) == SlurmJob("12") and time.monotonic() - begin_s < 2
 
 
-def test_a_tool_that_hangs_is_ended_with_its_children(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_that_hangs_is_ended_with_its_children(site, tmp_path, monkeypatch):
     site(squeue=f"sh -c 'sleep .3; touch {tmp_path}/late'; true")
     monkeypatch.setattr(command, "PATIENCE_S", 0.05)
     with pytest.raises(SlurmError, match="squeue: no end after"):
@@ -159,15 +149,13 @@ def test_a_tool_that_hangs_is_ended_with_its_children(
     assert not (tmp_path / "late").exists()
 
 
-def test_a_tool_cannot_ask_back(site: Site) -> None:
+def test_a_tool_cannot_ask_back(site):
     site(scontrol="read answer || echo MaxArraySize = 7")
     assert partition.most_tasks() == 6
 
 
 @pytest.mark.parametrize(("size", "status"), [("1001", 0), ("4", 0), ("3", 2), ("0", 2), ("N/A", 0)])
-def test_an_array_that_the_cluster_refuses_is_not_submitted(
-    site: Site, capsys: pytest.CaptureFixture[str], size: str, status: int
-) -> None:
+def test_an_array_that_the_cluster_refuses_is_not_submitted(site, capsys, size, status):
     asked = site(sbatch="echo 12", scontrol=f"echo 'MaxArraySize            = {size}'")
     assert submit("--array=3", "--sbatch=-M slaking") == status
     lines = asked.read_text().splitlines()
@@ -194,8 +182,6 @@ def test_an_array_that_the_cluster_refuses_is_not_submitted(
         (("--time=1:2:3:4",), False),
     ],
 )
-def test_a_time_limit_leaves_time_for_the_run(
-    site: Site, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], accepted: bool
-) -> None:
+def test_a_time_limit_leaves_time_for_the_run(site, capsys, options, accepted):
     assert submit("--dry-run", *options) == (0 if accepted else 2)
     assert accepted or "slurm.time = " in capsys.readouterr().err

@@ -1,14 +1,10 @@
 """Batch scripts, the states of jobs, and what an allocation says, without any Slurm."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -24,13 +20,11 @@ from slurm.script import TASK, Script, word
 JOB = {"SLURM_JOB_ID": "7"}
 
 
-def script(folder: Path, command: Sequence[str] = ("true",), **changes: Any) -> Script:
+def script(folder, command=("true",), **changes):
     return Script(name="x", directory=str(folder), command=command, **changes)
 
 
-def started(
-    folder: Path, command: Sequence[str], variables: Mapping[str, str] = JOB, **changes: Any
-) -> subprocess.Popen[bytes]:
+def started(folder, command, variables=JOB, **changes):
     """The script as Slurm would start it, with a scontrol that notes what it is asked."""
     (folder / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
     (folder / "scontrol").chmod(0o755)
@@ -40,12 +34,12 @@ def started(
     return subprocess.Popen(["bash", str(file)], env={**os.environ, "PATH": path, **variables})
 
 
-def left(folder: Path, job: str = "7") -> Ending | None:
+def left(folder, job="7"):
     file = folder / f"{job}.status"
     return Ending.parse(file.read_text()) if file.exists() else None
 
 
-def test_options_have_slurms_own_names(tmp_path: Path) -> None:
+def test_options_have_slurms_own_names(tmp_path):
     options = {"nodes": 2, "exclusive": True, "mem": None, "constraint": "big&fast", "requeue": False}
     made = script(tmp_path, options=options, extra=["--gres=gpu:1"], signal_s=90, tasks=4)
     assert made.directives == [
@@ -66,7 +60,7 @@ def test_options_have_slurms_own_names(tmp_path: Path) -> None:
     assert lines[11] == ""
 
 
-def test_a_word_stays_a_word() -> None:
+def test_a_word_stays_a_word():
     words = " ".join(map(word, ["a b", "it's", "$HOME", "", (TASK, "/4 x")]))
     said = subprocess.run(
         ["bash", "-c", f"printf '%s\\n' {words}"],
@@ -83,7 +77,7 @@ CHARACTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 HOSTILE = st.text(CHARACTERS) | st.lists(st.sampled_from(PIECES)).map("".join)
 
 
-def said_by_bash(line: str) -> list[str]:
+def said_by_bash(line):
     done = subprocess.run(
         ["bash", "-c", line], env={"SLURM_ARRAY_TASK_ID": "3"}, capture_output=True, check=True
     )
@@ -94,7 +88,7 @@ def said_by_bash(line: str) -> list[str]:
 @given(st.lists(HOSTILE, max_size=20))
 @settings(deadline=None, max_examples=60)
 @example([" --results x --", "a\nb", "$SLURM_ARRAY_TASK_ID", "\udcff\udc80b", "\U0001f600", "\x1b[0m", "!x"])
-def test_any_value_survives_the_shell(values: list[str]) -> None:
+def test_any_value_survives_the_shell(values):
     line = " ".join(["printf", "'%s\\0'", *map(word, [*values, (TASK, *values)])])
     assert said_by_bash(line) == [*values, "3" + "".join(values)]
 
@@ -102,7 +96,7 @@ def test_any_value_survives_the_shell(values: list[str]) -> None:
 @pytest.mark.slow
 @given(st.lists(HOSTILE, min_size=1, max_size=20))
 @settings(deadline=None, max_examples=30)
-def test_any_word_of_a_command_survives_a_script(values: list[str]) -> None:
+def test_any_word_of_a_command_survives_a_script(values):
     text = Script(name="x", directory="/tmp", command=["printf", r"%s\0", *values]).text
     at = text.index("\nprintf") + 1
     assert said_by_bash(text[at : text.index(" &\nrun=$!")]) == values
@@ -113,7 +107,7 @@ def test_any_word_of_a_command_survives_a_script(values: list[str]) -> None:
 @given(HOSTILE.filter(lambda text: text.isprintable() and "\\" not in text))
 @settings(deadline=None)
 @example("0/")
-def test_any_printable_directory_survives(text: str) -> None:
+def test_any_printable_directory_survives(text):
     path = Path(f"/{text}")  # without needless slashes
     made = script(path)
     (output,) = (line for line in made.directives if line.startswith("--output="))
@@ -122,7 +116,7 @@ def test_any_printable_directory_survives(text: str) -> None:
     assert said_by_bash(f"id=7; {line}; printf '%s\\0' \"$status_file\"") == [f"{path}/7.status"]
 
 
-def as_sbatch_reads(line: str) -> str:
+def as_sbatch_reads(line):
     """The argument that sbatch makes of a line of options: quotes group, a backslash escapes, # ends it."""
     found, quote, characters = "", "", iter(line)
     for character in characters:
@@ -140,29 +134,29 @@ def as_sbatch_reads(line: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/a\nrm -rf x", "/a\\b", "/a\udcff", "/a\rb", "/a\x1b"])
-def test_a_directory_that_slurm_cannot_be_told_is_refused(path: str) -> None:
+def test_a_directory_that_slurm_cannot_be_told_is_refused(path):
     with pytest.raises(ValueError, match="printable"):
         script(Path(path))
 
 
-def test_a_word_with_a_nul_is_refused() -> None:
+def test_a_word_with_a_nul_is_refused():
     with pytest.raises(ValueError, match="NUL"):
         word("a\0b")
 
 
-def test_setup_lines_come_before_the_command(tmp_path: Path) -> None:
+def test_setup_lines_come_before_the_command(tmp_path):
     command = ["sh", "-c", f'echo "$GREETING" > {tmp_path}/said']
     assert started(tmp_path, command, setup=["export GREETING=hello"]).wait() == 0
     assert (tmp_path / "said").read_text() == "hello\n"
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 130])
-def test_the_exit_status_is_kept(tmp_path: Path, status: int) -> None:
+def test_the_exit_status_is_kept(tmp_path, status):
     assert started(tmp_path, ["sh", "-c", f"exit {status}"]).wait() == status
     assert left(tmp_path) == Ending(status)
 
 
-def test_a_task_of_an_array_keeps_its_own(tmp_path: Path) -> None:
+def test_a_task_of_an_array_keeps_its_own(tmp_path):
     task = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2"}
     started(tmp_path, ["sh", "-c", 'exit "$0"', (TASK,)], task, tasks=2).wait()
     assert left(tmp_path, "8_2") == Ending(2)
@@ -178,9 +172,7 @@ def test_a_task_of_an_array_keeps_its_own(tmp_path: Path) -> None:
         (JOB | {"SLURM_RESTART_COUNT": "1"}, False, "--resume"),
     ],
 )
-def test_a_restarted_job_goes_on(
-    tmp_path: Path, variables: dict[str, str], resume: bool | None, words: str
-) -> None:
+def test_a_restarted_job_goes_on(tmp_path, variables, resume, words):
     command = ["sh", "-c", f'echo "$@" > {tmp_path}/said', "sh"]
     started(tmp_path, command, variables, resume=resume).wait()
     assert (tmp_path / "said").read_text().strip() == words
@@ -198,9 +190,7 @@ OBEDIENT = "trap 'exit 130' TERM; touch ready; while :; do sleep 0.01; done"
         (signal.SIGTERM, True, Ending(130), ""),
     ],
 )
-def test_the_run_is_ended_ahead_of_time(
-    tmp_path: Path, number: int, requeue: bool, ending: Ending | None, asked: str
-) -> None:
+def test_the_run_is_ended_ahead_of_time(tmp_path, number, requeue, ending, asked):
     command = ["sh", "-c", f"cd {tmp_path}; {OBEDIENT}"]
     job = started(tmp_path, command, requeue=requeue)
     assert eventually((tmp_path / "ready").exists)
@@ -212,7 +202,7 @@ def test_the_run_is_ended_ahead_of_time(
 
 
 @pytest.mark.slow
-def test_a_run_that_finishes_all_the_same_counts(tmp_path: Path) -> None:
+def test_a_run_that_finishes_all_the_same_counts(tmp_path):
     command = ["sh", "-c", f"cd {tmp_path}; trap '' TERM; touch ready; sleep 0.3; exit 0"]
     job = started(tmp_path, command, requeue=True)
     assert eventually((tmp_path / "ready").exists)
@@ -222,7 +212,7 @@ def test_a_run_that_finishes_all_the_same_counts(tmp_path: Path) -> None:
     assert not (tmp_path / "asked").exists()
 
 
-def test_what_an_earlier_start_left_is_no_evidence(tmp_path: Path) -> None:
+def test_what_an_earlier_start_left_is_no_evidence(tmp_path):
     (tmp_path / "7.status").write_text("0 \n")
     job = started(tmp_path, ["sleep", "60"])
     assert eventually(lambda: left(tmp_path) is None)
@@ -258,23 +248,21 @@ def test_what_an_earlier_start_left_is_no_evidence(tmp_path: Path) -> None:
         ("REVOKED", None, JobState.RUNNING),
     ],
 )
-def test_a_job_has_completed_only_with_evidence(
-    reported: str | None, ending: Ending | None, state: JobState
-) -> None:
+def test_a_job_has_completed_only_with_evidence(reported, ending, state):
     assert judge(reported, ending) is state
 
 
-def test_every_state_can_be_told() -> None:
+def test_every_state_can_be_told():
     assert all(explain(state, None) for state in JobState)
     assert explain(JobState.FAILED, Ending(2)) == "ended with status 2"
 
 
 @pytest.mark.parametrize("text", ["", "time-limit", "x 0"])
-def test_half_a_status_is_none(text: str) -> None:
+def test_half_a_status_is_none(text):
     assert Ending.parse(text) is None
 
 
-def test_nodes_and_processors_of_an_allocation() -> None:
+def test_nodes_and_processors_of_an_allocation():
     variables = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_JOB_CPUS_PER_NODE": "2(x2),4"}
     assert nodes(variables) == [("n1", 2), ("n2", 2), ("n3", 4)]
     assert nodes(variables | {"SLURM_NTASKS_PER_NODE": "1"}) == [("n1", 1), ("n2", 1), ("n3", 1)]
@@ -288,12 +276,12 @@ def test_nodes_and_processors_of_an_allocation() -> None:
         nodes({})
 
 
-def test_processors_per_node_are_written_out() -> None:
+def test_processors_per_node_are_written_out():
     assert per_node("1") == [1]
     assert per_node("2(x3),4,1(x1)") == [2, 2, 2, 4, 1]
 
 
-def test_the_callers_options_do_not_reach_slurm() -> None:
+def test_the_callers_options_do_not_reach_slurm():
     mine = {
         "SLURM_CONF": "c",
         "PATH": "p",
@@ -306,13 +294,13 @@ def test_the_callers_options_do_not_reach_slurm() -> None:
     assert cleaned(mine) == {"SLURM_CONF": "c", "PATH": "p", "SLURM_CLUSTERS": "slaking"}
 
 
-def test_without_slurm_the_message_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_slurm_the_message_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SlurmError, match="there is no sbatch here"):
         ask("sbatch")
 
 
-def test_a_command_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_command_that_fails_is_quoted(monkeypatch, tmp_path):
     (tmp_path / "sbatch").write_text("#!/bin/sh\necho 'Invalid partition' >&2; exit 1\n")
     (tmp_path / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
@@ -320,7 +308,7 @@ def test_a_command_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ask("sbatch")
 
 
-def test_the_script_by_hand_is_one(tmp_path: Path) -> None:
+def test_the_script_by_hand_is_one(tmp_path):
     shipped = ROOT / "slurm" / "three-jobs.sbatch"
     (tmp_path / "lockstep").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said; exit 3\n')
     (tmp_path / "lockstep").chmod(0o755)
@@ -336,7 +324,7 @@ def test_the_script_by_hand_is_one(tmp_path: Path) -> None:
     assert job.wait(10) == 130 and time.monotonic() - begin < 10
 
 
-def test_commands_without_a_cluster_say_so_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_without_a_cluster_say_so_in_a_line(tmp_path, monkeypatch):
     said = (
         "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
         "sbatch: error: fetch_config: DNS SRV lookup failed\n"

@@ -6,20 +6,8 @@ import sys
 
 import pytest
 
-from harness import cli
 from harness.commands import COMMANDS
 from harness.measure import host_check
-
-
-@pytest.fixture
-def lockstep(capsys):
-    """A function that runs the command and gives status, stdout and stderr."""
-
-    def run(*arguments):
-        status = cli.main(arguments)
-        return status, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture
@@ -40,14 +28,8 @@ def test_bash_completes_commands_options_and_files(lockstep, tmp_path):
 
     def completed(*words):
         line = f". ./script; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _shtab_lockstep; "
-        done = subprocess.run(
-            ["bash", "-c", line + 'echo "${COMPREPLY[@]}"'],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.split()
+        command = ["bash", "-c", line + 'echo "${COMPREPLY[@]}"']
+        return subprocess.check_output(command, cwd=tmp_path, text=True).split()
 
     assert completed("lockstep", "sim") == ["simulate"]
     assert completed("lockstep", "run", "--ti") == ["--timeline"]
@@ -55,13 +37,10 @@ def test_bash_completes_commands_options_and_files(lockstep, tmp_path):
     assert completed("lockstep", "exec", "--blocking", "loc") == ["local-adaptive"]
 
 
-def test_there_are_scripts_for_other_shells(lockstep):
+def test_there_are_scripts_for_other_shells_and_a_manual_page(lockstep):
     assert lockstep("completion", "zsh")[1].startswith("#compdef lockstep")
     assert json.loads(lockstep("completion", "tcsh", "--json")[1])["shell"] == "tcsh"
     assert "invalid choice: 'fish'" in lockstep("completion", "fish")[2]
-
-
-def test_the_manual_page_has_every_command_and_option(lockstep):
     status, page, _ = lockstep("manual")
     assert status == 0 and page.startswith('.TH LOCKSTEP "1"')
     for name in (*(f"lockstep {name}" for name in COMMANDS), r"\-\-fail\-if", r"\-\-granularity\-us"):
@@ -86,10 +65,7 @@ def test_the_command_line_wins_over_a_user_s_defaults(lockstep, defaults, tmp_pa
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (
-            "tau = 1\ntua = 1",
-            "config.toml, line 2: tua = 1: is not a key that is known here; did you mean 'tau'?",
-        ),
+        ("tau = 1\ntua = 1", "line 2: tua = 1: is not a key that is known here; did you mean 'tau'?"),
         ("seed = 1", "line 1: seed = 1: is not a key that is known here; remove it; known are results, tau"),
         ("tau = 0", "config.toml, line 1: tau = 0: must be a number of at least 1e-09"),
         ("results = 3", "line 1: results = 3: must be the path of a directory"),
@@ -106,7 +82,7 @@ def test_a_bad_default_is_named_with_file_line_and_key(lockstep, defaults, text,
 def test_the_doctor_shows_defaults(lockstep, defaults, monkeypatch, tmp_path):
     monkeypatch.setattr(host_check, "check", lambda processors: [])
 
-    def found() -> str:
+    def found():
         (finding,) = json.loads(lockstep("doctor", "--json")[1])["findings"]
         return finding["found"]
 

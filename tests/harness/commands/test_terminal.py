@@ -1,25 +1,21 @@
 """Ctrl-Z, a hang-up and a closed terminal release everything, on one host and on several."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
 import signal
 import sys
 import termios
-from pathlib import Path
 
 import pytest
 from faults import part, start
-from netns_cluster import Cluster
 from runs import UNCALIBRATED, eventually, running, state, usable
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("mechanism", ["signals", "freezer"])
-def test_ctrl_z_releases_all_before_it_stops_the_driver(mechanism: str) -> None:
+def test_ctrl_z_releases_all_before_it_stops_the_driver(mechanism):
     usable(mechanism)
     with running(policy="gang", mechanism=mechanism, phases=20000) as run:
         assert eventually(lambda: run.part("rank"))
@@ -32,7 +28,7 @@ def test_ctrl_z_releases_all_before_it_stops_the_driver(mechanism: str) -> None:
         assert "suspended from the terminal (SIGTSTP)" in run.result()["failure"]
 
 
-def test_a_hang_up_releases_all() -> None:
+def test_a_hang_up_releases_all():
     with running(policy="gang", phases=20000) as run:
         assert eventually(lambda: run.part("rank"))
         run.note()
@@ -42,7 +38,7 @@ def test_a_hang_up_releases_all() -> None:
         assert run.remains() == []
 
 
-def test_a_terminal_that_is_closed_ends_the_command_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_terminal_that_is_closed_ends_the_command_and_leaves_nothing(tmp_path):
     ours, theirs = os.openpty()
     terminal = {
         **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
@@ -61,7 +57,7 @@ def test_a_terminal_that_is_closed_ends_the_command_and_leaves_nothing(tmp_path:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTSTP, signal.SIGHUP])
-def test_on_several_hosts_as_well(hosts: Cluster, signum: signal.Signals) -> None:
+def test_on_several_hosts_as_well(hosts, signum):
     run = start(hosts, policy="gang", mechanism="signals", jobs=4, processes=1, phases=50_000)
     assert eventually(lambda: any(state(pid) == "T" for node in hosts.nodes for pid in node.processes()), 30)
     os.kill(part(hosts.head, '"hosts"'), signum)

@@ -1,7 +1,5 @@
 """``lockstep exec`` as a command: output, status, signals, and what it refuses, from outside."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

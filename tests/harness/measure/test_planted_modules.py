@@ -1,10 +1,5 @@
 """Modules that somebody has planted in the current directory are not executed by what a run starts."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from runs import running, two_processors
 
@@ -15,7 +10,7 @@ PLANTED = ("socket", "json", "signal", "struct", "zmq", "numpy", "mpi4py", "coor
 
 
 @pytest.fixture
-def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def planted(tmp_path, monkeypatch):
     """The current directory: whoever imports a module from it leaves a trace there."""
     monkeypatch.chdir(tmp_path)
     for name in PLANTED:
@@ -30,13 +25,13 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [{"policy": "gang"}, {"command": ["/bin/true"]}],
     ids=["programs", "commands"],
 )
-def test_a_run_executes_none_of_them(planted: Path, options: dict[str, Any]) -> None:
+def test_a_run_executes_none_of_them(planted, options):
     with running(phases=20, jobs=1, **options) as run:
         assert run.result()["failure"] == ""
     assert not (planted / "executed").exists()
 
 
 @pytest.mark.slow
-def test_the_calibration_executes_none_of_them(planted: Path) -> None:
+def test_the_calibration_executes_none_of_them(planted):
     assert mpi_probe(find_launcher())(two_processors(), 0)
     assert not (planted / "executed").exists()

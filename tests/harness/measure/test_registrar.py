@@ -1,7 +1,5 @@
 """Ranks with and without the library of two-phase waits: none waits for ever, and all wait alike."""
 
-from __future__ import annotations
-
 import random
 import re
 import subprocess
@@ -14,7 +12,7 @@ from native_programs import launcher, summary, two_phase, wrapper
 from harness.measure.registrar import GRACE_S, MOST_GRACE_S, Attendance, Registrar, Roll, sentence
 
 
-def answers(roll: Roll, now_s: float) -> dict[object, bool]:
+def answers(roll, now_s):
     list(roll.decided(now_s))
     found = dict(roll.answers())
     for member in found:
@@ -84,7 +82,7 @@ def test_a_sentence_names_few_ranks_of_many():
 SOME = 4
 
 
-def partly(mpi: str, program: list[str], have: set[int]) -> list[str]:
+def partly(mpi, program, have):
     """Ranks some of which lose what would be preloaded, as under a launcher that does not pass it on."""
     words = launcher(mpi)[:1]
     for rank in range(SOME):
@@ -93,7 +91,7 @@ def partly(mpi: str, program: list[str], have: set[int]) -> list[str]:
     return words
 
 
-def check(mpi: str, program: str, have: set[int]) -> None:
+def check(mpi, program, have):
     result = two_phase(partly(mpi, [program, "100", ".25", "50"], have), "--mpicc", str(wrapper(mpi)))
     assert result.returncode == 0, result.stderr
     told = re.findall(r"ranks? ([\d, ]+) of a job of 4 did not say", result.stderr)

@@ -1,13 +1,10 @@
 """Slurm's gang scheduling as a policy, without any Slurm: what is checked, submitted and read back."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from fake_runs import rank_record
@@ -42,7 +39,7 @@ gang_partition = "g"
 """
 
 
-def commands(folder: Path, **scripts: str) -> str:
+def commands(folder, **scripts):
     """Shell scripts in place of Slurm's commands; returns the PATH that finds them."""
     for name, text in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -50,7 +47,7 @@ def commands(folder: Path, **scripts: str) -> str:
     return f"{folder}:{os.environ['PATH']}"
 
 
-def scontrol(share: str = "FORCE:4", mode: str = "GANG") -> str:
+def scontrol(share="FORCE:4", mode="GANG"):
     partition, configuration = PARTITION.format(share=share), CONFIGURATION.format(mode=mode)
     return f'case "$2" in partition) printf "{partition}";; *) printf "{configuration}";; esac'
 
@@ -65,13 +62,11 @@ def scontrol(share: str = "FORCE:4", mode: str = "GANG") -> str:
         ("FORCE:4", "OFF", (0, "slurm.conf has PreemptMode=OFF, without GANG")),
     ],
 )
-def test_a_partition_has_gang_scheduling_or_is_told_what_it_lacks(
-    share: str, mode: str, found: tuple[int, str]
-) -> None:
+def test_a_partition_has_gang_scheduling_or_is_told_what_it_lacks(share, mode, found):
     assert partition.judged(PARTITION.format(share=share), CONFIGURATION.format(mode=mode)) == found
 
 
-def stepped(folder: Path, srun: str, *command: str, retry: bool) -> subprocess.CompletedProcess[str]:
+def stepped(folder, srun, *command, retry):
     """The lines of a step, and one step, with a program in place of srun that takes no options."""
     skip = 'while [ "${1#--}" != "$1" ]; do shift; done'
     path = commands(folder, srun=f"echo x >> {folder}/tries; {skip}; {srun}")
@@ -83,20 +78,20 @@ def stepped(folder: Path, srun: str, *command: str, retry: bool) -> subprocess.C
 
 
 @pytest.mark.slow
-def test_a_refused_step_is_tried_again(tmp_path: Path) -> None:
+def test_a_refused_step_is_tried_again(tmp_path):
     refuse = f'[ $(wc -l < {tmp_path}/tries) -gt 2 ] || exit 1; exec "$@"'
     done = stepped(tmp_path, refuse, "echo", "'a b'", retry=True)
     assert done.stdout == "a b\nstatus 0\n" and (tmp_path / "tries").read_text() == "x\n" * 3
 
 
 @pytest.mark.parametrize("retry", [True, False])
-def test_a_program_that_fails_is_not_tried_again(tmp_path: Path, retry: bool) -> None:
+def test_a_program_that_fails_is_not_tried_again(tmp_path, retry):
     (tmp_path / "begun").write_text("of an earlier start")
     done = stepped(tmp_path, 'exec "$@"', "sh", "-c", "'exit 3'", retry=retry)
     assert done.stdout == "status 3\n" and (tmp_path / "tries").read_text() == "x\n"
 
 
-def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path: Path) -> None:
+def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path):
     mine = os.sched_getaffinity(0)
     try:
         alone = SlurmRank(str(tmp_path), 3, 1)
@@ -121,7 +116,7 @@ def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path: Path) -> Non
         ('{"start_ns": "noon"}', "it lacks job"),
     ],
 )
-def test_a_record_that_is_none_fails_its_job(tmp_path: Path, left: str, told: str) -> None:
+def test_a_record_that_is_none_fails_its_job(tmp_path, left, told):
     record_file(str(tmp_path), 0, 0).write_text(left)
     job = ParallelJob(0, Program(phases=1, processes=1))
     made = Workload((job,), policies.create("slurm-gang", {"quantum_ms": 5000}), ())
@@ -129,7 +124,7 @@ def test_a_record_that_is_none_fails_its_job(tmp_path: Path, left: str, told: st
     assert told in result.failure and "0-0.json" in result.failure and not records
 
 
-def test_it_is_simulated_as_gang_with_such_slots() -> None:
+def test_it_is_simulated_as_gang_with_such_slots():
     plans = []
     for name in ("gang", "slurm-gang"):
         run = Session(
@@ -152,13 +147,8 @@ def test_it_is_simulated_as_gang_with_such_slots() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    change: tuple[str, str],
-    tools: str,
-    complaint: str,
-) -> None:
+    tmp_path, monkeypatch, capsys, change, tools, complaint
+):
     (tmp_path / "x.toml").write_text(FILE.replace(*change))
     monkeypatch.setenv("PATH", commands(tmp_path, scontrol=tools))
     status = cli.main(["submit", str(tmp_path / "x.toml"), "--wait", "--results", str(tmp_path / "r")])
@@ -167,15 +157,13 @@ def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
 
 
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_it_takes_a_submission_that_waits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_it_takes_a_submission_that_waits(tmp_path, capsys, command):
     (tmp_path / "x.toml").write_text(FILE)
     assert cli.main([command, str(tmp_path / "x.toml"), "--results", str(tmp_path / "r")]) == 2
     assert "--wait" in capsys.readouterr().err
 
 
-def test_it_is_not_compared_with_a_simulation() -> None:
+def test_it_is_not_compared_with_a_simulation():
     table = {"policy": "slurm-gang", "quantum_ms": 5000}
     row = rows.Row((rows.JobRow(0.0, {}),), {}, table, None, None)
     verdict = verdicts.verdict(row, [], 0.1)
@@ -190,9 +178,7 @@ RECORD = {"start_ns": 2_000_000_000, "finish_ns": 3_000_000_000, "processor": 5}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("breaks", [False, True])
-def test_what_jobs_leave_becomes_a_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: bool
-) -> None:
+def test_what_jobs_leave_becomes_a_result(tmp_path, monkeypatch, breaks):
     """A sbatch that runs the script at once, and an srun that leaves the record of every rank."""
     begin_ns = time.time_ns()
     times = {key: value + begin_ns if key.endswith("_ns") else value for key, value in RECORD.items()}
@@ -221,8 +207,8 @@ def test_what_jobs_leave_becomes_a_result(
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(text: str) -> None:
+def test_an_interrupt_ends_the_jobs(tmp_path, monkeypatch):
+    def interrupt(text):
         raise KeyboardInterrupt
 
     tools = {"sbatch": "echo 12", "squeue": "echo '12|RUNNING'", "scancel": f'echo "$@" > {tmp_path}/ended'}
@@ -233,9 +219,7 @@ def test_an_interrupt_ends_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_a_job_that_is_accepted_as_a_signal_comes_is_ended_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_is_accepted_as_a_signal_comes_is_ended_too(tmp_path, monkeypatch):
     accept = f"kill -TERM {os.getpid()}; sleep .2; echo 12"
     tools = {"sbatch": accept, "squeue": "echo '12|RUNNING'", "scancel": f'echo "$@" > {tmp_path}/ended'}
     monkeypatch.setenv("PATH", commands(tmp_path, **tools))

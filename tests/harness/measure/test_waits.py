@@ -1,7 +1,5 @@
 """``lockstep waits``: its table of knobs, its rounds, its verdict, and what it leaves when it is ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -42,7 +40,7 @@ TEXTS = {
 """What the libraries hold, of all the texts that are looked for."""
 
 
-def library_of(mpi: str, folder: Path) -> Path:
+def library_of(mpi, folder):
     made = folder / "libmpi.so"
     made.write_bytes(b"\x7fELF\0" + TEXTS[mpi].replace(" ", "\0").encode() + b"\0")
     return made

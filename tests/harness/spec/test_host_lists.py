@@ -1,10 +1,5 @@
 """Hosts as they are written in experiment files, on the command line and in host files."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +19,7 @@ policy = "gang"
 """
 
 
-def test_hosts_say_how_many_processors_there_are(tmp_path: Path) -> None:
+def test_hosts_say_how_many_processors_there_are(tmp_path):
     file = tmp_path / "x.toml"
     file.write_text(FILE)
     found = experiment.load(str(file), here=True)
@@ -48,12 +43,12 @@ def test_hosts_say_how_many_processors_there_are(tmp_path: Path) -> None:
         (["a", "b", "a:2"], "second time"),
     ],
 )
-def test_what_names_no_hosts_is_refused(entries: Any, complaint: str) -> None:
+def test_what_names_no_hosts_is_refused(entries, complaint):
     with pytest.raises(InputError, match=complaint):
         hosts.parse(entries)
 
 
-def test_a_host_file_is_read_as_launchers_read_it(tmp_path: Path) -> None:
+def test_a_host_file_is_read_as_launchers_read_it(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("# ours\nnode1:2\n\n node2  # small\n")
     assert hosts.read(file) == ["node1:2", "node2"]
@@ -64,12 +59,12 @@ def test_a_host_file_is_read_as_launchers_read_it(tmp_path: Path) -> None:
         hosts.read(tmp_path / "absent")
 
 
-def test_an_agent_without_a_setup_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_without_a_setup_is_bad_usage(capsys):
     assert main(["agent"]) == 2
     assert "needs the set-up that its driver made" in capsys.readouterr().err
 
 
-def test_slurms_notation_names_hosts(tmp_path: Path) -> None:
+def test_slurms_notation_names_hosts(tmp_path):
     assert hosts.parse(["c[01-02,07]:2", "d"]) == (
         *(Node(f"c{n}", 2) for n in ("01", "02", "07")),
         Node("d", 1),
@@ -89,7 +84,7 @@ NUMBERS = st.lists(
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(st.tuples(SIMPLE, st.none() | NUMBERS), min_size=1, max_size=3))
-def test_a_list_stands_for_the_names_that_were_folded(drawn: Any) -> None:
+def test_a_list_stands_for_the_names_that_were_folded(drawn):
     texts, names = [], []
     for prefix, ranges in drawn:
         if ranges is None:
@@ -110,9 +105,7 @@ def test_a_list_stands_for_the_names_that_were_folded(drawn: Any) -> None:
 @pytest.mark.parametrize(
     "text", ["c[1-2", "c1]", "c[]", "c[2-1]", "c[1,]", "c[a]", "c[1-2[3]]", "c[0-9]" * 6]
 )
-def test_what_is_no_list_of_hosts_is_refused_with_a_remedy(
-    text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_list_of_hosts_is_refused_with_a_remedy(text, capsys):
     with pytest.raises(ValueError):
         allocation.expand(text)
     assert main(["run", "three-jobs", "--hosts", f"a,{text}:2"]) == 2

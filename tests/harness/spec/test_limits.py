@@ -1,7 +1,5 @@
 """Numbers out of range, files that are none, closed streams: a message and a status, never a traceback."""
 
-from __future__ import annotations
-
 import os
 import random
 import re
@@ -26,7 +24,7 @@ from workloads.bounds import BOUNDS
 from workloads.locks.lock_program import LockProgram
 from workloads.locks.remedies import Remedy
 from workloads.options import Options
-from workloads.parameters import Bounds, bounds_of
+from workloads.parameters import bounds_of
 from workloads.validation import InputError
 from workloads.work import SINGLE, Command
 
@@ -116,7 +114,7 @@ PIECES = ["", "[", "]", '"', "=", "\n", "\0", "9", "\u00e9", "{", "."]
 FIRST = {"jobs": "jobs.2.", "schedulers": "schedulers.1."}
 
 
-def declared() -> dict[str, Bounds]:
+def declared():
     """The bounds of all numbers of a file and of options, by their names there."""
     return {
         **BOUNDS,
@@ -130,13 +128,13 @@ def declared() -> dict[str, Bounds]:
     }
 
 
-def fields() -> list[str]:
+def fields():
     """A key of ``--set`` for each number that can be given."""
     named = (name for name in declared() if not name.startswith("-"))
     return [re.sub(r"^(jobs|schedulers)\.", lambda found: FIRST[found[1]], name) for name in named]
 
 
-def checked(text: str, settings: list[str], quick: bool) -> str:
+def checked(text, settings, quick):
     """Pass an experiment through all checks up to where work would begin; returns what is said."""
     try:
         written = experiment_source.parse(text, "x.toml").overridden(map(overrides.parse, settings))
@@ -157,7 +155,7 @@ def checked(text: str, settings: list[str], quick: bool) -> str:
     return ""
 
 
-def mutated(chance: random.Random) -> tuple[str, list[str], bool]:
+def mutated(chance):
     """An experiment that is not quite right, or is: a file and what ``--set`` changes."""
     text = chance.choice([PROCESSES, PROCESSES, LEVEL])
     kind = chance.randrange(4)
@@ -183,7 +181,7 @@ def mutated(chance: random.Random) -> tuple[str, list[str], bool]:
     return text, settings, chance.random() < 0.3
 
 
-def fuzz(seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fuzz(seeds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = 0
     for seed in seeds:
@@ -198,12 +196,12 @@ def fuzz(seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_no_experiment_ends_in_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_experiment_ends_in_a_traceback(tmp_path, monkeypatch):
     fuzz(range(400), tmp_path, monkeypatch)
 
 
 @pytest.mark.soak
-def test_ten_thousand_end_in_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_thousand_end_in_none(tmp_path, monkeypatch):
     fuzz(range(10_000), tmp_path, monkeypatch)
 
 
@@ -219,7 +217,7 @@ policy = "gang"
 """
 
 
-def said(command: str, tmp_path: Path, environment: dict[str, str] | None = None) -> tuple[int, str]:
+def said(command, tmp_path, environment=None):
     """Status and stderr of a shell's command, in which LOCKSTEP stands for ours."""
     (tmp_path / "x.toml").write_text(SMALL)
     line = command.replace("LOCKSTEP", f"{sys.executable} -P -m harness")
@@ -267,13 +265,8 @@ DOORS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "status", "complaint"), DOORS, ids=[door[0][:50] for door in DOORS])
 def test_every_door_answers_bad_numbers_with_a_message(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    status: int,
-    complaint: str,
-) -> None:
+    tmp_path, capsys, monkeypatch, command, status, complaint
+):
     monkeypatch.chdir(tmp_path)
     Path("x.toml").write_text(SMALL)
     assert cli.main(command.split(" ")) == status
@@ -296,7 +289,7 @@ def test_every_door_answers_bad_numbers_with_a_message(
         ("LOCKSTEP policies | true", 1, ""),
     ],
 )
-def test_streams_that_cannot_be_written_to(tmp_path: Path, command: str, status: int, complaint: str) -> None:
+def test_streams_that_cannot_be_written_to(tmp_path, command, status, complaint):
     found, err = said(command, tmp_path)
     assert found == status and complaint in err
 
@@ -312,13 +305,13 @@ def test_streams_that_cannot_be_written_to(tmp_path: Path, command: str, status:
         ("PYTHONIOENCODING", "ascii"),
     ],
 )
-def test_odd_environments(tmp_path: Path, name: str, value: str) -> None:
+def test_odd_environments(tmp_path, name, value):
     assert said("LOCKSTEP policies", tmp_path, {name: value})[0] == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_simulation_ends_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_simulation_ends_when_it_is_told_to(tmp_path, number):
     (tmp_path / "x.toml").write_text(SMALL)
     said("LOCKSTEP simulate x.toml", tmp_path)  # compiles, if need be
     command = [sys.executable, "-P", "-m", "harness", "simulate", "x.toml"]
@@ -336,20 +329,20 @@ def test_a_simulation_ends_when_it_is_told_to(tmp_path: Path, number: signal.Sig
     assert err.endswith(b"lockstep: interrupted\n")
 
 
-def spent_s(pid: int) -> float:
+def spent_s(pid):
     """Processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_the_documents_give_all_bounds() -> None:
+def test_the_documents_give_all_bounds():
     text = (ROOT / "docs" / "formats.md").read_text()
     told = set(text.partition("| number | from, to |")[2].partition("\n\n")[0].splitlines()[2:])
     wanted = {f"| `{name}` | {written(bounds)} |" for name, bounds in declared().items()}
     assert told == wanted, "lines to add and to remove: " + "\n".join(sorted(wanted ^ told))
 
 
-def written(bounds: Bounds) -> str:
+def written(bounds):
     """The ends as docs/formats.md has them."""
     return f"{bounds.least} to {bounds.most}" if bounds.whole else f"{bounds.least:g} to {bounds.most:g}"
 
@@ -368,8 +361,6 @@ SEQUENTIAL = "{kind='sequential',work_s=1,count=1000}"
         (["jobs.0.program={phases=1000000000,granularity_us=1e6}"], "longer than 1e+07 s alone"),
     ],
 )
-def test_a_whole_experiment_has_its_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str], complaint: str
-) -> None:
+def test_a_whole_experiment_has_its_most(tmp_path, monkeypatch, settings, complaint):
     monkeypatch.chdir(tmp_path)
     assert complaint in checked(SMALL, settings, False)

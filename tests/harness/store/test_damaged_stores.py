@@ -1,12 +1,9 @@
 """Stores in which bytes have changed: every command that reads one gives what was written, or a message."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from fake_runs import command_on_made_up_runs
@@ -26,19 +23,19 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+def lockstep(monkeypatch, tmp_path, capsys):
     return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
 
 
 @pytest.fixture
-def whole(lockstep: Run, tmp_path: Path) -> bytes:
+def whole(lockstep, tmp_path):
     """The bytes of a store with measured and simulated runs, timelines, switches and calibrations."""
     status, _, err = lockstep("run", "three-jobs", "--set", "repeats=2", "--timeline", "--results", "whole")
     assert status == 0, err
     return (tmp_path / "whole" / FILE_NAME).read_bytes()
 
 
-def damaged(whole: bytes, seed: int) -> bytes:
+def damaged(whole, seed):
     """A copy in which some bytes, a block or the end are not what they were."""
     chance = random.Random(seed)
     copy = bytearray(whole)
@@ -57,7 +54,7 @@ def damaged(whole: bytes, seed: int) -> bytes:
     return bytes(copy)
 
 
-def check(lockstep: Run, whole: bytes, folder: Path, seeds: range) -> None:
+def check(lockstep, whole, folder, seeds):
     ends = {"as written": 0, "refused": 0}
     wanted = [json.loads(json.dumps(vars(run), default=vars)) for run in runs(folder / "whole")]
     for seed in seeds:
@@ -82,20 +79,18 @@ def check(lockstep: Run, whole: bytes, folder: Path, seeds: range) -> None:
     assert min(ends.values()) > 0, ends
 
 
-def runs(place: Path) -> list[object]:
+def runs(place):
     with Store(place, existing=True) as store:
         return [run for digest, _ in store.experiments() for run in store.runs(digest)]
 
 
 @pytest.mark.slow
-def test_a_damaged_store_gives_what_was_written_or_a_message(
-    lockstep: Run, whole: bytes, tmp_path: Path
-) -> None:
+def test_a_damaged_store_gives_what_was_written_or_a_message(lockstep, whole, tmp_path):
     check(lockstep, whole, tmp_path, range(61))
 
 
 @pytest.mark.soak
-def test_a_thousand_damaged_stores(lockstep: Run, whole: bytes, tmp_path: Path) -> None:
+def test_a_thousand_damaged_stores(lockstep, whole, tmp_path):
     check(lockstep, whole, tmp_path, range(1001))
 
 
@@ -110,7 +105,7 @@ def test_a_thousand_damaged_stores(lockstep: Run, whole: bytes, tmp_path: Path) 
         ),
     ],
 )
-def test_a_damaged_calibration_is_refused(tmp_path: Path, fields: dict[str, str]) -> None:
+def test_a_damaged_calibration_is_refused(tmp_path, fields):
     made = Calibration("s", records.now(), "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", {})
     with Store(tmp_path) as store:
         store.add_calibrations([made])

@@ -1,7 +1,5 @@
 """``record = true`` of a command: its dedicated runs leave recordings, and nothing else does."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from dataclasses import replace
@@ -14,7 +12,7 @@ from runs import workload
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
-from coordinator.workload import ParallelJob, Result, Workload
+from coordinator.workload import ParallelJob, Workload
 from harness.measure.calibrate import Constants
 from harness.measure.session import MeasurementSession, Tools
 from harness.spec.experiment import load
@@ -41,7 +39,7 @@ policy = "none"
 MOST_KEPT = 64
 
 
-def leave(folder: Path, host: bytes = b"") -> None:
+def leave(folder, host=b""):
     """The file of a rank that has done nothing, and has ended at 9 ns."""
     head = np.zeros(1, HEAD)
     head["host"] = host
@@ -57,7 +55,7 @@ def measured(tmp_path, leaves, origin_ns=None):
     file, asked = tmp_path / "a.toml", []
     file.write_text(EXPERIMENT)
 
-    def run(given: Workload, progress=None) -> Result:
+    def run(given, progress=None):
         for job in given.jobs:
             if job.recording:
                 asked.append(job)
@@ -91,7 +89,7 @@ def test_the_end_of_a_recording_is_known_on_the_drivers_host(tmp_path, host, ori
     assert recorded.conditions.get("recorded_until_ns") == until_ns
 
 
-def damage(folder: Path) -> None:
+def damage(folder):
     (folder / "rank-0-1.operations").write_bytes(b"x")
 
 

@@ -1,7 +1,5 @@
 """``lockstep observe``: what it says of a program, what it stores, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,11 +1,7 @@
 """Recordings: known programs leave what they did, to the byte; files are whole and bounded."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +27,7 @@ from workloads.native.recorded import KINDS
 NOBODY, ANYONE = recording.NOBODY, recording.ANYONE
 
 
-def expected(rank: int) -> list[tuple[str, int, int, int, int]]:
+def expected(rank):
     """Kind, bytes, peer, tag class and communicator of each operation of tests/support/native/operations.c.
 
     A WAIT of one byte is one for which it polls.
@@ -73,21 +69,19 @@ def expected(rank: int) -> list[tuple[str, int, int, int, int]]:
     return [(*message, world) for message in messages] + [(k, b, p, 0, comm) for k, b, p, comm in collectives]
 
 
-def shown(rank: RankRecording) -> list[tuple[str, int, int, int, int]]:
+def shown(rank):
     found = recording.operations(rank.rows)
     names = [KINDS[kind] for kind in found["kind"]]
     return list(zip(names, *(found[name].tolist() for name in ("bytes", "peer", "tag", "comm")), strict=True))
 
 
-def variables(folder: Path, mpi: str = "here", rule: str = "spin") -> dict[str, str]:
+def variables(folder, mpi="here", rule="spin"):
     """What to set so that ranks leave recordings in a directory."""
     library = native.library(wrapper(mpi))
     return library.environment(waiting(rule, switch_us=10, latency_us=2), folder)
 
 
-def recorded(
-    argv: list[str], folder: Path, mpi: str = "here", *, rule: str = "spin", most_bytes: int = 150_000_000
-) -> tuple[subprocess.CompletedProcess[str], list[Recording]]:
+def recorded(argv, folder, mpi="here", *, rule="spin", most_bytes=150_000_000):
     """Run a command with the library; ``most_bytes``: that the operations of all ranks may take."""
     folder.mkdir()
     extra = variables(folder, mpi, rule) | {"LOCKSTEP_OPERATIONS_BYTES": str(most_bytes)}
@@ -262,7 +256,7 @@ def test_a_long_program_keeps_evenly_spread_windows(compiled, tmp_path):
     assert len({rank.slot_ns for rank in found.ranks}) == 1
 
 
-def made(ranks: int = 2, kept: int = 5) -> Recording:
+def made(ranks=2, kept=5):
     """A recording that nobody has made."""
     rows = np.zeros(kept, OPERATION)
     rows["kind"], rows["compute_ns"] = KIND["ALLREDUCE"], np.arange(kept)
