@@ -18,7 +18,10 @@ BROWSER = next(
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--window-size=1400,900"),
+    *("--allow-file-access-from-files", "--virtual-time-budget=100000", "--dump-dom"),
 )
+NO_ORIGIN = "not an origin"
 
 PAPER = 718
 """Width of a sheet of A4 without its margins, in pixels; in this width pages are shown as in print."""
@@ -116,28 +119,43 @@ class Sight:
     empty: Sequence[str]
 
 
-def seen(
-    pages: Mapping[str, str], folder: Path, widths: Sequence[int] = WIDTHS
-) -> dict[str, dict[int, Sight]]:
+@dataclass(frozen=True)
+class Looked:
+    """What a browser made of pages.
+
+    Attributes:
+        sights: what there is to see, by page and width.
+        log: of the browser, with the complaints of pages.
+        asked: addresses that pages asked the network for.
+    """
+
+    sights: Mapping[str, Mapping[int, Sight]]
+    log: str
+    asked: set[str]
+
+
+def look(pages: Mapping[str, str], folder: Path) -> Looked:
     """Each page in each width; one browser looks at them one after the other. PAPER is shown as in print."""
     for name, page in pages.items():
         (folder / f"{name}.html").write_text(page)
-    known = f"const NAMES = {json.dumps(list(pages))}, WIDTHS = {json.dumps(list(widths))}, PAPER = {PAPER};"
-    outer = folder / "look at all.html"
+    known = f"const NAMES = {json.dumps(list(pages))}, WIDTHS = {json.dumps(list(WIDTHS))}, PAPER = {PAPER};"
+    outer, net_log = folder / "look at all.html", folder / "net.json"
     outer.write_text(f"<!doctype html><meta charset=utf-8><body><script>{known}{SCRIPT}</script>")
-    command = [str(BROWSER), *OPTIONS, f"--user-data-dir={folder / 'profile'}", "--window-size=1400,900"]
-    command += ["--allow-file-access-from-files", "--virtual-time-budget=100000"]
-    command += ["--dump-dom", outer.as_uri()]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    command = [str(BROWSER), *OPTIONS, f"--user-data-dir={folder / 'profile'}", f"--log-net-log={net_log}"]
+    ran = subprocess.run([*command, outer.as_uri()], capture_output=True, text=True, timeout=240, check=False)
     assert ran.returncode == 0, ran.stderr
     (found,) = re.findall(r'<pre id="found">(.*?)</pre>', ran.stdout, flags=re.DOTALL)
-    return {
+    sights = {
         name: {
             int(width): Sight([Line(*line) for line in sight["lines"]], sight["empty"])
             for width, sight in by_width.items()
         }
         for name, by_width in json.loads(html.unescape(found)).items()
     }
+    # The browser's own chatter has no origin.
+    events = [event.get("params", {}) for event in json.loads(net_log.read_text())["events"]]
+    urls = {one["url"] for one in events if one.get("initiator", NO_ORIGIN) != NO_ORIGIN and "url" in one}
+    return Looked(sights, ran.stderr, {url for url in urls if not url.startswith(("file:", "data:"))})
 
 
 def overlaps(lines: Sequence[Line], least: float = 1.5) -> list[tuple[str, str]]:

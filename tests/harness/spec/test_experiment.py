@@ -82,12 +82,8 @@ def test_only_a_rule_that_estimates_takes_an_estimate(write):
 
 def test_jobs_are_numbered_in_file_order(write):
     (cell,) = load(write(SMALL)).cells
-    jobs = cell.jobs()
-    assert [(job.number, job.program.pattern, job.arrival_s) for job in jobs] == [
-        (0, "NEWS", 0.0),
-        (1, "NEWS", 0.0),
-        (2, "BARRIER", 0.5),
-    ]
+    jobs = [(job.number, job.program.pattern, job.arrival_s) for job in cell.jobs()]
+    assert jobs == [(0, "NEWS", 0.0), (1, "NEWS", 0.0), (2, "BARRIER", 0.5)]
 
 
 def test_a_sweep_is_a_product_in_file_order_whose_last_key_varies_fastest(write):
@@ -98,11 +94,7 @@ def test_a_sweep_is_a_product_in_file_order_whose_last_key_varies_fastest(write)
     ]
     assert all(group.program.imbalance == 1.5 for group in loaded.cells[3].groups)
     assert loaded.cells[1].machine["latency_us"] == 2
-
-
-def test_a_sweep_of_the_simulated_machine_is_measured_once(write):
-    sweep = '[sweep]\n"program.imbalance" = [0.25, 1.5]\n"machine.latency_us" = [1, 2, 3]\n'
-    assert [cell.index for cell in load(write(SMALL + sweep)).measured_cells] == [0, 3]
+    assert [cell.index for cell in loaded.measured_cells] == [0, 3], "the machine is only simulated"
 
 
 def names(loaded):
@@ -137,10 +129,8 @@ def test_a_sweep_takes_keys_of_one_job_and_the_processors(write):
 
 def test_a_key_for_all_schedulers_reaches_those_that_have_it(write):
     tables = SMALL + '[[schedulers]]\npolicy = "none"\n'
-    assert [s.table.get("quantum_ms") for s in load(write(tables), settings=["quantum_ms=7"]).schedulers][
-        -1
-    ] is None
-    assert names(load(write(tables), settings=["quantum_ms=7"]))[0] == "gang 7 ms"
+    loaded = load(write(tables), settings=["quantum_ms=7"])
+    assert names(loaded)[0] == "gang 7 ms" and "quantum_ms" not in loaded.schedulers[-1].table
 
 
 @pytest.mark.parametrize("name", ["three-jobs", "coarse", "reads", "mixed"])
@@ -177,10 +167,7 @@ def test_quick_scales_a_file_that_does_not_say_how(write):
     [
         ("repeats=3", lambda e: e.repeats == 3),
         ("name=other-name", lambda e: e.name == "other-name"),
-        (
-            "program.granularity_us=100",
-            lambda e: {g.program.granularity_us for g in e.cells[0].groups} == {100},
-        ),
+        ("program.granularity_us=9", lambda e: {g.program.granularity_us for g in e.cells[0].groups} == {9}),
         ("jobs.1.program.phases=7", lambda e: e.cells[0].jobs()[2].program.phases == 7),
         ("jobs[0].count=4", lambda e: len(e.cells[0].jobs()) == 5),
         ("schedulers.0.quantum_ms=10", lambda e: e.schedulers[0].table["quantum_ms"] == 10),
@@ -205,86 +192,48 @@ BAD = [
     ("repeats=0", "repeats", 0, "whole number of at least 1", "in that range"),
     ("repeats=2.5", "repeats", 2.5, "whole number", "without quotes"),
     ("repeats=true", "repeats", True, "whole number", "without quotes"),
-    ("seed=-1", "seed", -1, "at least 0", "in that range"),
-    ("processors=-2", "processors", -2, "at least 0", "in that range"),
     ("processors=4000", "processors", 4000, "may use", "0 for all"),
     ("repats=3", "repats", 3, "not a key", "'repeats'"),
     ("zzz=3", "zzz", 3, "not a key", "known are name"),
     ('name=""', "name", "", "text", "name ="),
     ("program.granularity_us=-5", "jobs[0].program.granularity_us", -5, "of at least 0.001", "in that range"),
     ("program.granularity_us=fast", "jobs[0].program.granularity_us", "fast", "a number", "without quotes"),
-    ("jobs.1.program.imbalance=2.5", "jobs[1].program.imbalance", 2.5, "at most 2", "in that range"),
     ("jobs.0.program.pattern=NEW", "jobs[0].program.pattern", "NEW", "BARRIER, NEWS", "'NEWS'"),
     ("jobs.0.program.patern=NEWS", "jobs[0].program.patern", "NEWS", "not a key", "'pattern'"),
     ("jobs.0.program.phases=5", "jobs[0].program.phases", 5, "exactly one of", "dedicated_s"),
     ("jobs.0.program=3", "jobs[0].program", 3, "must be a table", "{ key = value }"),
-    (
-        "program.processes=3",
-        "jobs[0].program.processes",
-        3,
-        "under gang, and processors is 2",
-        "fewer processes",
-    ),
-    ("jobs.0.count=0", "jobs[0].count", 0, "at least 1", "in that range"),
-    ("jobs.0.arrival_s=-1", "jobs[0].arrival_s", -1, "at least 0", "in that range"),
-    ("jobs.0.cuont=2", "jobs[0].cuont", 2, "not a key", "'count'"),
+    ("program.processes=3", "jobs[0].program.processes", 3, "and processors is 2", "fewer processes"),
     ("jobs.7.count=2", "jobs[7].count", 2, "2 entries", "existing entry"),
     ("jobs.count=2", "jobs.count", 2, "list of 2", "jobs.0.count"),
     ("jobs.program.read=rma", "jobs.program.read", "rma", "list of 2", "program.KEY for all"),
     ("jobs=3", "jobs", 3, "at least one [[jobs]]", "[[jobs]]"),
     ("schedulers=[]", "schedulers", [], "at least one [[schedulers]]", "policy ="),
     ("schedulers.0.policy=gong", "schedulers[0].policy", "gong", "gang", "'gang'"),
-    ("schedulers.0.quantum_ms=0", "schedulers[0].quantum_ms", 0, "at least 0.01", "in that range"),
-    ("schedulers.0.quantm_ms=1", "schedulers[0].quantm_ms", 1, "not a key", "'quantum_ms'"),
     ("schedulers.1.quantum_ms=1", "schedulers[1].quantum_ms", 1, "'implicit' has no such key", "gang"),
     ("granularity_us=3", "granularity_us", 3, "a key of programs", "write program.granularity_us"),
     ("service=3", "service", 3, "no [[schedulers]] table", "two-queue"),
     ("spin_switches=3", "spin_switches", 3, "no [[schedulers]] table", "'fixed'"),
     ("schedulers.1.blocking=global", "schedulers[1].blocking", "global", "global-adaptive", "choose one"),
-    (
-        "schedulers.1.imbalance_estimate=spread",
-        "schedulers[1].imbalance_estimate",
-        "spread",
-        "arrival-spread",
-        "'arrival-spread'",
-    ),
-    ("schedulers.1.spin_switches=-1", "schedulers[1].spin_switches", -1, "at least 0", "in that range"),
     ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
-    ("schedulers.0.mechanism=signal", "schedulers[0].mechanism", "signal", "signals", "'signals'"),
-    ("schedulers.0.packing=zzz", "schedulers[0].packing", "zzz", "matrix", "choose one"),
     ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, fifo, eevdf", "choose one"),
     ("machine.latency=3", "machine.latency", 3, "not a key", "'latency_us'"),
     ("machine=3", "machine", 3, "must be a table", "[NAME]"),
-    (
-        "sweep.program.granularity=[1]",
-        'sweep."program.granularity"',
-        [1],
-        "varies a key",
-        "'program.granularity_us'",
-    ),
     ("sweep.repeats=[1, 2]", 'sweep."repeats"', [1, 2], "varies a key", "did you mean|in quotes"),
     ("sweep.program.imbalance=1", 'sweep."program.imbalance"', 1, "list", "[a, b, c]"),
-    ("sweep.program.imbalance=[]", 'sweep."program.imbalance"', [], "list", "[a, b, c]"),
     ("sweep.program.imbalance=[0.5, 3]", 'sweep."program.imbalance"', 3, "at most 2", "in that range"),
     ("sweep.program.imbalance=[1, 1.0]", 'sweep."program.imbalance"[1]', 1.0, "twice", "remove one"),
     ("sweep.granularity_us=[1]", 'sweep."granularity_us"', [1], "varies a key", "'program.granularity_us'"),
     ("schedulers.0.quantum_ms=0.05", "schedulers[0].quantum_ms", 0.05, "0.1 ms or more", "lockstep simulate"),
     ("sweep.quantum_ms=[5, 0.05]", 'sweep."quantum_ms"', 0.05, "0.1 ms or more", "lockstep simulate"),
-    ("sweep.quantum_ms=[5, 0]", 'sweep."quantum_ms"', 0, "at least 0.01", "in that range"),
     ("sweep.schedulers.1.quantum_ms=[5]", 'sweep."schedulers.1.quantum_ms"', 5, "has no such key", "gang"),
     ("sweep.schedulers.7.bind=[true]", 'sweep."schedulers.7.bind"', True, "2 entries", "existing entry"),
-    ("sweep.jobs.0.count=[1, 0]", 'sweep."jobs.0.count"', 0, "at least 1", "in that range"),
-    ("sweep.jobs.7.count=[1]", 'sweep."jobs.7.count"', 1, "2 entries", "existing entry"),
     ("sweep.processors=[2, -1]", 'sweep."processors"', -1, "at least 0", "in that range"),
-    ("sweep.machine.latency_us=[-1]", 'sweep."machine.latency_us"', -1, "at least 0", "in that range"),
     ("repeats", "--set", "repeats", "key=value", "--set repeats=3"),
     ("=3", "--set", "=3", "key=value", "--set repeats=3"),
     ("repeats=[1,", "repeats", "[1,", "TOML value", "in quotes"),
     ("a key=3", "a key", 3, "not a key", "dots between"),
     ("repeats.deep=3", "repeats.deep", 3, "not a key", "known are least, most"),
     ("repeats.least=9", "repeats.least", 9, "more than the most, 8", "smaller"),
-    ("repeats.most=0", "repeats.most", 0, "at least 1", "in that range"),
-    ("precision=0", "precision", 0, "at least 0.0001", "in that range"),
 ]
 
 
@@ -301,6 +250,7 @@ def test_bad_input_is_told_with_place_key_value_rule_and_remedy(write, case):
         assert "small.toml with --set " + setting in str(error)
 
 
+MALLEABLE = SMALL.replace("phases = 10", "phases = 10\nmalleable = true")
 LINES = [
     ("repeats = 0\n" + SMALL, "line 1", "repeats"),
     (SMALL.replace("count = 2", "count = 0"), "line 5", "jobs[0].count"),
@@ -311,14 +261,9 @@ LINES = [
     (SMALL + "\n[[schedulers]]\npolicy = 'implicit'\n", "line 21", "schedulers[2]"),
     (SMALL + "\n[sweep]\n'program.imbalance' = [3]\n", "line 22", 'sweep."program.imbalance"'),
     (SMALL.replace('policy = "implicit"', "blocking = 'spin'"), "line 18", "schedulers[1].policy"),
+    (MALLEABLE + "bind = 'job'\n", "line 21", "schedulers[1].bind"),
     (
-        SMALL.replace("phases = 10", "phases = 10\nmalleable = true") + "bind = 'job'\n",
-        "line 21",
-        "schedulers[1].bind",
-    ),
-    (
-        SMALL.replace("phases = 10", "phases = 10\nmalleable = true")
-        + "[sweep]\n'schedulers.0.quantum_ms' = [10, 20]\n'schedulers.1.bind' = [true, 'job']\n",
+        MALLEABLE + "[sweep]\n'schedulers.0.quantum_ms' = [10, 20]\n'schedulers.1.bind' = [true, 'job']\n",
         "line 23",
         'sweep."schedulers.1.bind"',
     ),
@@ -352,15 +297,12 @@ def test_an_override_of_a_swept_key_is_refused_rather_than_ignored(write):
 )
 def test_files_that_cannot_be_read(source, rule):
     error = refused(source)
-    assert (error.key, error.value) == ("EXPERIMENT", source)
-    assert rule in error.rule
-    assert error.remedy
+    assert (error.key, error.value) == ("EXPERIMENT", source) and rule in error.rule and error.remedy
 
 
 def test_a_binary_file_is_refused(tmp_path):
-    path = tmp_path / "binary.toml"
-    path.write_bytes(b"name = '\xff'")
-    assert "UTF-8" in refused(str(path)).rule
+    (tmp_path / "binary.toml").write_bytes(b"name = '\xff'")
+    assert "UTF-8" in refused(str(tmp_path / "binary.toml")).rule
 
 
 def test_a_quick_table_is_checked(write):

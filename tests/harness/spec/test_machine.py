@@ -36,34 +36,24 @@ def machine(folder, text):
 
 def test_what_is_not_given_is_left_open(tmp_path):
     assert machine(tmp_path, "") == {}
-    assert machine(tmp_path, 'timers = "synchronised"\nsend_us = 2') == {
-        "timers": "synchronised",
-        "send_us": 2,
-    }
+    given = {"timers": "synchronised", "send_us": 2}
+    assert machine(tmp_path, 'timers = "synchronised"\nsend_us = 2') == given
 
 
 def test_a_dispatch_table_is_rows_or_a_file_beside_the_experiment(tmp_path):
     (tmp_path / "ts.txt").write_text(SOLARIS)
     rows = [[20, 0, 1, 0, 1], [4, 0, 1, 32000, 1]]
-    assert machine(tmp_path, 'dispatch_table = "ts.txt"')["dispatch_table"] == rows
-    assert machine(tmp_path, f"dispatch_table = {rows}")["dispatch_table"] == rows
-
-
-def test_the_same_table_means_the_same_experiment(tmp_path):
-    (tmp_path / "ts.txt").write_text("20, 0, 0, 0, 0\n")
-    (tmp_path / "a.toml").write_text(EXPERIMENT + 'dispatch_table = "ts.txt"')
-    (tmp_path / "b.toml").write_text(EXPERIMENT + "dispatch_table = [[20, 0, 0, 0, 0]]")
-    (tmp_path / "c.toml").write_text(EXPERIMENT)
-    a, b, c = (load(str(tmp_path / name)).digest for name in ("a.toml", "b.toml", "c.toml"))
-    assert a == b != c
+    digests = set()
+    for given in ('"ts.txt"', rows):
+        assert machine(tmp_path, f"dispatch_table = {given}")["dispatch_table"] == rows
+        digests.add(load(str(tmp_path / "small.toml")).digest)
+    assert len(digests) == 1, "the same table means the same experiment"
+    assert machine(tmp_path, "") == {} and load(str(tmp_path / "small.toml")).digest not in digests
 
 
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("send_us = -1", "machine.send_us"),
-        ('timers = "late"', "machine.timers"),
-        ('reads_served_by = "nobody"', "machine.reads_served_by"),
         ('local = "round-robin"\nquantum_ms = 15', "machine.quantum_ms"),
         ("quantum_ms = 20", "machine.quantum_ms"),
         ("dispatch_table = []", "machine.dispatch_table"),
@@ -72,16 +62,13 @@ def test_the_same_table_means_the_same_experiment(tmp_path):
         ("dispatch_table = 3", "machine.dispatch_table"),
         ('local = "fifo"\ndispatch_table = [[1, 0, 0, 0, 0]]', "machine.dispatch_table"),
         ('dispatch_table = "nowhere.txt"', "machine.dispatch_table"),
-        ("serve = 1", "machine.serve"),
         ("hop_latency_us = 1", "machine.hop_latency_us"),
         ("lost = 1", "machine.lost"),
         ('lost = "1"', "machine.lost"),
         ("lost = [0.5]", "machine.lost[0]"),
-        ("lost = [-1]", "machine.lost[0]"),
         ("lost = [2]", "machine.lost[0]"),
         ("lost = [1, 1]", "machine.lost[1]"),
         ("lost = [1, 0]", "machine.lost"),
-        ("lots = [1]", "machine.lots"),
     ],
 )
 def test_bad_input_is_told_by_key(tmp_path, text, key):
@@ -97,12 +84,6 @@ def test_a_line_of_a_table_that_is_none_is_named(tmp_path, line):
     path.write_text("20 0 0 0 0\n" + line)
     with pytest.raises(InputError, match="line 2"):
         read_table(path)
-
-
-def test_a_sweep_varies_the_machine(tmp_path):
-    file = tmp_path / "small.toml"
-    file.write_text(EXPERIMENT + '[sweep]\n"machine.timers" = ["independent", "synchronised"]')
-    assert [cell.machine["timers"] for cell in load(str(file)).cells] == ["independent", "synchronised"]
 
 
 def test_lost_processors_are_numbers_of_the_machine(tmp_path):

@@ -13,7 +13,7 @@ BARRIER = {"pattern": "BARRIER", "processes": 2, "granularity_us": 100, "imbalan
 NEWS = BARRIER | {"pattern": "NEWS"}
 
 
-@pytest.mark.parametrize("name", ["three-jobs", "policies", "policies-alike", "validation", "slurm-gang"])
+@pytest.mark.parametrize("name", ["policies", "policies-alike", "validation", "slurm-gang"])
 def test_no_two_schedulers_of_an_experiment_have_the_same_name(name):
     names = [scheduler_name(scheduler.table) for scheduler in load(name).schedulers]
     assert len(set(names)) == len(names)
@@ -30,6 +30,7 @@ def test_no_two_schedulers_of_an_experiment_have_the_same_name(name):
         ({"policy": "slurm-gang", "retry": False}, "slurm-gang 30 s, no retry"),
         ({"policy": "none", "bind": False, "local": "rr"}, "none, rr, unbound"),
         ({"policy": "none", "bind": "job"}, "none, bound to job"),
+        ({"policy": "multilevel-two-queue", "quanta_ms": [60_000, 90_000]}, "multilevel-two-queue 60/90 s"),
     ],
 )
 def test_a_policy_is_named_with_its_quanta_and_what_is_not_its_default(table, name):
@@ -43,23 +44,8 @@ def test_a_scheduler_is_the_same_read_back_from_a_record():
 
 
 def test_options_that_an_older_record_lacks_are_those_of_its_time():
-    assert (
-        policy_name({"policy": "gang", "quantum_ms": 5, "mechanism": "auto", "local": "other"}) == "gang 5 ms"
-    )
-    gone = {"policy": "of-another-time", "mechanism": "auto", "local": "other", "extra": 1}
-    assert policy_name(gone) == "of-another-time"
-
-
-@pytest.mark.parametrize(
-    ("table", "name"),
-    [
-        ({"policy": "asp", "order": 2}, "asp, order 2"),
-        ({"policy": "gang", "quantum_ms": 60_000, "fill": "jobs"}, "gang 60 s, fill jobs"),
-        ({"policy": "multilevel-two-queue", "quanta_ms": [60_000, 90_000]}, "multilevel-two-queue 60/90 s"),
-    ],
-)
-def test_a_table_of_an_experiment_of_jobs_is_named_alike(table, name):
-    assert policy_name(table) == name
+    assert policy_name({"policy": "gang", "quantum_ms": 5, "local": "other"}) == "gang 5 ms"
+    assert policy_name({"policy": "of-another-time", "local": "other", "extra": 1}) == "of-another-time"
 
 
 @pytest.mark.parametrize(
@@ -77,10 +63,8 @@ def test_different_jobs_are_all_named():
     assert workload_name([NEWS, NEWS]) == "NEWS, 2 processes, g = 100 us, v = 0.5 g"
     command = {"argv": ["/usr/bin/lmp", "-in", "x"], "processes": 2}
     assert workload_name([NEWS, BARRIER, NEWS, command]) == "2 x NEWS + BARRIER + lmp"
-    assert (
-        workload_name([{"work_s": 1.0}, {"burst_ms": 1, "think_ms": 1, "bursts": 1}])
-        == "sequential + interactive"
-    )
+    two = [{"work_s": 1.0}, {"burst_ms": 1, "think_ms": 1, "bursts": 1}]
+    assert workload_name(two) == "sequential + interactive"
 
 
 def test_swept_keys_have_short_headings_that_differ():

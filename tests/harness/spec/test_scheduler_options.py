@@ -5,19 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import present, scheduler_of
 from workloads.locks.remedies import Remedy
 from workloads.options import Options
 from workloads.validation import InputError
-
-ROOT = Path(__file__).resolve().parent
-while not (ROOT / "setup.cfg").exists():
-    ROOT = ROOT.parent
 
 FIELD = "    remedy: Remedy = NOTHING_DONE\n"
 NEW = FIELD + "    nice: Annotated[int, Bounds(0, 19)] = 0\n"
