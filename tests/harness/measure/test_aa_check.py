@@ -1,14 +1,14 @@
 """The A/A check: what a quiet, a drifting and a noisy host can tell; the command on made-up runs."""
 
-import dataclasses
 import json
 import random
 import re
 from pathlib import Path
 
 import pytest
-from fake_runs import TOOLS, command_on_made_up_runs, imitate
+from fake_runs import failing
 
+from harness.analyse import comparison
 from harness.analyse.comparison import aa_check
 from harness.measure import host_check
 from harness.store.database import Store
@@ -24,30 +24,19 @@ def test_equal_runs_differ_nowhere_and_any_difference_is_told():
     found = aa_check([(1.5, 1.5)] * 10)
     assert (found.pairs, found.repeats, found.comparisons) == (10, 5, 6 * 32)
     assert (found.different, found.false_positives, found.smallest) == (0, 0.0, pytest.approx(0.0))
+    three = aa_check([(1.0, 1.0)] * 3)
+    assert aa_check([(1.0, 1.0)] * 2) is None and (three.repeats, three.comparisons) == (3, 8)
 
 
-def test_three_pairs_are_the_fewest_and_make_comparisons_of_three():
-    assert aa_check([(1.0, 1.0)] * 2) is None
-    assert (aa_check([(1.0, 1.0)] * 3).repeats, aa_check([(1.0, 1.0)] * 3).comparisons) == (3, 8)
-
-
-def test_the_smallest_difference_grows_with_the_noise():
+def test_the_smallest_difference_grows_with_noise_and_drift():
     """Intervals of five values reach 1.24 standard deviations on each side of the mean."""
     one, ten = aa_check(noisy(0.01, 100)), aa_check(noisy(0.1, 100))
     assert 0.02 < one.smallest < 0.05 and 0.2 < ten.smallest < 0.6
-
-
-def test_intervals_of_independent_runs_overlap_but_for_a_few():
-    assert aa_check(noisy(0.05, 200)).false_positives < 0.05
-
-
-def test_a_host_that_drifts_tells_only_greater_differences():
     assert aa_check(noisy(0.01, 40, drift=0.05)).smallest > 2 * aa_check(noisy(0.01, 40)).smallest
+    assert aa_check(noisy(0.05, 200)).false_positives < 0.05, "intervals of independent runs overlap"
 
 
 def test_a_difference_of_the_smallest_size_is_told_by_four_of_five_comparisons():
-    from harness.analyse import comparison  # noqa: PLC0415
-
     pairs = noisy(0.03, 30)
     factor = 1 + aa_check(pairs).smallest
     compared = list(comparison._comparisons(pairs, 5))
@@ -56,10 +45,9 @@ def test_a_difference_of_the_smallest_size_is_told_by_four_of_five_comparisons()
 
 
 @pytest.fixture
-def lockstep(monkeypatch, tmp_path, capsys):
+def lockstep(lockstep, monkeypatch):
     monkeypatch.setattr(host_check, "check", lambda processors: [host_check.Finding("MPI", "mpich")])
-    monkeypatch.setattr("harness.application.real_tools", lambda: TOOLS)
-    return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
+    return lockstep
 
 
 def test_the_command_measures_pairs_and_says_how_long_that_takes(lockstep):
@@ -86,17 +74,10 @@ def test_without_a_directory_nothing_is_kept(lockstep, monkeypatch, tmp_path, tm
     assert "The smallest difference that 80% of comparisons of 3 repeats tell here: " in out
 
 
-def test_failures_are_told(lockstep, monkeypatch):
-    def failing(workload, progress=None):
-        return dataclasses.replace(imitate(workload), failure="rank 1 has gone")
-
-    tools = dataclasses.replace(TOOLS, run_workload=failing)
-    monkeypatch.setattr("harness.application.real_tools", lambda: tools)
+def test_failures_and_too_few_pairs_are_told(lockstep, monkeypatch):
+    monkeypatch.setattr("harness.application.real_tools", lambda: failing(lambda workload: True))
     status, out, _ = lockstep("doctor", "--aa")
     assert status == 1
-    assert "3 runs failed; the first: rank 1 has gone" in out and "too few pairs" in out
-
-
-def test_fewer_than_three_pairs_are_refused(lockstep):
+    assert "3 runs failed; the first: job 0: rank 1 has gone" in out and "too few pairs" in out
     status, _, err = lockstep("doctor", "--aa", "--pairs", "2")
     assert status == 2 and "--pairs = 2: is less than 3" in err

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from fake_runs import TOOLS, command_on_made_up_runs, imitate, probe
+from fake_runs import TOOLS, imitate, probe
 
 from harness import application
 from harness.analyse import advise
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.measure import host_check
-from harness.report import page
+from harness.report import rendering
 from harness.spec.experiment import usable_processors
 from harness.spec.jobs import described
 from harness.spec.scheduler import scheduler_of
@@ -50,17 +50,23 @@ class Clock:
 
 
 @pytest.fixture
-def lockstep(monkeypatch, tmp_path, capsys):
+def lockstep(lockstep, monkeypatch, tmp_path):
     """The command on made-up runs, and on a quiet host unless the test changes that."""
-    command = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
     (tmp_path / "two.toml").write_text(EXPERIMENT)
     monkeypatch.setattr(Moment, "now", Clock(0.0).now)
-    monkeypatch.setattr(page.charts, "slowdowns", lambda rows, width: None)  # drawing takes seconds
-    monkeypatch.setattr(page.charts, "breakdowns", lambda rows, width: None)
-    monkeypatch.setattr(page.charts, "agreement", lambda rows, width, tolerance: None)
-    monkeypatch.setattr(page.traces, "waits", lambda records, names, width: None)
-    monkeypatch.setattr(page.traces, "lateness", lambda records, names, width: None)
-    return command
+    monkeypatch.setattr(rendering, "_drawn", lambda draw, name, heading: {})  # takes seconds
+    return lockstep
+
+
+@pytest.fixture
+def tools(monkeypatch):
+    """A function that changes the tools of the command."""
+
+    def change(**changes):
+        made = dataclasses.replace(TOOLS, **changes)
+        monkeypatch.setattr(application, "real_tools", lambda *nodes: made)
+
+    return change
 
 
 def reported(lockstep, *more):
@@ -82,12 +88,8 @@ def test_on_a_quiet_host_the_numbers_stand_out(lockstep):
     assert bold == {"least slowdown", "greatest slowdown", "measured runs"}
 
 
-def test_two_runs_at_once(lockstep, monkeypatch):
-    def beside_another(workload, progress=None):
-        return dataclasses.replace(imitate(workload), warnings=(RIVAL,))
-
-    tools = dataclasses.replace(TOOLS, run_workload=beside_another)
-    monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
+def test_two_runs_at_once(lockstep, tools):
+    tools(run_workload=lambda workload, _: dataclasses.replace(imitate(workload), warnings=(RIVAL,)))
     out, bold = reported(lockstep)
     assert is_above_the_table("another run of Lockstep used the same processors in 9 of 9 runs", out)
     assert bold == {"measured runs"}
@@ -104,7 +106,6 @@ def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
     out, bold = reported(lockstep, "--set", "repeats=2")
     assert is_above_the_table("2 of 2 rows have no interval, with two repeats each", out)
     assert bold == {"measured runs"}
-    assert "to most" in out and "95 %\n" not in out.split("Of two repeats")[0]
     assert "2.80 to 2.80" in out and "Of two repeats, intervals are from the least to the most" in out
     for kind in ("csv", "md"):
         lockstep("report", "lockstep-results", "-o", f"r.{kind}")
@@ -113,57 +114,48 @@ def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
     assert markdown.index("- Doubt: ") < markdown.index("| program")
 
 
-@pytest.mark.parametrize("width", ["80", "120"])
-def test_the_table_of_a_run_is_whole_at_80_columns_in_two_parts(lockstep, monkeypatch, width):
-    monkeypatch.setenv("COLUMNS", width)
-    _, out, _ = lockstep("run", "two.toml", "--set", "repeats=2")
-    assert all(word in out for word in ("simu-", "mean", "comp", "idle", "late", "skew"))
-    assert "Too narrow" not in out
-
-
 def row(name, *ratios):
     job = JobRow(0.0, described(Program(granularity_us=1000.0, dedicated_s=1.0)))
     return Row((job,), {}, scheduler_of({"policy": name}).table, None, Summary(estimate(ratios)))
 
 
 @pytest.fixture
-def advised(lockstep, monkeypatch):
+def advised(lockstep, tools, monkeypatch):
     """``lockstep advise`` whose simulations take no time, on a store with a calibration."""
-    monkeypatch.setattr(
-        advise, "predict", lambda *given: [row("none", 1.5, 1.5, 1.5), row("gang", 1.1, 1.1, 1.1)]
-    )
+    rows = [row("none", 1.5, 1.5, 1.5), row("gang", 1.1, 1.1, 1.1)]
+    monkeypatch.setattr(advise, "predict", lambda *given: rows)
 
     def advised(detour_ns, *words):
-        tools = dataclasses.replace(TOOLS, probe=lambda *given: probe(*given) | {"detour_ns": [detour_ns]})
-        monkeypatch.setattr("harness.application.real_tools", lambda *nodes: tools)
+        tools(probe=lambda *given: probe(*given) | {"detour_ns": [detour_ns]})
         assert lockstep("calibrate")[0] == 0
         return lockstep("advise", *words)
 
     return advised
 
 
-def test_advice_on_a_calibration_under_load_is_refused(advised):
+def test_advice_on_a_calibration_under_load_is_refused_or_recommends_nothing(advised):
     status, out, err = advised(1e7)
     assert (status, out) == (2, "")
     assert "made under load: others took 40% of the processors" in err
-    assert "0 s old" in err and "lockstep calibrate --results lockstep-results" in err and "--anyway" in err
-
-
-def test_advice_that_goes_by_it_anyway_repeats_its_doubts_and_recommends_nothing(advised):
+    assert (
+        re.search(r"\d s old", err)
+        and "lockstep calibrate --results lockstep-results" in err
+        and "--anyway" in err
+    )
     status, out, _ = advised(1e7, "--anyway")
     assert status == 0
     assert is_above_the_table("the calibration: other programs took 40.0% of the processors' time", out)
     assert "Not conclusive; gang" in out and "Use " not in out
 
 
-def test_advice_on_a_calm_calibration_recommends_and_says_how_old_it_is(advised, monkeypatch):
+def test_advice_on_a_calm_calibration_recommends_and_says_how_old_it_is(advised):
     status, out, _ = advised(1e4)
     assert status == 0 and "Doubt" not in out
-    assert "constants of 0 s ago" in out and "Use gang" in out
+    assert re.search(r"constants of \d s ago", out) and "Use gang" in out
     assert json.loads(advised(1e4, "--json")[1])["doubts"] == []
 
 
-def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(lockstep, monkeypatch):
+def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(lockstep, tools):
     said = []
 
     def watched(workload, progress=None):
@@ -174,8 +166,7 @@ def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(loc
         said.append(tuple(processors))
         return ["load: average 4.1; wait"]
 
-    tools = dataclasses.replace(TOOLS, run_workload=watched, disturbances=disturbances)
-    monkeypatch.setattr("harness.application.real_tools", lambda *nodes: tools)
+    tools(run_workload=watched, disturbances=disturbances)
     _, _, err = lockstep("run", "two.toml", "--no-simulate")
     assert said[0] == usable_processors()[:2] and said.count(said[0]) == 1
     assert err.index("warning: load: average 4.1; wait") < err.index("0/9 ")

@@ -1,19 +1,15 @@
 """Jobs that are larger than the machine: their dedicated times, spinning and with two-phase waits."""
 
 import dataclasses
-import io
 
 import pytest
-from fake_runs import TOOLS, measure
-from rich.console import Console
+from fake_runs import measured
+from golden import printed
 
 from harness.analyse import results_document
-from harness.measure.calibrate import Constants
 from harness.measure.plan import plan
-from harness.measure.session import MeasurementSession
 from harness.report import text
 from harness.spec.experiment import load
-from harness.store.database import Store
 from harness.store.rebuild import experiment_of
 from workloads.validation import InputError
 
@@ -54,13 +50,9 @@ def asked(tmp_path):
 
 
 @pytest.fixture
-def measured(asked, tmp_path):
+def runs(asked, tmp_path):
     """The experiment with the key, and its runs."""
-    with Store(tmp_path / "results") as store:
-        here = MeasurementSession.here((0, 1), TOOLS, store)
-        return asked(), measure(
-            asked(), here, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
-        )
+    return asked(), measured(asked(), tmp_path / "results")
 
 
 def alone(experiment):
@@ -79,8 +71,8 @@ def test_the_digest_knows_the_key_and_is_as_before_without_it(asked):
     assert asked("").digest == asked('dedicated = "spinning"').digest != asked().digest
 
 
-def test_slowdowns_go_by_two_phase_times_and_those_by_spinning_are_shown_as_well(measured):
-    experiment, records = measured
+def test_slowdowns_go_by_two_phase_times_and_those_by_spinning_are_shown_as_well(runs):
+    experiment, records = runs
     found = results_document.results(experiment, records, 1.0)
     none, implicit = (row["measured"] for row in found.document()["rows"])
     # The imitation: 1.1 times as long under implicit, 2.8 under none; large jobs that spin, 10 times more.
@@ -91,15 +83,12 @@ def test_slowdowns_go_by_two_phase_times_and_those_by_spinning_are_shown_as_well
         ratio = side["workload_slowdown"]["median"] / other["workload_slowdown"]["median"]
         assert ratio == pytest.approx(other["dedicated_s"] / side["dedicated_s"], rel=0.01)
         assert other["workload_slowdown"]["n"] == 2
-    screen = io.StringIO()
-    for part in text.render(found):
-        Console(file=screen, width=150).print(part)
-    assert "alone, one after the other: 1.61 s, spinning: 28." in screen.getvalue()
-    assert "against" in screen.getvalue()
+    shown = printed(text.render(found), 150)
+    assert "alone, one after the other: 1.61 s, spinning: 28." in shown and "against" in shown
 
 
-def test_two_phase_times_that_are_missing_are_not_replaced_by_others(measured):
-    experiment, records = measured
+def test_two_phase_times_that_are_missing_are_not_replaced_by_others(runs):
+    experiment, records = runs
     failed = [
         dataclasses.replace(record, failure="why")
         if record.kind == "dedicated" and record.scheduler["policy"] == "implicit"
@@ -110,20 +99,15 @@ def test_two_phase_times_that_are_missing_are_not_replaced_by_others(measured):
     assert [row.measured.workload_slowdown.n for row in found.rows] == [0, 0]
 
 
-def test_an_experiment_rebuilt_from_records_has_the_key(measured):
-    experiment, records = measured
+def test_an_experiment_rebuilt_from_records_has_the_key(runs):
+    experiment, records = runs
     assert experiment_of(records).dedicated == experiment.dedicated == "two-phase"
     spinning = [record for record in records if record.scheduler["policy"] != "implicit"]
     assert experiment_of(spinning).dedicated == "spinning"
 
 
 def test_without_the_key_there_is_nothing_of_it_in_the_results(asked, tmp_path):
-    with Store(tmp_path / "results") as store:
-        records = measure(
-            asked(""),
-            MeasurementSession.here((0, 1), TOOLS, store),
-            Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0),
-        )
+    records = measured(asked(""), tmp_path / "results")
     found = results_document.results(asked(""), records, 1.0)
     assert not any("against_spinning" in row["measured"] for row in found.document()["rows"])
 

@@ -5,12 +5,11 @@ import io
 from collections import Counter
 
 import pytest
-from fake_runs import TOOLS, Quiet, imitate, probe
+from fake_runs import CONSTANTS, TOOLS, Quiet, imitate, probe
 from rich.console import Console
 
 from harness.analyse.precision import RowPrecision
 from harness.measure import runner
-from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession, Progress, Standing, Tools
@@ -18,7 +17,6 @@ from harness.report.progress import BarWatcher, PlainWatcher
 from harness.spec.experiment import load
 from harness.store.database import Store
 
-CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 TEXT = """
 processors = 2
 repeats = { least = 3, most = 6 }
@@ -71,11 +69,12 @@ def runs(records):
 
 
 def test_steady_rows_end_after_the_least_number_of_repeats(series):
+    """The time left goes by the repeats that rows probably need, at first the geometric mean of 3 and 6."""
     made, watcher, precision = series(imitate)
     assert runs(made) == {"none": 3, "gang": 3, "batch": 3}
     assert [one.final for one in watcher.standings if one.n == 3] == [True, True]
     assert not list(precision.wide())
-    assert watcher.steps[-1].done == watcher.steps[-1].total
+    assert watcher.steps[0].total == 12 and watcher.steps[-1].done == watcher.steps[-1].total == 9
 
 
 def test_an_unsteady_row_is_repeated_alone_and_named(series):
@@ -84,32 +83,27 @@ def test_an_unsteady_row_is_repeated_alone_and_named(series):
     ((name, width),) = precision.wide()
     assert name == "none" and width > 0.05
     assert watcher.standings[-1].n == 6 and watcher.standings[-1].final
-    assert "of at most 6" in watcher.steps[0].label
+    assert "of at most 6" in watcher.steps[0].label and watcher.steps[9].total == 9 + 3 + 3
 
 
-def test_a_wider_precision_needs_fewer_runs(series):
-    assert runs(series(unsteady, "precision=9")[0])["none"] < 6
-
-
-def test_one_number_of_repeats_measures_every_row_as_often(series):
-    assert runs(series(unsteady, "repeats=3")[0]) == {"none": 3, "gang": 3, "batch": 3}
+@pytest.mark.parametrize(
+    ("run", "setting", "none", "gang"),
+    [
+        (unsteady, "precision=9", range(3, 6), [3]),
+        (unsteady, "repeats=3", [3], [3]),
+        # Two repeats have no interval, so that a third is made if it may be.
+        (imitate, "repeats={least=1,most=4}", [3], [3]),
+        (imitate, "repeats={least=1,most=2}", [2], [2]),
+    ],
+)
+def test_the_file_says_how_precise_and_how_often(series, run, setting, none, gang):
+    made = runs(series(run, setting)[0])
+    assert made["none"] in none and made["gang"] in gang
 
 
 def test_records_of_before_count(series):
     first, _, _ = series(unsteady, "repeats=2")
     assert runs(series(unsteady, before=first)[0]) == {"none": 4, "gang": 1, "batch": 4}
-
-
-def test_the_time_left_goes_by_the_repeats_that_rows_probably_need(series):
-    """At first the geometric mean of 3 and 6 repeats, 4.2; then the steady rows need no more."""
-    totals = [step.total for step in series(imitate)[1].steps]
-    assert totals[0] == 12 and totals[-1] == 9
-    assert series(unsteady)[1].steps[9].total == 9 + 3 + 3
-
-
-def test_two_repeats_have_no_interval_so_a_third_is_made(series):
-    assert runs(series(imitate, "repeats={least=1,most=4}")[0])["gang"] == 3
-    assert runs(series(imitate, "repeats={least=1,most=2}")[0])["gang"] == 2
 
 
 def test_simulated_values_reach_the_table_as_they_come(tmp_path, series):

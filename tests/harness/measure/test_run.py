@@ -3,21 +3,18 @@
 import dataclasses
 
 import pytest
-from fake_runs import TOOLS, Quiet, imitate, measure, probe
+from fake_runs import TOOLS, Quiet, failing, imitate, measure, probe
 
 from coordinator.workload import Node
 from harness.analyse import summary
 from harness.analyse.caveats import doubts
 from harness.analyse.statistics import estimate
 from harness.measure import calibrate, runner, session
-from harness.measure.calibrate import Constants
 from harness.measure.plan import plan, recorded
 from harness.measure.session import MeasurementSession, Tools
 from harness.spec.experiment import load
 from harness.store import database
 from harness.store.database import Store
-
-CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 
 
 @pytest.fixture
@@ -26,21 +23,10 @@ def place(tmp_path):
         yield MeasurementSession.here((0, 1), TOOLS, opened)
 
 
-def everything(experiment, here, watcher=None):
-    return measure(experiment, here, CONSTANTS, watcher)
-
-
-def failing(when):
-    """An imitation in which the workloads that ``when`` holds for fail."""
-
-    def run_workload(workload, progress=None):
-        result = imitate(workload)
-        if not when(workload):
-            return result
-        jobs = [dataclasses.replace(job, finish_ns=None, failure="rank 1 has gone") for job in result.jobs]
-        return dataclasses.replace(result, jobs=tuple(jobs), ranks=(), failure="job 0: rank 1 has gone")
-
-    return Tools(TOOLS.launcher, probe, run_workload)
+@pytest.fixture
+def tools(place):
+    """The session with other tools."""
+    return lambda tools: dataclasses.replace(place, tools=tools)
 
 
 def test_every_cell_repeat_and_scheduler_is_planned_once_with_its_dedicated_run():
@@ -58,10 +44,8 @@ def test_each_distinct_program_runs_alone():
     group = experiment.cells[0].groups[0]
     other = dataclasses.replace(group, program=dataclasses.replace(group.program, granularity_us=50))
     cell = dataclasses.replace(experiment.cells[0], groups=(group, other))
-    alone = [
-        task for task in plan(dataclasses.replace(experiment, cells=(cell,))) if task.kind == "dedicated"
-    ]
-    assert sorted(task.jobs[0].number for task in alone) == [0, 2]
+    tasks = plan(dataclasses.replace(experiment, cells=(cell,)))
+    assert sorted(task.jobs[0].number for task in tasks if task.kind == "dedicated") == [0, 2]
 
 
 def test_the_order_is_shuffled_anew_in_each_repeat_and_fixed_by_the_seed():
@@ -74,21 +58,20 @@ def test_the_order_is_shuffled_anew_in_each_repeat_and_fixed_by_the_seed():
     assert len({tuple(one) for one in order()}) > 1
 
 
-def test_compute_times_follow_seed_and_repeat(place):
+def test_compute_times_follow_seed_and_repeat(tools):
     seen = []
 
     def spy(workload, progress):
         seen.append((workload.seed, workload.repeat, workload.switch_us, workload.processors))
         return imitate(workload)
 
-    here = dataclasses.replace(place, tools=Tools("mpich", probe, spy))
-    everything(load("three-jobs", settings=["repeats=2"], seed=7), here)
+    measure(load("three-jobs", settings=["repeats=2"], seed=7), tools(Tools("mpich", probe, spy)))
     assert set(seen) == {(7, 0, 5.0, (0, 1)), (7, 1, 5.0, (0, 1))}
 
 
 def test_rows_tell_slowdowns_against_the_same_repeat(place):
     experiment = load("three-jobs", settings=["repeats=5"])
-    records = everything(experiment, place)
+    records = measure(experiment, place)
     rows = summary.rows(experiment, records)
     none, *_, gang, _, partitioned = rows
     found = none.measured
@@ -103,24 +86,15 @@ def test_rows_tell_slowdowns_against_the_same_repeat(place):
     assert gang.measured.switches.lateness_us.p50 == pytest.approx(50, abs=0.1)
     assert partitioned.scheduler["allocation"] == "equipartition"
     assert all(row.simulated is row.error is None for row in rows)
-
-
-def test_rows_are_the_same_from_the_store(place):
-    experiment = load("three-jobs", settings=["repeats=2"])
-    records = everything(experiment, place)
-    assert summary.rows(experiment, records) == summary.rows(experiment, place.store.runs(experiment.digest))
+    assert summary.rows(experiment, place.store.runs(experiment.digest)) == rows
 
 
 def test_a_series_reads_each_of_its_runs_once_for_estimates(place, monkeypatch):
     read = []
 
-    def noted(connection, number):
-        read.append(number)
-        return run_record(connection, number)
-
     run_record = database.run_record
-    monkeypatch.setattr(database, "run_record", noted)
-    records = everything(load("three-jobs", settings=["repeats=3"]), place)
+    monkeypatch.setattr(database, "run_record", lambda *what: read.append(what) or run_record(*what))
+    records = measure(load("three-jobs", settings=["repeats=3"]), place)
     assert len(records) == 27 and len(read) <= 27
 
 
@@ -130,16 +104,16 @@ def test_jobs_that_differ_are_listed(place):
     later = dataclasses.replace(group, arrival_s=0.5, program=dataclasses.replace(group.program, imbalance=1))
     cell = dataclasses.replace(experiment.cells[0], groups=(group, later))
     experiment = dataclasses.replace(experiment, cells=(cell,))
-    row = summary.rows(experiment, everything(experiment, place))[0]
+    row = summary.rows(experiment, measure(experiment, place))[0]
     assert [(job.arrival_s, job.program["imbalance"]) for job in row.jobs] == [(0, 0.25), (0.5, 1)]
     assert row.measured.workload_slowdown.n == 1
 
 
-def test_a_failure_becomes_a_record_and_the_rest_goes_on(place):
+def test_a_failure_becomes_a_record_and_the_rest_goes_on(place, tools):
     experiment = load("three-jobs", settings=["repeats=2"])
-    tools = failing(lambda workload: workload.options.blocking == "fixed" and workload.repeat == 1)
     watcher = Quiet()
-    records = everything(experiment, dataclasses.replace(place, tools=tools), watcher)
+    one = failing(lambda workload: workload.options.blocking == "fixed" and workload.repeat == 1)
+    records = measure(experiment, tools(one), watcher=watcher)
     assert len(records) == len(place.store.runs(experiment.digest)) == 18
     (failed,) = [record for record in records if record.failure]
     assert failed.makespan_ns is None
@@ -148,18 +122,17 @@ def test_a_failure_becomes_a_record_and_the_rest_goes_on(place):
     assert any("implicit fixed" in warning and "rank 1 has gone" in warning for warning in watcher.warnings)
 
 
-def test_a_missing_dedicated_time_leaves_the_repeat_out(place):
+def test_a_missing_dedicated_time_leaves_the_repeat_out(tools):
     experiment = load("three-jobs", settings=["repeats=2"])
-    tools = failing(lambda workload: len(workload.jobs) == 1 and workload.repeat == 0)
-    rows = summary.rows(experiment, everything(experiment, dataclasses.replace(place, tools=tools)))
+    one = failing(lambda workload: len(workload.jobs) == 1 and workload.repeat == 0)
+    rows = summary.rows(experiment, measure(experiment, tools(one)))
     assert {row.measured.workload_slowdown.n for row in rows} == {1}
 
 
-def test_when_nothing_works_it_gives_up(place):
+def test_when_nothing_works_it_gives_up(tools):
     experiment = load("three-jobs", settings=["repeats=5"])
     watcher = Quiet()
-    here = dataclasses.replace(place, tools=failing(lambda workload: True))
-    records = everything(experiment, here, watcher)
+    records = measure(experiment, tools(failing(lambda workload: True)), watcher=watcher)
     assert len(records) == runner.HOPELESS
     assert "skipped 42 runs" in watcher.warnings[-1]
     row = summary.rows(experiment, records)[0].measured
@@ -167,27 +140,25 @@ def test_when_nothing_works_it_gives_up(place):
     assert row.breakdown is None
 
 
-def test_only_what_is_recorded_and_did_not_fail_is_skipped(place):
+def test_only_what_is_recorded_and_did_not_fail_is_skipped(place, tools):
     experiment = load("three-jobs", settings=["repeats=2"])
-    tools = failing(lambda workload: workload.options.blocking == "fixed")
-    everything(experiment, dataclasses.replace(place, tools=tools))
+    measure(experiment, tools(failing(lambda workload: workload.options.blocking == "fixed")))
     done = recorded(place.store.runs(experiment.digest))
     missing = [task for task in plan(load("three-jobs", settings=["repeats=3"])) if task.key not in done]
     assert [task.repeat for task in missing] == [0, 1] + [2] * 9
     assert {task.scheduler.options.blocking for task in missing[:2]} == {"fixed"}
 
 
-def test_the_last_successful_record_of_a_run_counts(place):
+def test_the_last_successful_record_of_a_run_counts(place, tools):
     experiment = load("three-jobs", settings=["repeats=1"])
-    tools = failing(lambda workload: True)
-    before = everything(experiment, dataclasses.replace(place, tools=tools))
-    rows = summary.rows(experiment, [*before, *everything(experiment, place)])
+    before = measure(experiment, tools(failing(lambda workload: True)))
+    rows = summary.rows(experiment, [*before, *measure(experiment, place)])
     assert all(row.measured.workload_slowdown.n == 1 for row in rows)
 
 
 def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):
     watcher = Quiet()
-    everything(load("three-jobs", settings=["repeats=1"]), place, watcher)
+    measure(load("three-jobs", settings=["repeats=1"]), place, watcher=watcher)
     assert [step.done for step in watcher.steps] == list(range(10))
     assert watcher.steps[0].left_s > 5
     assert watcher.steps[-1].left_s == 0
@@ -234,7 +205,7 @@ def test_steps_are_calibrated_for_each_working_set(place):
 
 def test_doubts_are_told_in_numbers(place):
     experiment = load("three-jobs", settings=["repeats=3"])
-    records = everything(experiment, place)
+    records = measure(experiment, place)
     quiet = {"steal": 0.0, "others": 0.0, "load_before": 0.0}
     calm = [dataclasses.replace(r, conditions=r.conditions | quiet) for r in records]
     assert doubts(summary.rows(experiment, calm), calm) == []
@@ -261,16 +232,12 @@ def test_doubts_are_told_in_numbers(place):
         assert f"gang {quantum} ms: one slot in a hundred began at least 12 ms late, more than" in told(late)
     assert "10% of its length, and half of them 12 ms: use longer slots" in told(late)
     (row,) = [row for row in summary.rows(experiment, late) if row.name == "gang 100 ms"]
-    queues = row.scheduler | {
-        "policy": "multilevel-two-queue",
-        "quanta_ms": (80, 400),
-        "long_quantum_ms": 2000,
-    }
-    del queues["quantum_ms"]
-    of_queues = dataclasses.replace(row, scheduler=queues)
-    assert f"{of_queues.name}: one slot in a hundred" in " ".join(doubts([of_queues], late))
-    queues["quanta_ms"] = (240, 400)
-    assert "one slot in a hundred" not in " ".join(doubts([of_queues], late))
+    queues = {"policy": "multilevel-two-queue", "long_quantum_ms": 2000}
+    for shortest_ms, told_of in ((80, True), (240, False)):
+        scheduler = row.scheduler | queues | {"quanta_ms": (shortest_ms, 400)}
+        del scheduler["quantum_ms"]
+        found = " ".join(doubts([dataclasses.replace(row, scheduler=scheduler)], late))
+        assert ("one slot in a hundred" in found) == told_of
 
     def slower(kind, policy):
         """The records, in the second repeat of which such runs took twice as long."""
