@@ -7,17 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_runs import TOOLS, imitate, measure
+from fake_runs import TOOLS, imitate, measured
 from runs import workload
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob, Workload
-from harness.measure.calibrate import Constants
-from harness.measure.session import MeasurementSession, Tools
+from harness.measure.session import Tools
 from harness.spec.experiment import load
 from harness.store import recording
-from harness.store.database import Store
 from harness.store.recording import HEAD, HEAD_BYTES, MAGIC, OPERATION, SLOTS, VERSION
 from harness.store.records import DEDICATED
 from workloads.validation import InputError
@@ -50,7 +48,7 @@ def leave(folder, host=b""):
     (folder / "rank-0-1.operations").write_bytes(head.tobytes().ljust(HEAD_BYTES, b"\0") + rows)
 
 
-def measured(tmp_path, leaves, origin_ns=None):
+def runs(tmp_path, leaves, origin_ns=None):
     """The records of the experiment, and the jobs that were to be recorded."""
     file, asked = tmp_path / "a.toml", []
     file.write_text(EXPERIMENT)
@@ -62,15 +60,12 @@ def measured(tmp_path, leaves, origin_ns=None):
                 leaves(Path(job.recording))
         return replace(imitate(given), origin_ns=origin_ns)
 
-    with Store(tmp_path / "results") as store:
-        site = MeasurementSession.here((0, 1), Tools(TOOLS.launcher, TOOLS.probe, run), store)
-        return measure(
-            load(str(file)), site, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
-        ), asked
+    tools = Tools(TOOLS.launcher, TOOLS.probe, run)
+    return measured(load(str(file)), tmp_path / "results", tools), asked
 
 
 def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path):
-    made, asked = measured(tmp_path, leave)
+    made, asked = runs(tmp_path, leave)
     assert [job.program.argv for job in asked] == [("sh",)]
     named = [record.conditions["recording"] for record in made if "recording" in record.conditions]
     (path,) = (tmp_path / "results" / "recordings").iterdir()
@@ -84,7 +79,7 @@ def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path)
     [(socket.gethostname(), 4, 5), (socket.gethostname(), None, None), ("elsewhere", 4, None)],
 )
 def test_the_end_of_a_recording_is_known_on_the_drivers_host(tmp_path, host, origin_ns, until_ns):
-    made, _ = measured(tmp_path, lambda folder: leave(folder, host.encode()), origin_ns)
+    made, _ = runs(tmp_path, lambda folder: leave(folder, host.encode()), origin_ns)
     (recorded,) = [record for record in made if "recording" in record.conditions]
     assert recorded.conditions.get("recorded_until_ns") == until_ns
 
@@ -97,7 +92,7 @@ def damage(folder):
     ("leaves", "why"), [(lambda folder: None, "left no recording"), (damage, r"rank-0-1.operations: ")]
 )
 def test_a_run_without_a_recording_has_a_warning_and_counts(tmp_path, leaves, why):
-    made, _ = measured(tmp_path, leaves)
+    made, _ = runs(tmp_path, leaves)
     (warned,) = [record for record in made if "warnings" in record.conditions]
     assert why in warned.conditions["warnings"][0] and not warned.failure
     assert list((tmp_path / "results" / "recordings").iterdir()) == []

@@ -135,34 +135,31 @@ def test_a_program_s_own_mpi_says_what_large_messages_cost(compiled, tmp_path, m
     assert 0 < kept.finalize_cpu_ns < 2e9 and 1e4 < kept.finalize_ns < 20e9
 
 
-def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(tmp_path):
-    recording.write(made(), tmp_path / "new.npz")
-    with np.load(tmp_path / "new.npz") as held:
+def rewritten(folder, change):
+    """A recording to whose description of each rank something was done."""
+    recording.write(made(), folder / "new.npz")
+    with np.load(folder / "new.npz") as held:
         columns = dict(held)
     about = json.loads(bytes(columns["about"]))
     for rank in about["ranks"]:
-        for name in recording.NOT_IN_OLD:
-            del rank[name]
+        change(rank)
     columns["about"] = np.frombuffer(json.dumps(about).encode(), "u1")
-    np.savez(tmp_path / "old.npz", **columns)
-    assert [
-        (rank.rooted, rank.meets_from_bytes, rank.copy_ns)
-        for rank in recording.read(tmp_path / "old.npz").ranks
-    ] == [(False, 0, ())] * 2
+    np.savez(folder / "changed.npz", **columns)
+    return folder / "changed.npz"
+
+
+def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(tmp_path):
+    old = rewritten(tmp_path, lambda rank: [rank.pop(name) for name in recording.NOT_IN_OLD])
+    for rank in recording.read(old).ranks:
+        assert (rank.rooted, rank.meets_from_bytes, rank.copy_ns) == (False, 0, ())
 
 
 @pytest.mark.parametrize("value", [-1, 10**30, "many", None, [1], True, 0.5])
 def test_absurd_numbers_of_a_program_s_mpi_are_unknown(tmp_path, value):
-    recording.write(made(), tmp_path / "new.npz")
-    with np.load(tmp_path / "new.npz") as held:
-        columns = dict(held)
-    about = json.loads(bytes(columns["about"]))
-    for rank in about["ranks"]:
-        rank.update(dict.fromkeys(("meets_from_bytes", *recording.OUTSIDE), value), copy_ns=[value] * 9)
-    columns["about"] = np.frombuffer(json.dumps(about).encode(), "u1")
-    np.savez(tmp_path / "odd.npz", **columns)
+    absurd = dict.fromkeys(("meets_from_bytes", *recording.OUTSIDE), value) | {"copy_ns": [value] * 9}
+    odd = rewritten(tmp_path, lambda rank: rank.update(absurd))
     try:
-        rank = recording.read(tmp_path / "odd.npz").ranks[0]
+        rank = recording.read(odd).ranks[0]
     except RecordingError:
         return
     assert (rank.meets_from_bytes, rank.init_ns, rank.finalize_cpu_ns) == (0, 0, 0)
@@ -277,15 +274,12 @@ def test_a_recording_is_read_as_it_was_written(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["a.npz"]
 
 
-def test_an_operation_takes_24_bytes():
-    assert OPERATION.itemsize == 24
-
-
 def test_more_than_four_gigabytes_come_out_exactly():
     rows = np.zeros(3, OPERATION)
     rows["kind"] = [KIND["SEND"], KIND["MORE"], KIND["SEND"]]
     rows["bytes"] = [7, 3, 5]
     assert recording.operations(rows)["bytes"].tolist() == [7, 3 * 2**32 + 5]
+    assert OPERATION.itemsize == 24
 
 
 def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
@@ -303,13 +297,6 @@ def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
     np.savez(tmp_path / "array.npz", about=np.zeros(3))
     with pytest.raises(RecordingError, match=r"array\.npz: no recording"):
         recording.read(tmp_path / "array.npz")
-
-
-@pytest.mark.parametrize("content", [b"LOCKSTEP", b"x" * 2000, b"LOCKSTEP" + b"\1" * 5000])
-def test_a_damaged_file_of_a_rank_is_refused_by_its_name(tmp_path, content):
-    (tmp_path / "rank-0-1.operations").write_bytes(content)
-    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
-        recording.gather(tmp_path, ["true"])
 
 
 def head_of(magic=recording.MAGIC, **fields):
@@ -331,19 +318,6 @@ def test_a_rank_that_was_killed_while_it_began_is_in_no_recording(tmp_path):
     assert len(found.ranks) == 1
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        *({"slots": 0}, {"slots": -1}, {"most_kept": -1}, {"most_kept": 2**31 - 1}),
-        *({"members_bytes": -4}, {"members_bytes": 2**62}),
-    ],
-)
-def test_a_head_that_cannot_be_is_refused_by_its_name(tmp_path, fields):
-    (tmp_path / "rank-0-1.operations").write_bytes(head_of(**fields))
-    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
-        recording.gather(tmp_path, ["true"])
-
-
 def test_a_length_of_windows_that_cannot_be_keeps_nobody_busy_for_ever(tmp_path):
     (tmp_path / "rank-0-1.operations").write_bytes(head_of())
     (tmp_path / "rank-1-2.operations").write_bytes(head_of(slot_ns=0, rank=1))
@@ -351,11 +325,27 @@ def test_a_length_of_windows_that_cannot_be_keeps_nobody_busy_for_ever(tmp_path)
     assert [rank.slot_ns for rank in found.ranks] == [62_500_000, 0]
 
 
-@pytest.mark.parametrize("kept", [-1, 65, 2**62])
-def test_so_is_a_window_that_cannot_be(tmp_path, kept):
+def windows_with(kept):
     windows = np.zeros(SLOTS, WINDOW)
     windows["kept"][0] = kept
-    (tmp_path / "rank-0-1.operations").write_bytes(head_of(windows=windows))
+    return windows
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"LOCKSTEP", b"x" * 2000, b"LOCKSTEP" + b"\1" * 5000),
+        *(
+            head_of(**fields)
+            for fields in ({"slots": 0}, {"slots": -1}, {"most_kept": -1}, {"most_kept": 2**31 - 1})
+        ),
+        *(head_of(**fields) for fields in ({"members_bytes": -4}, {"members_bytes": 2**62})),
+        *(head_of(windows=windows_with(kept)) for kept in (-1, 65, 2**62)),
+    ],
+    ids=range(12),
+)
+def test_a_damaged_file_of_a_rank_is_refused_by_its_name(tmp_path, content):
+    (tmp_path / "rank-0-1.operations").write_bytes(content)
     with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
         recording.gather(tmp_path, ["true"])
 

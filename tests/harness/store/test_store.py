@@ -14,11 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_runs import TOOLS, measure
-from places import ROOT, SUPPORT
+from fake_runs import measured
+from places import ROOT
 
-from harness.measure.calibrate import Constants
-from harness.measure.session import MeasurementSession
 from harness.spec.experiment import load
 from harness.store import database, schema, tables
 from harness.store.database import Store, StoreError
@@ -30,29 +28,22 @@ from workloads.validation import InputError
 @pytest.fixture
 def records(tmp_path):
     """One repeat of the built-in experiment, in a store at tmp_path / "results"."""
-    experiment = load("three-jobs", settings=["repeats=1"])
-    with Store(tmp_path / "results") as opened:
-        site = MeasurementSession.here((0, 1), TOOLS, opened)
-        constants = Constants(remote_wakeup_us=4.0, local_switch_us=30.0, latency_us=2.0)
-        return measure(experiment, site, constants, timeline=True)
+    return measured(load("three-jobs", settings=["repeats=1"]), tmp_path / "results", timeline=True)
 
 
 def test_what_is_stored_comes_back(records, tmp_path):
     with Store(tmp_path / "results") as opened:
         back = opened.runs(records[0].digest)
+        assert opened.runs("another") == []
+        assert [run.id for run in opened.runs(records[0].digest, after=7)] == [8, 9]
     assert len(back) == len(records) == 9
     for before, after in zip(records, back, strict=True):
-        assert after.makespan_ns == before.makespan_ns
-        assert after.scheduler == before.scheduler
-        assert after.conditions == before.conditions
-        assert after.switches == before.switches
-        assert [dict(rank) for rank in after.ranks] == [
-            {key: value for key, value in rank.items() if key != "timeline"} for rank in before.ranks
-        ]
-        assert [dataclasses.astuple(job) for job in after.jobs] == [
-            dataclasses.astuple(dataclasses.replace(job, placement=list(job.placement)))
-            for job in before.jobs
-        ]
+        for name in ("makespan_ns", "scheduler", "conditions", "switches"):
+            assert getattr(after, name) == getattr(before, name)
+        ranks = [{key: rank[key] for key in rank if key != "timeline"} for rank in before.ranks]
+        assert [dict(rank) for rank in after.ranks] == ranks
+        jobs = [dataclasses.replace(job, placement=list(job.placement)) for job in before.jobs]
+        assert list(after.jobs) == jobs
 
 
 def test_runs_stored_before_a_key_was_there_have_its_default(records, tmp_path):
@@ -64,12 +55,6 @@ def test_runs_stored_before_a_key_was_there_have_its_default(records, tmp_path):
         assert opened.frames().runs.scheduler.iloc[-1] == records[0].scheduler
 
 
-def test_runs_are_found_by_digest_and_number(records, tmp_path):
-    with Store(tmp_path / "results") as opened:
-        assert opened.runs("another") == []
-        assert [run.id for run in opened.runs(records[0].digest, after=7)] == [8, 9]
-
-
 def test_frames_have_the_documented_columns(records, tmp_path):
     frames = database.load(tmp_path / "results")
     described = (ROOT / "docs" / "formats.md").read_text()
@@ -78,30 +63,22 @@ def test_frames_have_the_documented_columns(records, tmp_path):
             assert f"`{column}`" in described, f"{field.name}.{column}"
     assert len(frames.runs) == 9
     assert len(frames.ranks) == 2 * frames.jobs.shape[0]
-    assert set(frames.switches.run) == {
-        run_id
-        for run_id, table in zip(frames.runs.id, frames.runs.scheduler, strict=True)
-        if table["policy"] == "gang"
-    }
+    gangs = [table["policy"] == "gang" for table in frames.runs.scheduler]
+    assert set(frames.switches.run) == set(frames.runs.id[gangs])
     assert frames.runs.conditions[0]["processors"] == [0, 1]
     assert database.load(tmp_path / "results" / database.FILE_NAME).runs.equals(frames.runs)
 
 
-@pytest.mark.parametrize("table", list(tables.TABLES))
-def test_records_are_immutable(records, tmp_path, table):
+def test_records_are_immutable(records, tmp_path):
+    with Store(tmp_path / "results") as opened:
+        opened.add_calibrations([Calibration("s", "now", "latency_ns", [1.0], [0, 1], 0, "mpich", {})])
+        opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])
     with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
-        if table == "calibrations":
-            with Store(tmp_path / "results") as opened:
-                opened.add_calibrations(
-                    [Calibration("s", "now", "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", {})]
-                )
-        if table == "schedules":
-            with Store(tmp_path / "results") as opened:
-                opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])
-        column = connection.execute(f"SELECT * FROM {table}").description[0][0]
-        for deed in (f"UPDATE {table} SET {column} = 7", f"DELETE FROM {table}"):
-            with pytest.raises(sqlite3.IntegrityError, match="immutable"):
-                connection.execute(deed)
+        for table in tables.TABLES:
+            column = connection.execute(f"SELECT * FROM {table}").description[0][0]
+            for deed in (f"UPDATE {table} SET {column} = 7", f"DELETE FROM {table}"):
+                with pytest.raises(sqlite3.IntegrityError, match="immutable"):
+                    connection.execute(deed)
 
 
 def test_a_run_is_stored_whole_or_not_at_all(records, tmp_path):
@@ -237,17 +214,17 @@ def test_a_run_that_is_kept_twice_is_taken_in_once(records, tmp_path):
         assert not opened._spool.waiting()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        "5",
-        "[" * 100_000,
-        '{"schema": 2}',
-        '{"schema": 1, "run": {"id": 3}, "jobs": [], "ranks": []}',
-    ],
-)
+NO_RUNS = [
+    "",
+    "{}",
+    "5",
+    "[" * 100_000,
+    '{"schema": 2}',
+    '{"schema": 1, "run": {"id": 3}, "jobs": [], "ranks": []}',
+]
+
+
+@pytest.mark.parametrize("text", NO_RUNS, ids=range(len(NO_RUNS)))
 def test_a_file_beside_the_store_that_holds_no_run_is_told_and_left(tmp_path, text):
     said = []
     with Store(tmp_path):
@@ -304,14 +281,8 @@ def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_wr
     read_only.mkdir()
     data = (tmp_path / "results" / database.FILE_NAME).read_bytes()
     (read_only / database.FILE_NAME).write_bytes(data)
-    mounted = (
-        os.getuid() == 0
-        and not subprocess.run(
-            f"mount --bind {read_only} {read_only} && mount -o remount,bind,ro {read_only}",
-            shell=True,
-            check=False,
-        ).returncode
-    )
+    mount = f"mount --bind {read_only} {read_only} && mount -o remount,bind,ro {read_only}"
+    mounted = os.getuid() == 0 and subprocess.run(mount, shell=True, check=False).returncode == 0
     if not mounted:
         read_only.chmod(0o500)
     try:
@@ -322,12 +293,12 @@ def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_wr
 
 WRITER = """
 import sys
-sys.path[:0] = [{tests!r}, {root!r}]
 from pathlib import Path
 from harness.store.database import Store
-with Store(Path({source!r})) as store:
-    records = store.runs({digest!r})
-with Store(Path({target!r})) as store:
+source, target, digest = sys.argv[1:]
+with Store(Path(source)) as store:
+    records = store.runs(digest)
+with Store(Path(target)) as store:
     store.add_run(records[0])
     print("ready", flush=True)
     while True:
@@ -337,23 +308,16 @@ with Store(Path({target!r})) as store:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attempt", range(5))
+@pytest.mark.parametrize("attempt", range(3))
 def test_a_killed_writer_leaves_only_whole_runs(records, tmp_path, attempt):
     target = tmp_path / "killed"
-    code = WRITER.format(
-        tests=str(SUPPORT),
-        root=str(ROOT),
-        source=str(tmp_path / "results"),
-        target=str(target),
-        digest=records[0].digest,
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as writer:
+    words = [tmp_path / "results", target, records[0].digest]
+    with subprocess.Popen([sys.executable, "-c", WRITER, *words], cwd=ROOT, stdout=subprocess.PIPE) as writer:
         assert writer.stdout.readline() == b"ready\n"
-        time.sleep(0.05 + 0.013 * attempt)
+        time.sleep(0.05 + 0.021 * attempt)
         writer.send_signal(signal.SIGKILL)
     frames = database.load(target)
-    jobs = frames.jobs.groupby("run").size()
-    ranks = frames.ranks.groupby("run").size()
+    jobs, ranks = (table.groupby("run").size() for table in (frames.jobs, frames.ranks))
     assert list(jobs.index) == list(ranks.index) == list(frames.runs.id)
     assert (ranks == 2 * jobs).all()
     with Store(target) as opened:
