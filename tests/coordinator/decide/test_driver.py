@@ -1,14 +1,14 @@
 """The driver: the decisions that follow from events, and real runs from end to end."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
 from crews import Crew
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import workload
+from runs import usable, workload
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor, active_ranks
@@ -23,9 +23,11 @@ from workloads.validation import InputError
 MS = 1_000_000
 
 
-def conduct(policy, jobs, lead_ns=0):
+def conduct(policy, jobs, lead_ns=0, node_of=None):
+    """A conductor that has prepared, and its crew, on two processors or those of nodes."""
     crew = Crew()
-    conductor = Conductor(Session(policy, Machine(2), jobs), jobs, crew, lead_ns)
+    session = Session(policy, Machine(len(node_of or (0, 0))), jobs)
+    conductor = Conductor(session, jobs, crew, lead_ns, *([node_of] if node_of else []))
     conductor.prepare()
     return conductor, crew
 
@@ -92,8 +94,6 @@ def test_a_job_that_fails_before_it_arrives_never_arrives():
 class AdmittingLater:
     """Decides a job's size only when it places it, in tables of one slot."""
 
-    source: ClassVar[str] = "test"
-    needs_mechanism: ClassVar[bool] = False
     follows_phases: ClassVar[bool] = False
     slot_ms: int = 10
 
@@ -128,10 +128,7 @@ def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when
 def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed():
     """Two nodes of two processors: job 0 takes three of them, job 1 gets the last, on the second node."""
     jobs = [Job(0, 3), Job(1, 3, MS, moldable=True, estimate=ExecutionTime(1.0, beta_s=0.2))]
-    crew = Crew()
-    asp = policies.create("asp", {})
-    conductor = Conductor(Session(asp, Machine(4), jobs), jobs, crew, 0, [0, 0, 1, 1])
-    conductor.prepare()
+    conductor, crew = conduct(policies.create("asp", {}), jobs, node_of=[0, 0, 1, 1])
     assert crew.launched == {0: (0, 1, 2), 1: (0, 1, 2, 3)}
     crew.launched.clear()
     for job in range(2):
@@ -187,38 +184,56 @@ def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
     assert times == sorted(times) and len(conductor.log) == 2 * len(jobs)
 
 
+REAL = [
+    ("none", {}, "none"),
+    ("implicit", {}, "none"),
+    ("partitioned", {}, "none"),
+    ("batch", {}, "none"),
+    ("hypercube", {"mapping": "bipartition"}, "none"),
+    ("processor-sets", {"hold_ms": 20}, "none"),
+    ("working-sets", {"quantum_ms": 20, "observe_ms": 20}, "signals"),
+    ("rr-job", {"quantum_ms": 20}, "signals"),
+    ("multilevel-two-queue", {"quanta_ms": [20, 40], "slots": [1, 0], "insert": True}, "signals"),
+    *(("gang", {"quantum_ms": 10}, mechanism) for mechanism in known()),
+]
+"""What differs for the driver: tables that are cyclic or not, of whole jobs or single ranks; observations."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("policy", "mechanism"),
-    [
-        ("none", "auto"),
-        ("implicit", "auto"),
-        ("partitioned", "auto"),
-        ("batch", "auto"),
-        ("gang", "signals"),
-        ("gang", "freezer"),
-        ("gang", "realtime"),
-    ],
-)
-def test_three_jobs_run_to_their_end(policy, mechanism):
-    if policy == "gang" and known()[mechanism].unavailable():
-        pytest.skip(known()[mechanism].unavailable())
-    said: list[str] = []
-    result = run_workload(
-        workload(policy, jobs=3, phases=200, mechanism=mechanism, arrival_s=0.02), said.append
-    )
-    assert result.failure == ""
-    assert result.mechanism == (mechanism if policy == "gang" else "none")
-    processes = 1 if policy == "partitioned" else 2
-    for job in result.jobs:
-        assert job.processes == processes and len(job.placement) == processes
-        assert job.arrival_ns == job.number * 20 * MS
-        assert job.start_ns is not None and job.finish_ns is not None
+@pytest.mark.parametrize(("policy", "options", "mechanism"), REAL, ids=str)
+def test_three_jobs_run_to_their_end(policy, options, mechanism):
+    if mechanism != "none":
+        usable(mechanism)
+    said = []
+    made = workload(policy, jobs=3, phases=300, mechanism=mechanism, arrival_s=0.02, options=options)
+    result = run_workload(made if mechanism != "none" else replace(made, mechanism="auto"), said.append)
+    assert (result.failure, result.mechanism) == ("", mechanism)
+    for number, job in enumerate(result.jobs):
+        assert job.failure == "" and len(job.placement) == job.processes
+        assert job.arrival_ns == number * 20 * MS
         assert job.arrival_ns - 1 * MS <= job.start_ns < job.finish_ns
-    assert len(result.ranks) == 3 * processes
-    assert all(record["phases"] == 200 for record in result.ranks)
-    assert bool(result.switches) == (policy == "gang")
+        assert sum(rank["job"] == number for rank in result.ranks) == job.processes
+    assert all(rank["phases"] == 300 and "timeline" not in rank for rank in result.ranks)
+    assert policy != "gang" or result.switches
     assert sum("has finished" in line for line in said) == 3
+
+
+@pytest.mark.slow
+def test_a_malleable_job_shares_its_processors_while_another_is_there():
+    """Job 0 has both processors, one while job 1 runs, and both again; what it had is on record."""
+    made = workload("dyn-equi", jobs=2, granularity_us=1000, arrival_s=0.05, timeout_s=180.0)
+    counts = (500, 60)
+    malleable = [
+        replace(job, program=replace(job.program, malleable=True, phases=count))
+        for job, count in zip(made.jobs, counts, strict=True)
+    ]
+    result = run_workload(replace(made, jobs=tuple(malleable)), None)
+    assert result.failure == "" and [job.processes for job in result.jobs] == [2, 2]
+    sizes = {rank["job"]: rank["sizes"] for rank in result.ranks if rank["rank"] == 0}
+    assert {job: [active for _, active in told] for job, told in sizes.items()} == {0: [2, 1, 2], 1: [1]}
+    for job, count in enumerate(counts):  # whoever does it, the phases are the work of two processes
+        computing_ns = sum(rank["computing_ns"] for rank in result.ranks if rank["job"] == job)
+        assert 2 * count * 1e6 <= computing_ns < 1.5 * 2 * count * 1e6
 
 
 @pytest.mark.slow
@@ -259,6 +274,9 @@ def test_what_cannot_be_had_is_refused_before_anything_starts():
     with pytest.raises(InputError, match="one process per processor, and processors is 1"):
         run_workload(Workload(lonely.jobs, lonely.policy, lonely.processors[:1]))
     program = ParallelJob(0, Program(phases=1))
+    with pytest.raises(InputError, match="cannot move between hosts"):
+        flexible = replace(program.program, malleable=True)
+        run_workload(replace(workload("dyn-equi", hosts=("a", "b")), jobs=(ParallelJob(0, flexible),)))
     with pytest.raises(InputError, match="may not use that core"):
         run_workload(Workload((program,), lonely.policy, (0, max(os.sched_getaffinity(0)) + 1)))
 
@@ -267,8 +285,6 @@ def test_what_cannot_be_had_is_refused_before_anything_starts():
 class Swapping:
     """Places each job on the processor that the rehearsal did not foresee once another has left."""
 
-    source: ClassVar[str] = "test"
-    needs_mechanism: ClassVar[bool] = False
     follows_phases: ClassVar[bool] = False
 
     def processes(self, job, view):
@@ -282,9 +298,7 @@ class Swapping:
 
 def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_were_not():
     jobs = [Job(number, 1, number * MS) for number in range(3)]
-    crew = Crew()
-    conductor = Conductor(Session(Swapping(), Machine(2), jobs), jobs, crew, 0, node_of=[0, 1])
-    conductor.prepare()
+    conductor, crew = conduct(Swapping(), jobs, node_of=[0, 1])
     # Only the first job is placed in the rehearsal; the others are guessed to begin at processor 0.
     assert crew.launched == {0: (0,), 1: (0,), 2: (0,)}
     for number in range(3):
@@ -297,11 +311,8 @@ def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_w
 
 
 def test_a_job_that_waits_on_the_wrong_node_is_started_again():
-    gang = policies.create("gang", {"quantum_ms": 10})
     jobs = [Job(number, 1, 0) for number in range(2)]
-    crew = Crew()
-    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, crew, 0, node_of=[0, 1])
-    conductor.prepare()
+    conductor, crew = conduct(policies.create("gang", {"quantum_ms": 10}), jobs, node_of=[0, 1])
     assert crew.launched == {0: (0,), 1: (1,)}
     # The first fails before it arrives: its place is free, and the second is to have it.
     conductor.ready(1, 0)
@@ -315,10 +326,7 @@ def test_a_job_that_waits_on_the_wrong_node_is_started_again():
 def test_a_job_whose_node_is_lost_before_it_begins_starts_anew_elsewhere():
     """Two nodes of one processor; job 1 is to arrive on the second, which is lost before."""
     jobs = [Job(0, 1, 0), Job(1, 1, 10 * MS), Job(2, 1, 0)]
-    crew = Crew()
-    gang = policies.create("gang", {"quantum_ms": 10})
-    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, crew, 0, [0, 1])
-    conductor.prepare()
+    conductor, crew = conduct(policies.create("gang", {"quantum_ms": 10}), jobs, node_of=[0, 1])
     assert crew.launched == {0: (0,), 1: (0,), 2: (1,)}
     for job in range(3):
         conductor.ready(job, 0)

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.topology import FLAT, Topology
-from coordinator.view import Machine
-from coordinator.workload import Workload
+from coordinator.view import ExecutionTime, Machine
+from coordinator.workload import ParallelJob, Workload
 from harness.predict.job_level import Study
 from harness.spec import experiment_source, job_level
 from harness.spec.experiment import load
+from workloads.program import Program
 from workloads.validation import InputError
 
 GRIDS = [Topology(name, sides) for name in ("mesh", "torus") for sides in ((4, 4), (3, 2), (1, 5), (6, 1))]
@@ -98,7 +99,9 @@ def test_a_topology_is_kept_with_a_run_and_comes_back():
         assert Topology.of(topology.table(), 6) == topology
 
 
-def test_the_policy_of_a_real_run_sees_the_topology():
-    workload = Workload((), policies.create("mesh", {}), (), topology=Topology("mesh", (1, 1)))
-    made, _ = preflight.session(workload)
+def test_the_policy_of_a_real_run_sees_the_topology_and_what_is_known_of_jobs():
+    job = ParallelJob(0, Program(processes=1, phases=1), 0.5, ExecutionTime(9.0))
+    workload = Workload((job,), policies.create("mesh", {}), (0,), topology=Topology("mesh", (1, 1)))
+    made, (seen,) = preflight.session(workload)
     assert made.machine.topology == workload.topology
+    assert (seen.arrival_ns, seen.estimate) == (500_000_000, job.estimate)

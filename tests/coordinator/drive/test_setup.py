@@ -11,7 +11,6 @@ from coordinator.drive.nodes import Nodes
 from coordinator.host.launchers import find_launcher
 from coordinator.host.loop import Loop
 from coordinator.host.processes import marked
-from coordinator.host.rundir import RunDirectory
 from coordinator.wire.agent_config import Setup, find
 from coordinator.wire.line_format import LineError
 from coordinator.wire.zmq_transport import Keys
@@ -67,9 +66,7 @@ def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch, ends):
 
 
 @pytest.mark.slow
-def test_no_key_of_an_agent_is_in_its_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    directory = RunDirectory.create()
+def test_no_key_of_an_agent_is_in_its_environment(directory):
     workload = Workload((), policies.create("none", {}), (0,))
     nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
     (setup,) = nodes.setups

@@ -20,15 +20,7 @@ from coordinator.host.processes import Process
 from coordinator.workload import ParallelJob
 from workloads.work import Command
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path_factory, monkeypatch):
-    """A runtime directory of its own, which is empty again at the end."""
-    place = tmp_path_factory.mktemp("r")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
-    return place
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
 
 def test_a_launcher_that_has_gone_fails_the_jobs_and_is_named(tmp_path, monkeypatch, runtime):

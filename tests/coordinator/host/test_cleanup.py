@@ -20,14 +20,6 @@ from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError
 
 
-@pytest.fixture
-def runtime(tmp_path_factory, monkeypatch):
-    """A runtime directory of our own."""
-    path = tmp_path_factory.mktemp("r")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
-    return path
-
-
 def sleeper(directory):
     """A process that carries the mark of a run."""
     return subprocess.Popen(
@@ -40,8 +32,7 @@ def test_nothing_to_do_is_nothing_to_tell(runtime):
     assert list(runtime.iterdir()) == []
 
 
-def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(runtime):
-    directory = RunDirectory.create()
+def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(directory):
     process = sleeper(directory)
     said = cleanup.clean()
     assert not any(directory.run in line for line in said)
@@ -53,8 +44,7 @@ def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(ru
     assert f"run {directory.run}: ended 1 process" in said
 
 
-def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime, monkeypatch):
-    directory = RunDirectory.create()
+def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime, monkeypatch, directory):
     mine, left = runtime / f"lockstep-{directory.run}", runtime / "lockstep-0123abcd"
     removed: list[Path] = []
 
@@ -69,9 +59,8 @@ def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime,
     cleanup.release(directory)
 
 
-def test_the_control_group_of_a_run_under_another_directory_stays(runtime, tmp_path, monkeypatch):
+def test_the_control_group_of_a_run_under_another_directory_stays(directory, tmp_path, monkeypatch):
     usable("freezer")
-    directory = RunDirectory.create()
     Freezer(directory)
     (group,) = [found for found in mechanisms.cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
     monkeypatch.setattr(mechanisms, "cgroups_of_runs", lambda: [group])
@@ -88,8 +77,7 @@ def descriptor_of(place):
     return next(int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == place)
 
 
-def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime):
-    directory = RunDirectory.create()
+def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime, directory):
     process = sleeper(directory)
     process.send_signal(signal.SIGSTOP)
     eventually(lambda: state(process.pid) == "T")
@@ -101,8 +89,7 @@ def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime):
     assert list(runtime.iterdir()) == []
 
 
-def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(runtime):
-    directory = RunDirectory.create()
+def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(directory):
     segments = [Path(f"/dev/shm/mpich_shm_lockstep_test_{directory.run}_{age}") for age in ("old", "new")]
     try:
         segments[0].touch()
@@ -119,8 +106,7 @@ def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(runtim
             segment.unlink(missing_ok=True)
 
 
-def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(runtime):
-    directory = RunDirectory.create()
+def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(directory):
     (directory.memory / "0").mkdir(parents=True)
     (directory.memory / "0" / "sm_segment.x").touch()
     directory.unlock()
@@ -155,14 +141,11 @@ sys.exit(child.wait() != -15)
 
 
 @pytest.mark.slow
-def test_what_proxies_have_made_for_a_run_is_removed_and_that_for_others_stays(
-    runtime, tmp_path, monkeypatch
-):
+def test_what_proxies_have_made_is_removed_and_that_for_others_stays(directory, tmp_path, monkeypatch):
     """Each has its file open as long as it lives."""
     monkeypatch.setattr(cleanup, "TEMPORARY", tmp_path)
     files = [tmp_path / f"hydra_hwloc_xmlfile_{name}" for name in ("before", "killed", "ours", "other")]
     files[0].touch()
-    directory = RunDirectory.create()
     before_s = files[0].stat().st_ctime + 1e-6
     eventually(lambda: files[1].touch() or files[1].stat().st_ctime > before_s)
     directory.note(made_s=before_s)
@@ -181,9 +164,8 @@ def test_what_proxies_have_made_for_a_run_is_removed_and_that_for_others_stays(
     assert [file.exists() for file in files] == [True, False, False, True]
 
 
-def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(runtime):
+def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(directory):
     """A name that is cut off at 15 bytes may end in the middle of a character."""
-    directory = RunDirectory.create()
     marks = [f"{name}={value}" for name, value in directory.marks.items()]
     with subprocess.Popen([sys.executable, "-S", "-c", NOT_UTF8, *marks], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
@@ -215,8 +197,7 @@ JOURNALS = [
 
 
 @pytest.mark.parametrize("number", range(len(JOURNALS)))
-def test_a_journal_may_say_anything(number, runtime):
-    directory = RunDirectory.create()
+def test_a_journal_may_say_anything(number, directory):
     directory.unlock()
     with (directory.path / "journal").open("ab") as journal:
         journal.write(JOURNALS[number] + b"\n")
@@ -231,8 +212,7 @@ def test_a_journal_may_say_anything(number, runtime):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link", "endless"])
-def test_a_journal_may_be_anything(kind, runtime):
-    directory = RunDirectory.create()
+def test_a_journal_may_be_anything(kind, directory):
     directory.unlock()
     journal = directory.path / "journal"
     if kind != "endless":
@@ -253,8 +233,7 @@ def test_a_journal_may_be_anything(kind, runtime):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
-def test_what_cannot_be_removed_is_told(runtime):
-    directory = RunDirectory.create()
+def test_what_cannot_be_removed_is_told(directory):
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory.temporary], check=True)
     try:
         (said,) = cleanup.release(directory)
@@ -308,8 +287,7 @@ def test_what_a_program_has_closed_to_itself_is_removed(anybodys):
     assert list(anybodys.iterdir()) == [] and anybodys.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(runtime):
-    directory = RunDirectory.create()
+def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(directory):
     with locked_home() as parent:
         assert directory.remove() and parent.exists()
     assert not directory.remove() and not parent.exists()
@@ -371,8 +349,7 @@ def fail(*arguments, **options):
 
 
 @pytest.mark.parametrize("step", ["cgroups_of_runs", "thaw", "remove_cgroups", "remove_files"])
-def test_when_a_step_fails_all_others_are_done(step, runtime, monkeypatch):
-    directory = RunDirectory.create()
+def test_when_a_step_fails_all_others_are_done(step, runtime, monkeypatch, directory):
     directory.note(cgroup=str(runtime / f"lockstep-{directory.run}"))
     process = sleeper(directory)
     process.send_signal(signal.SIGSTOP)

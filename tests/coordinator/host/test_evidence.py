@@ -31,13 +31,6 @@ def fork():
 """
 
 
-@pytest.fixture
-def directory(tmp_path_factory, monkeypatch):
-    """A run in a runtime directory of its own."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
-    return RunDirectory.create()
-
-
 Start = Callable[..., "subprocess.Popen[bytes]"]
 Family = Callable[[str], tuple["subprocess.Popen[bytes]", int]]
 

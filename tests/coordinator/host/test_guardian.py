@@ -19,16 +19,8 @@ from coordinator.host.environment import passed_on
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
 from coordinator.host.processes import find
-from coordinator.host.rundir import RunDirectory
 
 HIDING = HIDE + "import signal; print(flush=True); signal.pause()"
-
-
-@pytest.fixture
-def directory(tmp_path_factory, monkeypatch):
-    """A run in a runtime directory of its own."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
-    return RunDirectory.create()
 
 
 @pytest.mark.slow
@@ -52,9 +44,7 @@ def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(direct
     assert not directory.path.exists()
 
 
-def test_without_its_guardian_nothing_begins(tmp_path_factory, monkeypatch):
-    runtime = tmp_path_factory.mktemp("r")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+def test_without_its_guardian_nothing_begins(runtime, monkeypatch):
     monkeypatch.setattr(guardian, "COMMAND", ("/bin/sh", "-c", "echo no luck >&2"))
     with pytest.raises(ChildProcessError, match="ended at its start\nno luck"), guardian.guarded():
         pytest.fail("it has begun")
@@ -99,8 +89,7 @@ def test_a_guardian_releases_a_run_whose_directory_has_vanished(directory):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
-def test_a_run_on_a_full_file_system_is_released(tmp_path_factory, monkeypatch):
-    runtime = tmp_path_factory.mktemp("r")
+def test_a_run_on_a_full_file_system_is_released(runtime, monkeypatch):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "tmpfs", runtime], check=True)
     try:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
@@ -133,8 +122,7 @@ RANK = 'exec 3> "$1" && echo $PPID $$ && exec sleep 60'
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["launcher", "guarded program", "program"])
-def test_whatever_is_killed_of_a_guarded_program_nothing_remains(victim, tmp_path_factory):
-    runtime = tmp_path_factory.mktemp("r")
+def test_whatever_is_killed_of_a_guarded_program_nothing_remains(victim, runtime):
     segment = Path(f"/dev/shm/mpich_shm_guarded_{os.getpid()}")
     argv = ["sh", "-c", '"$@"; exit', "sh", *guarded_program.COMMAND, "sh", "-c", RANK, "sh", str(segment)]
     with subprocess.Popen(
@@ -149,9 +137,7 @@ def test_whatever_is_killed_of_a_guarded_program_nothing_remains(victim, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_guarded_program_has_our_descriptors_and_we_its_status(tmp_path_factory, monkeypatch):
-    runtime = tmp_path_factory.mktemp("r")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+def test_a_guarded_program_has_our_descriptors_and_we_its_status(runtime):
     with tempfile.TemporaryFile(buffering=0) as file:
         os.set_inheritable(file.fileno(), True)
         script = 'echo "$LOCKSTEP_DIRECTORY" > /proc/self/fd/$0; exit 3'

@@ -70,14 +70,6 @@ def kept(runtime, apart=False):
             os.kill(run.pid, signal.SIGKILL)
 
 
-@pytest.fixture
-def runtime(tmp_path_factory, monkeypatch):
-    """A runtime directory of our own."""
-    path = tmp_path_factory.mktemp("r")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
-    return path
-
-
 needs_namespaces = pytest.mark.skipif(
     subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0,
     reason="only root can make mount namespaces",
@@ -161,8 +153,7 @@ def test_a_keeper_that_only_waits_to_be_reaped_has_ended():
     child.communicate()
 
 
-def test_who_is_not_the_driver_passes_its_name_on(runtime, monkeypatch):
-    directory = RunDirectory.create()
+def test_who_is_not_the_driver_passes_its_name_on(directory, monkeypatch):
     assert directory.marks[KEEPER] == identity.name(os.getpid())
     other: dict[str, Any] = RunDirectory(directory.path).marks
     assert KEEPER not in other

@@ -15,14 +15,7 @@ from coordinator.host.environment import passed_on
 from coordinator.host.mechanisms import Freezer, Realtime, Signals, choose, known
 from coordinator.host.priority import prompt
 from coordinator.host.processes import Process, end, find
-from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError
-
-
-@pytest.fixture
-def directory(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
-    return RunDirectory.create()
 
 
 @pytest.fixture

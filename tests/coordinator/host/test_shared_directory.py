@@ -11,12 +11,6 @@ from coordinator.host.rundir import OtherHostError, RunDirectory
 from coordinator.wire import protocol
 
 
-@pytest.fixture
-def directory(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
-    return RunDirectory.create()
-
-
 def test_the_directory_of_another_host_is_not_used(directory, monkeypatch):
     assert RunDirectory.adopt(directory.path).notes() == directory.notes()
     here = rundir.this_host()

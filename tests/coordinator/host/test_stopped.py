@@ -22,28 +22,23 @@ def victim(run, what):
     return parent(rank) if rank else None
 
 
-@pytest.mark.parametrize(
-    ("what", "told"),
-    [
-        ("rank", "of job 0 (process"),
-        ("proxy", "the parent of rank"),
-        ("mpiexec", "the launcher of job 0 (process"),
-        ("guardian", "the guardian of"),
-    ],
-)
-def test_a_part_that_is_stopped_from_outside_is_told(what, told):
-    with running(policy="none", jobs=1, phases=10_000) as run:
-        assert run.driver.stderr is not None
+def test_a_part_that_is_stopped_from_outside_is_told():
+    with running(policy="none", jobs=1, phases=20_000) as run:
         line = ""
         while "job 0 starts" not in line:
             line = run.driver.stderr.readline()
-        pid = eventually(lambda: victim(run, what))
-        os.kill(pid, signal.SIGSTOP)
-        while "has stopped" not in line:
-            line = run.driver.stderr.readline()
-            assert line, run.result()
-        assert told in line and f"kill -CONT {pid}" in line
-        os.kill(pid, signal.SIGCONT)
+        for what, told in (
+            ("rank", "of job 0 (process"),
+            ("proxy", "the parent of rank"),
+            ("mpiexec", "the launcher of job 0 (process"),
+            ("guardian", "the guardian of"),
+        ):
+            pid = eventually(lambda what=what: victim(run, what))
+            os.kill(pid, signal.SIGSTOP)
+            while "has stopped" not in (line := run.driver.stderr.readline()):
+                assert line, run.result()
+            assert told in line and f"kill -CONT {pid}" in line
+            os.kill(pid, signal.SIGCONT)
         assert run.result()["failure"] == ""
 
 

@@ -21,7 +21,6 @@ from coordinator.drive.driver import run_workload
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
-from coordinator.host.rundir import RunDirectory
 from coordinator.node.contact import BEAT_NS, QUIET_NS, Contact
 from coordinator.node.switcher import Switcher
 from coordinator.view import Decision, Slot
@@ -29,7 +28,6 @@ from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
 from coordinator.wire.line_socket import Channel
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER, Table
-from coordinator.workload import LEASE_S
 
 MS = 1_000_000
 
@@ -241,22 +239,6 @@ def test_past_the_end_of_a_table_nothing_is_due():
     assert agent.due_ns() is None
 
 
-@pytest.fixture
-def host(request, tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
-    directory = RunDirectory.create()
-    host = Host(directory, "signals", lease_s=getattr(request, "param", LEASE_S))
-    guardian = Process(host.hear(protocol.Join)[0].guardian)
-    yield host
-    host.say(protocol.End())
-    host.agent.wait(10)
-    host.hub.close()
-    assert guardian.wait(10)
-    for child in host.children:
-        child.wait(5)
-    assert not directory.path.exists()
-
-
 def table(length_ns):
     now_ns = time.monotonic_ns()
     return Table(now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, ((0, 0),)), (1, ((0, 0),))))
@@ -334,9 +316,7 @@ def test_whoever_is_lost_stopped_ranks_do_not_remain(host, how):
 
 
 @pytest.mark.slow
-def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    directory = RunDirectory.create()
+def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says_so(tmp_path, directory):
     driver = subprocess.Popen(["true"])
     handle = os.pidfd_open(driver.pid)
     driver.wait()

@@ -7,16 +7,13 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from runs import eventually, running, workload
+from runs import eventually, running
 
 from coordinator import policies
-from coordinator.drive.driver import run_workload
 from coordinator.node.section_remedies import DoNotPreempt, SectionPages
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
-from harness.spec.naming import scheduler_name
-from harness.spec.scheduler import scheduler_of
-from workloads.locks import INSIDE, OUTSIDE, SectionLocks, SectionMarks, page_file
+from workloads.locks import ASLEEP, INSIDE, OUTSIDE, SectionLocks, SectionMarks, page_file
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.locks.remedies import Remedy
 from workloads.options import Options
@@ -73,28 +70,32 @@ def held(page, *states):
     return mechanism.deeds[1:]
 
 
-def test_a_process_outside_of_sections_is_held_at_once(page):
-    assert held(page, OUTSIDE) == ["hold"]
+@pytest.mark.parametrize(
+    ("states", "deeds"),
+    [
+        ([OUTSIDE], ["hold"]),
+        ([INSIDE, INSIDE, OUTSIDE], ["pause", "pause", "hold"]),
+        ([INSIDE], ["pause"] * REMEDY.deferrals + ["hold"]),
+        ([OUTSIDE, INSIDE, OUTSIDE], ["hold", "run", "pause", "hold"]),
+        ([ASLEEP], ["hold"]),
+    ],
+    ids=[
+        "outside",
+        "until it has left",
+        "after the last time",
+        "enters as it is held",
+        "sleeps for its turn",
+    ],
+)
+def test_a_process_is_held_when_it_is_outside_of_sections(page, states, deeds):
+    assert held(page, *states) == deeds
 
 
-def test_a_process_in_a_section_is_held_when_it_has_left(page):
-    assert held(page, INSIDE, INSIDE, OUTSIDE) == ["pause", "pause", "hold"]
-
-
-def test_a_process_that_stays_in_its_section_is_held_after_the_last_time(page):
-    assert held(page, INSIDE) == ["pause"] * REMEDY.deferrals + ["hold"]
-
-
-def test_a_process_that_enters_as_it_is_held_runs_on(page):
-    assert held(page, OUTSIDE, INSIDE, OUTSIDE) == ["hold", "run", "pause", "hold"]
-
-
-def test_a_process_that_sleeps_for_its_turn_is_held_at_once(page):
+def test_a_section_that_is_entered_and_left_is_seen(page):
     page.locks.enter(0)
     assert SectionMarks(page_file(page.folder, 0)).inside(1)
     page.locks.leave(0)
     assert not SectionMarks(page_file(page.folder, 0)).inside(1)
-    assert held(page, 3) == ["hold"]
 
 
 def test_a_job_without_locks_is_held_at_once(tmp_path):
@@ -121,13 +122,6 @@ def test_a_job_that_starts_again_has_a_new_page(page):
     assert mechanism.deeds[-2:] == [("adopt", 0, 1), "hold"]
 
 
-def test_its_name_says_how_often_and_its_identity_is_older_without_it():
-    table = {"policy": "gang", "quantum_ms": 10}
-    spared = scheduler_of({**table, "do_not_preempt": 3, "put_off_us": 20})
-    assert scheduler_name(spared.table) == "gang 10 ms, do not preempt 3 x 20 us"
-    assert "remedy" not in scheduler_of(table).identity
-
-
 def spun_us(remedy):
     """Mean wait for the lock of one of two jobs under gang; it includes the slots of the other."""
     program = LockProgram(processes=2, granularity_us=47, imbalance=0.5, section_us=20, phases=100)
@@ -141,14 +135,6 @@ def spun_us(remedy):
 @pytest.mark.slow  # it compiles the simulator
 def test_simulated_processes_wait_less_if_no_slot_ends_in_a_section():
     assert spun_us(Remedy("defer")) < 0.5 * spun_us(Remedy())
-
-
-@pytest.mark.slow
-def test_real_ranks_finish_and_leave_nothing():
-    slots = {"options": {"quantum_ms": 5}, "remedy": {"kind": "defer", "deferrals": 3}}
-    result = run_workload(workload("gang", granularity_us=47, section_us=20, **slots))
-    assert [job.failure for job in result.jobs] == ["", ""]
-    assert len(result.switches) > 10
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 import zmq
 from crews import Crew
-from hosts import Host
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import SUPPORT
@@ -32,7 +31,7 @@ from coordinator.host import processes
 from coordinator.host.environment import passed_on
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.launchers import Hydra, find_launcher
-from coordinator.host.processes import JOB, Process
+from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
@@ -89,19 +88,6 @@ def garbage(seed, count):
 def memory_bytes(pid):
     """Resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-
-
-@pytest.fixture
-def host(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
-    directory = RunDirectory.create()
-    host = Host(directory, "signals", lease_s=20.0)  # the test, not the agent, may be slow
-    guardian = Process(host.hear(protocol.Join)[0].guardian)
-    yield host
-    host.say(protocol.End())
-    host.agent.wait(10)
-    host.hub.close()
-    assert guardian.wait(10)
 
 
 @pytest.mark.slow
@@ -180,9 +166,7 @@ def test_a_node_speaks_for_itself_alone(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_driver_drops_what_is_no_message_and_goes_on(tmp_path, monkeypatch, count):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    directory = RunDirectory.create()
+def test_a_driver_drops_what_is_no_message_and_goes_on(directory, count):
     heard: list[Any] = []
     workload = Workload((), policies.create("none", {}), (0,))
     nodes = Nodes(
@@ -301,9 +285,7 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
 
 
 @pytest.mark.slow
-def test_whatever_an_agent_says_of_its_node_is_borne(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    directory = RunDirectory.create()
+def test_whatever_an_agent_says_of_its_node_is_borne(directory):
     workload = Workload((), policies.create("none", {}), (0,))
     nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
 

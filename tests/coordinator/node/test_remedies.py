@@ -228,12 +228,17 @@ def test_where_a_remedy_means_nothing_it_is_refused(table, message):
         scheduler_of({"remedy": "warning", **table})
 
 
-def test_a_name_says_the_remedy_and_the_identity_is_older_without_it():
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({"remedy": "warning"}, "gang 10 ms, two-minute warning"),
+        ({"remedy": "warning", "warning_us": 2000}, "gang 10 ms, two-minute warning 2 ms"),
+        ({"do_not_preempt": 3, "put_off_us": 20}, "gang 10 ms, do not preempt 3 x 20 us"),
+    ],
+)
+def test_a_name_says_the_remedy_and_the_identity_is_older_without_it(more, name):
     table = {"policy": "gang", "quantum_ms": 10}
-    warned = {**table, "remedy": "warning"}
-    assert scheduler_name(scheduler_of(warned).table) == "gang 10 ms, two-minute warning"
-    longer = scheduler_of({**warned, "warning_us": 2000})
-    assert scheduler_name(longer.table) == "gang 10 ms, two-minute warning 2 ms"
+    assert scheduler_name(scheduler_of(table | more).table) == name
     assert "remedy" not in scheduler_of(table).identity
 
 
@@ -335,7 +340,8 @@ def test_the_picture_has_the_throughput_of_each_remedy_against_the_share_of_time
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("policy", "how"), [("gang", "warning"), ("gang", "activations"), ("none", "conscious")]
+    ("policy", "how"),
+    [("gang", "warning"), ("gang", "activations"), ("gang", "defer"), ("none", "conscious")],
 )
 def test_real_ranks_finish_under_each_remedy(policy, how):
     options = {"quantum_ms": 5, "synchronised": False} if policy == "gang" else {}

@@ -143,16 +143,6 @@ def test_ranks_and_simulated_processes_spin_equally_long_after_the_same_waits(mo
     assert len(limits) >= 5
 
 
-def test_a_completion_carries_what_was_learned_up_to_the_barrier_before(monkeypatch):
-    """Waits of one barrier are reported at the next, learned there, and told by the completion after it."""
-    ranks = Ranks(3, monkeypatch)
-    estimates = []
-    for waited_ns in ([5, 9, 7], [1, 2, 3], [11, 4, 8], [0, 0, 0]):
-        ranks.pass_barrier(waited_ns)
-        estimates.append([messenger.estimate_ns for messenger in ranks.messengers])
-    assert estimates == [[-1] * 3, [-1] * 3, [9] * 3, [9] * 3]
-
-
 def test_a_closing_barrier_carries_it_sooner(monkeypatch):
     ranks = Ranks(2, monkeypatch)
     for waited_ns, learning, estimate_ns in (
@@ -163,19 +153,3 @@ def test_a_closing_barrier_carries_it_sooner(monkeypatch):
     ):
         ranks.pass_barrier(waited_ns, learning)
         assert [messenger.estimate_ns for messenger in ranks.messengers] == [estimate_ns] * 2
-
-
-def test_the_spread_of_arrivals_is_known_one_barrier_sooner_than_the_longest_wait(monkeypatch):
-    ranks = Ranks(3, monkeypatch, "arrival-spread")
-    estimates = []
-    for arrived_ns in ([5, 9, 7], [101, 111, 109], [200, 200, 200]):
-        ranks.pass_barrier([0, 0, 0], arrived_ns=arrived_ns)
-        estimates.append([messenger.estimate_ns for messenger in ranks.messengers])
-    assert estimates == [[-1] * 3, [4] * 3, [10] * 3]
-
-
-def test_waits_of_no_length_are_learned(monkeypatch):
-    ranks = Ranks(2, monkeypatch)
-    for _ in range(3):
-        ranks.pass_barrier([0, 0])
-    assert [messenger.estimate_ns for messenger in ranks.messengers] == [0, 0]

@@ -76,7 +76,7 @@ def test_a_job_suspends_processes_while_another_is_there(processes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["none", "gang", "rr-job", "dyn-equi", "aep"])
+@pytest.mark.parametrize("policy", ["gang", "dyn-equi"])
 def test_other_policies_run_a_queue_of_tasks_too(policy):
     result = run_workload(tasks(workload(policy, jobs=2), 100, 50), None)
     assert result.failure == ""

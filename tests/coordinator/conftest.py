@@ -1,0 +1,37 @@
+"""What tests of real processes share: a runtime directory of their own, a run in it, and a run's agent."""
+
+import pytest
+from hosts import Host
+
+from coordinator.host.processes import Process
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
+
+
+@pytest.fixture
+def runtime(tmp_path_factory, monkeypatch):
+    """A runtime directory of our own; its name is short enough for those of sockets."""
+    path = tmp_path_factory.mktemp("r")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
+    return path
+
+
+@pytest.fixture
+def directory(runtime):
+    """The directory of a run of which we are the driver."""
+    return RunDirectory.create()
+
+
+@pytest.fixture
+def host(request, directory):
+    """The agent of the run; its lease, the parameter, is long: the test, not the agent, may be slow."""
+    host = Host(directory, "signals", lease_s=getattr(request, "param", 20.0))
+    guardian = Process(host.hear(protocol.Join)[0].guardian)
+    yield host
+    host.say(protocol.End())
+    host.agent.wait(10)
+    host.hub.close()
+    assert guardian.wait(10)
+    for child in host.children:
+        child.wait(5)
+    assert not directory.path.exists()
