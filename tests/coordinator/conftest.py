@@ -3,9 +3,13 @@
 import pytest
 from hosts import Host
 
+from coordinator import policies
+from coordinator.drive.nodes import Nodes
+from coordinator.host.launchers import find_launcher
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
+from coordinator.workload import Workload
 
 
 @pytest.fixture
@@ -35,3 +39,17 @@ def host(request, directory):
     for child in host.children:
         child.wait(5)
     assert not directory.path.exists()
+
+
+@pytest.fixture
+def nodes(directory):
+    """The driver's side of one node, whose agent the test may be; ``heard`` is what it has passed on."""
+    workload, heard = Workload((), policies.create("none", {}), (0,)), []
+    made = Nodes(
+        workload, None, directory, find_launcher(), lambda *message: heard.append(message), lambda *loss: None
+    )
+    made.heard = heard
+    yield made
+    made.end()
+    directory.remove()
+    directory.unlock()

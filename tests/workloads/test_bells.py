@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,29 +22,6 @@ from workloads import native
 PROGRAMS = SUPPORT / "native"
 RUNG, TIMED_OUT, LOOPBACK = 0, 1, 9  # of bell.h
 EXEC = [sys.executable, "-P", "-m", "harness", "exec", "--blocking"]
-
-
-@pytest.fixture(scope="module")
-def hosts():
-    if why := unavailable():
-        pytest.skip(why)
-    with cluster(2) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """A function that compiles one of the programs."""
-    folder = tmp_path_factory.mktemp("programs")
-
-    def compile_one(name):
-        wrapper = native.wrapper(["mpiexec"])
-        if not wrapper.exists():
-            pytest.skip("no compiler wrapper beside mpiexec")
-        subprocess.run([wrapper, "-O1", "-o", folder / name, PROGRAMS / f"{name}.c"], check=True)
-        return str(folder / name)
-
-    return compile_one
 
 
 def run(hosts, before, ranks, *program):
@@ -71,7 +48,7 @@ def answers(printed):
 def test_a_rank_on_another_node_rings(hosts, compiled, tmp_path):
     """A rank that blocks asks for a ring, and the other one rings: few waits end with a nap instead."""
     before = datagrams(hosts)
-    loop = [compiled("bsp"), "50000", "1.5", "20"]
+    loop = [compiled("here", "bsp.c"), "50000", "1.5", "20"]
     run(hosts, [*EXEC, "immediate", "--record", str(tmp_path), "--"], 2, *loop)
     records = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
     blocked = sum(record["waits"]["barrier"]["blocked"] for record in records)
@@ -108,13 +85,13 @@ MANY = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def again():
-    """A function that gives hosts whose network may be changed."""
+    """Hosts whose network may be changed."""
     if why := unavailable():
         pytest.skip(why)
-    with ExitStack() as stack:
-        yield lambda: stack.enter_context(cluster(2))
+    with cluster(2) as made:
+        yield made
 
 
 def dress(hosts, commands):
@@ -148,18 +125,16 @@ def rechecks(hosts, loop, records, ranks=2):
     ids=["same", "lone", "dead-same", "dead", "many"],
 )
 def test_ranks_ring_on_the_network_that_they_share(again, compiled, tmp_path, commands):
-    hosts = again()
-    dress(hosts, commands)
-    blocked, late, err = rechecks(hosts, [compiled("bsp"), "20000", "1.5", "50"], tmp_path)
+    dress(again, commands)
+    blocked, late, err = rechecks(again, [compiled("here", "bsp.c"), "20000", "1.5", "50"], tmp_path)
     assert blocked >= 40 and late <= blocked / 5
     assert not said_of_rings(err)
 
 
 @pytest.mark.slow
 def test_it_is_said_once_that_datagrams_do_not_pass(again, compiled, tmp_path):
-    hosts = again()
-    hosts.nodes[1].network("rule add blackhole ipproto udp")
-    _, late, err = rechecks(hosts, [compiled("bsp"), "1000", "1", "50"], tmp_path, 4)
+    again.nodes[1].network("rule add blackhole ipproto udp")
+    _, late, err = rechecks(again, [compiled("here", "bsp.c"), "1000", "1", "50"], tmp_path, 4)
     assert late == 0
     (said,) = said_of_rings(err)
     assert re.search(r"UDP datagrams of rank \d do not reach rank \d.*let UDP pass", said)
@@ -180,7 +155,7 @@ def test_ranks_that_may_not_look_into_each_other_ring(compiled, tmp_path, how):
     """Of 5 ms a rank that can be rung sleeps 1, 2 and 4 ms, one that cannot 50 us to 0.4 ms."""
     if subprocess.run([*APART[how], "true"], capture_output=True, check=False).returncode:
         pytest.skip(f"no {' '.join(APART[how])} here")
-    program = shutil.copy(compiled("bsp"), tmp_path / "program")
+    program = shutil.copy(compiled("here", "bsp.c"), tmp_path / "program")
     Path(program).chmod(0o111 if how == "unreadable" else 0o755)
     loop = [*APART[how], program, "10000", "1.5", "60"]
     argv = [*EXEC, "immediate", "--record", str(tmp_path / "rec"), "--", "mpiexec", "-n", "2", *loop]
@@ -214,7 +189,8 @@ def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch,
         if subprocess.run([*NO_NETWORK, "true"], capture_output=True, check=False).returncode:
             pytest.skip("no namespaces of users here")
         before, expected = NO_NETWORK, "has no network"
-    argv = [*EXEC, "immediate", "--", "mpiexec", "-n", "3", *before, compiled("bsp"), "1000", "1", "20"]
+    loop = [*before, compiled("here", "bsp.c"), "1000", "1", "20"]
+    argv = [*EXEC, "immediate", "--", "mpiexec", "-n", "3", *loop]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0 and done.stdout.split()[-1] == "60", done.stderr
     (said,) = said_of_rings(done.stderr)
@@ -228,7 +204,7 @@ def test_killed_ranks_of_other_nodes_leave_no_shared_memory(hosts, compiled):
         return [pid for pid in pids if "memfd:lockstep" in text(f"/proc/{pid}/maps")]
 
     where = ["mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "2", "-n", "4"]
-    job = hosts.start([*EXEC, "immediate", "--", *where, compiled("bsp"), "100", ".5", "10000000"])
+    job = hosts.start([*EXEC, "immediate", "--", *where, compiled("here", "bsp.c"), "100", ".5", "10000000"])
     assert eventually(lambda: len(begun()) == 4)
     assert eventually(lambda: not left(hosts))
     for pid in begun():
@@ -329,7 +305,7 @@ def test_datagrams_of_strangers_change_nothing(hosts, compiled, tmp_path):
     flood = ["-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", "2", sys.executable, "-P", "-c", FLOOD]
     stranger = hosts.start(["mpiexec", *flood, str(tmp_path / "over")])
     try:
-        printed = run(hosts, [*EXEC, "immediate", "--"], 2, compiled("bsp"), "1000", "0.5", "1000")
+        printed = run(hosts, [*EXEC, "immediate", "--"], 2, compiled("here", "bsp.c"), "1000", "0.5", "1000")
     finally:
         (tmp_path / "over").touch()
     assert printed.split()[1] == "2000"
@@ -340,7 +316,7 @@ def test_datagrams_of_strangers_change_nothing(hosts, compiled, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_rare_and_wrong_uses_give_across_nodes_what_they_give_without(hosts, compiled, ranks):
-    program = compiled("rare")
+    program = compiled("here", "rare.c")
     plain = answers(run(hosts, [], ranks, program))
     assert len(plain) > 20
     assert answers(run(hosts, [*EXEC, "immediate", "--"], ranks, program)) == plain

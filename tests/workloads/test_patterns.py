@@ -20,10 +20,6 @@ def test_the_grid_is_the_nearest_to_a_square(processes):
     assert not better
 
 
-def test_barrier_reads_nothing():
-    assert patterns.reads("BARRIER", 8).shape == (8, 0)
-
-
 @given(sizes)
 def test_transpose_reads_every_process_once_in_rotated_order(processes):
     reads = patterns.reads("TRANSPOSE", processes)

@@ -183,28 +183,6 @@ def test_fortran_programs_wait_two_phase(compiled, module):
     assert summary(ours) == {"ranks": 3, "waits": 3 * 303}
 
 
-MPI4PY = """
-from mpi4py import MPI
-comm = MPI.COMM_WORLD
-total = sum(comm.allreduce(step * (comm.rank + 1)) for step in range(100))
-around = comm.sendrecv(comm.rank, dest=(comm.rank + 1) % comm.size, source=(comm.rank - 1) % comm.size)
-if comm.rank == 0: print(total, around, comm.bcast("all"))
-else: comm.bcast(None)
-"""
-
-
-@pytest.mark.slow
-def test_programs_that_load_their_mpi_later_wait_two_phase(tmp_path):
-    program = tmp_path / "app.py"
-    program.write_text(MPI4PY)
-    argv = [*launcher("here"), "-n", "3", sys.executable, str(program)]
-    plain, ours = run(argv), two_phase(argv)
-    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
-    assert ours.stdout == plain.stdout != ""
-    assert summary(ours)["ranks"] == 3
-    assert summary(ours)["waits"] > 300
-
-
 OPENMPI_OF_DEBIAN = "/usr/lib/x86_64-linux-gnu/libmpi.so.40"
 
 

@@ -72,20 +72,10 @@ def test_real_ranks_tell_what_they_did_and_their_messages_meet():
     for lane in lanes.values():
         assert all(a.end_ns <= b.begin_ns for a, b in pairwise(lane))
     for job in (0, 1):
-        ends = [
-            m
-            for rank in result.ranks
-            if rank["job"] == job
-            for m in messages(rank, packed[job, rank["rank"]])
-        ]
+        ours = [rank for rank in result.ranks if rank["job"] == job]
+        ends = [m for rank in ours for m in messages(rank, packed[job, rank["rank"]])]
         sent = {(m.sender, m.receiver, m.count): m for m in ends if m.sent}
         taken = {(m.sender, m.receiver, m.count): m for m in ends if not m.sent}
         assert len(taken) == 2 * 200
         assert taken.keys() <= sent.keys()
         assert all(sent[key].at_ns <= taken[key].at_ns and sent[key].kind == taken[key].kind for key in taken)
-
-
-@pytest.mark.slow
-def test_without_being_asked_ranks_keep_no_timeline():
-    result = run_workload(runs.workload("none", jobs=1, phases=20))
-    assert all("timeline" not in rank for rank in result.ranks)

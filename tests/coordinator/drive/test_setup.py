@@ -6,15 +6,11 @@ import os
 import pytest
 from runs import command, eventually
 
-from coordinator import policies
-from coordinator.drive.nodes import Nodes
-from coordinator.host.launchers import find_launcher
 from coordinator.host.loop import Loop
 from coordinator.host.processes import marked
 from coordinator.wire.agent_config import Setup, find
 from coordinator.wire.line_format import LineError
 from coordinator.wire.zmq_transport import Keys
-from coordinator.workload import Workload
 from workloads.validation import InputError
 
 
@@ -66,9 +62,7 @@ def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch, ends):
 
 
 @pytest.mark.slow
-def test_no_key_of_an_agent_is_in_its_environment(directory):
-    workload = Workload((), policies.create("none", {}), (0,))
-    nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
+def test_no_key_of_an_agent_is_in_its_environment(nodes):
     (setup,) = nodes.setups
     loop = Loop()
     nodes.start(loop)
@@ -79,7 +73,4 @@ def test_no_key_of_an_agent_is_in_its_environment(directory):
     assert {"coordinator.node.agent", "coordinator.host.guardian"} <= {
         word for pid in marked() for word in command(pid)
     }
-    nodes.end()
     loop.close()
-    directory.remove()
-    directory.unlock()

@@ -22,9 +22,7 @@ from workloads.validation import InputError
 
 def sleeper(directory):
     """A process that carries the mark of a run."""
-    return subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"], env={**os.environ, **directory.marks}
-    )
+    return subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks})
 
 
 def test_nothing_to_do_is_nothing_to_tell(runtime):
@@ -141,11 +139,12 @@ sys.exit(child.wait() != -15)
 
 
 @pytest.mark.slow
-def test_what_proxies_have_made_is_removed_and_that_for_others_stays(directory, tmp_path, monkeypatch):
+def test_what_proxies_have_made_is_removed_and_that_for_others_stays(runtime, tmp_path, monkeypatch):
     """Each has its file open as long as it lives."""
     monkeypatch.setattr(cleanup, "TEMPORARY", tmp_path)
     files = [tmp_path / f"hydra_hwloc_xmlfile_{name}" for name in ("before", "killed", "ours", "other")]
     files[0].touch()
+    directory = RunDirectory.create()
     before_s = files[0].stat().st_ctime + 1e-6
     eventually(lambda: files[1].touch() or files[1].stat().st_ctime > before_s)
     directory.note(made_s=before_s)
@@ -211,25 +210,25 @@ def test_a_journal_may_say_anything(number, directory):
     assert process.wait(5) == -signal.SIGTERM
 
 
-@pytest.mark.parametrize("kind", ["pipe", "directory", "link", "endless"])
-def test_a_journal_may_be_anything(kind, directory):
+@pytest.mark.parametrize(
+    "spoil",
+    [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: sparse(path, 1 << 40)],
+    ids=["pipe", "directory", "link", "endless"],
+)
+def test_a_journal_may_be_anything(spoil, directory):
     directory.unlock()
     journal = directory.path / "journal"
-    if kind != "endless":
-        journal.unlink()
-    match kind:
-        case "pipe":
-            os.mkfifo(journal)
-        case "directory":
-            journal.mkdir()
-        case "link":
-            journal.symlink_to("/dev/zero")
-        case "endless":
-            os.truncate(journal, 1 << 40)
+    journal.unlink()
+    spoil(journal)
     process = sleeper(directory)
     said = cleanup.release(directory)
     assert said[0] == f"run {directory.run}: ended 1 process" and "removed directory" in said[-1]
     assert process.wait(5) == -signal.SIGTERM
+
+
+def sparse(path, length):
+    path.touch()
+    os.truncate(path, length)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")

@@ -105,13 +105,17 @@ def test_a_channel_keeps_what_the_peer_is_too_slow_to_take():
     other.close()
 
 
-def switcher():
-    """A switcher with two jobs on two processors and a clock that moves when told."""
+def switcher(*tables):
+    """A switcher with two jobs on two processors and a clock that moves when told, in its first slot."""
     holder, clock = Holder(), [0]
     switcher = Switcher(holder, lambda: clock[0])
     for job in range(2):
         for rank in range(2):
             switcher.adopt(job, rank, f"{job}.{rank}")
+    for table in tables:
+        switcher.publish(table)
+        switcher.switch(0)
+        holder.said.clear()
     return switcher, holder, clock
 
 
@@ -158,10 +162,7 @@ def test_the_share_of_a_node_names_single_ranks_as_they_were_launched():
 
 
 def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment():
-    agent, holder, _ = switcher()
-    agent.publish(gang(0, 0, 0, 1))
-    agent.switch(0)
-    holder.said.clear()
+    agent, holder, _ = switcher(gang(0, 0, 0, 1))
     assert agent.switch(45) is None
     assert agent.due_ns() == 50 and holder.said == []
 
@@ -178,10 +179,7 @@ def test_tables_wait_for_their_time_and_later_ones_override():
 
 
 def test_jobs_without_a_place_are_freed_and_all_at_the_end():
-    agent, holder, _ = switcher()
-    agent.publish(gang(0, 0, 0, 1))
-    agent.switch(0)
-    holder.said.clear()
+    agent, holder, _ = switcher(gang(0, 0, 0, 1))
     agent.publish(gang(5, 5, 0))
     agent.switch(5)
     assert set(holder.said) == {("free", "1.0"), ("free", "1.1")}
@@ -191,9 +189,7 @@ def test_jobs_without_a_place_are_freed_and_all_at_the_end():
 
 
 def test_a_rank_that_comes_late_is_held_at_once():
-    agent, holder, _ = switcher()
-    agent.publish(gang(0, 0, 0, 1))
-    agent.switch(0)
+    agent, holder, _ = switcher(gang(0, 0, 0, 1))
     agent.drop(1, 0)
     holder.said.clear()
     agent.adopt(1, 0, "new")
@@ -202,9 +198,7 @@ def test_a_rank_that_comes_late_is_held_at_once():
 
 def test_ranks_that_come_and_go_between_two_boundaries_are_in_the_next_change():
     """The switcher works the next change out ahead of time."""
-    agent, holder, _ = switcher()
-    agent.publish(gang(0, 0, 0, 1))
-    agent.switch(0)
+    agent, holder, _ = switcher(gang(0, 0, 0, 1))
     agent.drop(1, 0)
     agent.adopt(1, 0, "new")
     agent.drop(0, 1)
@@ -230,9 +224,7 @@ def test_an_exact_wait_is_never_early_and_other_events_end_it():
 
 
 def test_past_the_end_of_a_table_nothing_is_due():
-    agent, _, _ = switcher()
-    agent.publish(gang(0, 0, 0, 1, cyclic=False))
-    agent.switch(0)
+    agent, _, _ = switcher(gang(0, 0, 0, 1, cyclic=False))
     agent.switch(10)
     assert agent.due_ns() == 20
     agent.switch(20)

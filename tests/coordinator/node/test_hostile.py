@@ -24,13 +24,12 @@ from coordinator.decide.conductor import Conductor
 from coordinator.drive import preflight
 from coordinator.drive.context import RunContext
 from coordinator.drive.driver import Driver, NewRun
-from coordinator.drive.nodes import Nodes
 from coordinator.drive.preflight import LaunchPlan
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import processes
 from coordinator.host.environment import passed_on
 from coordinator.host.interrupt import Interrupt
-from coordinator.host.launchers import Hydra, find_launcher
+from coordinator.host.launchers import Hydra
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -166,12 +165,7 @@ def test_a_node_speaks_for_itself_alone(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_driver_drops_what_is_no_message_and_goes_on(directory, count):
-    heard: list[Any] = []
-    workload = Workload((), policies.create("none", {}), (0,))
-    nodes = Nodes(
-        workload, None, directory, find_launcher(), lambda *message: heard.append(message), lambda *loss: None
-    )
+def test_a_driver_drops_what_is_no_message_and_goes_on(nodes, count):
     (setup,) = nodes.setups
     line = Line(setup.endpoint, setup.driver_key, setup.keys)
     before = memory_bytes(os.getpid())
@@ -180,12 +174,10 @@ def test_a_driver_drops_what_is_no_message_and_goes_on(directory, count):
         if number % 100 == 0:
             nodes.receive()
     line.send(TO_DRIVER.encode(protocol.Trouble("the last", fatal=False)))
-    assert eventually(lambda: nodes.receive() or heard)
-    assert nodes.results()[0].dropped == count and len(heard) == 1
+    assert eventually(lambda: nodes.receive() or nodes.heard)
+    assert nodes.results()[0].dropped == count and len(nodes.heard) == 1
     assert memory_bytes(os.getpid()) - before < 16 << 20
     line.close(0)
-    nodes.end()
-    directory.remove()
 
 
 HINTS: dict[Any, st.SearchStrategy[Any]] = {
@@ -285,10 +277,7 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
 
 
 @pytest.mark.slow
-def test_whatever_an_agent_says_of_its_node_is_borne(directory):
-    workload = Workload((), policies.create("none", {}), (0,))
-    nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
-
+def test_whatever_an_agent_says_of_its_node_is_borne(nodes):
     @settings(max_examples=300, deadline=None)
     @given(messages())
     def bears(message):
@@ -296,5 +285,3 @@ def test_whatever_an_agent_says_of_its_node_is_borne(directory):
         json.dumps([dataclasses.asdict(node) for node in nodes.results()], allow_nan=False)
 
     bears()
-    nodes.end()
-    directory.remove()
