@@ -109,7 +109,7 @@ def macros(mpi):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mpi", "ranks", "cases"), [("here", 2, 20), ("openmpi", 2, 20)])
+@pytest.mark.parametrize(("mpi", "ranks", "cases"), [("here", 2, 10), ("openmpi", 2, 10)])
 def test_the_table_knows_the_faults_of_this_mpi(program, mpi, ranks, cases):
     found = conformance.tried(program(mpi), [*launcher(mpi), "-n", str(ranks)], cases=cases, all_s=100)
     name = conformance.identity(macros(mpi))

@@ -75,66 +75,48 @@ def job(number, processes, arrival_ms, phases, **given):
     return SimulatedJob(number, program, arrival_ms / 1e3, **given)
 
 
-OPTIONS: list[tuple[str, dict[str, Any]]] = [
-    ("gang", {"rows": 2, "packing": "continuous"}),
-    ("gang", {"share": "sequential"}),
-    ("gang", {"synchronised": False}),
-    ("multilevel-two-queue", {"quanta_ms": [5], "share": "sequential"}),
-    ("processor-sets", {"hold_ms": 5}),
+def jobs(sizes, arrivals_ms, phases, **given):
+    rows = zip(range(len(sizes)), sizes, arrivals_ms, phases, strict=True)
+    return [job(*row, **given) for row in rows]
+
+
+PLAIN = jobs((4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5))
+OF_SIXTEEN = jobs(
+    (4, 3, 1, 6, 2, 8, 16, 5), (0, 0, 0.3, 1.1, 3.2, 4, 9, 21), (9, 5, 2, 4, 8, 5, 3, 4), pattern="NEWS"
+)
+"""For 16 processors: there most allocators differ, and so do both mappings of 16 ranks."""
+MOLDABLE = [
+    job(0, 4, 0, 9),
+    job(1, 4, 1.1, 10, moldable=True, estimate=ExecutionTime(0.04)),
+    job(2, 4, 1.2, 3, moldable=True, estimate=ExecutionTime(0.01)),
+    job(3, 4, 1.3, 10, moldable=True, estimate=ExecutionTime(0.03, alpha_s=0.01)),
+    job(4, 4, 1.4, 8, moldable=True, estimate=ExecutionTime(0.03, beta_s=0.002)),
+    job(5, 4, 19.3, 6, moldable=True, estimate=ExecutionTime(0.02, alpha_s=0.002)),
+]
+"""Four jobs wait for a rigid one, and some of them start together; the last one comes later."""
+BY_ESTIMATES = ["average-parallelism", "knee", "square-root", "equal-time"]
+BY_ESTIMATES += ["parallelism-range", "parallelism-variance"]
+
+CASES = [
+    *((PLAIN, name, {}) for name in OURS),
+    (PLAIN, "gang", {"rows": 2, "packing": "continuous"}),
+    (PLAIN, "gang", {"share": "sequential"}),
+    (PLAIN, "gang", {"synchronised": False}),
+    (PLAIN, "multilevel-two-queue", {"quanta_ms": [5], "share": "sequential"}),
+    (PLAIN, "processor-sets", {"hold_ms": 5}),
+    (OF_SIXTEEN, "hypercube", {"mapping": "bipartition"}),
+    *((OF_SIXTEEN, "hypercube", {"allocator": name}) for name in hypercube.ALLOCATORS),
+    (OF_SIXTEEN, "mesh", {"allocator": "paging", "page": 2}),
+    *((OF_SIXTEEN, "mesh", {"allocator": name}) for name in mesh.ALLOCATORS),
+    *((MOLDABLE, name, {"order": order}) for name in BY_ESTIMATES for order in (0, 2)),
 ]
 
 
-@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in OURS), *OPTIONS], ids=str)
-def test_the_driver_decides_as_the_simulator_does(name, options):
-    sizes, arrivals_ms, phases = (4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5)
-    jobs = [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)]
-    check(name, jobs, **options)
-
-
-REGIONS: list[tuple[str, dict[str, Any]]] = [
-    ("hypercube", {"mapping": "bipartition"}),
-    *(("hypercube", {"allocator": name}) for name in hypercube.ALLOCATORS),
-    ("mesh", {"allocator": "paging", "page": 2}),
-    *(("mesh", {"allocator": name}) for name in mesh.ALLOCATORS),
-]
-
-
-@pytest.mark.parametrize(("name", "options"), REGIONS, ids=str)
-def test_both_give_the_same_regions(name, options):
-    """Of 16 processors: there most allocators differ, and so do both mappings of 16 ranks."""
-    sizes, phases = (4, 3, 1, 6, 2, 8, 16, 5), (9, 5, 2, 4, 8, 5, 3, 4)
-    arrivals_ms = (0, 0, 0.3, 1.1, 3.2, 4, 9, 21)
-    numbers = zip(range(8), sizes, arrivals_ms, phases, strict=True)
-    check(name, [job(*each, pattern="NEWS") for each in numbers], processors=16, **options)
-
-
-BY_ESTIMATES = (
-    "average-parallelism",
-    "knee",
-    "parallelism-range",
-    "parallelism-variance",
-    "square-root",
-    "equal-time",
+@pytest.mark.parametrize(
+    ("given", "name", "options"), CASES, ids=lambda value: "" if isinstance(value, list) else str(value)
 )
-ESTIMATES = (
-    ExecutionTime(0.04),
-    ExecutionTime(0.01),
-    ExecutionTime(0.03, alpha_s=0.01),
-    ExecutionTime(0.03, beta_s=0.002),
-    ExecutionTime(0.02, alpha_s=0.002),
-)
-
-
-@pytest.mark.parametrize("order", [0, 2])
-@pytest.mark.parametrize("name", BY_ESTIMATES)
-def test_both_mould_jobs_by_their_estimates(name, order):
-    """Four jobs wait for a rigid one, and some of them start together; the last one comes later."""
-    arrivals_ms, phases = (1.1, 1.2, 1.3, 1.4, 19.3), (10, 3, 10, 8, 6)
-    moldable = [
-        job(number, 4, at_ms, count, moldable=True, estimate=time)
-        for number, at_ms, count, time in zip(range(1, 6), arrivals_ms, phases, ESTIMATES, strict=True)
-    ]
-    check(name, [job(0, 4, 0, 9), *moldable], order=order)
+def test_the_driver_decides_as_the_simulator_does(given, name, options):
+    check(name, given, processors=16 if given is OF_SIXTEEN else PROCESSORS, **options)
 
 
 def test_both_learn_which_processes_communicate():
@@ -168,15 +150,9 @@ def test_both_learn_of_owners_and_call_the_policy_when_it_asks(name, options):
     assert reasons >= ({Reason.OWNER, Reason.TIMER} if "idle_s" in options else {Reason.OWNER})
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [("condor", {"grace_s": 2.0}), ("idle-partition", {"idle_s": 1.0})]
-)
-def test_jobs_that_relocate_do_so_in_both(name, options):
-    """The simulator of jobs against the driver, with owners who come and go by a model."""
-    owners = [Owner((p,), present_s=5.0, away_s=9.0) for p in range(PROCESSORS)]
-    submit_ns, run_ns = np.arange(9) * 3_000_000_007, np.arange(9, 0, -1) * 1_500_000_000
-    sizes = np.array([1, 2, 1, 3, 1, 2, 4, 1, 2])
-    decided: list[Decided] = []
+def check_by_job(name, sizes, submit_ns, run_ns, owners=(), **options):
+    """The simulator of jobs and the driver decide alike; returns why they decided, and the relocations."""
+    decided = []
     recorded: Any = Recorded(policies.create(name, options), decided)
     outcome, _ = event_by_event.simulate(
         rigid(submit_ns, sizes, run_ns),
@@ -185,29 +161,33 @@ def test_jobs_that_relocate_do_so_in_both(name, options):
         owners=changes(owners, 7, 0),
         migration=Migration(size_mb=0.1),
     )
-    seen = [Job(number, int(sizes[number]), int(submit_ns[number])) for number in range(len(sizes))]
+    seen = [Job(number, *map(int, row)) for number, row in enumerate(zip(sizes, submit_ns, strict=True))]
     real = Real(recorded.policy, seen, changes(owners, 7, 0))
     real.play(sorted((int(at_ns), number) for number, at_ns in enumerate(outcome.finish_ns)))
     assert real.decided == decided
-    assert {why for why, _, _ in decided} >= {Reason.OWNER, Reason.TIMER}
-    assert outcome.relocations is not None
-    assert outcome.relocations.vacated + outcome.relocations.moves > 3
+    return {why for why, _, _ in decided}, outcome.relocations
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("condor", {"grace_s": 2.0}), ("idle-partition", {"idle_s": 1.0})]
+)
+def test_jobs_that_relocate_do_so_in_both(name, options):
+    """Owners come and go by a model."""
+    owners = [Owner((p,), present_s=5.0, away_s=9.0) for p in range(PROCESSORS)]
+    submit_ns, run_ns = np.arange(9) * 3_000_000_007, np.arange(9, 0, -1) * 1_500_000_000
+    sizes = np.array([1, 2, 1, 3, 1, 2, 4, 1, 2])
+    reasons, relocations = check_by_job(name, sizes, submit_ns, run_ns, owners, **options)
+    assert reasons >= {Reason.OWNER, Reason.TIMER}
+    assert relocations.vacated + relocations.moves > 3
 
 
 @pytest.mark.parametrize("packing", ["matrix", "buddy"])
 def test_gangs_move_in_both(packing):
-    """The simulator of jobs against the driver: short jobs leave rows that others can then empty."""
+    """Short jobs leave rows that others can then empty."""
     sizes = np.array([1, 1, 2, 1, 1, 3, 1, 2])
     submit_ns, run_ns = np.arange(8) * 200_000_003, np.array([1, 9, 2, 8, 1, 3, 7, 4]) * 1_000_000_000
-    decided: list[Decided] = []
-    recorded: Any = Recorded(policies.create("gang", {"migrate": True, "packing": packing}), decided)
-    jobs = rigid(submit_ns, sizes, run_ns)
-    outcome, _ = event_by_event.simulate(jobs, PROCESSORS, recorded, migration=Migration(size_mb=0.1))
-    real = Real(recorded.policy, [Job(n, int(sizes[n]), int(submit_ns[n])) for n in range(len(sizes))])
-    real.play(sorted((int(at_ns), number) for number, at_ns in enumerate(outcome.finish_ns)))
-    assert real.decided == decided
-    assert outcome.relocations is not None
-    assert outcome.relocations.moves > 0
+    _, relocations = check_by_job("gang", sizes, submit_ns, run_ns, migrate=True, packing=packing)
+    assert relocations.moves > 0
 
 
 def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_others():

@@ -48,7 +48,7 @@ if child: os.waitpid(child, 0); print("done")
 def run(jobs, policy, blocking="spin", **options):
     made = policies.create(policy, options)
     there = workload().processors
-    return run_workload(Workload(tuple(jobs), made, there, options=Options(blocking), timeout_s=60))
+    return run_workload(Workload(tuple(jobs), made, there, options=Options(blocking), timeout_s=120))
 
 
 def job(number, text, processes=2):
@@ -199,3 +199,38 @@ def test_a_program_that_fails_or_is_not_there_is_told_of():
     result = run([failing, absent], "none")
     assert "status 3" in result.jobs[0].failure and "why" in result.jobs[0].failure
     assert "cannot start" in result.jobs[1].failure
+
+
+SPEED = re.compile(r"(_time\d*|Time|flops|GUPs|GBs|usec|GBytes|STREAM_(Copy|Scale|Add|Triad)|Wtick)=")
+"""What of its summary tells how fast it was rather than what it found."""
+
+
+def hpc_challenge(place):
+    """HPC Challenge on two processes; it reads its input where it runs and writes its output there."""
+    place.mkdir()
+    shutil.copy(SUPPORT / "native" / "hpccinf.txt", place)
+    return ParallelJob(0, Command(("sh", "-c", f"cd {place} && exec hpcc"), 2, "mpiexec.openmpi"))
+
+
+def found(place):
+    """All that the program has found out, but not how fast."""
+    text = (place / "hpccoutf.txt").read_text()
+    summary = text[text.index("Begin of Summary") : text.index("End of Summary")].splitlines()
+    residual = re.findall(r"^\|\|Ax-b\|\|.*", text, re.MULTILINE)
+    return [line for line in summary if not SPEED.search(line)] + residual
+
+
+@pytest.mark.skipif(
+    not (shutil.which("hpcc") and shutil.which("mpiexec.openmpi")),
+    reason="needs the distribution's package hpcc",
+)
+def test_hpc_challenge_finds_the_same_beside_two_synthetic_jobs_under_gang(tmp_path):
+    alone = run([hpc_challenge(tmp_path / "alone")], "batch")
+    assert alone.failure == ""
+    synthetic = workload(jobs=3, phases=3000).jobs[1:]
+    shared = run([hpc_challenge(tmp_path / "shared"), *synthetic], "gang", quantum_ms=50)
+    assert shared.failure == ""
+    assert len(shared.switches) > 10
+    expected = found(tmp_path / "alone")
+    assert "Success=1" in expected and "PASSED" in expected[-1]
+    assert found(tmp_path / "shared") == expected

@@ -59,8 +59,14 @@ exec env -i "$@"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["--export=NONE"], ["--export", "OWN"], ["--export=ALL"], []])
-@pytest.mark.parametrize("there", [None, "NONE", "OWN", "ALL"])
+@pytest.mark.parametrize(
+    ("words", "there"),
+    [
+        *((words, None) for words in (["--export=NONE"], ["--export", "OWN"], ["--export=ALL"])),
+        *(([], there) for there in (None, "NONE", "OWN", "ALL")),
+        (["--export=NONE"], "ALL"),
+    ],
+)
 def test_srun_passes_on_what_ranks_need(tmp_path, words, there):
     launcher("here")
     srun = tmp_path / "srun"

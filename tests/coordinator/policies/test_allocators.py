@@ -12,7 +12,7 @@ from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.policies.regions import hypercube, mesh
 from coordinator.policies.regions.mesh import Grid, shape
-from coordinator.policies.regions.region_policy import mask, members
+from coordinator.policies.regions.region_policy import mask
 from coordinator.topology import Topology
 from coordinator.view import Job, Machine
 from harness.simulator.jobs import event_by_event
@@ -140,23 +140,20 @@ def test_pages_of_one_processor_are_first_come_first_served_on_the_lowest_proces
         assert plans[0].decision.placements == plans[1].decision.placements
 
 
-def test_multiple_buddy_takes_blocks_by_the_digits_to_the_base_four():
-    assert mesh.multiple_buddy(mask(range(16)), 7, GRID) == (0, 1, 4, 5, 2, 3, 6)
-    one_in_each_quarter_taken = mask(range(16)) & ~mask((0, 2, 8, 10))
-    assert mesh.multiple_buddy(one_in_each_quarter_taken, 5, GRID) == (1, 3, 4, 5, 6), (
-        "a 2 x 2 is four of 1 x 1"
-    )
+BY_HAND = [
+    # allocator, processors that are not free, processes, grid and more, processors
+    (mesh.multiple_buddy, (), 7, (GRID,), (0, 1, 4, 5, 2, 3, 6)),  # blocks by the digits to the base four
+    (mesh.multiple_buddy, (0, 2, 8, 10), 5, (GRID,), (1, 3, 4, 5, 6)),  # a 2 x 2 is four of 1 x 1
+    (mesh.buddy, (10,), 1, (GRID,), (11,)),  # large blocks stay whole
+    (mesh.paging, (1,), 5, (GRID, 2), (2, 3, 6, 7, 8, 9, 12, 13)),  # pages are given whole or not at all
+    (mesh.paging, (0, 2, 15), 7, (Grid(5, 3), 2), (4, 9, 10, 11, 12, 13, 14)),
+    (mesh.adaptive_scan, (2, 3, 6, 7, 10, 11, 14, 15), 6, (GRID,), (0, 4, 8, 1, 5, 9)),  # a grid is turned
+]
 
 
-def test_two_dimensional_buddies_leave_large_blocks_whole():
-    taken = mask((10,))
-    assert mesh.buddy(mask(range(16)) & ~taken, 1, GRID) == (11,), "beside the one that is taken"
-
-
-def test_pages_are_given_whole_or_not_at_all():
-    assert mesh.paging(mask(range(16)) & ~mask((1,)), 5, GRID, 2) == (2, 3, 6, 7, 8, 9, 12, 13)
-    assert mesh.paging(mask(range(15)), 7, Grid(5, 3), 2)[4:] == (2, 3, 7, 8)
-    assert mesh.paging(mask(range(15)) & ~mask((0, 2)), 7, Grid(5, 3), 2) == (4, 9, 10, 11, 12, 13, 14)
+@pytest.mark.parametrize(("allocator", "taken", "processes", "grid", "expected"), BY_HAND)
+def test_submeshes_by_hand(allocator, taken, processes, grid, expected):
+    assert allocator(mask(p for p in range(16) if p not in taken), processes, *grid) == expected
 
 
 @given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 16))
@@ -176,8 +173,6 @@ def test_a_job_asks_for_a_submesh_that_holds_it_and_wastes_little(processes, col
 def test_shapes_are_the_grids_of_the_programs_where_these_are_nearly_square():
     assert [shape(p, Grid(8, 8)) for p in (2, 6, 8, 12, 16)] == [(2, 1), (3, 2), (4, 2), (4, 3), (4, 4)]
     assert shape(7, Grid(8, 8)) == (4, 2)
-    turned = mesh.adaptive_scan(mask(p for p in range(16) if p % 4 < 2), 6, GRID)
-    assert turned == (0, 4, 8, 1, 5, 9), "rank 1 is next to rank 0, rank 3 as well"
 
 
 EVERY = [("hypercube", name) for name in hypercube.ALLOCATORS] + [("mesh", name) for name in mesh.ALLOCATORS]
@@ -255,18 +250,14 @@ def wasted(allocator, sizes, seconds, policy="hypercube", processors=4):
     return event_by_event.simulate(jobs, processors, chosen)[0].fragmentation
 
 
-def test_external_fragmentation_and_misses_by_hand():
+def test_fragmentation_by_hand():
     """From 10 s to 20 s processors 0 and 2 are free while a job waits for two; the last job ends at 30 s."""
     sizes, seconds = [1, 1, 1, 1, 2], [10, 20, 10, 20, 10]
     found = wasted("buddy", sizes, seconds)
     assert (found.internal, found.external, found.missed) == (0, 2 * 10 / (4 * 30), 1 / 6)
     found = wasted("modified-buddy", sizes, seconds)
     assert (found.internal, found.external, found.missed) == (0, 0, 0)
-
-
-def test_internal_fragmentation_by_hand():
-    """Three of four processors for 10 s; then one of one for 10 s."""
-    assert wasted("buddy", [3, 1], [10, 10]).internal == 10 / 50
+    assert wasted("buddy", [3, 1], [10, 10]).internal == 10 / 50, "three of four for 10 s, then one of one"
     assert wasted("multiple-buddy", [3, 1], [10, 10], "mesh").internal == 0
 
 
@@ -274,10 +265,6 @@ def test_sizes_that_the_machine_does_not_have_run_alone():
     session = Session(policies.create("hypercube", {}), Machine(6), [Job(0, 5), Job(1, 1)])
     assert session.arrive(0, 0).decision.placements == {0: (0, 1, 2, 3, 4)}
     assert session.arrive(1, 1).decision.placements == {0: (0, 1, 2, 3, 4), 1: (5,)}
-
-
-def test_sets_of_processors_are_their_bits():
-    assert list(members(mask((5, 0, 63)))) == [0, 5, 63]
 
 
 @given(free_sets, st.integers(1, 16), st.sampled_from([GRID, Grid(8, 2), Grid(5, 3)]))

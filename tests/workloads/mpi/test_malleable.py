@@ -43,8 +43,10 @@ def run(program, sizes, every=10, blocking="immediate"):
     return COMM.allgather(record)
 
 
-@pytest.mark.parametrize("blocking", ["spin", "immediate", "global-adaptive"])
-@pytest.mark.parametrize("pattern", ["BARRIER", "NEWS", "TRANSPOSE"])
+@pytest.mark.parametrize(
+    ("pattern", "blocking"),
+    [("BARRIER", "global-adaptive"), ("BARRIER", "spin"), ("NEWS", "immediate"), ("TRANSPOSE", "immediate")],
+)
 def test_every_phase_is_run_once_whoever_is_active(pattern, blocking):
     size = COMM.size
     # Ranks that outnumber the processors spin for whole time slices.
