@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from places import SUPPORT
@@ -72,6 +74,11 @@ def run(argv: list[str], *, extra: dict[str, str] | None = None) -> subprocess.C
 
 def two_phase(argv: list[str], *options: str) -> subprocess.CompletedProcess[str]:
     return run([*LOCKSTEP, "exec", *options, "--", *argv])
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """What the ranks have recorded in a folder, in the order of their names."""
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("rank-*.json"))]
 
 
 def summary(result: subprocess.CompletedProcess[str]) -> dict[str, int]:

@@ -15,7 +15,17 @@ from pathlib import Path
 
 import mpi_calls
 import pytest
-from native_programs import LAUNCHERS, LOCKSTEP, PROGRAMS, launcher, run, summary, two_phase, wrapper
+from native_programs import (
+    LAUNCHERS,
+    LOCKSTEP,
+    PROGRAMS,
+    launcher,
+    recorded,
+    run,
+    summary,
+    two_phase,
+    wrapper,
+)
 from places import ROOT
 from runs import eventually
 
@@ -124,7 +134,7 @@ def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, 
     result = two_phase(argv, "--blocking", rule_name, "--record", str(tmp_path))
     assert result.returncode == 0, result.stderr
     assert result.stdout.split()[1] == str(300 * ranks)
-    records = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("rank-*.json"))]
+    records = recorded(tmp_path)
     assert [record["rank"] for record in records] == list(range(ranks))
     for record in records:
         barriers = record["waits"]["barrier"]
@@ -143,7 +153,7 @@ def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tm
     argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
     result = two_phase(argv, "--blocking", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
     assert result.returncode == 0, result.stderr
-    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    records = recorded(tmp_path)
     # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations,
     # though the rule lets a rank spin for ten seconds.
     assert sum(record["cpu_ns"] for record in records) < 0.4e9
@@ -159,7 +169,7 @@ def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
     result = two_phase(argv, "--record", str(tmp_path))
     assert (result.returncode, result.stdout) == (0, "299\n"), result.stderr
     # Only the last wait, in which all ranks end, may block if programs compute between their polls.
-    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    records = recorded(tmp_path)
     assert any(record["voluntary_switches"] > 250 for record in records) == naps
 
 

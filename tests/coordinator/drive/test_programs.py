@@ -155,35 +155,19 @@ def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(monkeypatc
         run([ParallelJob(0, Command(("true",), 2, waits="two-phase"))], "none")
 
 
-def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ranks():
+@pytest.mark.parametrize("bind", [True, False, "job"])
+def test_ranks_are_bound_to_their_processor_or_those_of_their_job_or_not_at_all(bind):
     line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
-    text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever the other rank writes meanwhile
-    jobs = (job(0, text, 1), job(1, text, 2))
-    none, bound = policies.create("none", {}), Options(bind="job")
-    asked = Workload(jobs, none, workload().processors, options=bound, timeout_s=60)
-    result = run_workload(asked)
+    text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever another rank writes meanwhile
+    jobs, there = (job(0, text, 1), job(1, text, 2)), workload().processors
+    none = policies.create("none", {})
+    result = run_workload(Workload(jobs, none, there, options=Options(bind=bind), timeout_s=60))
     assert result.failure == ""
-    (lone,) = {rank["processor"] for rank in result.ranks if rank["job"] == 0}
-    both = " ".join(map(str, asked.processors))
-    assert [one.output for one in result.jobs] == [f"{lone}\n", f"{both}\n{both}\n"]
-
-
-@pytest.mark.parametrize("bind", [True, False])
-def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind):
-    text = "import os; print(*sorted(os.sched_getaffinity(0)))"
-    jobs = [job(number, text, 1) for number in range(2)]
-    asked = Workload(
-        tuple(jobs),
-        policies.create("none", {}),
-        workload().processors,
-        options=Options(bind=bind),
-        timeout_s=60,
-    )
-    result = run_workload(asked)
-    assert result.failure == ""
-    both = " ".join(map(str, asked.processors))
-    meant = [rank["processor"] for rank in result.ranks]
-    assert [one.output for one in result.jobs] == [f"{core if bind else both}\n" for core in meant]
+    both = " ".join(map(str, there))
+    lone = [str(rank["processor"]) for rank in result.ranks if rank["job"] == 0]
+    assert result.jobs[0].output.splitlines() == (lone if bind else [both])
+    own = [str(processor) for processor in there] if bind is True else [both] * 2
+    assert sorted(result.jobs[1].output.splitlines()) == own
 
 
 def test_children_of_a_program_are_held_with_it():

@@ -1,10 +1,9 @@
 """What keeps ranks from starting, or from being heard of, is named where it is met, with the remedy."""
 
-import json
 import sys
 
 import pytest
-from native_programs import LOCKSTEP, launcher, run, summary, two_phase, wrapper
+from native_programs import LOCKSTEP, launcher, recorded, run, summary, two_phase, wrapper
 
 from coordinator.host.causes import explained
 from workloads import native
@@ -50,7 +49,7 @@ def test_a_record_says_whether_all_threads_may_call(tmp_path, level):
     argv = [*launcher("here"), "-n", "1", sys.executable, "-c", "from mpi4py import MPI"]
     words = [*LOCKSTEP, "exec", "--record", str(tmp_path), "--", *argv]
     done = run(words, extra={"MPI4PY_RC_THREAD_LEVEL": level})
-    (record,) = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    (record,) = recorded(tmp_path)
     assert record["concurrent"] == (level == "multiple"), done.stderr
 
 

@@ -1,13 +1,12 @@
 """What a command is preloaded with reaches all its ranks, and no Lockstep inside it."""
 
-import json
 import re
 import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from native_programs import LOCKSTEP, launcher, run, two_phase
+from native_programs import LOCKSTEP, launcher, recorded, run, two_phase
 
 from coordinator.host.environment import undone
 from coordinator.host.launchers import launched
@@ -132,7 +131,7 @@ def test_ranks_on_other_hosts_have_the_library(hosts, compiled, tmp_path, mpi, w
     """Their ssh passes nothing on, and the first host has no rank."""
     program = [compiled(mpi, "bsp.c"), "100", ".25", "50"]
     status, err = between_hosts(hosts, mpi, [*words], extra, program, ["--record", str(tmp_path)])
-    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    records = recorded(tmp_path)
     assert status == 0 and sorted(one["rank"] for one in records) == [0, 1], err
     assert {one["host"] for one in records} == {"node1", "node2"}
 

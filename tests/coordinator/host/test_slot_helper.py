@@ -61,6 +61,14 @@ def never():
     os.close(descriptor)
 
 
+def carried_out(helper, orders, never):
+    """The notes of one slot of these orders, which begins at once."""
+    helper.load([10**9], [{0: orders}])
+    end_ns = time.monotonic_ns()
+    notes, _, _ = helper.run(0, end_ns, never, end_ns + MS)
+    return notes
+
+
 def test_processes_take_turns_on_time_until_the_end_that_was_given(sleepers, never):
     helper = SlotHelper()
     helper.load([15 * MS, 10 * MS], turns(sleepers))
@@ -76,19 +84,14 @@ def test_processes_take_turns_on_time_until_the_end_that_was_given(sleepers, nev
     assert eventually(lambda: [state(one.pid) for one in sleepers] == (["T", "S"] if slot else ["S", "T"]))
 
 
-def test_an_event_ends_the_call_at_once(sleepers):
+@pytest.mark.parametrize(("event", "ends_ms"), [(True, 1e6), (False, -1)], ids=["event", "over"])
+def test_an_event_and_a_slot_that_is_over_end_the_call_at_once(event, ends_ms, sleepers):
     helper, (ours, theirs) = SlotHelper(), socket.socketpair()
     helper.load([10**12, 10**12], turns(sleepers))
-    theirs.send(b"x")
-    end_ns = time.monotonic_ns() + 10**12
+    if event:
+        theirs.send(b"x")
+    end_ns = time.monotonic_ns() + round(ends_ms * MS)
     assert helper.run(0, end_ns, ours.fileno(), FOREVER_NS) == ([], 0, end_ns)
-
-
-def test_a_slot_that_is_already_over_is_left_to_the_caller(sleepers, never):
-    helper = SlotHelper()
-    helper.load([MS, MS], turns(sleepers))
-    end_ns = time.monotonic_ns() - MS
-    assert helper.run(0, end_ns, never, FOREVER_NS) == ([], 0, end_ns)
 
 
 def test_notes_without_room_end_the_call(never):
@@ -111,13 +114,9 @@ def test_processes_that_have_ended_need_no_orders_and_other_failures_are_told(ne
         Order(SIGNAL, gone.fileno(), gone.pid, signal.SIGSTOP),
         Order(CLASS, gone.fileno(), gone.pid, 0),
     ):
-        helper.load([10**9], [{0: [order]}])
-        end_ns = time.monotonic_ns()
-        notes, _, _ = helper.run(0, end_ns, never, end_ns + MS)
-        assert len(notes) == 1
-    helper.load([10**9], [{0: [Order(WRITE, -1, gone.pid, ord("1"))]}])
+        assert len(carried_out(helper, [order], never)) == 1
     with pytest.raises(OSError, match="Bad file descriptor"):
-        helper.run(0, time.monotonic_ns(), never, FOREVER_NS)
+        carried_out(helper, [Order(WRITE, -1, gone.pid, ord("1"))], never)
 
 
 def test_a_family_gets_the_signal_down_to_the_last_descendant(never):
@@ -139,9 +138,7 @@ time.sleep(60)
         for run, wanted in ((False, {"T"}), (True, {"S"})):
             order = mechanism.order(parent, run)
             assert order is not None and order.kind == FAMILY
-            helper.load([10**9], [{0: [order]}])
-            end_ns = time.monotonic_ns()
-            helper.run(0, end_ns, never, end_ns + MS)
+            carried_out(helper, [order], never)
             assert eventually(lambda wanted=wanted: {state(pid) for pid in members(child.pid)} == wanted)
     finally:
         os.killpg(child.pid, signal.SIGKILL)
@@ -164,9 +161,7 @@ def test_a_letter_goes_to_the_file_and_a_class_to_the_process(tmp_path, sleepers
     orders = [Order(WRITE, file, 0, ord("1"))]
     if granted:
         orders.append(Order(CLASS, sleepers[0].fileno(), sleepers[0].pid, granted.ranks))
-    helper.load([10**9], [{0: orders}])
-    end_ns = time.monotonic_ns()
-    helper.run(0, end_ns, never, end_ns + MS)
+    carried_out(helper, orders, never)
     assert os.pread(file, 9, 0) == b"1"
     assert not granted or os.sched_getscheduler(sleepers[0].pid) == os.SCHED_RR
     os.close(file)

@@ -13,11 +13,10 @@ import pytest
 from hosts import Host
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import eventually, running, state, workload
+from runs import eventually, running, state
 from slots_of_jobs import Holder, gang
 
 from coordinator.decide.session import Plan
-from coordinator.drive.driver import run_workload
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
@@ -320,24 +319,6 @@ def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says
         assert "its driver has ended" in Path(said.name).read_text()
     directory.unlock()
     assert eventually(lambda: not directory.path.exists())
-
-
-@pytest.mark.slow
-def test_a_driver_killed_while_its_agent_starts_leaves_nothing():
-    with running(policy="gang") as run:
-        assert eventually(lambda: run.part("agent"))
-        run.driver.kill()
-        run.driver.communicate()
-        assert eventually(lambda: not run.remains()), run.remains()
-
-
-@pytest.mark.slow
-def test_slots_of_a_millisecond_do_not_keep_the_agent_from_giving_signs_of_life():
-    slots, lease_s = {"quantum_ms": 1}, 1.0
-    made = workload("gang", phases=7000, options=slots, mechanism="signals", lease_s=lease_s)
-    result = run_workload(made)
-    assert result.failure == ""
-    assert max(job.finish_ns or 0 for job in result.jobs) > lease_s * 1e9
 
 
 @pytest.mark.slow

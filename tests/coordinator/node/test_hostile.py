@@ -39,6 +39,8 @@ from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program
 from workloads.record import OURS
 
+pytestmark = pytest.mark.slow
+
 COUNTS = [600, pytest.param(10_000, marks=pytest.mark.soak)]
 """Messages: some in every run of the suite, all when asked for."""
 
@@ -89,7 +91,6 @@ def memory_bytes(pid):
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 def test_an_agent_drops_what_is_no_message_and_goes_on(host, count):
     before = memory_bytes(host.agent.pid)
@@ -103,7 +104,6 @@ def test_an_agent_drops_what_is_no_message_and_goes_on(host, count):
     assert host.hear(protocol.Present)
 
 
-@pytest.mark.slow
 def test_who_has_no_key_is_not_heard_and_hears_nothing(host):
     stranger = Line(host.endpoint, host.keys.public, Keys.make())
     deaf = zmq.Context().socket(zmq.DEALER)
@@ -120,7 +120,6 @@ def test_who_has_no_key_is_not_heard_and_hears_nothing(host):
     deaf.close(0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(host, count):
     before = memory_bytes(host.agent.pid)
@@ -140,7 +139,6 @@ def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(h
     assert host.hear(protocol.Present)
 
 
-@pytest.mark.slow
 def test_a_node_speaks_for_itself_alone(tmp_path):
     """Whatever name a peer takes, its key says which node it is."""
     keys, first, second = Keys.make(), Keys.make(), Keys.make()
@@ -163,7 +161,6 @@ def test_a_node_speaks_for_itself_alone(tmp_path):
     hub.close(0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_driver_drops_what_is_no_message_and_goes_on(nodes, count):
     (setup,) = nodes.setups
@@ -253,7 +250,6 @@ def begun(directory, interrupt):
     return made
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(tmp_path, monkeypatch, count):
     """It has the right key: its jobs may fail, and nothing else."""
@@ -276,7 +272,6 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
     goes_on()
 
 
-@pytest.mark.slow
 def test_whatever_an_agent_says_of_its_node_is_borne(nodes):
     @settings(max_examples=300, deadline=None)
     @given(messages())

@@ -1,7 +1,6 @@
 """Space sharing by hand, and its inner steps against plain slow ones."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -215,12 +214,6 @@ def test_differential_allocation_is_optimal(rows, more):
     assert time_s(grants) <= best + 1e-9
 
 
-def test_differential_allocation_gives_nothing_that_saves_no_time():
-    grants = [4, 4]
-    allocation.differ(2, range(2), 0, [1, 1], [8, 8], [1.0, 10.0], [0.5, 0.5], grants)
-    assert grants == [1, 4], "1/p + p/2 is least at 1 already, 10/p + p/2 at 4 and 5"
-
-
 @given(st.floats(0.1, 100), st.floats(0, 3), st.integers(1, 40))
 @example(10.0, 0.5, 16)
 @example(20.0, 1.0, 16)
@@ -245,16 +238,6 @@ MOULDING = [
     ("partitioned", {}),
     ("dyn-equi", {}),
 ]
-
-
-@pytest.mark.parametrize(("name", "options"), MOULDING, ids=str)
-def test_a_job_gets_no_more_processors_than_make_it_faster(name, options):
-    """T(p) = 10/p + p/2 is 4.5 s at 4 processors and 8.6 s at 16."""
-    jobs = [job(0, 16, 10.0, 0.5), job(1, 16, 10.0, 0.5), job(2, 3, 10.0, 0.5, rigid=True)]
-    for malleable in (False, True):
-        some = [replace(each, malleable=malleable) for each in jobs[:2]] + jobs[2:]
-        assert sizes(name, some, 16, [0], **options) == {0: 4}
-        assert sizes(name, some, 16, [0, 1, 2], **options) == {0: 4, 1: 4, 2: 3}
 
 
 @given(
@@ -351,15 +334,6 @@ def test_easy_is_what_replaying_the_future_gives(queue):
         easy.reservation,
     )
     assert starts[:count] == naive_easy(free, running, waiting)
-
-
-def test_a_reservation_counts_all_processors_that_end_at_its_time():
-    def reservation(ends_ns, held):
-        return easy.reservation(0, 1, range(2), 0, 1, [4, 3], [20, 10], len(held), ends_ns, held)
-
-    assert reservation([3, 9], [2, 1]) == (3, 0)
-    assert reservation([3, 3], [2, 1]) == (3, 1)
-    assert reservation([25], [2]) == (20, 2), "the job that starts now gives back four"
 
 
 @given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=40))
