@@ -1,5 +1,6 @@
 """The guardian: whatever becomes of those that it watches, it releases the run."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from runs import HIDE, eventually, everything_in, state
 
 from coordinator.host import cleanup, guarded_program, guardian
+from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.environment import passed_on
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
@@ -174,3 +176,45 @@ def test_a_rank_whose_guardian_is_killed_at_its_start_ends_the_other_ranks():
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert "the guardian ended at its start" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The directory of a run whose maker a directory guardian watches."""
+    path = tmp_path / "home" / "run"
+    path.mkdir(parents=True)
+    (path / "journal").write_text("{}\n")
+    return path
+
+
+def killed(guardian):
+    """What the shell notices of the death of its maker: the pipe ends."""
+    os.close(guardian._word)
+    guardian._shell.wait(10)
+
+
+def test_directory_of_a_killed_maker_goes_and_its_parent_with_it(made):
+    killed(DirectoryGuardian(made))
+    assert not made.parent.exists()
+
+
+def test_a_dismissed_guardian_removes_nothing(made):
+    DirectoryGuardian(made).dismiss()
+    assert (made / "journal").exists()
+
+
+def test_nothing_appears_where_the_parent_has_been_removed_meanwhile(made):
+    guardian = DirectoryGuardian(made)
+    (made / "journal").unlink()
+    made.rmdir()
+    made.parent.rmdir()
+    killed(guardian)
+    assert not made.parent.exists()
+
+
+def test_a_parent_that_another_run_has_locked_stays(made):
+    lock = os.open(made.parent, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    killed(DirectoryGuardian(made))
+    os.close(lock)
+    assert made.parent.exists() and not made.exists()

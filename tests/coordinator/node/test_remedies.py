@@ -1,5 +1,6 @@
-"""Remedies for processes that lose their processors in critical sections; the bit: test_do_not_preempt.py."""
+"""Remedies for processes that lose their processors in critical sections."""
 
+import json
 import os
 import signal
 import time
@@ -7,21 +8,25 @@ from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
-from runs import eventually, workload
+from runs import eventually, running, workload
 from slots_of_jobs import Holder, gang
 from threads import ended, together
 
+from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import Realtime
-from coordinator.node.section_remedies import LOOKS, Activations, SectionPages
+from coordinator.node.section_remedies import LOOKS, Activations, DoNotPreempt, SectionPages
 from coordinator.node.switcher import Switcher
 from harness.analyse.rows import SectionRate
 from harness.report.charts import throughput
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import scheduler_of
-from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks, page_file
-from workloads.locks.lock_program import LOCKS
+from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks, SectionMarks, page_file
+from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.locks.remedies import Remedy
+from workloads.options import Options
 from workloads.validation import InputError
 
 LONG_US = 1e5
@@ -43,7 +48,7 @@ def page(tmp_path):
         for rank, state in enumerate(states):
             os.pwrite(file, state.to_bytes(4, "little"), rank * LINE_BYTES)
 
-    yield SimpleNamespace(locks=locks, pages=SectionPages(tmp_path), put=put)
+    yield SimpleNamespace(locks=locks, file=page_file(tmp_path, 0), pages=SectionPages(tmp_path), put=put)
     for one in made:
         one.close()
     os.close(file)
@@ -240,6 +245,107 @@ def test_a_name_says_the_remedy_and_the_identity_is_older_without_it(more, name)
     table = {"policy": "gang", "quantum_ms": 10}
     assert scheduler_name(scheduler_of(table | more).table) == name
     assert "remedy" not in scheduler_of(table).identity
+
+
+DEFER = Remedy("defer", deferrals=3, deferral_us=50)
+
+
+def held(page, *states):
+    """What becomes of a rank that has these states when it is looked at; the last one remains."""
+    mechanism, coming = Holder(), list(states)
+
+    def step(deed=None):
+        if deed:
+            mechanism.said.append((deed, None))
+        if coming:
+            page.put(OUTSIDE, coming.pop(0))
+
+    spared = DoNotPreempt(mechanism, page.pages, DEFER, lambda _: step("pause"))
+    hold, mechanism.hold = mechanism.hold, lambda process: (hold(process), step())
+    process = object()
+    spared.adopt(process, 0, 1)
+    step()
+    spared.hold(process)
+    return [deed for deed, _ in mechanism.said]
+
+
+@pytest.mark.parametrize(
+    ("states", "deeds"),
+    [
+        ([OUTSIDE], ["hold"]),
+        ([INSIDE, INSIDE, OUTSIDE], ["pause", "pause", "hold"]),
+        ([INSIDE], ["pause"] * DEFER.deferrals + ["hold"]),
+        ([OUTSIDE, INSIDE, OUTSIDE], ["hold", "run", "pause", "hold"]),
+        ([ASLEEP], ["hold"]),
+    ],
+    ids=[
+        "outside",
+        "until it has left",
+        "after the last time",
+        "enters as it is held",
+        "sleeps for its turn",
+    ],
+)
+def test_a_process_is_held_when_it_is_outside_of_sections(page, states, deeds):
+    assert held(page, *states) == deeds
+
+
+def test_a_section_that_is_entered_and_left_is_seen(page):
+    locks, marks = page.locks("none", limit_ns=0), SectionMarks(page.file)
+    locks.enter(0)
+    assert marks.inside(1)
+    locks.leave(0)
+    assert not marks.inside(1)
+
+
+def test_a_job_without_locks_is_held_at_once(tmp_path):
+    mechanism = Holder()
+    mechanism.adopt = lambda *given: mechanism.said.append(given)
+    spared = DoNotPreempt(mechanism, SectionPages(tmp_path), DEFER, time.sleep)
+    spared.adopt(1, 4, 0)
+    spared.hold(1)
+    page_file(tmp_path, 4).touch()  # a page that its ranks have not filled yet
+    spared.hold(1)
+    assert mechanism.said == [(1, 4, 0), ("hold", 1), ("hold", 1)]
+
+
+def test_a_job_that_starts_again_has_a_new_page(page):
+    mechanism = Holder()
+    spared = DoNotPreempt(mechanism, page.pages, DEFER, lambda _: mechanism.said.append("pause"))
+    page.put(OUTSIDE, INSIDE)
+    spared.adopt(1, 0, 1)
+    spared.hold(1)
+    page.file.unlink()
+    spared.adopt(2, 0, 1)
+    spared.hold(2)
+    assert mechanism.said[-2:] == [("hold", 1), ("hold", 2)]
+
+
+def spun_us(remedy):
+    """Mean wait for the lock of one of two jobs under gang; it includes the slots of the other."""
+    program = LockProgram(processes=2, granularity_us=47, imbalance=0.5, section_us=20, phases=100)
+    machine = SimulatedMachine(processors=2, context_switch_us=5, latency_us=2)
+    jobs = [SimulatedJob(number, program) for number in range(2)]
+    outcome = simulate(jobs, machine, policies.create("gang", {"quantum_ms": 0.5}), Options(remedy=remedy))
+    waits = outcome.jobs[0].barriers
+    return waits.spun_ns / waits.spun / 1e3
+
+
+@pytest.mark.slow  # it compiles the simulator
+def test_simulated_processes_wait_less_if_no_slot_ends_in_a_section():
+    assert spun_us(Remedy("defer")) < 0.5 * spun_us(Remedy())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["rank", "agent"])
+def test_nothing_is_left_when_a_part_is_killed_as_ranks_hold_locks(part):
+    how = {"section_us": 500, "granularity_us": 20, "phases": 3000, "blocking": "fixed"}
+    with running(policy="gang", remedy={"kind": "defer"}, **how) as run:
+        eventually(run.holds)
+        os.kill(run.part(part), signal.SIGKILL)
+        out, _ = run.driver.communicate(timeout=60)
+        assert eventually(lambda: not run.remains())
+        assert any(json.loads(out)["jobs"]), "a job has failed, and says why"
 
 
 class Stopped:
