@@ -16,9 +16,8 @@ of Collective Operations at Extreme Scale", 2006 (detours).
 
 from __future__ import annotations
 
-import math
-
 from harness.simulator.compiled import step
+from harness.simulator.processes.costs import exponential_ns
 from harness.simulator.processes.events import set_activity, set_alarm
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import BOUND, NOBODY, SLEEPING, State
@@ -28,21 +27,13 @@ from harness.simulator.processes.remedies import retry_slot
 
 
 @step
-def exponential(state: State, p: int, mean_ns: int) -> int:
-    """The next random time of processor ``p``, exponential with mean ``mean_ns``."""
-    processor = state.processors[p]
-    processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
-    return int(-math.log((processor.random + 1) / (1 << 31)) * mean_ns)
-
-
-@step
 def detour(state: State, p: int) -> None:
     """Begin a detour on processor ``p``, and set the time of the next one."""
     processor = state.processors[p]
     machine = state.machine[0]
     clock = state.clock[0]
-    length_ns = exponential(state, p, machine.detour_length_ns)
-    processor.detour_ns = clock.now_ns + length_ns + 1 + exponential(state, p, machine.detour_gap_ns)
+    length_ns = exponential_ns(processor, machine.detour_length_ns)
+    processor.detour_ns = clock.now_ns + length_ns + 1 + exponential_ns(processor, machine.detour_gap_ns)
     q = processor.current
     if q == NOBODY:
         return

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.simulator.compiled import hot, step
+from harness.simulator.compiled import step
 from harness.simulator.processes import model as m
 from harness.simulator.processes.events import spin_until_look
 from harness.simulator.processes.model import Records, State
@@ -21,13 +21,6 @@ from harness.simulator.processes.ready_queues import enqueue
 from workloads.observer import Correspondents
 from workloads.program import Program
 from workloads.validation import InputError
-
-
-@hot
-def may_look(state: State, process: Records) -> bool:
-    """Whether a wait for messages goes on beyond the look that is due now."""
-    patient = state.machine[0].patience_ns > 0 and process.activity <= m.CLOSING
-    return bool(patient and process.spin_end_ns > state.clock[0].now_ns)
 
 
 @step

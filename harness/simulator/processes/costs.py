@@ -15,6 +15,8 @@ processor brings its whole set.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,15 +28,27 @@ PARTS = 4096
 
 
 @hot
-def below(source: Records, count: int) -> int:
-    """One of the numbers from 0 that are below ``count``, by the next random number of ``source``."""
+def following(source: Records) -> int:
+    """The next random number of a processor or of the clock, below 2**31."""
     source.random = (source.random * 1103515245 + 12345) & 0x7FFFFFFF
-    return int((source.random >> 8) % count)
+    return int(source.random)
+
+
+@hot
+def below(source: Records, count: int) -> int:
+    """One of the numbers from 0 that are below ``count``."""
+    return (following(source) >> 8) % count
+
+
+@step
+def exponential_ns(source: Records, mean_ns: int) -> int:
+    """A random time, exponential with mean ``mean_ns``."""
+    return int(-math.log((following(source) + 1) / (1 << 31)) * mean_ns)
 
 
 @hot
 def drawn(source: Records, values: NDArray[np.int64]) -> int:
-    """One of ``values``, by the next random number of a processor or of the clock."""
+    """One of ``values``."""
     return int(values[below(source, len(values))])
 
 
@@ -101,7 +115,7 @@ def asks_itself(state: State, q: int) -> bool:
 def load_set(state: State, p: int, q: int) -> None:
     """Process ``q`` gets processor ``p``: note the time that it needs to load the missing part of its set.
 
-    A process that computes needs this time at once, others when they compute next (``pay``).
+    A process that computes needs this time at once, others when they compute next.
     """
     process = state.processes[q]
     machine = state.machine[0]
@@ -129,11 +143,3 @@ def missing_bytes(state: State, p: int, q: int) -> int:
         if state.turns[p, other] > state.turns[p, q]:
             others += state.processes[other].set_bytes
     return int(min(most, max(0, others + process.set_bytes - cache_bytes))) if others > 0 else 0
-
-
-@step
-def pay(state: State, q: int) -> None:
-    """Process ``q`` begins to compute: add the time that it needs to load its working set."""
-    process = state.processes[q]
-    process.remaining_ns += process.cold_ns
-    process.cold_ns = 0

@@ -105,16 +105,10 @@ def end_slot(state: State) -> None:
     else:
         clock.slot = (clock.slot + 1) % len(state.slots)
         clock.slot_end_ns += state.slot_ns[clock.slot]
-        draw_lateness(state)
+        # It ends at least as late as it has begun already.
+        clock.late_ns = max(drawn(clock, state.lateness_ns), clock.now_ns - clock.slot_end_ns)
         clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns)
         apply_slot(state)
-
-
-@step
-def draw_lateness(state: State) -> None:
-    """Draw how late the slot in force ends; at least as late as it has begun already."""
-    clock = state.clock[0]
-    clock.late_ns = max(drawn(clock, state.lateness_ns), clock.now_ns - clock.slot_end_ns)
 
 
 @step

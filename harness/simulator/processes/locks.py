@@ -37,10 +37,10 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.events import set_activity, spin_until_look
-from harness.simulator.processes.messages import operation_of, read_limit, waiting_rule
+from harness.simulator.processes.messages import count_wait, operation_of, read_limit, waiting_rule
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, reconsider
-from harness.simulator.processes.remedies import activate, call_off, part
+from harness.simulator.processes.remedies import activate, part
 from workloads.locks.lock_program import TEST_AND_SET
 
 
@@ -59,15 +59,6 @@ def warned(state: State, q: int) -> bool:
 
 
 @step
-def defer_request(state: State, q: int) -> None:
-    """Process ``q``, which asks for a lock, spins for as long as it is warned."""
-    process = state.processes[q]
-    process.deferred = 1
-    process.remaining_ns = m.NEVER_NS
-    process.spin_end_ns = m.NEVER_NS
-
-
-@step
 def request(state: State, p: int, q: int, number: int) -> bool:
     """Running process ``q`` asks for lock ``number``; False if it has to wait."""
     process = state.processes[q]
@@ -76,7 +67,8 @@ def request(state: State, p: int, q: int, number: int) -> bool:
     process.blocked = 0
     process.wait_began_ns = state.clock[0].now_ns
     if state.machine[0].warning_ns > 0 and warned(state, q):
-        defer_request(state, q)
+        process.deferred = 1
+        process.remaining_ns = process.spin_end_ns = m.NEVER_NS
     elif takes(state, q):
         enter_section(state, p, q)
         return True
@@ -119,9 +111,7 @@ def end_warnings(state: State) -> None:
 def enter_section(state: State, p: int, q: int) -> None:
     """Running process ``q`` has its lock: count the wait, and begin the section."""
     process = state.processes[q]
-    waits = state.waits[process.job, m.LOCKS, process.blocked]
-    waits[0] += 1
-    waits[1] += state.clock[0].now_ns - process.wait_began_ns
+    count_wait(state, process)
     process.replied = 0
     process.activity = m.SECTION
     process.remaining_ns = operation_of(state, q).value
@@ -143,8 +133,6 @@ def take_if_free(state: State, q: int) -> None:
     elif lock.kind == TEST_AND_SET and process.kernel:
         step_out(state, lock, q)
         line_up(state, lock, q)
-    if state.machine[0].holder_check_ns > 0:
-        process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
 
 
 @step
@@ -163,12 +151,9 @@ def wait_for_holder(state: State, p: int, q: int) -> None:
 def release(state: State, number: int) -> None:
     """Give lock ``number`` to the next."""
     lock = state.locks[number]
-    kind = lock.kind
     lock.owner = m.NOBODY
-    q = lock.first
-    chooses = kind == TEST_AND_SET or state.machine[0].conscious > 0
-    while chooses and q != m.NOBODY and state.processes[q].state != m.RUNNING:
-        q = state.processes[q].next_waiter
+    chooses = lock.kind == TEST_AND_SET or state.machine[0].conscious > 0
+    q = first_waiter(state, lock, m.RUNNING) if chooses else lock.first
     if q != m.NOBODY:
         step_out(state, lock, q)
         lock.owner = q
@@ -181,13 +166,19 @@ def release(state: State, number: int) -> None:
                 wake(state, q)
             if state.machine[0].activations:
                 activate(state, q)
-    wakes = kind == TEST_AND_SET or (chooses and q == m.NOBODY)
-    if wakes and not someone_awakes(state, lock):
-        q = lock.first
-        while q != m.NOBODY and state.processes[q].state != m.BLOCKED:
-            q = state.processes[q].next_waiter
-        if q != m.NOBODY:
-            wake(state, q)
+    wakes = lock.kind == TEST_AND_SET or (chooses and q == m.NOBODY)
+    sleeper = first_waiter(state, lock, m.BLOCKED)
+    if wakes and sleeper != m.NOBODY and not someone_awakes(state, lock):
+        wake(state, sleeper)
+
+
+@step
+def first_waiter(state: State, lock: Records, its_state: int) -> int:
+    """The process in ``its_state`` that has waited longest for ``lock``, or NOBODY."""
+    q = lock.first
+    while q != m.NOBODY and state.processes[q].state != its_state:
+        q = state.processes[q].next_waiter
+    return int(q)
 
 
 @step
@@ -202,25 +193,6 @@ def end_activation(state: State, p: int) -> None:
         process.remaining_ns = 0
         process.has_left = 1
         release(state, process.target)
-
-
-@step
-def has_left(state: State, q: int) -> bool:
-    """Whether process ``q``, at the end of its section, has left it while activated, which is over now."""
-    process = state.processes[q]
-    before = process.has_left
-    process.has_left = 0
-    if process.is_activated:
-        call_off(state, q)
-    return bool(before)
-
-
-@step
-def lose_inheritance(state: State, p: int, q: int) -> None:
-    """Process ``q``, which has left its section, runs before nobody any more."""
-    if state.processes[q].inherits:
-        state.processes[q].inherits = 0
-        reconsider(state, p)
 
 
 @hot
@@ -262,29 +234,16 @@ def step_out(state: State, lock: Records, q: int) -> None:
         lock.last = before
 
 
-@hot
-def may_check_holder(state: State, process: Records) -> bool:
-    """Whether a wait for a lock goes on beyond the look that is due now."""
-    checks = state.machine[0].holder_check_ns > 0 and process.activity == m.LOCKING
-    return bool(checks and process.spin_end_ns > state.clock[0].now_ns)
-
-
 @step
 def check_holder(state: State, p: int, q: int) -> None:
     """Running process ``q`` looks after the holder of the lock that it spins for."""
     owner = state.locks[state.processes[q].target].owner
-    if owner != m.NOBODY and state.processes[owner].state != m.RUNNING:
-        if not state.machine[0].inheritance or state.processes[owner].processor == p:
+    holder = state.processes[owner]
+    if owner != m.NOBODY and holder.state != m.RUNNING:
+        if not state.machine[0].inheritance or holder.processor == p:
             block(state, p)
             return
-        inherit(state, owner)
+        if holder.state == m.READY:
+            holder.inherits = 1
+            reconsider(state, holder.processor)
     spin_until_look(state, p, state.processes[q], state.machine[0].holder_check_ns)
-
-
-@step
-def inherit(state: State, owner: int) -> None:
-    """If ``owner`` is ready, it runs before all others of its processor, until it leaves its section."""
-    process = state.processes[owner]
-    if process.state == m.READY:
-        process.inherits = 1
-        reconsider(state, process.processor)

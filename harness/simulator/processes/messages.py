@@ -58,14 +58,21 @@ def message_category(process: Records) -> int:
 
 
 @hot
-def take_reply(state: State, q: int) -> None:
-    """Process ``q`` finds the reply it waits for: count the wait and learn from it."""
-    process = state.processes[q]
-    process.replied = 1
+def count_wait(state: State, process: Records) -> int:
+    """Count the present wait of ``process``, which is over; returns how long it took."""
     waited_ns = state.clock[0].now_ns - process.wait_began_ns
     waits = state.waits[process.job, process.activity - m.READING, process.blocked]
     waits[0] += 1
     waits[1] += waited_ns
+    return int(waited_ns)
+
+
+@hot
+def take_reply(state: State, q: int) -> None:
+    """Process ``q`` finds the reply it waits for: count the wait and learn from it."""
+    process = state.processes[q]
+    process.replied = 1
+    waited_ns = count_wait(state, process)
     if process.activity != m.READING:
         job = state.jobs[process.job]
         if process.learns:

@@ -307,7 +307,6 @@ MACHINE = np.dtype(
         ("deferral_ns", np.int64),
         ("deferrals", np.int64),
         ("warning_ns", np.int64),  # of the two-minute warning; 0 without
-        ("checks", np.int8),  # whether processes that spin look after others: patience_ns or holder_check_ns
         ("holder_check_ns", np.int64),  # how often who spins looks after the holder of its lock; 0 for never
         ("conscious", np.int8),  # locks go to processes that run, and they spin for those that run
         ("activations", np.int8),  # stopped holders run on in the place of others of their jobs

@@ -137,9 +137,9 @@ def summarize(
     for processor in state.processors:
         state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
         state.accounts[processor.current, m.LEFT] = clock.now_ns
-    spent_ns = _by_processor(
-        state, state.accounts[:, : len(m.CATEGORIES)], state.moved[:, : len(m.CATEGORIES)]
-    )
+    accounts = state.moved.copy()  # of the processors
+    np.add.at(accounts, state.processes.processor, state.accounts[: m.NOBODY])
+    spent_ns = accounts[:, : len(m.CATEGORIES)]
     spent_ns[:, m.IDLE] = clock.now_ns - spent_ns.sum(axis=1)
     outcomes = [
         _job_outcome(state, index, job, placements.get(job.number, ())) for index, job in enumerate(jobs)
@@ -148,19 +148,12 @@ def summarize(
         jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
         end_ns=int(clock.now_ns),
         spent_ns=spent_ns,
-        switches=_by_processor(state, state.accounts[:, m.DISPATCHES], state.moved[:, m.DISPATCHES]),
+        switches=accounts[:, m.DISPATCHES],
         messages=int(clock.messages),
         timers=int(clock.timers),
         failure=failure,
         timeline=timeline,
     )
-
-
-def _by_processor(state: State, accounts: NDArray[np.int64], moved: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sum over the processes of each processor."""
-    sums = moved.copy()
-    np.add.at(sums, state.processes.processor, accounts[: m.NOBODY])
-    return sums
 
 
 def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[int, ...]) -> JobOutcome:

@@ -13,7 +13,7 @@ from harness.simulator.processes.costs import drawn, switch_cost_ns
 from harness.simulator.processes.events import mark, set_activity
 from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.model import Records, State
-from harness.simulator.processes.ready_queues import at_turn_end, balance, enqueue, fetch
+from harness.simulator.processes.ready_queues import balance, claim, enqueue, fetch
 
 
 @hot
@@ -168,8 +168,8 @@ def go_on_at_tick(state: State, p: int) -> None:
 def turn_over(state: State, p: int) -> None:
     """The running process goes behind the others of its priority, and runs on if it is best."""
     q = state.processors[p].current
-    if state.machine[0].queue != m.BOUND:
-        at_turn_end(state, p)
+    if state.machine[0].queue == m.AFFINITY:
+        claim(state, p)  # before the process itself queues up
     enqueue(state, q, False)
     if state.machine[0].queue != m.BOUND:
         fetch(state, p)

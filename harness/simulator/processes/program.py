@@ -17,18 +17,14 @@ from harness.simulator.processes import messages, waits
 from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import sleep, wake
 from harness.simulator.processes.coscheduling import observe
-from harness.simulator.processes.costs import load_set, overrun_ns, pay
+from harness.simulator.processes.costs import load_set, overrun_ns
 from harness.simulator.processes.events import set_activity
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.locks import (
-    has_left,
-    lose_inheritance,
-    release,
-    request,
-)
+from harness.simulator.processes.locks import release, request
 from harness.simulator.processes.model import Records, State
-from harness.simulator.processes.processor import block, charge, compute, dispatch, leave
+from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, reconsider
 from harness.simulator.processes.ready_queues import enqueue, move
+from harness.simulator.processes.remedies import call_off
 
 
 @hot
@@ -95,7 +91,8 @@ def begin_computation(state: State, p: int, q: int, operation: Records) -> None:
     process.activity = m.COMPUTE
     process.remaining_ns = operation.value + overrun_ns(state, p, operation)
     if state.machine[0].cache_bytes > 0:
-        pay(state, q)
+        process.remaining_ns += process.cold_ns
+        process.cold_ns = 0
     compute(state, p, process)
 
 
@@ -186,13 +183,19 @@ def end_activity(state: State, p: int, q: int) -> int:
 @step
 def leave_section(state: State, p: int, q: int) -> None:
     """Process ``q`` is at the end of its critical section."""
+    process = state.processes[q]
+    number = process.target
+    left = process.has_left
+    process.has_left = 0
+    if process.is_activated:
+        call_off(state, q)
     # Begin the next operation before the release: a process woken by that may preempt this one.
-    number = state.processes[q].target
-    left = has_left(state, q)
     begin_operation(state, p, q)
     if not left:
         release(state, number)
-    lose_inheritance(state, p, q)
+    if process.inherits:
+        process.inherits = 0
+        reconsider(state, p)
 
 
 @step

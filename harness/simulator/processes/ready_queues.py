@@ -67,13 +67,6 @@ def fetch(state: State, p: int) -> None:
 
 
 @step
-def at_turn_end(state: State, p: int) -> None:
-    """With affinity queues, take one out of the system's queue before ``p``'s process queues up again."""
-    if state.machine[0].queue == m.AFFINITY:
-        claim(state, p)
-
-
-@step
 def claim(state: State, p: int) -> bool:
     """Take a process out of the system's queue for processor ``p``; False if there is none."""
     q = first_in_line(state, m.UNCLAIMED, p)

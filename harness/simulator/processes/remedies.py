@@ -23,8 +23,8 @@ from __future__ import annotations
 from harness.simulator.compiled import step
 from harness.simulator.processes.events import set_activity, set_alarm
 from harness.simulator.processes.local import svr4
-from harness.simulator.processes.messages import operation_of
-from harness.simulator.processes.model import LOCKING, LOCKS, NOBODY, READY, RUNNING, SECTION, State
+from harness.simulator.processes.messages import count_wait, operation_of
+from harness.simulator.processes.model import LOCKING, NOBODY, READY, RUNNING, SECTION, State
 from harness.simulator.processes.processor import reconsider
 
 
@@ -110,12 +110,10 @@ def activate(state: State, q: int) -> int:
         if process.kernel:
             process.kernel = 0
             svr4.wake(state, process)
+        count_wait(state, process)
         process.remaining_ns = operation_of(state, q).value
         process.activity = SECTION
         process.replied = 0
-        waits = state.waits[process.job, LOCKS, process.blocked]
-        waits[0] += 1
-        waits[1] += state.clock[0].now_ns - process.wait_began_ns
     process.is_activated = 1
     processor = state.processors[p]
     length_ns = state.machine[0].switch_ns + process.remaining_ns

@@ -114,7 +114,6 @@ def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
     record = state.machine[0]
     record.deferrals, record.deferral_ns = remedy.times, round(remedy.deferral_us * 1e3)
     record.warning_ns, record.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
-    record.checks = record.holder_check_ns > 0 or record.patience_ns > 0
     record.conscious = remedy.code == CONSCIOUS
     record.inheritance = remedy.code == INHERITANCE
     record.activations = remedy.code == ACTIVATIONS
@@ -350,7 +349,6 @@ def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None
         raise InputError("queue", machine.queue, rule, "write bind = true")
     if given:
         record.patience_ns = max(1, round(given["patience_us"] * 1e3))
-        record.checks = 1
         record.least_run_ns = round(given["least_run_ms"] * 1e6)
         record.skips = 0  # looks are events
 

@@ -17,6 +17,7 @@ from harness.simulator.processes import messages
 from harness.simulator.processes import model as m
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import compute, tick
+from harness.simulator.processes.ready_queues import count
 
 
 @hot
@@ -69,20 +70,10 @@ def undisturbed_until(state: State, index: int) -> int:
         ):
             return 0
         until_ns = min(until_ns, processor.alarm_ns)
-        if has_rival(state, p):
+        if count(state, p, m.READY) > 0:
             ticks = min(process.ticks_left, processor.ticks_to_update) - 1
             until_ns = min(until_ns, processor.tick_ns + ticks * state.machine[0].tick_period_ns)
     return int(until_ns)
-
-
-@step
-def has_rival(state: State, p: int) -> bool:
-    """Whether a process waits for its turn on processor ``p``."""
-    for k in range(state.processors[p].residents):
-        process = state.processes[state.residents[p, k]]
-        if process.state == m.READY and process.allowed:
-            return True
-    return False
 
 
 @hot
@@ -202,12 +193,12 @@ def read_on(state: State, index: int, quiet_ns: int) -> None:
 def count_reads(state: State, index: int, reads: int) -> None:
     """Count ``reads`` of each process, which all spun, with the ends of the gaps before them."""
     clock = state.clock[0]
-    count = reads * state.jobs[index].processes
+    of_all = reads * state.jobs[index].processes
     waits = state.waits[index, m.READS, m.SPUN]
-    waits[0] += count
-    waits[1] += count * 2 * state.machine[0].latency_ns
-    clock.messages += 2 * count
-    clock.timers += count
+    waits[0] += of_all
+    waits[1] += of_all * 2 * state.machine[0].latency_ns
+    clock.messages += 2 * of_all
+    clock.timers += of_all
 
 
 @step

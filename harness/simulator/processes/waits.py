@@ -9,14 +9,13 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.processes import messages
 from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import wake
-from harness.simulator.processes.coscheduling import look, may_look
+from harness.simulator.processes.coscheduling import look
 from harness.simulator.processes.costs import asks_itself, send_cost_ns
 from harness.simulator.processes.events import send, set_activity, spin_until_look
 from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.locks import (
     check_holder,
     enter_section,
-    may_check_holder,
     take_if_free,
     wait_for_holder,
 )
@@ -76,28 +75,25 @@ def start_wait(state: State, p: int, q: int) -> int:
 def spin(state: State, p: int, q: int) -> int:
     """Spin for the rest of the limit, or block if there is none."""
     process = state.processes[q]
+    period_ns = look_period_ns(state, process)
     if process.replied:
         set_activity(state, p, 0)
     elif process.activity == m.LOCKING and state.machine[0].activations:
         wait_for_holder(state, p, q)
     elif process.remaining_ns <= 0:
         block(state, p)
-    elif state.machine[0].checks:
-        spin_and_look(state, p, process)
+    elif period_ns > 0:
+        spin_until_look(state, p, process, period_ns)
     else:
         set_activity(state, p, process.remaining_ns)
     return m.DONE
 
 
-@step
-def spin_and_look(state: State, p: int, process: Records) -> None:
-    """Spin until the next look after others, if the process looks after any in such a wait."""
+@hot
+def look_period_ns(state: State, process: Records) -> int:
+    """How often the process looks after others in such a wait; 0 for never."""
     machine = state.machine[0]
-    period_ns = machine.holder_check_ns if process.activity == m.LOCKING else machine.patience_ns
-    if period_ns > 0 and process.activity <= m.LOCKING:
-        spin_until_look(state, p, process, period_ns)
-    else:
-        set_activity(state, p, process.remaining_ns)
+    return int(machine.holder_check_ns if process.activity == m.LOCKING else machine.patience_ns)
 
 
 @hot
@@ -119,12 +115,12 @@ def end_spin(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     if process.replied:
         return m.END_WAIT
-    if may_look(state, process):
-        look(state, p, q)
-    elif may_check_holder(state, process):
+    if look_period_ns(state, process) == 0 or process.spin_end_ns <= state.clock[0].now_ns:
+        block(state, p)
+    elif process.activity == m.LOCKING:
         check_holder(state, p, q)
     else:
-        block(state, p)
+        look(state, p, q)
     return m.DONE
 
 
@@ -190,8 +186,7 @@ def resume(state: State, p: int, q: int) -> int:
         compute(state, p, process)
         return m.DONE
     charge(state, p, m.COMMUNICATING if process.activity == m.READING else m.SYNCHRONIZING)
-    checks = state.machine[0].patience_ns > 0 and process.activity <= m.CLOSING
-    if state.machine[0].wall_clock_spin or checks:
+    if state.machine[0].wall_clock_spin or look_period_ns(state, process) > 0:
         process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
     return m.SPIN
 

@@ -90,7 +90,9 @@ def best(state: State, p: int) -> int:
             process = state.processes[q]
             if process.state in (RUNNING, TAKING_OVER) or not queued(process) or process.virtual_ns > mean_ns:
                 continue
-            if found == NOBODY or precedes(process, state.processes[found]):
+            other = state.processes[found]
+            # Ties go to the process that queued up first.
+            if found == NOBODY or (process.deadline_ns, process.order) < (other.deadline_ns, other.order):
                 found = q
         if found == NOBODY:
             return least(state, p)
@@ -114,15 +116,6 @@ def least(state: State, p: int) -> int:
         ):
             found = q
     return found
-
-
-@hot
-def precedes(one: Records, other: Records) -> bool:
-    """Whether ``one`` has the earlier deadline; ties go to the one that queued up first."""
-    return bool(
-        one.deadline_ns < other.deadline_ns
-        or (one.deadline_ns == other.deadline_ns and one.order < other.order)
-    )
 
 
 @step
