@@ -4,6 +4,7 @@
 its callers, for the steps of every event and every context switch. ``entry`` compiles a
 function that Python calls, with all that it calls. None of them holds the interpreter lock, checks
 divisions or counts references: the caller keeps the arrays alive, so atomic counting would gain nothing.
+None counts an index from the end of an array: an index below 0 is a fault.
 
 With NUMBA_DISABLE_JIT=1 all three leave the function as it is.
 """
@@ -16,6 +17,7 @@ from typing import Any, TypeVar, cast
 import llvmlite.binding as llvm
 import numba
 from numba.core import codegen, types
+from numba.np import arrayobj
 
 from harness.simulator import cache
 
@@ -125,3 +127,14 @@ def _environments(whole: Any) -> Any:
 
 _plain_finalize: Any = codegen.CPUCodeLibrary.finalize
 setattr(codegen.CPUCodeLibrary, "finalize", _finalize)  # noqa: B010 - unknown to type checkers
+
+
+def _index(context: Any, builder: Any, kind: types.Integer, index: Any, size: Any) -> Any:
+    """An index as it is, in functions that count no references; numba compares each with 0 before its use."""
+    if context.enable_nrt:
+        return _plain_index(context, builder, kind, index, size)
+    return context.cast(builder, index, kind, types.intp)
+
+
+_plain_index: Any = arrayobj.fix_integer_index
+setattr(arrayobj, "fix_integer_index", _index)  # noqa: B010 - unknown to type checkers

@@ -376,9 +376,8 @@ class State(NamedTuple):
         samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
             one for the root of each job.
         waits: (J, kind, outcome, [count, nanoseconds]).
-        accounts: (N + 1, 8) for each process: time by category while it had its processor,
-            number of dispatches, first dispatch, and when it last lost the processor. The
-            last row, at index NOBODY, is for idle processors.
+        accounts: (N, 8) for each process: time by category while it had its processor,
+            number of dispatches, first dispatch, and when it last lost the processor.
         turns: (P, N) when each process last had the processor, in turns of it; (1, 1) without caches.
         moved: (P, 8) what processes have used of each processor that they have left, less what
             they had used elsewhere before they came.

@@ -134,11 +134,11 @@ def summarize(
 ) -> Outcome:
     """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
     clock = state.clock[0]
-    for processor in state.processors:
+    for processor in state.processors[state.processors.current != m.NOBODY]:
         state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
         state.accounts[processor.current, m.LEFT] = clock.now_ns
     accounts = state.moved.copy()  # of the processors
-    np.add.at(accounts, state.processes.processor, state.accounts[: m.NOBODY])
+    np.add.at(accounts, state.processes.processor, state.accounts)
     spent_ns = accounts[:, : len(m.CATEGORIES)]
     spent_ns[:, m.IDLE] = clock.now_ns - spent_ns.sum(axis=1)
     outcomes = [

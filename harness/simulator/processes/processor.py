@@ -28,7 +28,8 @@ def charge(state: State, p: int, category: int) -> None:
     """From now on processor ``p``'s time belongs to ``category``."""
     processor = state.processors[p]
     clock = state.clock[0]
-    state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
+    if processor.account != m.NOBODY:
+        state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
     processor.account = processor.current
     processor.since_ns = clock.now_ns
     processor.category = category

@@ -67,7 +67,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         arrivals=np.zeros((max(1, sum(channels)), REMEMBERED if sum(channels) else 1), dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
-        accounts=np.zeros((processes + 1, m.LEFT + 1), dtype=np.int64),
+        accounts=np.zeros((processes, m.LEFT + 1), dtype=np.int64),
         turns=np.zeros((machine.processors, processes) if caches else (1, 1), dtype=np.int64),
         moved=np.zeros((machine.processors, m.LEFT + 1), dtype=np.int64),
         **samples_ns(machine),

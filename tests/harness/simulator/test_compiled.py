@@ -76,6 +76,12 @@ def test_no_other_function_has_the_name_of_one_that_python_calls() -> None:
         entry(count)
 
 
+@needs_compiler
+def test_other_kernels_of_the_process_may_count_from_the_end() -> None:
+    last = numba.njit(lambda values, place: values[place])
+    assert last(np.arange(3), -1) == 2
+
+
 def test_records_of_processes_and_processors_begin_at_cache_lines() -> None:
     jobs = [SimulatedJob(0, Program("BARRIER", 3, granularity_us=100, phases=10))]
     state = allocate(SimulatedMachine(processors=3), jobs, timeline=False)
