@@ -138,6 +138,8 @@ class _JobLevelRun:
         self.shares: dict[int, _Share] = {}
         self.plan: Plan | None = None
         self.now_ns = 0
+        # When the policy wants to be asked, and when the table ends; NEVER_NS for never.
+        self.timer_ns = self.table_end_ns = NEVER_NS
 
     def follow(self, plan: Plan) -> None:
         """Put a plan into force, now."""
@@ -153,6 +155,8 @@ class _JobLevelRun:
                 self.places[number] = place
                 self.first[number] = place[0] if place == tuple(range(place[0], place[0] + size)) else -1
         self.plan = plan
+        times_ns = (plan.timer_ns, plan.cycle.end_ns)
+        self.timer_ns, self.table_end_ns = (NEVER_NS if time is None else time for time in times_ns)
         self.shares = _shares(plan.decision)
         if self.meter:
             self.meter.watch(plan, self.now_ns)
@@ -160,21 +164,18 @@ class _JobLevelRun:
     def _vacate(self, number: int) -> None:
         """Take a job's processors, and its progress since its last checkpoint; it may continue on others."""
         assert self.relocations is not None
-        whole_ns = self._time_ns(number, self.sizes[number])
+        whole_ns = self.jobs.time_ns(number, self.sizes[number])
         self.vacated_ns[number] = self.relocations.vacate(number, whole_ns, self.left_ns[number])
         del self.sizes[number], self.places[number]
 
     def _resize(self, number: int, size: int) -> None:
-        new_ns = self._time_ns(number, size)
+        new_ns = self.jobs.time_ns(number, size)
         if number in self.sizes:
-            old_ns = self._time_ns(number, self.sizes[number])
+            old_ns = self.jobs.time_ns(number, self.sizes[number])
             self.left_ns[number] = max(0, int(np.rint(self.left_ns[number] * (new_ns / old_ns))))
         else:
             self.left_ns[number] = self.vacated_ns.pop(number, new_ns)
         self.sizes[number] = size
-
-    def _time_ns(self, number: int, size: int) -> int:
-        return self.jobs.time_ns(number, size)
 
     def ending(self) -> tuple[int, int]:
         """When the next job ends, and which; NEVER_NS if none is running."""
@@ -188,16 +189,6 @@ class _JobLevelRun:
             for n, share in self.shares.items()
         )
         return min(ends, default=(NEVER_NS, -1))
-
-    def table_end_ns(self) -> int:
-        """When the table ends, NEVER_NS if it does not."""
-        end_ns = self.plan.cycle.end_ns if self.plan else None
-        return NEVER_NS if end_ns is None else end_ns
-
-    def timer_ns(self) -> int:
-        """When the policy wants to be asked, NEVER_NS if it does not."""
-        timer_ns = self.plan.timer_ns if self.plan else None
-        return NEVER_NS if timer_ns is None else timer_ns
 
     def go_to(self, time_ns: int) -> None:
         """Advance to ``time_ns`` without a decision."""
@@ -275,7 +266,7 @@ def simulate(
         end_ns, ending = run.ending()
         arrival_ns = arrivals[arrived] if arrived < len(arrivals) else NEVER_NS
         owner_ns = change.at_ns if change is not None else NEVER_NS
-        time_ns = min(end_ns, owner_ns, arrival_ns, run.timer_ns(), run.table_end_ns())
+        time_ns = min(end_ns, owner_ns, arrival_ns, run.timer_ns, run.table_end_ns)
         if time_ns >= NEVER_NS:
             raise RuntimeError("the policy lets nobody run while jobs wait")
         run.go_to(time_ns)
@@ -298,7 +289,7 @@ def simulate(
         elif arrival_ns == time_ns:
             first, arrived = arrived, bisect_right(arrivals, time_ns, arrived)
             plan = run.session.arrive(first, time_ns, *range(first + 1, arrived))
-        elif time_ns == run.timer_ns():
+        elif time_ns == run.timer_ns:
             plan = run.session.timer(time_ns)
         else:
             plan = run.session.slot_end(time_ns)

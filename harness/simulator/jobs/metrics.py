@@ -74,23 +74,17 @@ def measure(
     part = slice(warm_up, last)
     size = outcome.size[part]
     response_s = outcome.response_s[part]
-    jobs = outcome.jobs
-    asked = np.minimum(jobs.most, outcome.processors)[part]
-    alone_s = (jobs.times_s(np.minimum(jobs.most, outcome.processors)))[part]
-    own_s = outcome.alone_s[part]
-    bounded = bounded_slowdowns(outcome, tau_s)[part]
-    nonzero_s = np.maximum(alone_s, 1 / WHOLE_NS)
-    retr = response_s / np.maximum(own_s, 1 / WHOLE_NS)
+    retr = response_s / np.maximum(outcome.alone_s[part], 1 / WHOLE_NS)
     return Metrics(
         jobs=len(response_s),
         response_s=float(response_s.mean()),
         wait_s=float(outcome.wait_s[part].mean()),
-        slowdown=float((response_s / nonzero_s).mean()),
-        bounded_slowdown=float(bounded.mean()),
+        slowdown=float((response_s / np.maximum(outcome.asked_s[part], 1 / WHOLE_NS)).mean()),
+        bounded_slowdown=float(bounded_slowdowns(outcome, tau_s)[part].mean()),
         retr=float(retr.mean()),
         processors=float(size.mean()),
         utilisation=_utilisation(outcome, part),
-        fairness=fairness(asked.astype(float), retr),
+        fairness=fairness(outcome.asked[part].astype(float), retr),
         **(asdict(outcome.fragmentation) if outcome.fragmentation else {}),
         **(asdict(outcome.relocations) if outcome.relocations else {}),
     )
@@ -98,9 +92,7 @@ def measure(
 
 def bounded_slowdowns(outcome: JobLevelOutcome, tau_s: float) -> Floats:
     """The bounded slowdown of each job, at least 1; infinite if it did not end."""
-    jobs = outcome.jobs
-    alone_s = jobs.times_s(np.minimum(jobs.most, outcome.processors))
-    slowdowns: Floats = np.maximum(1.0, outcome.response_s / np.maximum(alone_s, tau_s))
+    slowdowns: Floats = np.maximum(1.0, outcome.response_s / np.maximum(outcome.asked_s, tau_s))
     return slowdowns
 
 

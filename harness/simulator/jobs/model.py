@@ -191,6 +191,16 @@ class JobLevelOutcome:
         return self.finish_ns < NEVER_NS
 
     @property
+    def asked(self) -> Integers:
+        """The processors that each job asks for, all at most."""
+        return np.minimum(self.jobs.most, self.processors)
+
+    @property
+    def asked_s(self) -> Floats:
+        """Seconds that each job takes alone on the processors that it asks for."""
+        return self.jobs.times_s(self.asked)
+
+    @property
     def alone_s(self) -> Floats:
         """Seconds that each job takes alone on as many processors as it had."""
         return self.jobs.times_s(np.maximum(self.size, 1))

@@ -112,7 +112,7 @@ def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = 
     Source: Batsim, "Output files: jobs"; evalys, ``JobSet.columns``.
     """
     jobs, places = outcome.jobs, dict(placements(outcome))
-    alone_s = jobs.times_s(np.minimum(jobs.most, outcome.processors))
+    alone_s = outcome.asked_s
     asked_s = jobs.estimates_ns() / WHOLE_NS
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

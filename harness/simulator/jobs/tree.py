@@ -86,7 +86,7 @@ def _admit(tree: CollapsedTree, fair: bool, leaves: int, job: int, depth: int) -
 
 
 @hot
-def _remove(tree: CollapsedTree, leaves: int, job: int) -> None:
+def _remove(tree: CollapsedTree, job: int) -> None:
     """Take a job that is running out of its queue."""
     node = tree.node[job]
     before, after = tree.before[job], tree.after[job]
@@ -100,11 +100,7 @@ def _remove(tree: CollapsedTree, leaves: int, job: int) -> None:
         tree.tail[node] = before
     tree.current[node] = before
     _leave(node, tree.position[node], tree.lengths, tree.tasks, tree.position)
-    size = leaves
-    above = node
-    while above > 1:
-        size >>= 1
-        above >>= 1
+    size = tree.size[node]
     while node > 0:
         tree.load[node] -= size
         node >>= 1
@@ -232,7 +228,7 @@ def _run(
             busy[now] = used
         for i in range(gone):
             finish[tree.finished[i]] = now + 1
-            _remove(tree, leaves, tree.finished[i])
+            _remove(tree, tree.finished[i])
         unfinished -= gone
         for i in range(opened - 1, -1, -1):
             close(tree, tree.opened[i])

@@ -55,7 +55,7 @@ def drawn(source: Records, values: NDArray[np.int64]) -> int:
 @hot
 def overrun_ns(state: State, p: int, operation: Records) -> int:
     """By how much longer than ``operation`` asks its computation on processor ``p`` takes."""
-    prolonged = state.machine[0].overruns and operation.marks & OVERRUNS
+    prolonged = len(state.overrun_ns) > 0 and operation.marks & OVERRUNS
     return drawn(state.processors[p], state.overrun_ns) if prolonged else 0
 
 
@@ -98,7 +98,7 @@ def send_cost_ns(state: State, p: int, q: int) -> int:
     silent = asks_itself(state, q)
     cost_ns = 0 if silent else int(state.machine[0].send_ns)
     of_others = process.activity != READING and state.jobs[process.job].processes > 1
-    if state.machine[0].sends_differ and (of_others or not silent):
+    if len(state.rested_send_ns) > 0 and (of_others or not silent):
         rest = drawn_rest(state, state.processors[p], state.clock[0].now_ns - process.wait_ended_ns)
         if rest >= 0:
             cost_ns += drawn(state.processors[p], state.rested_send_ns[rest])

@@ -167,37 +167,36 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
     record.wall_clock_spin = machine.spin_clock == "wall"
     record.tick_period_ns = machine.tick_ns
     samples = samples_ns(machine)
-    record.ticks_late = samples["tick_late_ns"].any()
-    rested = len(samples["rested_switch_ns"]) > 0
-    record.switches_differ = rested or _whole_ns(machine.switch_scatter_us).any()
-    record.sends_differ = samples["rested_send_ns"].any()
-    record.sends = record.send_ns > 0 or record.sends_differ
-    record.overruns = samples["overrun_ns"].any()
+    record.sends = record.send_ns > 0 or samples["rested_send_ns"].any()
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = KNOWN[machine.local].boosts_woken
     record.queue = QUEUES.index(machine.queue)
-    record.ticks_do_more = record.ticks_late or (record.fair and record.queue != BOUND)
+    ticks_late = samples["tick_late_ns"].any()
+    record.ticks_do_more = ticks_late or (record.fair and record.queue != BOUND)
     record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
     others_ns = record.receive_ns + record.serve_ns + record.poll_ns
     record.message_costs = record.sends or others_ns > 0
     like_paper = machine.messages_to_self and not (
-        machine.handles_when_waiting or record.message_costs or record.overruns
+        machine.handles_when_waiting or record.message_costs or samples["overrun_ns"].any()
     )
     record.reorders = record.hop_latency_ns > 0
     constant = record.latency_ns > 0 and not record.reorders
-    plain = record.queue == BOUND and record.cache_bytes == 0 and not record.ticks_late
+    plain = record.queue == BOUND and record.cache_bytes == 0 and not ticks_late
     record.skips = like_paper and constant and plain and not record.fair and not timeline
 
 
 def samples_ns(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
-    """The arrays of ``model.State`` from which costs and times are drawn."""
+    """The arrays of ``model.State`` from which costs and times are drawn; empty where nothing is."""
     arrays = [
         (one, _rows_ns if one.kind == Rows else _whole_ns) for one in CONSTANTS if one.kind is not float
     ]
     found = {ARRAYS.get(one.name, one.in_ns): made(getattr(machine, one.name)) for one, made in arrays}
     switches_ns = round(machine.context_switch_us * 1e3) + found["switch_scatter_ns"]
-    found["switch_costs_ns"] = np.maximum(0, switches_ns)
+    differ = len(found["rested_switch_ns"]) > 0 or found["switch_scatter_ns"].any()
+    found["switch_costs_ns"] = np.maximum(0, switches_ns)[: None if differ else 0]
+    for name in ("tick_late_ns", "overrun_ns", "rested_send_ns"):
+        found[name] = found[name][: None if found[name].any() else 0]
     return {name: array for name, array in found.items() if name in State._fields}
 
 

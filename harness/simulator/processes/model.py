@@ -139,8 +139,8 @@ PROCESS = whole_lines(
         ("allowed", np.int8),  # the slot in force lets it run
         ("notice", np.int8),  # of large messages for which it has asked: messages.py
         ("job", np.int32),
-        ("rank", np.int32),
         ("processor", np.int32),
+        ("source", np.int32),  # the process in whose ring its operations are
         ("target", np.int32),  # the process that its request goes to, or the lock it asks for
         ("inbox_first", np.int32),
         ("learns", np.int8),  # its wait shows the load imbalance
@@ -148,9 +148,11 @@ PROCESS = whole_lines(
         ("wait_began_ns", np.int64),
         ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
         ("spin_end_ns", np.int64),  # on the wall clock
+        ("filled", np.int64),  # operations that it has been given
         ("estimate_ns", np.int64),  # of the load imbalance
         ("previous_wait_ns", np.int64),
         ("phase", np.int32),
+        ("rank", np.int32),
         ("priority", np.int32),
         ("ticks_left", np.int32),
         ("seconds_waiting", np.int32),
@@ -166,8 +168,6 @@ PROCESS = whole_lines(
         ("deadline_ns", np.int64),
         ("debt_ns", np.int64),
         ("delayed", np.int64),
-        ("filled", np.int64),  # operations that it has been given
-        ("source", np.int32),  # the process in whose ring its operations are
         ("next_waiter", np.int32),  # who waits for the same lock behind it
         ("channel", np.int32),  # whose next message it waits for: messages.py
         ("is_activated", np.int8),  # it runs on in the place of another process of its job: remedies.py
@@ -285,10 +285,7 @@ MACHINE = np.dtype(
     [
         *((one.in_ns, np.int64) for one in CONSTANTS if one.kind is float and one.name.endswith("_us")),
         ("switch_ns", np.int64),
-        ("switches_differ", np.int8),  # whether each draws its cost
         ("sends", np.int8),  # whether it takes time to send a request or an arrival
-        ("sends_differ", np.int8),  # by how long ago the last wait ended
-        ("overruns", np.int8),  # whether computations take longer than asked
         ("wakeup_ns", np.int64),  # beyond the switch, as is idle_wakeup_ns
         ("hop_latency_ns", np.int64),
         ("reorders", np.int8),  # whether a message can arrive before one that was sent earlier
@@ -296,8 +293,6 @@ MACHINE = np.dtype(
         ("handles_when_waiting", np.int8),  # only; else also while it computes
         ("wall_clock_spin", np.int8),
         ("tick_period_ns", np.int64),
-        ("ticks_per_update", np.int32),
-        ("ticks_late", np.int8),  # whether ticks can be late
         ("ticks_do_more", np.int8),  # than to end turns and bring updates: processor.py
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
@@ -382,9 +377,9 @@ class State(NamedTuple):
         moved: (P, 8) what processes have used of each processor that they have left, less what
             they had used elsewhere before they came.
         lateness_ns: how late slots end, all values equally likely.
-        tick_late_ns: how late ticks are, the same.
-        switch_costs_ns: of dispatches, the same.
-        overrun_ns: by how much longer than asked computations take, the same.
+        tick_late_ns: how late ticks are, the same; empty if they come in time.
+        switch_costs_ns: of dispatches, the same; empty if all cost the same.
+        overrun_ns: by how much longer than asked computations take, the same; empty without overruns.
         rest_ns: (R,) rests; ``rested_switch_ns`` and ``rested_send_ns`` (R, ...) have a row for each, of
             equally likely costs, or no row.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.

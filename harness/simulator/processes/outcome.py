@@ -188,9 +188,5 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
 
 
 def _waits(counts: NDArray[np.int64]) -> WaitCounts:
-    return WaitCounts(
-        spun=int(counts[m.SPUN, 0]),
-        blocked=int(counts[m.BLOCKED_ONCE, 0]),
-        spun_ns=int(counts[m.SPUN, 1]),
-        blocked_ns=int(counts[m.BLOCKED_ONCE, 1]),
-    )
+    (spun, spun_ns), (blocked, blocked_ns) = counts.tolist()
+    return WaitCounts(spun, blocked, spun_ns, blocked_ns)

@@ -66,7 +66,7 @@ def dispatch(state: State, p: int) -> None:
         return
     state.processes[q].state = m.TAKING_OVER
     machine = state.machine[0]
-    cost_ns = switch_cost_ns(state, p, q) if machine.switches_differ else machine.switch_ns
+    cost_ns = switch_cost_ns(state, p, q) if len(state.switch_costs_ns) > 0 else machine.switch_ns
     if state.processes[q].kernel:
         cost_ns += machine.idle_wakeup_ns if processor.category == m.IDLE else machine.wakeup_ns
     if state.clock[0].changing:
@@ -156,7 +156,7 @@ def go_on_at_tick(state: State, p: int) -> None:
     """What few machines do at a tick: draw how late the next one is, take a process from another queue."""
     processor = state.processors[p]
     machine = state.machine[0]
-    if machine.ticks_late:
+    if len(state.tick_late_ns) > 0:
         late_ns = drawn(processor, state.tick_late_ns)
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns

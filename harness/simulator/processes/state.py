@@ -11,19 +11,16 @@ from numpy.typing import NDArray
 
 from coordinator.view import Decision
 from harness.simulator.processes import model as m
+from harness.simulator.processes.local.svr4 import TICKS_PER_UPDATE
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, fill, samples_ns
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.operations import Operations, phase_length
 from harness.simulator.processes.ready_queues import BALANCE_TICKS
-from harness.simulator.processes.replayed_program import ReplayedProgram
 from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.locks.lock_program import LockProgram
 from workloads.patterns import TASKS
 from workloads.program import Program
-
-TICKS_PER_UPDATE = 100
-"""Clock ticks from one starvation update of SVR4 to the next (Dusseau et al. 1996, section 3.3)."""
 
 TIMELINE_ROWS = 1 << 16
 AT_HAND = 1 << 18
@@ -77,7 +74,6 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 4), dtype=np.int64),
     )
     fill(state.machine[0], machine, timeline=timeline, caches=caches)
-    state.machine[0].ticks_per_update = TICKS_PER_UPDATE
     clock = state.clock[0]
     if replays:
         state.machine[0].reorders = 1
@@ -135,8 +131,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.ticks_to_balance = BALANCE_TICKS
     state.clock[0].random = ticks[0]
     costs = machine.slot_cost_us or (0.0,)
-    for p in range(count):
-        processors[p].slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
+    processors.slot_cost_ns = [round(costs[min(p, len(costs) - 1)] * 1e3) for p in range(count)]
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
     processors.deferral_ns = processors.activation_end_ns = state.clock[0].never_ns
     processors.activated = m.NOBODY
@@ -195,14 +190,9 @@ def enter_job(
     for rank in range(count):
         state.samples[record.first + rank] = blocking.new_sample(rank)
     if job.replay is not None:
-        _open_channels(state, record, job.replay)
-
-
-def _open_channels(state: State, record: Records, replay: ReplayedProgram) -> None:
-    channels = state.channels[record.channels_at : record.channels_at + len(replay.channels)]
-    channels.sender = record.first + replay.channels[:, 0]
-    channels.receiver = record.first + replay.channels[:, 1]
-    channels.rendezvous = replay.channels[:, 2]
+        channels = state.channels[record.channels_at : record.channels_at + record.channels]
+        channels.sender, channels.receiver = record.first + job.replay.channels[:, :2].T
+        channels.rendezvous = job.replay.channels[:, 2]
 
 
 def put(state: State, rows: slice, block: Operations) -> None:

@@ -101,7 +101,7 @@ def end_wait(state: State, p: int, q: int) -> int:
     """Process ``q`` has what it has waited for."""
     process = state.processes[q]
     process.replied = 0
-    if state.machine[0].sends_differ:
+    if len(state.rested_send_ns) > 0:
         process.wait_ended_ns = state.clock[0].now_ns
     if process.activity != m.LOCKING:
         return m.NEXT

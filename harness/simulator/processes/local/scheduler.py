@@ -103,7 +103,7 @@ def update_is_due(state: State, p: int) -> bool:
     processor.ticks_to_update -= 1
     if processor.ticks_to_update > 0:
         return False
-    processor.ticks_to_update = state.machine[0].ticks_per_update
+    processor.ticks_to_update = svr4.TICKS_PER_UPDATE
     return True
 
 

@@ -22,6 +22,9 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import BLOCKED, NOBODY, READY, Records, State
 
+TICKS_PER_UPDATE = 100
+"""Clock ticks from one starvation update to the next (Dusseau et al. 1996, section 3.3)."""
+
 KERNEL_PRIORITY = 1 << 20
 """Above every priority of a user."""
 
