@@ -51,14 +51,8 @@ def holds(function: str) -> bool:
 
 
 def _bases() -> list[Path]:
-    bases = []
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        bases.append(Path(os.environ["NUMBA_CACHE_DIR"]))
-    if os.environ.get("XDG_CACHE_HOME"):
-        bases.append(Path(os.environ["XDG_CACHE_HOME"]) / "lockstep")
-    if os.environ.get("HOME"):
-        bases.append(Path(os.environ["HOME"]) / ".cache" / "lockstep")
-    return bases
+    places = {"NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "lockstep", "HOME": ".cache/lockstep"}
+    return [Path(os.environ[name]) / below for name, below in places.items() if os.environ.get(name)]
 
 
 def _digest() -> str:

@@ -247,6 +247,11 @@ class SimulatedJob:
             )
 
     @property
+    def arrival_ns(self) -> int:
+        """When it arrives."""
+        return round(self.arrival_s * 1e9)
+
+    @property
     def think_ns(self) -> int:
         """How long its user thinks before each burst; 0 for other jobs."""
         return round((self.think_us or 0) * 1e3)

@@ -177,6 +177,7 @@ PROCESS = whole_lines(
         ("set_bytes", np.int64),  # the next three: costs.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
+        ("home", np.int32),  # where the decision in force has it
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: coscheduling.py
         ("wait_ended_ns", np.int64),  # its last one, where sends differ
     ],
@@ -354,8 +355,6 @@ class State(NamedTuple):
     Attributes:
         clock, machine: one record each.
         processes, processors, jobs: N, P and J records; ``locks`` one record for each lock of the jobs.
-        homes: (N,) the processor on which the decision in force has each process of a job with a queue of
-            tasks.
         places: (J, P) whether processes of a job may be on a processor; (1, 1) where they stay on theirs.
         residents: (P, R) processes placed on each processor, by number, as many as its record says;
             R is the most that one can have.
@@ -393,7 +392,6 @@ class State(NamedTuple):
     processors: Records
     jobs: Records
     locks: Records
-    homes: NDArray[np.int32]
     places: NDArray[np.int8]
     residents: NDArray[np.int32]
     timers: NDArray[np.int64]

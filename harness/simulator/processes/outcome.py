@@ -166,7 +166,7 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
     return JobOutcome(
         number=job.number,
         placement=placement,
-        arrival_ns=round(job.arrival_s * 1e9),
+        arrival_ns=job.arrival_ns,
         finish_ns=int(record.finish_ns) if finished else None,
         cpu_ns=tuple(int(cpu_ns) for cpu_ns in processes.cpu_ns),
         processes=tuple(

@@ -50,14 +50,20 @@ def record(state: State, p: int) -> None:
 
 
 @hot
+def next_process(state: State, p: int) -> int:
+    """The process that is to run next on processor ``p``, fetched from elsewhere if need be, or NOBODY."""
+    if state.machine[0].queue != m.BOUND:
+        fetch(state, p)
+    return scheduler.best(state, p)
+
+
+@hot
 def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
     processor = state.processors[p]
     if processor.current != m.NOBODY:
         state.accounts[processor.current, m.LEFT] = state.clock[0].now_ns
-    if state.machine[0].queue != m.BOUND:
-        fetch(state, p)
-    q = scheduler.best(state, p)
+    q = next_process(state, p)
     processor.current = q
     if q == m.NOBODY:
         processor.switching = 0
@@ -113,9 +119,7 @@ def reconsider(state: State, p: int) -> None:
     """
     processor = state.processors[p]
     if processor.current == m.NOBODY:
-        if state.machine[0].queue != m.BOUND:
-            fetch(state, p)
-        if scheduler.best(state, p) != m.NOBODY:
+        if next_process(state, p) != m.NOBODY:
             dispatch(state, p)
     elif not processor.switching:
         current = state.processes[processor.current]
@@ -172,9 +176,7 @@ def turn_over(state: State, p: int) -> None:
     if state.machine[0].queue == m.AFFINITY:
         claim(state, p)  # before the process itself queues up
     enqueue(state, q, False)
-    if state.machine[0].queue != m.BOUND:
-        fetch(state, p)
-    if scheduler.best(state, p) == q:
+    if next_process(state, p) == q:
         state.processes[q].state = m.RUNNING
     else:
         leave(state, p, m.READY)

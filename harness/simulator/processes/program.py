@@ -203,7 +203,7 @@ def reach_task(state: State, p: int, q: int, operation: Records) -> None:
     """Process ``q`` takes the next task, or sleeps; if it has to move only, it wakes at once elsewhere."""
     process = state.processes[q]
     may_run = process.rank < min(state.jobs[process.job].allotted, operation.peer)
-    if may_run and (state.homes[q] == p or state.machine[0].queue != m.BOUND):
+    if may_run and (process.home == p or state.machine[0].queue != m.BOUND):
         state.processes[process.source].at += 1
         take_task(state, p, q, operation)
         return
@@ -241,8 +241,8 @@ def resume_suspended(state: State, index: int, count: int) -> None:
 def resume_at_home(state: State, q: int) -> None:
     """Wake suspended process ``q``, where it is to be."""
     process = state.processes[q]
-    if state.machine[0].queue == m.BOUND and state.homes[q] != process.processor:
+    if state.machine[0].queue == m.BOUND and process.home != process.processor:
         process.delayed = 0  # it leaves the old queue, with its debt
-        move(state, q, state.homes[q])
+        move(state, q, process.home)
     process.replied = 1
     wake(state, q)

@@ -85,7 +85,7 @@ def simulate(
     def rule(program: Program, *, as_mpi: bool) -> Waiting:
         return (DEFAULTS if as_mpi else options).waiting(
             switch_us=machine.remote_wakeup_us or machine.context_switch_us,
-            latency_us=_first(machine.rule_latency_us, machine.latency_us),
+            latency_us=machine.latency_us if machine.rule_latency_us is None else machine.rule_latency_us,
             imbalance_us=program.imbalance_us,
         )
 
@@ -117,10 +117,6 @@ def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
     record.conscious = remedy.code == CONSCIOUS
     record.inheritance = remedy.code == INHERITANCE
     record.activations = remedy.code == ACTIVATIONS
-
-
-def _first(value: float | None, default: float) -> float:
-    return default if value is None else value
 
 
 def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine, policy: Policy) -> None:
@@ -194,7 +190,7 @@ class _ProcessLevelRun:
         owner = next(self._owners, None)
         while unfinished:
             events_ns = (
-                arrival_ns(coming[0]) if coming else limit_ns,
+                coming[0].arrival_ns if coming else limit_ns,
                 owner.at_ns if owner else limit_ns,
                 limit_ns if self._timer_ns is None else self._timer_ns,
             )
@@ -217,8 +213,8 @@ class _ProcessLevelRun:
             elif owner and owner.at_ns <= now_ns:
                 self._follow(self._session.owner(owner.processors, owner.load, now_ns))
                 owner = next(self._owners, None)
-            elif coming and arrival_ns(coming[0]) <= now_ns:
-                first, *others = (job.number for job in coming if arrival_ns(job) <= now_ns)
+            elif coming and coming[0].arrival_ns <= now_ns:
+                first, *others = (job.number for job in coming if job.arrival_ns <= now_ns)
                 coming = coming[1 + len(others) :]
                 self._follow(self._session.arrive(first, now_ns, *others))
             elif self._timer_ns is not None and self._timer_ns <= now_ns:
@@ -357,11 +353,6 @@ def _seen(job: SimulatedJob) -> Job:
     """A job as the policy sees it."""
     known = seen(job.number, job.program, job.arrival_s, job.estimate)
     return replace(known, moldable=job.moldable)
-
-
-def arrival_ns(job: SimulatedJob) -> int:
-    """When ``job`` arrives."""
-    return round(job.arrival_s * 1e9)
 
 
 def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:

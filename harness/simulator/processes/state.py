@@ -51,7 +51,6 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         processors=_records(machine.processors, m.PROCESSOR),
         jobs=_records(len(jobs), m.JOB),
         locks=_records(max(1, sum(locks)), m.LOCK),
-        homes=np.zeros(processes, dtype=np.int32),
         places=_places(len(jobs), machine),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, m.NEVER_NS, dtype=np.int64),
@@ -178,7 +177,7 @@ def enter_job(
     processes.rank = np.arange(count)
     processes.source = record.first + (0 if has_tasks(job) else processes.rank)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
-    state.homes[record.first : record.first + count] = processes.processor
+    processes.home = processes.processor
     if state.machine[0].queue != m.BOUND:
         state.places[index, list(placement)] = 1
     processes.inbox_first = processes.channel = m.NOBODY
@@ -226,14 +225,13 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
     if most > state.residents.shape[1]:
         more = most - state.residents.shape[1]
         state = state._replace(residents=np.pad(state.residents, ((0, 0), (0, more))))
-    for p in np.unique(placed):
-        newcomers_here = arrived[placed == p]
+    of_each = [(p, arrived[placed == p]) for p in np.unique(placed)]
+    for p, newcomers_here in of_each:
         processor = state.processors[p]
         state.residents[p, processor.residents : processor.residents + len(newcomers_here)] = newcomers_here
         processor.residents += len(newcomers_here)
     shared = state.machine[0].queue in (m.CENTRAL, m.AFFINITY)
-    lines = [(0, arrived)] if shared else [(p, arrived[placed == p]) for p in np.unique(placed)]
-    for p, newcomers_here in lines:
+    for p, newcomers_here in [(0, arrived)] if shared else of_each:
         queue = random.permutation(newcomers_here)
         processor = state.processors[p]
         state.processes.order[queue] = processor.last_order + 1 + np.arange(len(queue))
@@ -245,7 +243,7 @@ def reallot(state: State, index: int, placement: Sequence[int]) -> None:
     """Give a job with a queue of tasks other processors, of which its processes learn at safe points."""
     record = state.jobs[index]
     record.allotted = len(placement)
-    state.homes[record.first : record.first + len(placement)] = placement
+    state.processes.home[record.first : record.first + len(placement)] = placement
     state.clock[0].resized = 1
 
 

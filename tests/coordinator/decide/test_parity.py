@@ -19,7 +19,7 @@ from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
-from harness.simulator.processes.simulate import arrival_ns, simulate
+from harness.simulator.processes.simulate import simulate
 from workloads.patterns import partners
 from workloads.program import Program
 
@@ -35,7 +35,7 @@ def seen(job):
     """A job as the driver describes it to the policy."""
     size = job.program.processes
     known = partners(job.program.pattern, size)
-    return Job(job.number, size, arrival_ns(job), job.moldable, estimate=job.estimate, partners=known)
+    return Job(job.number, size, job.arrival_ns, job.moldable, estimate=job.estimate, partners=known)
 
 
 def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
@@ -206,7 +206,7 @@ def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_ot
     outcome = simulate(jobs, machine, recorded)
     assert outcome.failure == ""
     assert {number for _, _, (number, _) in recorded.changes} == {0, 1, 2}
-    real = Real(recorded.policy, [Job(n, 4, arrival_ns(of), malleable=True) for n, of in enumerate(jobs)])
+    real = Real(recorded.policy, [Job(n, 4, of.arrival_ns, malleable=True) for n, of in enumerate(jobs)])
     departures = sorted((ended.finish_ns or 0, ended.number) for ended in outcome.jobs)
     real.play(departures, recorded.changes)
     assert real.decided == decided
@@ -224,7 +224,7 @@ def test_jobs_hear_from_the_driver_what_they_get_in_the_simulator(name):
     jobs = [*queues, job(3, 1, 9.2, 6)]
     policy = policies.create(name, {})
     decided, outcome = simulated(policy, jobs)
-    seen = [Job(j.number, j.program.processes, arrival_ns(j), malleable=j.number < 3) for j in jobs]
+    seen = [Job(j.number, j.program.processes, j.arrival_ns, malleable=j.number < 3) for j in jobs]
     real = Real(policy, seen)
     real.play(sorted((ended.finish_ns or 0, ended.number) for ended in outcome.jobs))
     assert real.decided == decided

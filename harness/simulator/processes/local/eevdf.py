@@ -135,11 +135,17 @@ def outranked(state: State, p: int, q: int) -> bool:
 
 
 @step
+def ahead_ns(state: State, process: Records) -> int:
+    """How far the virtual time of ``process`` is beyond the average of its queue, within bounds."""
+    most_ns = max(2 * state.machine[0].slice_ns, TICK_NS)
+    return int(min(max(process.virtual_ns - average(state, process.processor), -most_ns), most_ns))
+
+
+@step
 def sleep(state: State, p: int, process: Records) -> None:
     """The running process is about to block: note its lag behind or before the average."""
     settle(state, p)
-    most_ns = max(2 * state.machine[0].slice_ns, TICK_NS)
-    process.debt_ns = min(max(process.virtual_ns - average(state, p), -most_ns), most_ns)
+    process.debt_ns = ahead_ns(state, process)
     process.delayed = process.debt_ns > 0
 
 
@@ -152,10 +158,9 @@ def change_queues(state: State, q: int, p: int) -> None:
     process = state.processes[q]
     charge_running(state, process.processor)
     charge_running(state, p)
-    most_ns = max(2 * state.machine[0].slice_ns, TICK_NS)
-    lag_ns = min(max(process.virtual_ns - average(state, process.processor), -most_ns), most_ns)
+    ahead_by_ns = ahead_ns(state, process)
     left_ns = process.deadline_ns - process.virtual_ns
-    process.virtual_ns = average(state, p) + lag_ns
+    process.virtual_ns = average(state, p) + ahead_by_ns
     process.deadline_ns = process.virtual_ns + left_ns
 
 
