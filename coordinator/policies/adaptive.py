@@ -126,7 +126,6 @@ class OrderedAllocation(RunToCompletion):
 
 
 @register("asp")
-@dataclass(frozen=True)
 class AdaptiveStatic(OrderedAllocation):
     """Adaptive static partitioning: the waiting jobs share the free processors equally."""
 
@@ -135,7 +134,6 @@ class AdaptiveStatic(OrderedAllocation):
 
 
 @register("ap1")
-@dataclass(frozen=True)
 class AdaptivePolicy1(OrderedAllocation):
     """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs."""
 
@@ -144,7 +142,6 @@ class AdaptivePolicy1(OrderedAllocation):
 
 
 @register("aep")
-@dataclass(frozen=True)
 class AdaptiveEquipartition(OrderedAllocation):
     """Adaptive equipartition: at most all processors over the number of all jobs present."""
 
@@ -210,7 +207,6 @@ class Equipartition(RunToCompletion):
 
 
 @register("average-parallelism")
-@dataclass(frozen=True)
 class AverageParallelism(OrderedAllocation):
     """A job gets its average parallelism, the best speedup that it can have, or what is free."""
 
@@ -220,7 +216,6 @@ class AverageParallelism(OrderedAllocation):
 
 
 @register("knee")
-@dataclass(frozen=True)
 class Knee(OrderedAllocation):
     """An equal share of the processors, at most the knee of the job: most efficiency over execution time."""
 
@@ -230,7 +225,6 @@ class Knee(OrderedAllocation):
 
 
 @register("parallelism-range")
-@dataclass(frozen=True)
 class ParallelismRange(OrderedAllocation):
     """Shares by average parallelism: up to the largest parallelism at low load, the least at high load."""
 
@@ -240,7 +234,6 @@ class ParallelismRange(OrderedAllocation):
 
 
 @register("parallelism-variance")
-@dataclass(frozen=True)
 class ParallelismVariance(OrderedAllocation):
     """As parallelism-range, but at most one standard deviation of its parallelism above the average."""
 
@@ -251,7 +244,6 @@ class ParallelismVariance(OrderedAllocation):
 
 
 @register("square-root")
-@dataclass(frozen=True)
 class SquareRoot(OrderedAllocation):
     """Shares of the processors in proportion to the square roots of the work of all jobs present."""
 
@@ -261,7 +253,6 @@ class SquareRoot(OrderedAllocation):
 
 
 @register("equal-time")
-@dataclass(frozen=True)
 class EqualTime(OrderedAllocation):
     """Shares of the processors in proportion to the work of all jobs present: equal execution times."""
 

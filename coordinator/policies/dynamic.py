@@ -34,7 +34,8 @@ class DynamicEquipartition(Policy):
         least one.
         """
         before = partitions.still_running(view)
-        placements = {job.number: before[job.number] for job in view.jobs if _keeps(job, before)}
+        kept = [job.number for job in view.jobs if job.number in before and not job.malleable]
+        placements = {number: before[number] for number in kept}
         free = partitions.free(view, placements)
         jobs = _admitted(view, before, len(free))
         flexible = [job for job in jobs if job.least < job.processes]
@@ -51,10 +52,6 @@ class DynamicEquipartition(Policy):
             placements[number] += tuple(spare[:more])
             spare = spare[more:]
         return partitions.for_good(view, placements)
-
-
-def _keeps(job: Job, before: partitions.Placements) -> bool:
-    return job.number in before and not job.malleable
 
 
 def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]:
@@ -74,7 +71,6 @@ def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]
 
 
 @register("dynamic")
-@dataclass(frozen=True)
 class DynamicAllocation(DynamicEquipartition):
     """As dyn-equi, also when a program's parallelism changes: equal shares of what each job can use now.
 

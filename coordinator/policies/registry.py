@@ -66,7 +66,7 @@ class Policy(Checked, ABC):
 
     @property
     def observation(self) -> Mapping[str, float]:
-        """How processes observe their messages (``workloads.observer``); empty if the policy does without.
+        """How processes observe their messages (``workloads.coscheduling``); empty if they need not.
 
         The policy is asked when observations change the working sets of a job.
         """

@@ -51,7 +51,6 @@ class Uncoordinated(Policy):
 
 
 @register("implicit")
-@dataclass(frozen=True)
 class Implicit(Uncoordinated):
     """Implicit scheduling: as ``none``; two-phase waits coordinate the jobs."""
 

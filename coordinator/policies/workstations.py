@@ -6,8 +6,8 @@ Every processor is a workstation, or part of one. ``View.owner_load`` says what 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, NamedTuple
 
 from coordinator.policies import partitions
@@ -21,10 +21,9 @@ ALWAYS_NS = -(2**62)
 
 
 class _StationMemory(NamedTuple):
-    """Since when each workstation is quiet whose owner has been there, and each job suspended."""
+    """Since when each quiet workstation is quiet, and each suspended job suspended."""
 
     quiet_ns: Mapping[int, int]
-    noisy: frozenset[int]
     suspended_ns: Mapping[int, int]
 
 
@@ -86,14 +85,10 @@ class _OwnedStations(Policy):
         dues_ns = [] if changes.next_ns is None else [changes.next_ns]
         if partitions.waiting(view, placements):
             dues_ns += [since_ns + self._idle_ns for p, since_ns in at.quiet_ns.items() if p not in at.idle]
-        quiet_ns = {p: since_ns for p, since_ns in at.quiet_ns.items() if since_ns != ALWAYS_NS}
-        noisy = frozenset(range(view.machine.processors)).difference(at.quiet_ns)
-        decision = self.table(view, placements, changes.suspended_ns)
-        return Decision(
-            placements,
-            decision.slots,
-            elapsed_ns=decision.elapsed_ns,
-            memory=_StationMemory(quiet_ns, noisy, changes.suspended_ns),
+        return replace(
+            self.table(view, placements, changes.suspended_ns),
+            placements=placements,
+            memory=_StationMemory(at.quiet_ns, changes.suspended_ns),
             call_after_ns=max(1, min(dues_ns) - view.now_ns) if dues_ns else None,
             vacates=changes.vacates,
         )
@@ -114,8 +109,7 @@ class _OwnedStations(Policy):
         quiet_ns = {}
         for p in set(range(view.machine.processors)) - view.lost:
             if view.owner_load.get(p, 0.0) <= self.start_load:
-                since_ns = view.now_ns if before and p in before.noisy else ALWAYS_NS
-                quiet_ns[p] = before.quiet_ns.get(p, since_ns) if before else since_ns
+                quiet_ns[p] = before.quiet_ns.get(p, view.now_ns) if before else ALWAYS_NS
         idle = frozenset(p for p, since_ns in quiet_ns.items() if view.now_ns - since_ns >= self._idle_ns)
         busy = frozenset(p for p, load in view.owner_load.items() if load > self.stop_load)
         return _Stations(quiet_ns, idle, busy)
@@ -251,7 +245,8 @@ class OwnerShare(_OwnedStations):
     def owners(self, view: View, at: _Stations, suspended_ns: Mapping[int, int]) -> _Changes:
         """Note the jobs that must leave their owners time."""
         placements = partitions.still_running(view)
-        return _Changes(placements, _beside(placements, at.busy, view.now_ns))
+        beside = {n: view.now_ns for n, place in placements.items() if not at.busy.isdisjoint(place)}
+        return _Changes(placements, beside)
 
     def table(
         self, view: View, placements: partitions.Placements, suspended_ns: Mapping[int, int]
@@ -274,8 +269,3 @@ class OwnerShare(_OwnedStations):
         order = slots[::-1] if resting else slots
         length_ns = order[0].length_ns or 1
         return Decision(placements, order, elapsed_ns=min(view.elapsed_ns, length_ns - 1))
-
-
-def _beside(placements: partitions.Placements, busy: Iterable[int], now_ns: int) -> dict[int, int]:
-    """The jobs with a process on one of these workstations."""
-    return {n: now_ns for n, place in placements.items() if not set(place).isdisjoint(busy)}
