@@ -8,7 +8,9 @@ Whichever comes first, one of the two sees the other: no wake-up is lost.
 The last look compares the number of messages sent with the number received: MPI's test may
 miss a message that waits behind an incomplete one.
 
-Inside a node a ring is a futex wake on a shared page; between nodes it is a datagram.
+Inside a node a ring is a futex wake on a shared page; between nodes it is a datagram. The wait loop arms a
+bell with the number of messages taken from each rank so far, and should not sleep if ``arm`` returns false.
+It looks again, sleeps until the bell rings, false if the time runs out first, and disarms the bell.
 """
 
 from __future__ import annotations
@@ -22,36 +24,12 @@ import select
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 CACHE_LINE_BYTES = 64
 WORD_BYTES = 8
 
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "s390x": 238, "riscv64": 98}
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
-
-
-class Doorbell(Protocol):
-    """A bell for the wait loop: arm, look again, sleep, disarm; and ring for the others."""
-
-    def arm(self, received: Sequence[int]) -> bool:
-        """Announce that this rank is about to sleep; False if it should not.
-
-        ``received`` counts the messages taken from each rank so far. After True every
-        later message to this rank is followed by a ring.
-        """
-
-    def sleep(self, timeout_ns: int) -> bool:
-        """Sleep until the bell rings; False if the time ran out first."""
-
-    def disarm(self) -> None:
-        """This rank is awake."""
-
-    def ring(self, rank: int) -> None:
-        """A message to ``rank`` has just been sent: wake it if it sleeps."""
-
-    def close(self) -> None:
-        """Release the bell's resources."""
 
 
 class Futex:
@@ -85,12 +63,8 @@ class NodeBell:
     """The bell for jobs whose ranks all share a node: for each rank a flag, which is a futex, and counts.
 
     The counts follow the flag: how many messages the rank has sent to each rank. Nobody rings before all
-    bells are made.
-
-    Args:
-        address: where the memory shared by the ranks begins, ``node_bytes`` for each.
-        rank, ranks: this rank, and how many there are.
-        fence: makes earlier stores visible to all ranks before later loads.
+    bells are made. At ``address`` begins the memory shared by the ranks, ``node_bytes`` for each; ``fence``
+    makes earlier stores visible to all ranks before later loads.
     """
 
     def __init__(self, address: int, rank: int, ranks: int, fence: Callable[[], None]) -> None:
@@ -199,6 +173,9 @@ class NetworkBell:
             token, rank, count = self._FORM.unpack(datagram)
             if secrets.compare_digest(token, self._token) and rank < len(self._announced):
                 self._announced[rank] = max(self._announced[rank], count)
+
+
+Doorbell = NodeBell | NetworkBell
 
 
 def own_addresses() -> list[tuple[str, str]]:

@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.compute import Compute
-from workloads.coscheduling import Coscheduling
+from workloads.coscheduling import Coscheduling, Observer
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import NOTHING_DONE, Remedy
 from workloads.messaging import Messenger, one_node
-from workloads.observer import Observer
+from workloads.options import NOTHING_DONE, Remedy
 from workloads.program import Draws, Program
 from workloads.record import Recorder
 from workloads.timeline import Timeline
@@ -69,20 +68,15 @@ Rule = Callable[[Program], Waiting]
 
 
 class LaunchedProgram(NamedTuple):
-    """A program and all ranks that were launched for it.
+    """A program, on the number of processes that it asks for, and all ranks that were launched for it.
 
     Attributes:
         comm: these ranks.
-        program: the program on the number of processes that it asks for.
         rule: gives the waiting rule of the ranks that run.
-        key: (seed, repeat, job) of the compute times.
+        key: (seed, repeat, job, ...) of the compute times.
         walk_step_ns: CPU time of one step through the working set.
         clock: returns nanoseconds of a clock that all ranks share.
-        checkpoint: of the program, if it makes any.
         page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
-        coscheduling: of this rank, if the policy coschedules dynamically.
-        remedy: against the preemption of ranks in a critical section.
-        observer: of this rank's messages, if the policy wants to know of them.
     """
 
     comm: Any
@@ -106,13 +100,8 @@ class Execution:
     """A launched program ready to run on this rank, its first compute times drawn.
 
     It continues after its last checkpoint, if it makes any. The observer hears of the rank's messages after
-    each phase but the last.
-
-    Args:
-        launched: the program and its ranks; the key of its compute times may have more numbers.
-        messenger: of the ranks that run.
-        recorder: takes the rank's times.
-        compute: makes the object that spends compute times, from the two numbers that Compute takes.
+    each phase but the last. The ranks that run are the messenger's; ``compute`` makes the object that spends
+    compute times, from the two numbers that Compute takes.
     """
 
     def __init__(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workloads.bounds import MACHINE_COSTS, within
-from workloads.validation import InputError, one_of, whole
+from workloads.bounds import BOUNDS, MACHINE_COSTS, within
+from workloads.parameters import Bounds, OneOf
+from workloads.validation import InputError, whole
 
 LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
 TIMERS = ("independent", "synchronised")
@@ -31,21 +32,22 @@ KEYS = (
 )
 """The values that an experiment file can give; ``SimulatedMachine`` explains the others."""
 
+RULES: Mapping[str, Bounds | OneOf] = {
+    **{cost: BOUNDS[f"machine.{cost}"] for cost in MACHINE_COSTS},
+    "local": OneOf(LOCAL_SCHEDULERS),
+    "timers": OneOf(TIMERS),
+    "reads_served_by": OneOf(READ_SERVERS),
+    "topology": OneOf(TOPOLOGIES),
+    "queue": OneOf(QUEUES),
+}
+"""The rules of values that do not depend on others."""
+
 
 def check_values(values: Mapping[str, Any]) -> None:
     """Accept valid values for KEYS, else raise InputError."""
-    for key in MACHINE_COSTS:
+    for key, allowed in RULES.items():
         if key in values:
-            within(f"machine.{key}", values[key])
-    for key, known in (
-        ("local", LOCAL_SCHEDULERS),
-        ("timers", TIMERS),
-        ("reads_served_by", READ_SERVERS),
-        ("topology", TOPOLOGIES),
-        ("queue", QUEUES),
-    ):
-        if key in values:
-            one_of(key, values[key], known)
+            allowed.check(key, values[key])
     _check_sides(values.get("topology", FLAT), values.get("sides"))
     _check_lost(values.get("lost", ()))
     if values.get("hop_latency_us", 0) > 0 and values.get("topology", FLAT) == FLAT:

@@ -63,7 +63,7 @@ class Messenger:
 
     Args:
         comm: the job's communicator; duplicated, so that no other message interferes.
-        waiting: the waiting rule; its numbers may differ between ranks, the rule may not.
+        waiting: its numbers may differ between ranks, the rule may not.
         recorder: takes every wait.
         one_sided: whether reads are one-sided (MPI.Win) instead of request and response.
         network: use the doorbell that works between nodes, whether needed or not.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -131,17 +131,6 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
     return tuple(Parameter(name, rule, optional) for name, rule, optional in found if rule)
 
 
-def bounds_of(prefix: str, *kinds: Any) -> Mapping[str, Bounds]:
-    """The widest bounds of all numbers that are fields of ``kinds``, by their names after ``prefix``."""
-    found: dict[str, Bounds] = {}
-    for kind in kinds:
-        for name, bounds in _bounds(kind):
-            known = found.setdefault(f"{prefix}.{name}", bounds)
-            least, most = min(bounds.least, known.least), max(bounds.most, known.most)
-            found[f"{prefix}.{name}"] = Bounds(least, most, bounds.whole)
-    return found
-
-
 def add_options(parser: Any, kind: Any, helps: Mapping[str, str | None]) -> None:
     """Add an option of a command line for each of these numbers and names of ``kind``, with its help."""
     rules = {name: rule for name, rule, _ in parameters_of(kind)}
@@ -149,13 +138,6 @@ def add_options(parser: Any, kind: Any, helps: Mapping[str, str | None]) -> None
         rule, default = rules[name], getattr(kind, name)
         how = {"type": int if rule.whole else float} if isinstance(rule, Bounds) else {"choices": rule.names}
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, help=text, **how)
-
-
-def _bounds(kind: Any) -> Iterator[tuple[str, Bounds]]:
-    for name, rule, _ in parameters_of(kind):
-        entry = rule.entry if isinstance(rule, ListOf) else rule
-        if isinstance(entry, Bounds):
-            yield name, entry
 
 
 def _rule(hint: Any) -> tuple[Any, bool]:

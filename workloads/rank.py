@@ -20,13 +20,12 @@ from mpi4py import MPI
 from workloads.agent_line import VERSION, AgentLine, SlurmRank
 from workloads.blocking import Waiting
 from workloads.compute import measured_step_ns
-from workloads.coscheduling import Coscheduling
+from workloads.coscheduling import Coscheduling, Observer
 from workloads.execute import Checkpoint, LaunchedProgram, MoldableExecution, checkpoint_file
 from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import ROOT, world
-from workloads.observer import Observer
 from workloads.options import Options
 from workloads.patterns import LOCK, TASKS
 from workloads.program import Program

@@ -129,12 +129,9 @@ class TaskQueue:
 class TaskExecution:
     """A TASKS program ready to run on this rank. Collective over all launched ranks.
 
-    Args:
-        launched: the program and its ranks.
-        wish: returns new cores for the job, or None; process 0 asks before each of its tasks.
-        evolve: called with the number of processes that can take tasks from now on, when a phase of an
-            evolving program begins that another number can use.
-        compute: makes the object that spends compute times, from the two numbers that Compute takes.
+    Process 0 asks ``wish`` for new cores before each of its tasks. ``evolve`` is called with the number of
+    processes that can take tasks from now on, when a phase of an evolving program begins that another number
+    can use. ``compute`` makes the object that spends compute times, from the two numbers that Compute takes.
     """
 
     def __init__(

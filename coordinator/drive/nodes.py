@@ -26,9 +26,8 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
-from coordinator.wire.listener import LOOPBACK, address_towards
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.zmq_transport import Hub, Keys, endpoints_for
+from coordinator.wire.zmq_transport import LOOPBACK, Hub, Keys, address_towards, endpoints_for
 from coordinator.workload import NodeResult, Workload
 
 JOIN_NS = 30_000_000_000
@@ -143,16 +142,10 @@ MISSED_NS = 1_200_000_000
 class Nodes:
     """All nodes of a run.
 
-    ``node_of`` is the node of each processor, ``setups`` has the configuration of each node's agent.
-
-    Args:
-        workload: names the nodes.
-        mechanism: of the agents.
-        directory: run directory on this host.
-        launcher: starts agents on other hosts.
-        on_message: called as ``on_message(node, message)`` for each message of an agent.
-        on_loss: called as ``on_loss(processors, why)`` when a node is lost.
-        contacts: contacts of agents that another driver has started.
+    ``node_of`` is the node of each processor, ``setups`` has the configuration of each node's agent. The
+    launcher starts agents on other hosts, unless another driver has done so: then there are ``contacts``.
+    ``on_message(node, message)`` is called for each message of an agent, ``on_loss(processors, why)`` when a
+    node is lost.
     """
 
     def __init__(

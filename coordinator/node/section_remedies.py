@@ -36,7 +36,7 @@ from pathlib import Path
 from coordinator.host.mechanisms import Mechanism, set_core
 from coordinator.host.processes import Process
 from workloads.locks import SectionMarks, page_file
-from workloads.locks.remedies import Remedy
+from workloads.options import Remedy
 
 
 class SectionPages:

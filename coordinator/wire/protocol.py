@@ -53,19 +53,19 @@ class Table:
 
     @classmethod
     def of(
-        cls, plan: Plan, from_ns: int, origin_ns: int, here: range, seats: Mapping[int, Sequence[int]]
+        cls, plan: Plan, from_ns: int, origin_ns: int, here: range, active: Mapping[int, Sequence[int]]
     ) -> Table:
         """The share of a node in a plan that is in force from ``from_ns`` of a run.
 
-        The run began at ``origin_ns`` of its clock; the node has the processors ``here``. ``seats`` has,
+        The run began at ``origin_ns`` of its clock; the node has the processors ``here``. ``active`` has,
         for each job, the launched ranks that take part, in the order of the job.
         """
         decision = plan.decision
-        seated = ((job, zip(seats[job], place, strict=True)) for job, place in decision.placements.items())
+        in_order = ((job, zip(active[job], place, strict=True)) for job, place in decision.placements.items())
         places = (
-            (job, tuple((rank, p - here.start) for rank, p in ranks if p in here)) for job, ranks in seated
+            (job, tuple((rank, p - here.start) for rank, p in ranks if p in here)) for job, ranks in in_order
         )
-        only = tuple(tuple((job, seats[job][rank]) for job, rank in slot.only) for slot in decision.slots)
+        only = tuple(tuple((job, active[job][rank]) for job, rank in slot.only) for slot in decision.slots)
         return cls(
             from_ns=origin_ns + from_ns,
             start_ns=origin_ns + plan.start_ns,
@@ -239,6 +239,10 @@ class Traffic:
     job: int
     rank: int
     peers: tuple[int, ...]
+
+
+OfRank = Present | Finished | Gone | Parallelism | Traffic
+"""Messages about a rank."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
 from workloads.blocking import RULES
-from workloads.locks.remedies import REMEDIES
 from workloads.machine import QUEUES
+from workloads.options import REMEDIES
 from workloads.patterns import PATTERNS
 from workloads.validation import one_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from coordinator import policies
 from harness.spec.jobs import rebuilt
-from workloads.locks.remedies import Remedy
+from workloads.options import Remedy
 from workloads.work import duration_name
 
 QUANTA = ("quantum_ms", "quanta_ms")

@@ -13,8 +13,7 @@ from coordinator.policies.gang import SlurmGang
 from harness.spec.table_checks import each, field_names
 from workloads import blocking
 from workloads.blocking import DEFAULT_ESTIMATE
-from workloads.locks.remedies import Remedy
-from workloads.options import DEFAULTS, WITHIN_JOB, Options
+from workloads.options import DEFAULTS, WITHIN_JOB, Options, Remedy
 from workloads.validation import InputError, known_keys, one_of
 
 SHARED = field_names(Options)

@@ -23,7 +23,7 @@ from workloads import locks, native
 from workloads.blocking import FOREVER_NS
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import Remedy
+from workloads.options import Remedy
 from workloads.program import Draws
 from workloads.validation import InputError
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads import native
-from workloads.locks.remedies import NOTHING_DONE, Remedy
+from workloads.options import NOTHING_DONE, Remedy
 
 SOURCE = Path(__file__).with_name("lock.c")
 LINE_BYTES, WORD_BYTES, STOPS_AT = 128, 4, 16
@@ -80,15 +80,10 @@ class _Taker(ctypes.Structure):
 
 
 class SectionLocks:
-    """One rank's locks on a page that all ranks of its job share.
+    """One rank's locks, of a kind of ``lock_program.LOCKS``, on a page that all ranks of its job share.
 
-    Args:
-        file: descriptor of the page, zero at first; it may be closed afterwards.
-        rank, ranks: this rank, and how many there are.
-        locks: how many locks, at most as many as the page has room for.
-        kind: a value of ``lock_program.LOCKS``.
-        limit_ns: how long a rank spins for a lock before it sleeps.
-        remedy: against the preemption of ranks in a section.
+    ``file`` is a descriptor of the page, zero at first, which may be closed afterwards. A rank spins
+    ``limit_ns`` for a lock before it sleeps.
     """
 
     def __init__(

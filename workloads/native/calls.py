@@ -227,13 +227,9 @@ TWO_PHASE = (*WAITS, "starting", "lasting", "own", "polling", "advancing", "unru
 
 @dataclass(frozen=True)
 class Call:
-    """A call of MPI that is covered.
+    """A call of MPI that is covered, by its name without "MPI_" and its arguments as C declarations.
 
-    Attributes:
-        kind: as in the table.
-        name: without "MPI_".
-        arguments: each as a C declaration.
-        meets_in_place: whether a collective one is as a meeting one where its buffers are MPI_IN_PLACE.
+    ``meets_in_place``: whether a collective one is as a meeting one where its buffers are MPI_IN_PLACE.
     """
 
     kind: str

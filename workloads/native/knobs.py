@@ -13,14 +13,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Knob:
-    """A setting of an MPI, or several that belong together.
+    """A setting of an MPI of FAMILIES, or several that belong together: variables of the environment.
 
-    Attributes:
-        name: how tables call it.
-        mpi: a key of FAMILIES.
-        versions: of that MPI that have it, as far as they were looked at.
-        variables: what to set in the environment.
-        signs: texts that a library holds if it knows the setting.
+    ``versions`` are the versions of that MPI that have it, as far as they were looked at; ``signs`` are texts
+    that a library holds if it knows the setting.
     """
 
     name: str

@@ -4,8 +4,8 @@ Dynamic coscheduling, by the rule of ``workloads.coscheduling``: a process that 
 after its peers whenever ``patience_ns`` has passed since its wait began. A look takes no time. The spin limit
 of such a wait counts wall-clock time, whatever ``spin_clock`` says.
 
-Observation, by the rule of ``workloads.observer``: at the end of a phase a process looks from whom it gets
-messages often. How many it gets in a phase follows from its program, so that the kernel counts none.
+Observation, by the rule of ``workloads.coscheduling``: at the end of a phase a process looks from whom it
+gets messages often. How many it gets in a phase follows from its program, so that the kernel counts none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.simulator.processes.events import spin_until_look
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import dispatch, leave
 from harness.simulator.processes.ready_queues import enqueue
-from workloads.observer import Correspondents
+from workloads.coscheduling import Correspondents
 from workloads.program import Program
 from workloads.validation import InputError
 

@@ -30,8 +30,7 @@ from harness.simulator.processes.outcome import Outcome, summarize
 from workloads.blocking import Waiting
 from workloads.bounds import fits, within
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, Remedy
-from workloads.options import DEFAULTS, Options
+from workloads.options import ACTIVATIONS, CONSCIOUS, DEFAULTS, INHERITANCE, Options, Remedy
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 

@@ -25,8 +25,7 @@ from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import scheduler_of
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks, SectionMarks, page_file
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import Remedy
-from workloads.options import Options
+from workloads.options import Options, Remedy
 from workloads.validation import InputError
 
 LONG_US = 1e5

@@ -22,8 +22,8 @@ from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import FROM_RANK, RankTraffic
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
-from workloads import observer
-from workloads.observer import Correspondents, Observer
+from workloads import coscheduling
+from workloads.coscheduling import Correspondents, Observer
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -50,8 +50,8 @@ def test_often_is_more_than_so_many_messages_per_processor_time_and_half_is_enou
 
 def test_a_rank_looks_when_it_is_time_and_tells_what_is_new(monkeypatch):
     told, asked, now = [], [], [0]
-    monkeypatch.setattr(observer, "monotonic_ns", lambda: now[0])
-    monkeypatch.setattr(observer, "thread_time_ns", lambda: now[0])
+    monkeypatch.setattr(coscheduling, "monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(coscheduling, "thread_time_ns", lambda: now[0])
     ours = Observer(told.append, observe_ms=10, messages_per_ms=1)
     got = {0: [0, 0], 5: None, 10: [0, 11], 20: [0, 22], 30: [0, 22]}
     for at_ms, counts in got.items():

@@ -8,7 +8,7 @@ import pytest
 from places import SUPPORT
 
 from coordinator.host.environment import passed_on
-from coordinator.wire.listener import TcpListener
+from coordinator.wire.zmq_transport import TcpListener
 
 KILLED = """
 import os, sys, tempfile, time

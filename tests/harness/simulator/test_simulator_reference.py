@@ -14,9 +14,8 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, 
 from harness.simulator.processes.simulate import simulate
 from workloads.blocking import ESTIMATES, RULES
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import Remedy
 from workloads.machine import QUEUES
-from workloads.options import Options
+from workloads.options import Options, Remedy
 from workloads.program import Program
 
 TABLE = [[2, 0, 1, 1, 2], [1, 0, 2, 0, 2], [3, 1, 2, 0, 1]]

@@ -20,9 +20,8 @@ from harness.spec.jobs import JobGroup
 from harness.spec.submission import Submission
 from workloads.bounds import BOUNDS
 from workloads.locks.lock_program import LockProgram
-from workloads.locks.remedies import Remedy
-from workloads.options import Options
-from workloads.parameters import bounds_of
+from workloads.options import Options, Remedy
+from workloads.parameters import Bounds, ListOf, parameters_of
 from workloads.validation import InputError
 from workloads.work import SINGLE, Command
 
@@ -110,6 +109,18 @@ PIECES = ["", "[", "]", '"', "=", "\n", "\0", "9", "\u00e9", "{", "."]
 
 
 FIRST = {"jobs": "jobs.2.", "schedulers": "schedulers.1."}
+
+
+def bounds_of(prefix, *kinds):
+    """The widest bounds of all numbers that are fields of ``kinds``, by their names after ``prefix``."""
+    found = {}
+    for name, rule, _ in (parameter for kind in kinds for parameter in parameters_of(kind)):
+        bounds = rule.entry if isinstance(rule, ListOf) else rule
+        if isinstance(bounds, Bounds):
+            known = found.setdefault(f"{prefix}.{name}", bounds)
+            least, most = min(bounds.least, known.least), max(bounds.most, known.most)
+            found[f"{prefix}.{name}"] = Bounds(least, most, bounds.whole)
+    return found
 
 
 def declared():

@@ -11,8 +11,7 @@ from places import ROOT
 
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import present, scheduler_of
-from workloads.locks.remedies import Remedy
-from workloads.options import Options
+from workloads.options import Options, Remedy
 from workloads.validation import InputError
 
 FIELD = "    remedy: Remedy = NOTHING_DONE\n"

@@ -21,7 +21,7 @@ from naive_simulator.wants import (
 )
 
 from workloads import blocking
-from workloads.observer import Correspondents
+from workloads.coscheduling import Correspondents
 from workloads.program import Draws
 
 
