@@ -27,12 +27,8 @@ AS_MPI = waiting("spin", switch_us=0, latency_us=0)
 class LaunchPlan:
     """The mechanism and the launchers for a workload.
 
-    Attributes:
-        mechanism: its name; None if the policy stops nothing.
-        reason: why this mechanism.
-        launcher: launcher of the jobs that name none.
-        own: launchers of the other jobs, by job.
-        variables: environment variables of jobs that wait two-phase or are recorded, by job.
+    ``mechanism`` is None if the policy stops nothing; ``own`` has the launchers of the jobs that name one,
+    ``variables`` the environment variables of jobs that wait two-phase or are recorded, by job.
     """
 
     mechanism: str | None

@@ -232,15 +232,7 @@ class RunningJobs:
 
     # Reports of agents and launchers.
 
-    def hear(
-        self,
-        node: int,
-        message: protocol.Present
-        | protocol.Finished
-        | protocol.Gone
-        | protocol.Parallelism
-        | protocol.Traffic,
-    ) -> None:
+    def hear(self, node: int, message: protocol.OfRank) -> None:
         """Handle an agent's report about a rank; reports about ranks on other nodes are ignored."""
         job, rank = message.job, message.rank
         state = self.states.get(job)

@@ -134,13 +134,9 @@ class ResumedRun(NewRun):
 class Replay:
     """The last state of a driver; a replay touches no process.
 
-    Attributes:
-        conductor: after that driver's decisions; it needs another crew.
-        states: the state of each job, without its launcher.
-        guardian: pid of that driver's guardian.
-        launchers: pids of the launchers of launched jobs, by job.
-        lost: reasons for the loss of nodes, by node.
-        switches: slot switches reported so far.
+    The conductor, after that driver's decisions, needs another crew. ``states`` has the state of each job
+    without its launcher, ``launchers`` the pids of the launchers of launched jobs, ``guardian`` the pid of
+    that driver's guardian, ``lost`` the reasons for the loss of nodes, ``switches`` the reports so far.
     """
 
     def __init__(

@@ -17,15 +17,10 @@ NAME = re.compile(r"([^/]{1,100})/([0-9]{1,10})/([0-9]{1,20})")
 
 
 class Stat(NamedTuple):
-    """Fields of /proc/PID/stat.
+    """Fields of /proc/PID/stat; the start is in clock ticks since the boot.
 
-    Attributes:
-        state: a letter.
-        parent: pid of the parent.
-        session: pid of the session's leader.
-        start: in clock ticks since the boot.
-        beginning: whether the process is executing a new program whose environment cannot be read yet;
-            false for a process that we may not inspect.
+    ``beginning``: whether the process is executing a new program whose environment cannot be read yet; false
+    for a process that we may not inspect.
     """
 
     state: str

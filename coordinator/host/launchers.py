@@ -274,17 +274,13 @@ class Srun(Launcher):
     @classmethod
     def words(cls, command: list[str], variables: Mapping[str, str], source: Mapping[str, str]) -> list[str]:
         """The command with the variables in its --export."""
-        words = []
-        for before, word in zip(["", *command], command, strict=False):
+        words = list(command)
+        for place, word in enumerate(command if Path(command[0]).name in cls.programs else ()):
             option, equals, there = word.partition("=")
-            if Path(command[0]).name not in cls.programs:
-                words.append(word)
-            elif before == "--export":
-                words.append(_exported(word, variables))
+            if place and command[place - 1] == "--export":
+                words[place] = _exported(word, variables)
             elif option == "--export" and equals:
-                words.append(f"{option}={_exported(there, variables)}")
-            else:
-                words.append(word)
+                words[place] = f"{option}={_exported(there, variables)}"
         return words
 
     @classmethod

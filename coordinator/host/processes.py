@@ -211,7 +211,11 @@ def find(
     # Before reading the marks: a pid that is reused meanwhile has another start.
     table = {pid: known for pid in identity.pids() if (known := identity.stat(pid))}
     marks = marked()
-    meant = {pid for pid, variables in marks.items() if _is_of(run, job, variables)}
+    meant = {
+        pid
+        for pid, variables in marks.items()
+        if variables[RUN] == run and (job is None or variables.get(JOB) == str(job))
+    }
     others = {*spare, *marks} - (meant - set(spare))
     found = []
     for pid in sorted(evidence.belonging(table, meant, others, job)):
@@ -231,10 +235,6 @@ def starts_s(run: str) -> list[float]:
     """The starts of the processes with the mark of a run, in seconds of ``time.time``."""
     pids = [pid for pid, variables in marked().items() if variables[RUN] == run]
     return [identity.start_s(found) for pid in pids if (found := identity.stat(pid))]
-
-
-def _is_of(run: str, job: int | None, variables: Mapping[str, str]) -> bool:
-    return variables[RUN] == run and (job is None or variables.get(JOB) == str(job))
 
 
 def end(

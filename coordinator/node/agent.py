@@ -45,9 +45,6 @@ from workloads.agent_line import ANYWHERE
 from workloads.native import NativeError
 from workloads.options import WITHIN_JOB
 
-OfRank = protocol.Present | protocol.Finished | protocol.Gone | protocol.Traffic
-"""Messages about a rank that another driver needs to hear, should this one be gone."""
-
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
 
@@ -65,7 +62,7 @@ class Agent:
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop
         self._switches: list[Switching] = []
-        self._told: list[OfRank] = []
+        self._told: list[protocol.OfRank] = []
         self._dropped = 0
         self._claim: ProcessorClaim | None = None
         self._cores: tuple[int, ...] = ()
@@ -345,7 +342,7 @@ class Agent:
         self._switcher.drop(peer.job, peer.rank)
         self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
 
-    def _tell_of_rank(self, message: OfRank) -> None:
+    def _tell_of_rank(self, message: protocol.OfRank) -> None:
         """Send a message to the driver, and keep it for another driver, should this one be gone."""
         self._told.append(message)
         self._tell(message)

@@ -23,11 +23,7 @@ class Contact:
     """Knows when to give a sign of life, and whether the driver still answers.
 
     The agent may continue without its driver for the length of its lease; every answer to a beat renews it.
-
-    Args:
-        clock: the run's clock; it learns from each exchange with a driver on another host.
-        lease_s: how long the agent continues without an answer.
-        same_clock: whether driver and agent certainly share one clock.
+    The run's clock learns from each exchange, unless driver and agent certainly share one clock.
     """
 
     def __init__(self, clock: Clock, lease_s: float, *, same_clock: bool) -> None:

@@ -182,9 +182,9 @@ class Roster:
                 peer.program, peer.process.family = message, True
                 peer.time = ProcessorTime(peer.process.pid)
                 self._listener.said(peer, message)
-            case protocol.RankParallelism() if known and peer.begun and not peer.recorded:
-                self._listener.said(peer, message)
-            case protocol.RankTraffic() if known and peer.begun and not peer.recorded:
+            case protocol.RankParallelism() | protocol.RankTraffic() if (
+                known and peer.begun and not peer.recorded
+            ):
                 self._listener.said(peer, message)
             case protocol.RankRecord() if known and peer.begun and not peer.recorded:
                 peer.recorded = True

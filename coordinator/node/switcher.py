@@ -53,7 +53,7 @@ class Switcher:
     Args:
         mechanism: holds and runs processes; None if the policy's slots exclude nobody.
         clock: returns nanoseconds of the run's clock.
-        helper: makes changes in C where nothing has to be looked up for them; None: all are made in Python.
+        helper: makes changes in C where nothing has to be looked up for them.
         announce: if given, without a helper, it gets the job and number of every rank after every change,
             and when the slots stop that rank (the two-minute warning); None as long as they let it run on.
         after_change: called after every change.
