@@ -22,8 +22,8 @@ FREE, RUN, HOLD = range(3)
 MOST_LOADED = 10_000
 """Slots times ranks of the largest table that the helper gets; loading a larger one takes too long."""
 
-Changes = list[list["tuple[Callable[[Process], None], _Rank, int]"]]
-"""For each processor, in order: a deed of the mechanism, the rank, and its state after the deed."""
+Changes = list[list["tuple[_Rank, int]"]]
+"""For each processor, in order: a rank and its new state."""
 
 
 class Switching(NamedTuple):
@@ -148,7 +148,7 @@ class Switcher:
             self._prepared = slot, self._changes(self._ranks.values(), slot)
         if self._announce is not None:
             changes = self._prepared[1] if self._prepared else []
-            leaves = {id(rank) for changed in changes for _, rank, state in changed if state == HOLD}
+            leaves = {id(rank) for changed in changes for rank, state in changed if state == HOLD}
             for rank in self._ranks.values():
                 self._announce(rank.job, rank.rank, end_ns if id(rank) in leaves else None)
 
@@ -220,12 +220,8 @@ class Switcher:
 
     def _changes(self, ranks: Iterable[_Rank], slot: int) -> Changes:
         """The changes that bring ``ranks`` to the state of ``slot``, on each processor."""
-        assert self._mechanism is not None
-        deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
         wanted = (one for one in self._wanted(ranks, slot) if one[2] != one[1].state)
-        return [
-            [(deeds[state], rank, state) for rank, state in one] for one in _by_processor(wanted).values()
-        ]
+        return list(_by_processor(wanted).values())
 
     def _wanted(self, ranks: Iterable[_Rank], slot: int) -> Iterator[tuple[int, _Rank, int]]:
         """Processor, rank, and its state in ``slot``."""
@@ -242,10 +238,12 @@ class Switcher:
 
     def _carry_out(self, changes: Changes) -> list[int]:
         """Make changes; returns, for each processor, the time after its last one."""
+        assert self._mechanism is not None
+        deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
         times = []
         for changed in changes:
-            for deed, rank, state in changed:
-                deed(rank.process)
+            for rank, state in changed:
+                deeds[state](rank.process)
                 rank.state = state
             times.append(self._clock())
         return times
