@@ -42,9 +42,8 @@ class Topology:
 
     def table(self) -> dict[str, Any]:
         """The values of a [machine] table that give this topology; none for a flat one."""
-        return (
-            {} if self == FLAT else {"topology": self.name} | ({"sides": [*self.sides]} if self.sides else {})
-        )
+        named = {} if self == FLAT else {"topology": self.name}
+        return named | ({"sides": [*self.sides]} if self.sides else {})
 
     def hops(self, a: int, b: int) -> int:
         """The length of the shortest way from processor ``a`` to ``b``; 0 from a processor to itself."""

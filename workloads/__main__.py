@@ -102,40 +102,35 @@ def described(options: argparse.Namespace, processes: int) -> Program:
 
 
 COLUMNS = (
-    ("rank", "rank", 1),
-    ("host", "host", None),
-    ("seconds", "elapsed_ns", 1e-9),
-    ("computing", "computing_ns", 1e-9),
-    ("communicating", "communicating_ns", 1e-9),
-    ("synchronizing", "synchronizing_ns", 1e-9),
-    ("voluntary", "voluntary_switches", 1),
-    ("involuntary", "involuntary_switches", 1),
-    ("barriers spun", "barrier.spun", 1),
-    ("blocked", "barrier.blocked", 1),
-    ("reads spun", "read.spun", 1),
-    ("blocked", "read.blocked", 1),
+    ("rank", "rank"),
+    ("host", "host"),
+    ("seconds", "elapsed_ns"),
+    ("computing", "computing_ns"),
+    ("communicating", "communicating_ns"),
+    ("synchronizing", "synchronizing_ns"),
+    ("voluntary", "voluntary_switches"),
+    ("involuntary", "involuntary_switches"),
+    ("barriers spun", "barrier.spun"),
+    ("blocked", "barrier.blocked"),
+    ("reads spun", "read.spun"),
+    ("blocked", "read.blocked"),
 )
-"""Heading, key in the flattened record and factor of each column; no factor for text."""
+"""Heading of each column, and its key in the flattened record."""
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
     """The records as lines of text, one row per rank; times in seconds, of CPU but for ``seconds``."""
-    rows = [[heading for heading, _, _ in COLUMNS]]
+    rows = [[heading for heading, _ in COLUMNS]]
     for record in records:
         flat = {**record, "elapsed_ns": record["finish_ns"] - record["start_ns"]}
         for kind, waits in record["waits"].items():
             flat |= {f"{kind}.{name}": value for name, value in waits.items()}
-        rows.append([_cell(flat[key], factor) for _, key, factor in COLUMNS])
+        cells = ((key, flat[key]) for _, key in COLUMNS)
+        rows.append([f"{cell * 1e-9:.3f}" if key.endswith("_ns") else str(cell) for key, cell in cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
     )
-
-
-def _cell(value: Any, factor: float | None) -> str:
-    if factor is None or factor == 1:
-        return str(value)
-    return f"{value * factor:.3f}"
 
 
 def main(arguments: Sequence[str]) -> int:

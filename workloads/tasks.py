@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from time import thread_time_ns
 from typing import Any
 
@@ -148,7 +149,7 @@ class TaskExecution:
         self._compute = compute(program.working_set_bytes, launched.walk_step_ns)
         # All draw the times of all tasks, so that a task takes as long in each of them.
         self._times = _times(Draws(program, ROOT, launched.key))
-        self._drawn, self._time_ns = 0, 0
+        self._drawn = 0
         self._core = ANYWHERE
         self._began = 0
         self._sizes: list[tuple[int, int]] = []
@@ -223,10 +224,8 @@ class TaskExecution:
 
     def _time_of(self, task: int) -> int:
         """Nanoseconds that a task takes; tasks are asked for in order."""
-        while self._drawn <= task:
-            self._time_ns = next(self._times)
-            self._drawn += 1
-        return self._time_ns
+        skipped, self._drawn = task - self._drawn, task + 1
+        return next(islice(self._times, skipped, None))
 
 
 def _times(draws: Draws) -> Iterator[int]:

@@ -50,11 +50,9 @@ class Cycle:
     def _round(self, now_ns: int) -> tuple[int, int]:
         """How often the table is over, and for how long the present pass lasts."""
         elapsed_ns = now_ns - self.start_ns
-        return (
-            divmod(elapsed_ns, self.total_ns)
-            if self.cyclic and self.total_ns is not None
-            else (0, elapsed_ns)
-        )
+        if self.cyclic and self.total_ns is not None:
+            return divmod(elapsed_ns, self.total_ns)
+        return 0, elapsed_ns
 
     def _so_far_ns(self, now_ns: int) -> list[int]:
         rounds, rest_ns = self._round(now_ns)
