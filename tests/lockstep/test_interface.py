@@ -54,13 +54,7 @@ def test_an_experiment_is_a_dictionary_and_its_rows_are_a_frame_of_plain_columns
     assert again.rows().drop(columns="granularity_us").equals(rows.drop(columns="granularity_us"))
     assert made.to_dict()["experiment"] == again.experiment == "mine"
     assert "gang 20 ms, buddy" in made._repr_html_()
-
-
-@needs_two
-@pytest.mark.slow
-def test_pictures_are_figures(made):
-    assert lockstep.plot.slowdowns(made).axes
-    assert lockstep.plot.breakdowns(made).axes
+    assert lockstep.plot.slowdowns(made).axes and lockstep.plot.breakdowns(made).axes
     with pytest.raises(lockstep.InputError, match="no data for this picture"):
         lockstep.plot.maps(made)
 
@@ -85,9 +79,6 @@ def test_options_that_do_not_fit_raise_bad_input(tmp_path):
         lockstep.advise(jobs="many", results=tmp_path)
     with pytest.raises(lockstep.InputError, match="repeats = 0"):
         lockstep.simulate(EXPERIMENT, settings="repeats=0", results=tmp_path)
-
-
-def test_a_directory_without_results_is_bad_input(tmp_path):
     with pytest.raises(lockstep.InputError, match="there is no such directory"):
         lockstep.load(tmp_path / "none")
 
@@ -131,10 +122,8 @@ def package(tmp_path):
 
         def command(*words):
             environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "NUMBA_DISABLE_JIT": "1"}
-            argv = [sys.executable, "-m", "harness", *words]
-            return subprocess.run(
-                argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-            )
+            told = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+            return subprocess.run([sys.executable, "-m", "harness", *words], check=False, **told)
 
         return command
 
@@ -145,7 +134,7 @@ def package(tmp_path):
 def test_a_policy_of_another_package_is_listed_and_simulated(package):
     command = package(POLICY)
     assert "The job that came last" in command("policies", "newest-of-mine").stdout
-    small = ["program.dedicated_s=0.02", "repeats=1", "schedulers=[{policy='newest-of-mine'}]"]
+    small = ["program.dedicated_s=0.005", "repeats=1", "schedulers=[{policy='newest-of-mine'}]"]
     done = command("simulate", "three-jobs", "--json", *(word for key in small for word in ("--set", key)))
     (row,) = json.loads(done.stdout)["rows"]
     assert row["simulated"]["workload_slowdown"]["n"] == 1

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,6 @@ policy = "none"
 [sweep]
 "program.granularity_us" = [100, 200, 300]
 """
-
-Site = Callable[..., Path]
 
 
 @pytest.fixture
@@ -50,18 +47,11 @@ def submit(*options):
 
 
 @pytest.mark.slow
-def test_a_few_drawn_replies_are_read(tmp_path, monkeypatch):
+@pytest.mark.parametrize("cases", [10, pytest.param(500, marks=pytest.mark.soak)])
+def test_drawn_replies_are_read(tmp_path, monkeypatch, cases):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    found = slurm_replies.tried(tmp_path, 10, seed=7)
-    assert not found.first and found.replies >= 40
-
-
-@pytest.mark.soak
-def test_500_drawn_replies_are_read(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    found = slurm_replies.tried(tmp_path, 500, seed=2)
-    print(found)
-    assert (found.tracebacks, found.wrong) == (0, 0)
+    found = slurm_replies.tried(tmp_path, cases, seed=7)
+    assert not found.first and found.replies >= 4 * cases
 
 
 def test_the_cluster_of_a_job_is_asked_and_told(site, capsys):

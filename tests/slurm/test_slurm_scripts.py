@@ -43,15 +43,8 @@ def test_options_have_slurms_own_names(tmp_path):
     options = {"nodes": 2, "exclusive": True, "mem": None, "constraint": "big&fast", "requeue": False}
     made = script(tmp_path, options=options, extra=["--gres=gpu:1"], signal_s=90, tasks=4)
     assert made.directives == [
-        "--job-name=x",
-        f"--output={tmp_path}/%A_%a.log",
-        "--open-mode=append",
-        "--signal=B:USR1@90",
-        "--no-requeue",
-        "--array=1-4",
-        "--nodes=2",
-        "--exclusive",
-        "--constraint=big&fast",
+        *("--job-name=x", f"--output={tmp_path}/%A_%a.log", "--open-mode=append", "--signal=B:USR1@90"),
+        *("--no-requeue", "--array=1-4", "--nodes=2", "--exclusive", "--constraint=big&fast"),
         "--gres=gpu:1",
     ]
     lines = made.text.splitlines()
@@ -60,34 +53,35 @@ def test_options_have_slurms_own_names(tmp_path):
     assert lines[11] == ""
 
 
-def test_a_word_stays_a_word():
-    words = " ".join(map(word, ["a b", "it's", "$HOME", "", (TASK, "/4 x")]))
-    said = subprocess.run(
-        ["bash", "-c", f"printf '%s\\n' {words}"],
-        env={"SLURM_ARRAY_TASK_ID": "3"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert said.splitlines() == ["a b", "it's", "$HOME", "", "3/4 x"]
-
-
 PIECES = [" --", "'", '"', "\\", "$(touch x)", "`", "\n", "\r\n", "%j", "#", TASK.value, "\udcff", "~", "a"]
 CHARACTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 HOSTILE = st.text(CHARACTERS) | st.lists(st.sampled_from(PIECES)).map("".join)
 
 
 def said_by_bash(line):
-    done = subprocess.run(
-        ["bash", "-c", line], env={"SLURM_ARRAY_TASK_ID": "3"}, capture_output=True, check=True
-    )
-    return [os.fsdecode(part) for part in done.stdout.split(b"\0")[:-1]]
+    """The words that a line prints, each ended by a NUL, in task 3 of an array."""
+    out = subprocess.check_output(["bash", "-c", line], env={"SLURM_ARRAY_TASK_ID": "3"})
+    return [os.fsdecode(part) for part in out.split(b"\0")[:-1]]
 
 
 @pytest.mark.slow
 @given(st.lists(HOSTILE, max_size=20))
 @settings(deadline=None, max_examples=60)
-@example([" --results x --", "a\nb", "$SLURM_ARRAY_TASK_ID", "\udcff\udc80b", "\U0001f600", "\x1b[0m", "!x"])
+@example(
+    [
+        "a b",
+        "it's",
+        "$HOME",
+        "",
+        " --results x --",
+        "a\nb",
+        "$SLURM_ARRAY_TASK_ID",
+        "\udcff\udc80b",
+        "\U0001f600",
+        "\x1b[0m",
+        "!x",
+    ]
+)
 def test_any_value_survives_the_shell(values):
     line = " ".join(["printf", "'%s\\0'", *map(word, [*values, (TASK, *values)])])
     assert said_by_bash(line) == [*values, "3" + "".join(values)]
@@ -134,25 +128,18 @@ def as_sbatch_reads(line):
 
 
 @pytest.mark.parametrize("path", ["/a\nrm -rf x", "/a\\b", "/a\udcff", "/a\rb", "/a\x1b"])
-def test_a_directory_that_slurm_cannot_be_told_is_refused(path):
+def test_a_directory_or_a_word_that_slurm_cannot_be_told_is_refused(path):
     with pytest.raises(ValueError, match="printable"):
         script(Path(path))
-
-
-def test_a_word_with_a_nul_is_refused():
     with pytest.raises(ValueError, match="NUL"):
         word("a\0b")
 
 
-def test_setup_lines_come_before_the_command(tmp_path):
-    command = ["sh", "-c", f'echo "$GREETING" > {tmp_path}/said']
-    assert started(tmp_path, command, setup=["export GREETING=hello"]).wait() == 0
+@pytest.mark.parametrize("status", [0, 2, 130])
+def test_setup_lines_come_first_and_the_exit_status_is_kept(tmp_path, status):
+    command = ["sh", "-c", f'echo "$GREETING" > {tmp_path}/said; exit {status}']
+    assert started(tmp_path, command, setup=["export GREETING=hello"]).wait() == status
     assert (tmp_path / "said").read_text() == "hello\n"
-
-
-@pytest.mark.parametrize("status", [0, 1, 2, 130])
-def test_the_exit_status_is_kept(tmp_path, status):
-    assert started(tmp_path, ["sh", "-c", f"exit {status}"]).wait() == status
     assert left(tmp_path) == Ending(status)
 
 
@@ -252,60 +239,32 @@ def test_a_job_has_completed_only_with_evidence(reported, ending, state):
     assert judge(reported, ending) is state
 
 
-def test_every_state_can_be_told():
+def test_every_state_can_be_told_and_half_a_status_is_none():
     assert all(explain(state, None) for state in JobState)
     assert explain(JobState.FAILED, Ending(2)) == "ended with status 2"
-
-
-@pytest.mark.parametrize("text", ["", "time-limit", "x 0"])
-def test_half_a_status_is_none(text):
-    assert Ending.parse(text) is None
+    assert [Ending.parse(text) for text in ("", "time-limit", "x 0")] == [None] * 3
 
 
 def test_nodes_and_processors_of_an_allocation():
     variables = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_JOB_CPUS_PER_NODE": "2(x2),4"}
     assert nodes(variables) == [("n1", 2), ("n2", 2), ("n3", 4)]
     assert nodes(variables | {"SLURM_NTASKS_PER_NODE": "1"}) == [("n1", 1), ("n2", 1), ("n3", 1)]
-    with pytest.raises(SlurmError, match="1 nodes, but processors of 3"):
-        nodes(variables | {"SLURM_JOB_NODELIST": "n1"})
-    with pytest.raises(SlurmError, match="cannot be read"):
-        nodes(variables | {"SLURM_JOB_CPUS_PER_NODE": "2x2"})
-    with pytest.raises(SlurmError, match="bracket"):
-        nodes(variables | {"SLURM_JOB_NODELIST": "n[1-3"})
+    for change, complaint in (
+        ({"SLURM_JOB_NODELIST": "n1"}, "1 nodes, but processors of 3"),
+        ({"SLURM_JOB_CPUS_PER_NODE": "2x2"}, "cannot be read"),
+        ({"SLURM_JOB_NODELIST": "n[1-3"}, "bracket"),
+    ):
+        with pytest.raises(SlurmError, match=complaint):
+            nodes(variables | change)
     with pytest.raises(SlurmError, match="no allocation"):
         nodes({})
-
-
-def test_processors_per_node_are_written_out():
-    assert per_node("1") == [1]
-    assert per_node("2(x3),4,1(x1)") == [2, 2, 2, 4, 1]
+    assert per_node("1") == [1] and per_node("2(x3),4,1(x1)") == [2, 2, 2, 4, 1]
 
 
 def test_the_callers_options_do_not_reach_slurm():
-    mine = {
-        "SLURM_CONF": "c",
-        "PATH": "p",
-        "SBATCH_PARTITION": "x",
-        "SLURM_JOB_ID": "1",
-        "SQUEUE_FORMAT": "%i",
-        "SLURM_TIME_FORMAT": "%s",
-        "SLURM_CLUSTERS": "slaking",
-    }
-    assert cleaned(mine) == {"SLURM_CONF": "c", "PATH": "p", "SLURM_CLUSTERS": "slaking"}
-
-
-def test_without_slurm_the_message_says_so(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SlurmError, match="there is no sbatch here"):
-        ask("sbatch")
-
-
-def test_a_command_that_fails_is_quoted(monkeypatch, tmp_path):
-    (tmp_path / "sbatch").write_text("#!/bin/sh\necho 'Invalid partition' >&2; exit 1\n")
-    (tmp_path / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(SlurmError, match="sbatch: Invalid partition"):
-        ask("sbatch")
+    ours = {"SLURM_CONF": "c", "PATH": "p", "SLURM_CLUSTERS": "slaking"}
+    others = {"SBATCH_PARTITION": "x", "SLURM_JOB_ID": "1", "SQUEUE_FORMAT": "%i", "SLURM_TIME_FORMAT": "%s"}
+    assert cleaned(ours | others) == ours
 
 
 def test_the_script_by_hand_is_one(tmp_path):
@@ -324,16 +283,26 @@ def test_the_script_by_hand_is_one(tmp_path):
     assert job.wait(10) == 130 and time.monotonic() - begin < 10
 
 
-def test_commands_without_a_cluster_say_so_in_a_line(tmp_path, monkeypatch):
-    said = (
-        "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
-        "sbatch: error: fetch_config: DNS SRV lookup failed\n"
-        "sbatch: fatal: Could not establish a configuration source\n"
-    )
-    (tmp_path / "sbatch").write_text(f"#!/bin/sh\nprintf %s '{said}' >&2\nexit 1\n")
-    (tmp_path / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(SlurmError) as error:
+NO_CLUSTER = """
+sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host
+sbatch: error: fetch_config: DNS SRV lookup failed
+sbatch: fatal: Could not establish a configuration source
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (None, "there is no sbatch here"),
+        ("Invalid partition", "sbatch: Invalid partition"),
+        (NO_CLUSTER, "no cluster answers sbatch here.*login node"),
+    ],
+)
+def test_a_command_that_fails_is_told_in_a_line(monkeypatch, tmp_path, said, told):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if said:
+        (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+        (tmp_path / "sbatch").chmod(0o755)
+    with pytest.raises(SlurmError, match=told) as error:
         ask("sbatch", "x")
-    assert "no cluster answers sbatch here" in str(error.value) and "login node" in str(error.value)
     assert "DNS" not in str(error.value) and "\n" not in str(error.value)
