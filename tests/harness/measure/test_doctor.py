@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 
 import pytest
 
@@ -41,11 +42,8 @@ def test_load_hypervisor_and_other_programs_are_told_with_remedies(found, monkey
 
 
 def test_another_run_on_these_processors_is_named(found):
-    claim = ProcessorClaim("abcd1234", PROCESSORS[:1])
-    try:
+    with closing(ProcessorClaim("abcd1234", PROCESSORS[:1])):
         finding = found()["Lockstep"]
-    finally:
-        claim.close()
     assert "run abcd1234" in finding.found and "wait for its end" in finding.remedy
 
 

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -35,22 +34,34 @@ def test_what_a_command_leaves_running_ends_with_it():
     assert temporary == os.environ.get("TMPDIR", "none")
 
 
+def started(tmp_path, *argv, **options):
+    """``lockstep exec`` on a command in ``tmp_path``."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([*LOCKSTEP, "exec", "--", *argv], cwd=tmp_path, env=environment, **options)
+
+
+LAUNCHER = """#!/bin/sh
+[ "$1" = --version ] && echo "HYDRA build details: Version: 4" && exit
+trap '{at_first}' TERM
+touch there
+sleep .2
+trap 'echo caught; exit 5' TERM
+while :; do sleep .01; done
+"""
+"""As MPICH's launcher, which may lose a signal that comes while it starts."""
+
+
 @pytest.mark.slow
-def test_a_signal_is_passed_on_to_the_command(tmp_path):
+@pytest.mark.parametrize("at_first", ["echo caught; exit 5", "echo lost"])
+def test_a_signal_is_passed_on_to_the_command_and_again_if_its_launcher_loses_it(tmp_path, at_first):
     launcher("here")
-    script = "trap 'echo caught; exit 5' TERM; touch there; while :; do sleep .01; done"
-    argv = [*LOCKSTEP, "exec", "--", "sh", "-c", script]
-    with subprocess.Popen(
-        argv,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    ) as process:
-        while not (tmp_path / "there").exists():
-            time.sleep(0.01)
+    script = tmp_path / "mpiexec"
+    script.write_text(LAUNCHER.format(at_first=at_first))
+    script.chmod(0o755)
+    with started(tmp_path, str(script), stdout=subprocess.PIPE, text=True) as process:
+        assert eventually((tmp_path / "there").exists)
         process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30)[0] == "caught\n"
+        assert process.communicate(timeout=30)[0] == "lost\n" * (at_first == "echo lost") + "caught\n"
     assert process.returncode == 5
 
 
@@ -68,41 +79,12 @@ def test_the_thread_that_listens_to_ranks_handles_no_signals():
 def test_a_command_that_hides_its_environment_ends_with_a_killed_lockstep(tmp_path):
     launcher("here")
     script = "import os, time; os.execve('/bin/sh', ['sh', '-c', 'echo $$ > there; sleep 300 & wait'], {})"
-    argv = [*LOCKSTEP, "exec", "--", sys.executable, "-c", script]
-    ours = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(argv, cwd=tmp_path, env=ours) as process:
+    with started(tmp_path, sys.executable, "-c", script) as process:
         assert eventually(
             lambda: (tmp_path / "there").exists() and (tmp_path / "there").read_text().endswith("\n")
         )
         process.kill()
     assert eventually(lambda: state(int((tmp_path / "there").read_text())) in ("", "Z"))
-
-
-DEAF = """#!/bin/sh
-[ "$1" = --version ] && echo "HYDRA build details: Version: 4" && exit
-trap 'echo lost' TERM
-touch there
-sleep .2
-trap 'echo caught; exit 5' TERM
-while :; do sleep .01; done
-"""
-"""As MPICH's launcher: loses a signal that comes while it starts."""
-
-
-@pytest.mark.slow
-def test_a_launcher_that_loses_a_signal_while_it_starts_gets_it_again(tmp_path):
-    launcher("here")
-    deaf = tmp_path / "mpiexec"
-    deaf.write_text(DEAF)
-    deaf.chmod(0o755)
-    argv = [*LOCKSTEP, "exec", "--", str(deaf)]
-    ours = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=ours) as process:
-        while not (tmp_path / "there").exists():
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30)[0] == "lost\ncaught\n"
-    assert process.returncode == 5
 
 
 @pytest.mark.slow
@@ -123,20 +105,19 @@ def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "complaint"),
-    [("with space", "LD_PRELOAD cannot carry"), ("a:b", "LD_PRELOAD cannot carry"), ("file", "cannot keep")],
+    [
+        *((name, "LD_PRELOAD cannot carry") for name in ("with space", "a:b")),
+        ("file", "cannot keep"),
+        (".", "others can change"),
+    ],
 )
 def test_a_cache_directory_that_cannot_be_used_is_refused(tmp_path, where, complaint):
+    """No library is loaded from where others could have put it."""
     (tmp_path / "file").touch()
-    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
-    assert done.returncode == 2 and complaint in done.stderr and "XDG_CACHE_HOME" in done.stderr
-
-
-@pytest.mark.slow
-def test_no_library_is_loaded_from_where_others_could_have_put_it(tmp_path):
     (tmp_path / "lockstep").mkdir()
     (tmp_path / "lockstep").chmod(0o777)
-    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path)})
-    assert done.returncode == 2 and "others can change" in done.stderr
+    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
+    assert done.returncode == 2 and complaint in done.stderr
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.view import Job, Machine
 from coordinator.workload import ParallelJob, Workload
-from harness import cli
 from harness.analyse import rows, verdicts
 from harness.measure import slurm_gang
 from harness.spec.submission import Submission
@@ -72,23 +71,19 @@ def stepped(folder, srun, *command, retry):
     path = commands(folder, srun=f"echo x >> {folder}/tries; {skip}; {srun}")
     lines = partition.step(1, "pmi2", retry=retry, begun=str(folder / "begun"))
     script = "\n".join([*lines, f'step {" ".join(command)}; echo "status $?"'])
-    return subprocess.run(
-        ["bash", "-c", script], env={"PATH": path}, capture_output=True, text=True, check=True
-    )
+    return subprocess.run(["bash", "-c", script], env={"PATH": path}, stdout=-1, text=True, check=True)
 
 
 @pytest.mark.slow
-def test_a_refused_step_is_tried_again(tmp_path):
+def test_a_refused_step_is_tried_again_and_a_program_that_fails_is_not(tmp_path):
     refuse = f'[ $(wc -l < {tmp_path}/tries) -gt 2 ] || exit 1; exec "$@"'
     done = stepped(tmp_path, refuse, "echo", "'a b'", retry=True)
     assert done.stdout == "a b\nstatus 0\n" and (tmp_path / "tries").read_text() == "x\n" * 3
-
-
-@pytest.mark.parametrize("retry", [True, False])
-def test_a_program_that_fails_is_not_tried_again(tmp_path, retry):
-    (tmp_path / "begun").write_text("of an earlier start")
-    done = stepped(tmp_path, 'exec "$@"', "sh", "-c", "'exit 3'", retry=retry)
-    assert done.stdout == "status 3\n" and (tmp_path / "tries").read_text() == "x\n"
+    for retry in (True, False):
+        (tmp_path / "tries").unlink()
+        (tmp_path / "begun").write_text("of an earlier start")
+        done = stepped(tmp_path, 'exec "$@"', "sh", "-c", "'exit 3'", retry=retry)
+        assert done.stdout == "status 3\n" and (tmp_path / "tries").read_text() == "x\n"
 
 
 def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path):
@@ -147,20 +142,19 @@ def test_it_is_simulated_as_gang_with_such_slots():
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
-    tmp_path, monkeypatch, capsys, change, tools, complaint
+    tmp_path, monkeypatch, lockstep, change, tools, complaint
 ):
     (tmp_path / "x.toml").write_text(FILE.replace(*change))
     monkeypatch.setenv("PATH", commands(tmp_path, scontrol=tools))
-    status = cli.main(["submit", str(tmp_path / "x.toml"), "--wait", "--results", str(tmp_path / "r")])
-    said = capsys.readouterr()
-    assert status == 2 and complaint in said.err and not (tmp_path / "r").exists()
+    status, _, err = lockstep("submit", "x.toml", "--wait", "--results", "r")
+    assert status == 2 and complaint in err and not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_it_takes_a_submission_that_waits(tmp_path, capsys, command):
+def test_it_takes_a_submission_that_waits(tmp_path, lockstep, command):
     (tmp_path / "x.toml").write_text(FILE)
-    assert cli.main([command, str(tmp_path / "x.toml"), "--results", str(tmp_path / "r")]) == 2
-    assert "--wait" in capsys.readouterr().err
+    status, _, err = lockstep(command, "x.toml", "--results", "r")
+    assert status == 2 and "--wait" in err
 
 
 def test_it_is_not_compared_with_a_simulation():
@@ -183,14 +177,8 @@ def test_what_jobs_leave_becomes_a_result(tmp_path, monkeypatch, breaks):
     begin_ns = time.time_ns()
     times = {key: value + begin_ns if key.endswith("_ns") else value for key, value in RECORD.items()}
     record = rank_record(0, 0, 5, 900_000_000, 0) | times
-    leave = (
-        "exit 7"
-        if breaks
-        else "; ".join(
-            f"echo '{json.dumps(record | {'job': 0, 'rank': rank})}' > $folder/0-{rank}.json"
-            for rank in (0, 1)
-        )
-    )
+    ranks = (f"echo '{json.dumps(record | {'rank': rank})}' > $folder/0-{rank}.json" for rank in (0, 1))
+    leave = "exit 7" if breaks else "; ".join(ranks)
     sbatch = 'for file; do :; done; SLURM_JOB_ID=12 bash "$file" > /dev/null 2>&1; echo 12'
     srun = f"folder=$(dirname {tmp_path}/gang-*/0.sbatch); : > $folder/0.begun; {leave}"
     tools = {"sbatch": sbatch, "srun": srun, "squeue": "exit 0", "sacct": "exit 1", "scancel": "exit 0"}
@@ -207,26 +195,21 @@ def test_what_jobs_leave_becomes_a_result(tmp_path, monkeypatch, breaks):
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_the_jobs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("during", ["the wait", "the submission"])
+def test_an_interrupt_ends_the_jobs(tmp_path, monkeypatch, during):
+    """A job that is accepted as a signal comes is ended, too."""
+
     def interrupt(text):
         raise KeyboardInterrupt
 
-    tools = {"sbatch": "echo 12", "squeue": "echo '12|RUNNING'", "scancel": f'echo "$@" > {tmp_path}/ended'}
-    monkeypatch.setenv("PATH", commands(tmp_path, **tools))
-    with pytest.raises(KeyboardInterrupt):
-        slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2").run_workload(WORKLOAD, interrupt)
-    assert (tmp_path / "ended").read_text() == "12\n"
-
-
-@pytest.mark.slow
-def test_a_job_that_is_accepted_as_a_signal_comes_is_ended_too(tmp_path, monkeypatch):
-    accept = f"kill -TERM {os.getpid()}; sleep .2; echo 12"
+    accept = f"kill -TERM {os.getpid()}; sleep .2; echo 12" if during == "the submission" else "echo 12"
     tools = {"sbatch": accept, "squeue": "echo '12|RUNNING'", "scancel": f'echo "$@" > {tmp_path}/ended'}
     monkeypatch.setenv("PATH", commands(tmp_path, **tools))
     former = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("in the middle of a submission"))
     try:
-        with pytest.raises(SystemExit):
-            slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2").run_workload(WORKLOAD, print)
+        with pytest.raises(KeyboardInterrupt if during == "the wait" else SystemExit):
+            cluster = slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2")
+            cluster.run_workload(WORKLOAD, interrupt if during == "the wait" else print)
     finally:
         signal.signal(signal.SIGTERM, former)
     assert (tmp_path / "ended").read_text() == "12\n"

@@ -13,7 +13,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from fake_runs import TOOLS, Quiet, command_on_made_up_runs
+from fake_runs import TOOLS, Quiet
 from places import ROOT
 from runs import eventually, needs_two
 
@@ -26,6 +26,9 @@ from harness.spec.experiment import usable_processors
 FIRST = 1000 + 100 * secrets.randbelow(500)
 HERE, THERE = (FIRST, FIRST + 1), (FIRST + 1, FIRST + 2)
 """Processors that share one; no host has them, so that nobody else is on them."""
+
+ME = processor_claims._user(os.getuid())
+US = f"Lockstep of user {ME} (process {os.getpid()})"
 
 HOLDER = f"""
 import subprocess, sys
@@ -68,8 +71,7 @@ class Impatient(Quiet):
 def test_a_reservation_excludes_others_of_its_processors_until_it_is_closed(theirs):
     ours, elsewhere = Reservation(THERE), Reservation([FIRST + 2])
     (rival,) = ours.take()
-    assert rival.name == f"Lockstep of user {_me()} (process {os.getpid()})"
-    assert rival.processors == str(FIRST + 1)
+    assert (rival.name, rival.processors) == (US, str(FIRST + 1))
     assert elsewhere.take() == []
     assert rivals(THERE) and not rivals([FIRST + 3])
     elsewhere.close()
@@ -83,7 +85,7 @@ def test_runs_of_any_user_count_also_those_without_a_series():
     run = ProcessorClaim("abcd1234", HERE)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
         stranger.bind(f"\0lockstep-series/4294967294/77.ab12cd/{FIRST + 2}")
-        assert [rival.name for rival in rivals(HERE)] == [f"run abcd1234 of user {_me()}"]
+        assert [rival.name for rival in rivals(HERE)] == [f"run abcd1234 of user {ME}"]
         assert [rival.name for rival in rivals(THERE)] == ["Lockstep of user 4294967294 (process 77)"]
     run.close()
 
@@ -100,21 +102,15 @@ def test_whoever_waits_begins_when_the_other_has_ended_and_says_once_for_whom_it
     with turn.reserved(THERE, watcher, environment={}):
         assert [rival.processors for rival in rivals(HERE)] == [str(FIRST + 1)]
     (said,) = watcher.warnings
-    who = f"Lockstep of user {_me()} (process {os.getpid()})"
-    assert said == f"waiting: {who} measures on processors {FIRST + 1} (--anyway does not wait)"
+    assert said == f"waiting: {US} measures on processors {FIRST + 1} (--anyway does not wait)"
     assert rivals(THERE) == []
 
 
 @contextlib.contextmanager
 def a_rival():
     """Another process that has reserved processors; it and what it has started end with the context."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        start_new_session=True,
-    ) as holder:
+    options = {"cwd": ROOT, "start_new_session": True, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", HOLDER], **options) as holder:
         holder.stdout.readline()
         try:
             yield holder
@@ -125,17 +121,13 @@ def a_rival():
 @pytest.mark.slow
 def test_a_kill_ends_a_reservation_whatever_the_killed_process_has_started():
     with a_rival() as holder:
-        watcher = Impatient(holder.kill)
-        with turn.reserved(THERE, watcher, environment={}):
-            assert f"(process {holder.pid})" in watcher.warnings[0]
-
-
-@pytest.mark.slow
-def test_a_rival_that_is_stopped_is_said_to_be():
-    with a_rival() as holder:
         holder.send_signal(signal.SIGSTOP)
         stopped = f"(process {holder.pid}, which is stopped)"
         assert eventually(lambda: [one for one in rivals(HERE) if one.name.endswith(stopped)])
+        holder.send_signal(signal.SIGCONT)
+        watcher = Impatient(holder.kill)
+        with turn.reserved(THERE, watcher, environment={}):
+            assert f"(process {holder.pid}" in watcher.warnings[0]
 
 
 def test_of_many_at_once_only_one_at_a_time_has_a_processor():
@@ -181,13 +173,12 @@ def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, anyway, e
 
 
 @pytest.fixture
-def lockstep(monkeypatch, tmp_path, capsys):
+def lockstep(lockstep, monkeypatch):
     """The command on made-up runs, which reserves HERE."""
-    command = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     tools = dataclasses.replace(TOOLS, reserve=lambda where, *more: turn.reserved(HERE, *more))
     monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
-    return command
+    return lockstep
 
 
 SMALL = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
@@ -240,27 +231,17 @@ def test_nobody_waits_when_nothing_is_to_be_measured(lockstep):
 
 @needs_two
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_real_run_waits_and_ends_on_a_signal(tmp_path, signum):
-    environment = {key: value for key, value in os.environ.items() if key != "SLURM_JOB_ID"}
+def test_a_real_run_waits_and_ends_on_a_signal(tmp_path):
+    known = {key: value for key, value in os.environ.items() if key != "SLURM_JOB_ID"}
+    options = {"cwd": tmp_path, "env": known | {"PYTHONPATH": str(ROOT)}, "text": True}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     other = Reservation(usable_processors()[:2])
     other.take(anyway=True)
     try:
-        with subprocess.Popen(
-            [sys.executable, "-m", "harness", *SMALL],
-            cwd=tmp_path,
-            env={**environment, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as run:
+        with subprocess.Popen([sys.executable, "-m", "harness", *SMALL], **options) as run:
             assert any(f"(process {os.getpid()})" in line for line in run.stderr)
-            run.send_signal(signum)
+            run.terminate()
             out, err = run.communicate(timeout=30)
     finally:
         other.close()
     assert run.returncode == 130 and out == "" and err == "lockstep: interrupted\n"
-
-
-def _me():
-    return processor_claims._user(os.getuid())
