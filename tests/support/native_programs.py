@@ -69,7 +69,7 @@ def compiled_in(folder: Path):
 def run(argv: list[str], *, extra: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment |= extra or {}
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def two_phase(argv: list[str], *options: str) -> subprocess.CompletedProcess[str]:

@@ -14,12 +14,7 @@ def row(settings, measured, simulated, ci95, scheduler="none"):
 
 
 def test_errors_count_whatever_their_sign():
-    rows = [
-        row(1, 1.0, 0.9, None),
-        row(1, 2.0, 2.0, None),
-        row(2, 1.0, 1.3, None),
-        row(2, 1.0, None, None),
-    ]
+    rows = [row(1, 1.0, 0.9, None), row(1, 2.0, 2.0, None), row(2, 1.0, 1.3, None), row(2, 1.0, None, None)]
     found = agreement(rows)
     assert found.errors.rows == 3
     assert found.errors.median_error == pytest.approx(0.1)

@@ -58,10 +58,7 @@ def dry(lockstep):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (
-            'partitoin = "x"',
-            "partitoin = 'x': is not a key that is known here; did you mean 'partition'",
-        ),
+        ('partitoin = "x"', "partitoin = 'x': is not a key that is known here; did you mean 'partition'"),
         ("ntasks_per_node = 2", "did you mean 'ntasks-per-node'?"),
         ("ntasks-per-node = 0", "slurm.ntasks-per-node = 0: must be a whole number of at least 1"),
         ("nodes = 1.5", "slurm.nodes = 1.5: must be a whole number"),

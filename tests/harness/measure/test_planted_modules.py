@@ -21,9 +21,7 @@ def planted(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options",
-    [{"policy": "gang"}, {"command": ["/bin/true"]}],
-    ids=["programs", "commands"],
+    "options", [{"policy": "gang"}, {"command": ["/bin/true"]}], ids=["programs", "commands"]
 )
 def test_a_run_executes_none_of_them(planted, options):
     with running(phases=20, jobs=1, **options) as run:

@@ -289,7 +289,7 @@ def test_nothing_is_left_when_it_is_ended(program, signum):
 @pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
-    argv = program(mpi, "100")
+    argv = program(mpi, "20")
     words = ["waits", "--json", "--rounds", "1", "--jobs", "1", "--", *argv]
     done = run([*LOCKSTEP, *words])
     assert done.returncode == 0, done.stderr

@@ -49,12 +49,7 @@ def expected(rank):
         *((kind, bytes_, peer, tag) for peer in (other, NOBODY) for kind, bytes_, tag in exchange),
         *(("ISEND", 5, other, 3), ("WAIT", 0, other, 3), ("RECV", 5, other, 3)),
         *(("IRECV", 6, other, 4), ("SEND", 6, other, 4), ("WAIT", 1, other, 4)),
-        *(
-            ("ISEND", 12, other, 5),
-            ("PROBE", 0, other, 5),
-            ("RECV", 12, other, 5),
-            ("WAIT", 1, other, 5),
-        ),
+        *(("ISEND", 12, other, 5), ("PROBE", 0, other, 5), ("RECV", 12, other, 5), ("WAIT", 1, other, 5)),
     ]
     copy, half = 2, 3
     collectives = [
