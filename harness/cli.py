@@ -264,17 +264,8 @@ class _LateWatcher(AbstractContextManager["_LateWatcher"]):
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def progress(self, progress: Any) -> None:
-        self._watcher.progress(progress)
-
-    def standing(self, standing: Any) -> None:
-        self._watcher.standing(standing)
-
-    def note(self, text: str) -> None:
-        self._watcher.note(text)
-
-    def warn(self, text: str) -> None:
-        self._watcher.warn(text)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._watcher, name)
 
     @cached_property
     def _watcher(self) -> Any:

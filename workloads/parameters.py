@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from workloads.validation import InputError, flag, known_keys, number, one_of, whole
+from workloads.validation import InputError, flag, known_keys, number, one_of, under, whole
 
 T = TypeVar("T")
 
@@ -117,10 +117,8 @@ class Checked:
 def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
     """The dataclass ``kind`` with the fields that ``table`` gives."""
     known_keys(table, [field.name for field in dataclasses.fields(kind)], key)  # type: ignore[arg-type]
-    try:
+    with under(key):
         return kind(**table)
-    except InputError as error:
-        raise error.under(key) from None
 
 
 @cache

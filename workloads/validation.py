@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,9 +38,23 @@ class InputError(LockstepError, ValueError):
     def __str__(self) -> str:
         return f"{self.key} = {shown(self.value)}: {self.rule}; {self.remedy}"
 
-    def under(self, prefix: str) -> InputError:
-        """The same error for a key that lies below ``prefix`` in a larger document."""
-        return InputError(f"{prefix}.{self.key}", self.value, self.rule, self.remedy)
+
+@contextmanager
+def under(prefix: str) -> Iterator[None]:
+    """A context in which errors name their keys as keys below ``prefix`` in a larger document."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{prefix}.{error.key}", error.value, error.rule, error.remedy) from None
+
+
+@contextmanager
+def refused(key: str, value: Any, rule: str, remedy: str) -> Iterator[None]:
+    """A context in which an error of the operating system breaks this rule, and is its reason."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(key, str(value), f"{rule}: {error.strerror}", remedy) from error
 
 
 def shown(value: Any) -> str:

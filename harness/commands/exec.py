@@ -19,7 +19,7 @@ from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from workloads.blocking import RULES, rule_name, waiting
-from workloads.validation import InputError
+from workloads.validation import InputError, refused
 
 if TYPE_CHECKING:
     from harness.measure.session import Watcher
@@ -154,17 +154,10 @@ def _prepare(
 
     made, variables = preload(options, command, watcher)
     if options.record is not None:
-        _make(options.record)
+        with refused("--record", options.record, "cannot be made", "name a directory that you can write to"):
+            options.record.mkdir(parents=True, exist_ok=True)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
     return made, variables
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        rule = f"cannot be made: {error.strerror}"
-        raise InputError("--record", str(folder), rule, "name a directory that you can write to") from error
 
 
 @contextmanager
@@ -189,16 +182,14 @@ def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[
     blocked = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
-        child = subprocess.Popen(
-            command,
-            env=environment,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 # it locks nothing
-        )
-        note(child.pid)
-        _pass_on(blocked, child, command)
-    except OSError as error:
-        rule = f"cannot be run: {error.strerror}"
-        raise InputError("COMMAND", shlex.join(command), rule, "look at its name and path") from error
+        with refused("COMMAND", shlex.join(command), "cannot be run", "look at its name and path"):
+            child = subprocess.Popen(
+                command,
+                env=environment,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 # it locks nothing
+            )
+            note(child.pid)
+            _pass_on(blocked, child, command)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode

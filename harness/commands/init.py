@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
-from workloads.validation import InputError
+from workloads.validation import InputError, refused
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,13 +20,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the file."""
     text = (resources.files("harness.spec") / "template.toml").read_text(encoding="utf-8")
-    try:
-        with options.file.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError("FILE", str(options.file), "is there already", "give another name") from None
-    except OSError as error:
-        rule = f"cannot be written: {error.strerror}"
-        raise InputError("FILE", str(options.file), rule, "give a file in a directory of yours") from error
+    with refused("FILE", options.file, "cannot be written", "give a file in a directory of yours"):
+        try:
+            with options.file.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise InputError("FILE", str(options.file), "is there already", "give another name") from None
     lines = [f"{options.file} written; edit it, then: lockstep run {options.file}"]
     return Answer({"schema": SCHEMA, "file": str(options.file)}, lines)

@@ -15,7 +15,7 @@ from harness.commands import Answer
 from harness.report import tables
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
-from workloads.validation import InputError
+from workloads.validation import refused
 
 
 def experiment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,8 +98,5 @@ def judged(
 
 def write(option: str, path: Path, made: str | bytes) -> None:
     """Write the file that an option names."""
-    try:
+    with refused(option, path, "cannot be written", "give a file in a directory of yours"):
         path.write_bytes(made if isinstance(made, bytes) else made.encode())
-    except OSError as error:
-        rule = f"cannot be written: {error.strerror}"
-        raise InputError(option, str(path), rule, "give a file in a directory of yours") from None

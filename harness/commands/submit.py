@@ -31,7 +31,7 @@ from slurm.command import SlurmError
 from slurm.job import JobState, SlurmJob, explain
 from slurm.script import TASK, Script, Word
 from workloads.bounds import within
-from workloads.validation import InputError, LockstepError, whole
+from workloads.validation import InputError, LockstepError, refused, whole
 
 TEXTS = {
     "partition": "partition to run in",
@@ -206,14 +206,11 @@ def _submit(plan: _Plan) -> tuple[dict[str, SlurmJob], str]:
     Returns the jobs by file, and why the rest was not submitted (empty if all were).
     """
     name = _file_name(plan.wanted.name)
-    try:
+    with refused("--results", plan.results, "cannot hold scripts and logs", "choose another directory"):
         plan.folder.mkdir(parents=True)
         (plan.folder / f"{name}.toml").write_text(plan.source, encoding="utf-8")
         for file, script in plan.scripts.items():
             (plan.folder / file).write_text(script.text, encoding="utf-8")
-    except OSError as error:
-        rule = f"cannot hold scripts and logs: {error.strerror}"
-        raise InputError("--results", str(plan.results), rule, "choose another directory") from error
     jobs: dict[str, SlurmJob] = {}
     for file in plan.scripts:
         try:

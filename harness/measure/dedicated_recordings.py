@@ -18,7 +18,7 @@ from harness.measure.session import MeasurementSession
 from harness.store import recording
 from harness.store.recording import FOLDER, Recording, RecordingError
 from harness.store.records import DEDICATED
-from workloads.validation import InputError
+from workloads.validation import refused
 from workloads.work import Command
 
 
@@ -95,12 +95,9 @@ def of(task: Task, site: MeasurementSession) -> Iterator[Kept]:
 @contextmanager
 def rank_files(option: str, folder: Path) -> Iterator[Path]:
     """A directory below ``folder`` for the files of ranks; nothing of it is left, also if we are killed."""
-    try:
+    with refused(option, folder, "cannot be written", "name a directory that you can write to"):
         folder.mkdir(parents=True, exist_ok=True)
         outer = Path(mkdtemp(prefix=".recording-", dir=folder))
-    except OSError as error:
-        rule = f"cannot be written: {error.strerror}"
-        raise InputError(option, str(folder), rule, "name a directory that you can write to") from error
     files = outer / "files"  # the directory guardian removes the directory above, too, if it is empty
     try:
         with DirectoryGuardian(files):

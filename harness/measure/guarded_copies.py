@@ -17,7 +17,7 @@ from pathlib import Path
 from coordinator.host import guardian, launch
 from coordinator.host.processes import STUBBORN_S
 from coordinator.host.rundir import RunDirectory
-from workloads.validation import InputError
+from workloads.validation import refused
 
 COPY = "{copy}"
 """Placeholder in a command for the number of the copy, so that each can write its own files."""
@@ -89,11 +89,8 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     argv = [word.replace(COPY, str(copy)) for word in command]
     out, err = directory.log(f"out-{copy}"), directory.log(f"err-{copy}")
-    try:
+    with refused("COMMAND", shlex.join(command), "cannot be run", "look at its name and path"):
         process = launch.start(argv, {**environment, **directory.marks_apart(str(copy))}, out, err)
-    except OSError as error:
-        rule = f"cannot be run: {error.strerror}"
-        raise InputError("COMMAND", shlex.join(command), rule, "look at its name and path") from error
     directory.note_process(process.pid)
     return process
 

@@ -27,7 +27,7 @@ from harness.measure.calibrate import mpi_probe
 from harness.measure.measured import Measured
 from harness.measure.plan import plan, recorded
 from harness.measure.runner import run
-from harness.measure.session import MeasurementSession, Progress, Standing, Tools, Watcher
+from harness.measure.session import MeasurementSession, Progress, Silent, Tools, Watcher
 from harness.spec import hosts
 from harness.spec.experiment import Experiment
 from harness.spec.submission import Submission
@@ -132,23 +132,19 @@ def _submission(how: Submission, nodes: Sequence[str]) -> Submission:
     )
 
 
-@dataclass(frozen=True)
-class _Notes:
+class _Notes(Silent):
     """Passes on messages while waiting, so that the progress bar shows the runs only."""
 
-    tell: Callable[[str], None]
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
 
     def progress(self, progress: Progress) -> None:
-        self.tell(progress.label)
-
-    def standing(self, standing: Standing) -> None:
-        """Nothing: rows have values when all runs are made."""
+        self._tell(progress.label)
 
     def note(self, text: str) -> None:
-        self.tell(text)
+        self._tell(text)
 
-    def warn(self, text: str) -> None:
-        self.tell(text)
+    warn = note
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from workloads.constants import MachineConstants
 from workloads.options import WITHIN_JOB
 from workloads.patterns import LOCK
 from workloads.program import Program
-from workloads.validation import InputError
+from workloads.validation import InputError, under
 from workloads.work import Command, InteractiveWork, SequentialWork
 
 LOCAL = {"other": "eevdf", "rr": "rr"}
@@ -144,7 +144,7 @@ class Host:
         queue = given.pop("queue", UNBOUND)
         given["queue"] = "bound" if scheduler.options.bind is True else queue
         given["within_job"] = scheduler.options.bind == WITHIN_JOB
-        try:
+        with under("machine"):
             if self.constants and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)
                 likeness = machine_like(self.constants, len(self.processors), scheduler)
@@ -154,8 +154,6 @@ class Host:
             costs = {"context_switch_us": "local_switch_us", "latency_us": "latency_us"}
             known = {key: self.constants[name] for key, name in costs.items() if self.constants}
             return SimulatedMachine(**{"processors": len(self.processors), **known, **given})
-        except InputError as error:
-            raise error.under("machine") from None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -301,11 +301,9 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.folds]
     for index, group in enumerate(cell.groups if strict else ()):
         what = "program.processes" if group.program.moldable else "command"
-        try:
+        with sweep.blamed(cell.settings):
             key, lost = f"jobs[{index}].{what}", len(cell.lost)
             fits(key, group.program.processes, cell.processors, lost=lost, under=strict[0])
-        except InputError as error:
-            raise sweep.blamed(error, cell.settings) from None
 
 
 def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
@@ -313,21 +311,15 @@ def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
     for index, group in enumerate(cell.groups if nodes else ()):
         if group.program.kind == LockProgram.kind and group.program.processes > most:
             rule = f"the locks of a LOCK job need a page of one host, and one has {most} processors"
-            error = InputError(
-                f"jobs[{index}].program.processes",
-                group.program.processes,
-                rule,
-                "give the job fewer processes",
-            )
-            raise sweep.blamed(error, cell.settings)
+            key, remedy = f"jobs[{index}].program.processes", "give the job fewer processes"
+            with sweep.blamed(cell.settings):
+                raise InputError(key, group.program.processes, rule, remedy)
 
 
 def _check_real(cells: Iterable[Cell]) -> None:
     for cell in cells:
-        try:
+        with sweep.blamed(cell.settings):
             check_real(cell.machine)
-        except InputError as error:
-            raise sweep.blamed(error, cell.settings) from None
 
 
 def _check_waits(cell: Cell) -> None:
@@ -346,7 +338,7 @@ def _cell(
     here: bool,
     nodes: Sequence[Node],
 ) -> Cell:
-    try:
+    with sweep.blamed(settings):
         jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
         groups = tuple(job_group(job, f"jobs[{n}]") for n, job in enumerate(jobs))
         for n, group in enumerate(groups if here and not nodes else ()):
@@ -356,8 +348,6 @@ def _cell(
         topology_of(machine, size)
         lost_of(machine, size)
         return Cell(index, settings, groups, machine, size)
-    except InputError as error:
-        raise sweep.blamed(error, settings) from None
 
 
 def _group(group: JobGroup) -> dict[str, Any]:

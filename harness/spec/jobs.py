@@ -16,7 +16,7 @@ from workloads.locks.lock_program import LockProgram
 from workloads.parameters import Bounds, Checked, build
 from workloads.patterns import LOCK, PATTERNS
 from workloads.program import Program
-from workloads.validation import InputError, known_keys, one_of
+from workloads.validation import InputError, known_keys, one_of, under
 from workloads.work import SINGLE, Command, Work
 
 LAUNCHER = "{launcher}"
@@ -62,23 +62,19 @@ def _program(table: Mapping[str, Any], key: str) -> Work:
     where, pattern = f"{key}.program", program.get("pattern", Program.pattern)
     if isinstance(pattern, str):
         pattern = program["pattern"] = pattern.upper()
-    try:
+    with under(where):
         one_of("pattern", pattern, PATTERNS)
         for name in program.keys() - field_names(Program) if pattern != LOCK else ():
             if name in field_names(LockProgram):
                 rule = f"it belongs to the pattern {LOCK}, and this one is {pattern}"
                 raise InputError(name, program[name], rule, f'remove it, or write pattern = "{LOCK}"')
-    except InputError as error:
-        raise error.under(where) from None
     return build(LockProgram if pattern == LOCK else Program, program, where)
 
 
 def _single(table: Mapping[str, Any], key: str) -> Work:
     kind = table["kind"]
-    try:
+    with under(key):
         one_of("kind", kind, SINGLE)
-    except InputError as error:
-        raise error.under(key) from None
     work = {name: value for name, value in table.items() if name != "kind"}
     missing = [name for name in field_names(SINGLE[kind]) if name not in work]
     if missing:

@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinator.topology import Topology
 from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values, lost_processors
-from workloads.validation import InputError, known_keys
+from workloads.validation import InputError, known_keys, under
 
 NUMBER = re.compile("[0-9]{1,9}")
 
@@ -23,32 +23,26 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """
     known_keys(table, KEYS, "machine")
     values = dict(table)
-    try:
+    with under("machine"):
         if isinstance(values.get("dispatch_table"), str):
             values["dispatch_table"] = read_table(folder / values["dispatch_table"])
         check_values(values)
         if "dispatch_table" in values and values.get("local", "svr4") != "svr4":
             rule = f"belongs to svr4, but local is {values['local']!r}"
             raise InputError("dispatch_table", values["dispatch_table"], rule, 'write local = "svr4"')
-    except InputError as error:
-        raise error.under("machine") from None
     return values
 
 
 def topology_of(values: Mapping[str, Any], processors: int) -> Topology:
     """The topology that the values of a [machine] table give a machine of ``processors`` processors."""
-    try:
+    with under("machine"):
         return Topology.of(values, processors)
-    except InputError as error:
-        raise error.under("machine") from None
 
 
 def lost_of(values: Mapping[str, Any], processors: int) -> frozenset[int]:
     """The processors that a machine of ``processors`` processors has lost, by its [machine] table."""
-    try:
+    with under("machine"):
         return lost_processors(values, processors)
-    except InputError as error:
-        raise error.under("machine") from None
 
 
 def check_real(values: Mapping[str, Any]) -> None:

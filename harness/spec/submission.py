@@ -15,7 +15,7 @@ from slurm import partition
 from slurm.script import Script, Word, word
 from workloads.bounds import PROCESSES, within
 from workloads.parameters import Bounds, Checked
-from workloads.validation import InputError, known_keys, whole
+from workloads.validation import InputError, known_keys, under, whole
 
 TEXTS = ("partition", "account", "qos", "time", "constraint", "mem", "nodelist")
 """Options of sbatch that are passed on as they are."""
@@ -182,11 +182,9 @@ def parse(value: Any, options: Sequence[str] = ()) -> Submission:
     """The values of a [slurm] table, with further ``options`` of sbatch from the command line."""
     table = as_table(value, "slurm")
     known_keys(table, [_written(name) for name in field_names(Submission)], "slurm")
-    try:
+    with under("slurm"):
         fields = _fields(table)
         return Submission(**fields | {"extra": (*fields.get("extra", ()), *options)})
-    except InputError as error:
-        raise error.under("slurm") from None
 
 
 def _fields(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from harness.spec import overrides
@@ -72,15 +73,20 @@ def schedulers(
             raise
         number, settings, _ = made[int(place[1])]
         there = f"schedulers[{number}]{error.key[place.end() :]}"
-        raise blamed(InputError(there, error.value, error.rule, error.remedy), settings) from None
+        with blamed(settings):
+            raise InputError(there, error.value, error.rule, error.remedy) from None
 
 
-def blamed(error: InputError, settings: Mapping[str, Any]) -> InputError:
-    """The error, under the sweep's key if its value comes from the sweep."""
-    for key in settings:
-        if overrides.make(key, None, key).sets(error.key):
-            return InputError(f'sweep."{key}"', error.value, error.rule, error.remedy)
-    return error
+@contextmanager
+def blamed(settings: Mapping[str, Any]) -> Iterator[None]:
+    """A context in which errors name the sweep's key if their value comes from the sweep."""
+    try:
+        yield
+    except InputError as error:
+        for key in settings:
+            if overrides.make(key, None, key).sets(error.key):
+                raise InputError(f'sweep."{key}"', error.value, error.rule, error.remedy) from None
+        raise
 
 
 def _with(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,10 +95,8 @@ def _with(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any
     for room in {overrides.room(key) for key in settings}:
         made[room] = copy.deepcopy(made.get(room, {}))
     for key, value in settings.items():
-        try:
+        with blamed(settings):
             overrides.apply(made, overrides.make(key, value, key))
-        except InputError as error:
-            raise blamed(error, settings) from None
     return made
 
 

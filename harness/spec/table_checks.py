@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from workloads.validation import InputError
+from workloads.validation import InputError, under
 
 T = TypeVar("T")
 
@@ -39,10 +39,8 @@ def each(value: Any, key: str, example: str, make: Callable[[Mapping[str, Any]],
     for index, table in enumerate(tables(value, key, example)):
         where = f"{key}[{index}]"
         checked = as_table(table, where)
-        try:
+        with under(where):
             made.append(make(checked))
-        except InputError as error:
-            raise error.under(where) from None
     return tuple(made)
 
 
