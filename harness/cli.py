@@ -146,6 +146,7 @@ def _ended(options: argparse.Namespace) -> int:
 
 def _answered(options: argparse.Namespace) -> int:
     try:
+        _check_bounds(options)
         with _LateWatcher() as watcher:
             answer: Answer = options.module.execute(options, watcher)
     except LockstepError as error:
@@ -164,6 +165,15 @@ def _answered(options: argparse.Namespace) -> int:
     for note in answer.notes:
         _tell(note)
     return _flushed(answer.status)
+
+
+def _check_bounds(options: argparse.Namespace) -> None:
+    """Accept the numbers of options that are within their bounds."""
+    from workloads.bounds import BOUNDS, within  # noqa: PLC0415 - only where a command runs
+
+    for name in (name for name in BOUNDS if name.startswith("--")):
+        if (value := getattr(options, name[2:].replace("-", "_"), None)) is not None:
+            within(name, value)
 
 
 def _streams() -> bool:

@@ -8,13 +8,11 @@ from pathlib import Path
 from coordinator.host.launch import LaunchError
 from harness import application
 from harness.analyse import advise, stored
-from harness.commands import Answer
+from harness.commands import Answer, shared
 from harness.commands.exec import command_of, mpicc_argument
 from harness.commands.observe import observe
-from harness.commands.shared import anyway_argument, results_argument
 from harness.measure.session import Watcher
 from harness.report import text
-from workloads.bounds import within
 from workloads.patterns import BULK_SYNCHRONOUS
 from workloads.program import Program
 from workloads.validation import InputError
@@ -32,13 +30,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
     add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")
     add("--jobs", type=int, default=3, metavar="N", help="number of jobs (default: %(default)s)")
-    anyway_argument(parser, ", and go by a calibration that was made under load")
-    results_argument(parser)
+    also = ", and go by a calibration that was made under load"
+    shared.add(parser, "--anyway", help=shared.OPTIONS["--anyway"]["help"] + also)
+    shared.add(parser, "--results")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the candidates with this host's last calibration; calibrate first if there is none."""
-    within("--jobs", options.jobs)
     command, jobs = _command(options), options.jobs
     asked: Program | Path | None = options.recording
     if options.recording and options.like:

@@ -10,27 +10,24 @@ from harness import application
 from harness.analyse.caveats import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
-from harness.commands.shared import anyway_argument, results_argument
+from harness.commands.shared import add
 from harness.measure.calibrate import CACHE
 from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
 from harness.store.database import Store
 from harness.store.records import Calibration, quantile
-from workloads.bounds import within
 from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "also calibrate steps through a working set of this size"
     parser.add_argument("--working-set-bytes", type=int, default=0, metavar="N", help=help_text)
-    results_argument(parser)
-    anyway_argument(parser)
+    add(parser, "--results", "--anyway")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Calibrate, and store the samples."""
-    within("--working-set-bytes", options.working_set_bytes)
     processors = usable_processors()[:2]
     if len(processors) < 2:
         rule = "a calibration needs two processors"

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.analyse import results_document, stored
 from harness.analyse.summary import TAU_S
 from harness.commands import Answer, report
-from harness.commands.shared import results_argument
+from harness.commands.shared import add
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.store.database import Store
@@ -18,7 +18,7 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "results directory of a part (lockstep run --part)"
     parser.add_argument("parts", metavar="PART", nargs="+", type=Path, help=help_text)
-    results_argument(parser)
+    add(parser, "--results")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -11,23 +11,21 @@ from harness.analyse import before_after, comparison, verdicts
 from harness.analyse.results_document import ResultsDocument, results
 from harness.analyse.stored import Found, read
 from harness.analyse.summary import TAU_S
-from harness.commands import SCHEMA, Answer
-from harness.commands.shared import results_arguments, tolerance_argument, write
+from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import documents, tables, text
-from workloads.bounds import within
 from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    results_arguments(parser)
+    shared.add(parser, "results", "--experiment")
     add = parser.add_argument
     help_text = "a second directory: tell for each row whether it is better or worse than in the first"
     add("after", metavar="AFTER", type=Path, nargs="?", help=help_text)
     help_text = 'tell whether the second of two schedulers of RESULTS is better, e.g. none "gang 100 ms"'
     add("--between", nargs=2, metavar="SCHEDULER", help=help_text)
     add("--csv", type=Path, metavar="FILE", help="write the rows as comma-separated values, too")
-    tolerance_argument(parser)
+    shared.add(parser, "--tolerance")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -36,7 +34,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     It simulates measured runs that have no simulated counterpart yet, and records the simulations,
     unless it compares measurements.
     """
-    within("--tolerance", options.tolerance)
     if options.between or options.after is not None:
         return _before_after(options, watcher)
     stored = read(options.results, options.experiment, watcher, simulate=True)
@@ -53,7 +50,9 @@ def _before_after(options: argparse.Namespace, watcher: Watcher) -> Answer:
     given = options.results, options.after, options.between, options.experiment
     experiments, rows = before_after.compare(*given, watcher)
     if options.csv:
-        write("--csv", options.csv, tables.lines_of_values(comparison.flat(row.plain() for row in rows)))
+        shared.write(
+            "--csv", options.csv, tables.lines_of_values(comparison.flat(row.plain() for row in rows))
+        )
     worse = any(row.verdict == comparison.WORSE for row in rows)
     shown = [part for one in experiments for part in documents.before_after(one)]
     document = {"schema": SCHEMA, "experiments": experiments}
@@ -69,7 +68,7 @@ def _write_rows(path: Path, judged: Sequence[ResultsDocument]) -> None:
         names = ", ".join(f"{one.experiment} ({one.digest[:8]})" for one in judged)
         rule = f"holds the rows of one experiment, and RESULTS has {names}"
         raise InputError("--csv", str(path), rule, "choose one with --experiment")
-    write("--csv", path, tables.comma_separated(judged[0]))
+    shared.write("--csv", path, tables.comma_separated(judged[0]))
 
 
 def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from typing import Any
 from harness import application
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
-from harness.commands import SCHEMA, Answer, user_defaults
-from harness.commands.shared import anyway_argument
+from harness.commands import SCHEMA, Answer, shared, user_defaults
 from harness.measure import host_check
 from harness.measure.host_check import Finding
 from harness.measure.session import MeasurementSession, Watcher
@@ -37,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
     help_text = "directory to keep the runs of --aa in (default: they are not kept)"
     add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)  # no default of the user's
-    anyway_argument(parser)
+    shared.add(parser, "--anyway")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -14,9 +14,8 @@ from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
 from coordinator.host.launchers import launched
 from harness.analyse import caveats, program_profile
-from harness.commands import SCHEMA, Answer
+from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, library, mpicc_argument, unheard
-from harness.commands.shared import anyway_argument, results_argument
 from harness.measure import turn
 from harness.measure.dedicated_recordings import rank_files
 from harness.measure.guarded_copies import run_copies
@@ -42,9 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the recording (default: a new file below --results)",
     )
-    results_argument(parser)
+    shared.add(parser, "--results")
     mpicc_argument(parser)
-    anyway_argument(parser)
+    shared.add(parser, "--anyway")
     add("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to record")
 
 

@@ -12,7 +12,6 @@ from harness.analyse.summary import TAU_S
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.store.database import Store
-from workloads.bounds import within
 from workloads.validation import one_of
 
 if TYPE_CHECKING:
@@ -23,17 +22,16 @@ FORMATS = ("html", "svg", "png", "md", "csv")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    shared.results_arguments(parser)
+    shared.add(parser, "results", "--experiment")
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
     add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")
     add("--picture", metavar="NAME", help="the picture for svg and png (default: slowdowns, of jobs: means)")
-    shared.tolerance_argument(parser)
+    shared.add(parser, "--tolerance")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the report of one experiment, by default the last one."""
-    within("--tolerance", options.tolerance)
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
     path = options.output or Path(f"report.{kind}")

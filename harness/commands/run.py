@@ -9,49 +9,24 @@ from pathlib import Path
 from harness import application
 from harness.application import Ran
 from harness.commands import Answer
-from harness.commands.shared import (
-    anyway_argument,
-    experiment_arguments,
-    judged,
-    results_argument,
-    tau_argument,
-    thresholds_of,
-    verdict_arguments,
-)
+from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, thresholds_of
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.spec import experiment, hosts
 from slurm import allocation
-from workloads.bounds import within
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    experiment_arguments(parser)
-    measuring_arguments(parser)
+    add(parser, *EXPERIMENT, *MEASURING)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--hosts", metavar="A:N,B:N", help="hosts to run on, each with its number of processors"
     )
     where.add_argument("--hostfile", type=Path, metavar="FILE", help="file with such a host on each line")
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
-    add = parser.add_argument
-    add("--part", metavar="K/N", help="only part K of N of the sweep (see lockstep collect)")
-    tau_argument(parser)
-    results_argument(parser)
-    anyway_argument(parser)
-    verdict_arguments(parser)
-
-
-def measuring_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the measurement."""
-    add = parser.add_argument
-    add(
-        "--resume",
-        action="store_true",
-        help="skip recorded runs, and take over a run whose driver was killed",
-    )
-    add("--no-simulate", dest="simulate", action="store_false", help="measure only")
-    add("--timeline", action="store_true", help="record a timeline of every rank, for trace and report")
+    help_text = "only part K of N of the sweep (see lockstep collect)"
+    parser.add_argument("--part", metavar="K/N", help=help_text)
+    add(parser, "--tau", "--results", "--anyway", *VERDICTS)
 
 
 def passed_on(options: argparse.Namespace) -> list[str]:
@@ -65,7 +40,6 @@ def passed_on(options: argparse.Namespace) -> list[str]:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Run the experiment; the status is 1 if any run of this session failed."""
-    within("--tau", options.tau)
     wanted = experiment.load(
         options.experiment,
         settings=[*options.settings, *_where(options)],

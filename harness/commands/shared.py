@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from harness.analyse import verdicts
 from harness.analyse.results_document import ResultsDocument
@@ -17,62 +18,62 @@ from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from workloads.validation import refused
 
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "experiment": {
+        "metavar": "EXPERIMENT",
+        "help": "experiment file (.toml), or name of a built-in experiment",
+    },
+    "--set": {
+        **{"dest": "settings", "metavar": "KEY=VALUE", "action": "append", "default": []},
+        "help": "override a key of the file (repeatable), e.g. repeats=3, program.granularity_us=100",
+    },
+    "--quick": {"action": "store_true", "help": "fewer repeats of shorter programs"},
+    "--seed": {"type": int, "help": "seed of compute times and of the order of runs"},
+    "--resume": {
+        "action": "store_true",
+        "help": "skip recorded runs, and take over a run whose driver was killed",
+    },
+    "--no-simulate": {"dest": "simulate", "action": "store_false", "help": "measure only"},
+    "--timeline": {"action": "store_true", "help": "record a timeline of every rank, for trace and report"},
+    "results": {"metavar": "RESULTS", "type": Path, "help": "directory with records"},
+    "--experiment": {
+        "metavar": "NAME",
+        "help": "only experiments with this name, or with a digest that begins like this",
+    },
+    "--results": {
+        **{"type": Path, "default": Path("lockstep-results"), "metavar": "DIR"},
+        "help": "directory for the records (default: %(default)s)",
+    },
+    "--tau": {
+        **{"type": float, "default": TAU_S, "metavar": "S"},
+        "help": "bound of the bounded slowdown, seconds (default: %(default)s)",
+    },
+    "--tolerance": {
+        **{"type": float, "default": TOLERANCE, "metavar": "SHARE"},
+        "help": "accepted error of the simulated workload slowdown (default: %(default)s)",
+    },
+    "--anyway": {"action": "store_true", "help": "measure even while another Lockstep uses these processors"},
+    "--fail-if": {
+        **{"action": "append", "default": [], "metavar": "CONDITION"},
+        "help": 'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2" '
+        "(repeatable)",
+    },
+    "--junit": {"type": Path, "metavar": "FILE", "help": "write the rows as tests in JUnit's XML"},
+}
+"""The arguments of several commands."""
 
-def experiment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add EXPERIMENT and the options that change it."""
-    add = parser.add_argument
-    add("experiment", metavar="EXPERIMENT", help="experiment file (.toml), or name of a built-in experiment")
-    add(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="override a key of the file (repeatable), e.g. repeats=3, program.granularity_us=100",
-    )
-    add("--quick", action="store_true", help="fewer repeats of shorter programs")
-    add("--seed", type=int, help="seed of compute times and of the order of runs")
+EXPERIMENT = ("experiment", "--set", "--quick", "--seed")
+"""An experiment, and the options that change it."""
+
+MEASURING = ("--resume", "--no-simulate", "--timeline")
+VERDICTS = ("--fail-if", "--junit")
+"""Options that make a command fail, and report its rows as tests."""
 
 
-def results_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add RESULTS and --experiment, for the commands that read results."""
-    parser.add_argument("results", metavar="RESULTS", type=Path, help="directory with records")
-    help_text = "only experiments with this name, or with a digest that begins like this"
-    parser.add_argument("--experiment", metavar="NAME", help=help_text)
-
-
-def results_argument(parser: argparse.ArgumentParser, what: str = "directory for the records") -> None:
-    """Add --results, for every command that writes records or goes by the last calibration."""
-    default, help_text = Path("lockstep-results"), f"{what} (default: %(default)s)"
-    parser.add_argument("--results", type=Path, default=default, metavar="DIR", help=help_text)
-
-
-def tau_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --tau."""
-    help_text = "bound of the bounded slowdown, seconds (default: %(default)s)"
-    parser.add_argument("--tau", type=float, default=TAU_S, metavar="S", help=help_text)
-
-
-def tolerance_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --tolerance."""
-    help_text = "accepted error of the simulated workload slowdown (default: %(default)s)"
-    parser.add_argument("--tolerance", type=float, default=TOLERANCE, metavar="SHARE", help=help_text)
-
-
-def anyway_argument(parser: argparse.ArgumentParser, also: str = "") -> None:
-    """Add --anyway, for every command that waits for its turn to measure."""
-    help_text = "measure even while another Lockstep uses these processors"
-    parser.add_argument("--anyway", action="store_true", help=help_text + also)
-
-
-def verdict_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that make a command fail, and report its rows as tests."""
-    add = parser.add_argument
-    help_text = (
-        'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2" (repeatable)'
-    )
-    add("--fail-if", action="append", default=[], metavar="CONDITION", help=help_text)
-    add("--junit", type=Path, metavar="FILE", help="write the rows as tests in JUnit's XML")
+def add(parser: argparse.ArgumentParser, *names: str, **changes: Any) -> None:
+    """Add these of OPTIONS to a parser, with ``changes``."""
+    for name in names:
+        parser.add_argument(name, **{**OPTIONS[name], **changes})
 
 
 def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Threshold]:

@@ -9,40 +9,31 @@ from typing import TYPE_CHECKING
 
 from harness import application
 from harness.commands import Answer
-from harness.commands.shared import (
-    experiment_arguments,
-    judged,
-    results_argument,
-    tau_argument,
-    thresholds_of,
-    verdict_arguments,
-)
+from harness.commands.shared import EXPERIMENT, VERDICTS, add, judged, thresholds_of
 from harness.measure.session import Counted, Watcher
 from harness.predict import pool as threads
 from harness.predict.pool import Pool
 from harness.report import text
 from harness.spec import experiment, experiment_source, overrides
 from harness.spec.experiment_source import Document
-from workloads.bounds import within
 
 if TYPE_CHECKING:
     from harness.predict.mpi_pool import MpiPool
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    experiment_arguments(parser)
-    add = parser.add_argument
-    tau_argument(parser)
-    results_argument(parser, "store whose last calibration gives the values missing in [machine]")
-    verdict_arguments(parser)
-    add("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
-    add("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (SWF or sacct)")
-    add("-o", dest="folder", type=Path, metavar="DIR", help="with level = 'jobs': output directory")
+    add(parser, *EXPERIMENT, "--tau")
+    help_text = "store whose last calibration gives the values missing in [machine] (default: %(default)s)"
+    add(parser, "--results", help=help_text)
+    add(parser, *VERDICTS)
+    own = parser.add_argument
+    own("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
+    own("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (SWF or sacct)")
+    own("-o", dest="folder", type=Path, metavar="DIR", help="with level = 'jobs': output directory")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the experiment; the status is 1 if any simulation failed."""
-    within("--tau", options.tau)
     pool = _pool() if options.mpi else None
     compute = pool.compute if pool else threads.compute
     if (written := _job_level(options)) is None:

@@ -18,14 +18,14 @@ from harness import Interrupted
 from harness.analyse import results_document, stored
 from harness.analyse.summary import TAU_S
 from harness.commands import SCHEMA, Answer
-from harness.commands.run import measuring_arguments, passed_on
-from harness.commands.shared import experiment_arguments, results_argument
+from harness.commands.run import passed_on
+from harness.commands.shared import EXPERIMENT, MEASURING, add
 from harness.measure import slurm_gang, slurm_wait
 from harness.measure.session import Watcher, session_name
 from harness.report import text
 from harness.spec import experiment, experiment_source, overrides, submission
 from harness.spec.experiment import Experiment
-from harness.spec.submission import Submission
+from harness.spec.submission import TEXTS, Submission
 from slurm import client, partition
 from slurm.command import SlurmError
 from slurm.job import JobState, SlurmJob, explain
@@ -33,15 +33,6 @@ from slurm.script import TASK, Script, Word
 from workloads.bounds import within
 from workloads.validation import InputError, LockstepError, refused, whole
 
-TEXTS = {
-    "partition": "partition to run in",
-    "account": "account to charge",
-    "qos": "quality of service",
-    "time": "time limit, as sbatch takes it",
-    "constraint": "required features of the nodes",
-    "mem": "memory of each node",
-    "nodelist": "nodes to run on",
-}
 WHOLES = {"nodes": "number of nodes", "ntasks-per-node": "number of processors on each node"}
 FLAGS = {
     "exclusive": "allow no other job on the nodes",
@@ -50,26 +41,19 @@ FLAGS = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    experiment_arguments(parser)
-    measuring_arguments(parser)
-    results_argument(parser)
-    add = parser.add_argument
+    add(parser, *EXPERIMENT, *MEASURING, "--results")
+    own = parser.add_argument
     for name, help_text in TEXTS.items():
-        add(f"--{name}", metavar="TEXT", help=help_text)
+        own(f"--{name}", metavar="TEXT", help=help_text)
     for name, help_text in WHOLES.items():
-        add(f"--{name}", type=int, metavar="N", help=help_text)
+        own(f"--{name}", type=int, metavar="N", help=help_text)
     for name, help_text in FLAGS.items():
-        add(f"--{name}", action="store_true", help=help_text)
-    add(
-        "--sbatch",
-        metavar="OPTION",
-        action="append",
-        default=[],
-        help="further option of sbatch (repeatable), e.g. --sbatch=--gres=gpu:1",
-    )
-    add("--array", type=int, metavar="N", help="divide the sweep among N jobs, and collect their results")
-    add("--dry-run", action="store_true", help="print the scripts, but submit nothing")
-    add("--wait", action="store_true", help="wait for the end of the jobs and show the results")
+        own(f"--{name}", action="store_true", help=help_text)
+    help_text = "further option of sbatch (repeatable), e.g. --sbatch=--gres=gpu:1"
+    own("--sbatch", metavar="OPTION", action="append", default=[], help=help_text)
+    own("--array", type=int, metavar="N", help="divide the sweep among N jobs, and collect their results")
+    own("--dry-run", action="store_true", help="print the scripts, but submit nothing")
+    own("--wait", action="store_true", help="wait for the end of the jobs and show the results")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from harness.report import perfetto
 from harness.store.database import Store, StoreError
 from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, RunRecord
-from workloads.bounds import within
 from workloads.validation import InputError
 
 PROTOBUF = ".pftrace"
@@ -27,7 +26,7 @@ PROTOBUF = ".pftrace"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("results", metavar="RESULTS", type=Path, help="directory with records")
+    shared.add(parser, "results")
     add("--run", type=int, metavar="N", help="number of a measured run with a timeline (default: the first)")
     default = Path("trace.json")
     help_text = f"output file (default: %(default)s); with the suffix {PROTOBUF} in Perfetto's own format"
@@ -41,8 +40,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
     If the store has no counterpart with a timeline yet, it simulates and records one.
     """
-    if options.run is not None:
-        within("--run", options.run)
     if options.window and not 0 <= options.window[0] < options.window[1] < math.inf:
         rule = "must be two times, the second one later, both of at least 0"
         raise InputError("--window", options.window, rule, "write --window 0.5 1")

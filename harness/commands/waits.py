@@ -13,9 +13,8 @@ from coordinator.host.launchers import launched
 from harness.analyse.caveats import of_waits
 from harness.analyse.comparison import wait_rows, wait_verdict
 from harness.analyse.statistics import estimate
-from harness.commands import SCHEMA, Answer
+from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, preload, rule_arguments, unheard
-from harness.commands.shared import anyway_argument
 from harness.measure import turn
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
@@ -25,11 +24,11 @@ from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, Round, Runne
 from harness.report import documents
 from harness.spec.experiment import usable_processors
 from harness.store.conditions import Moment
-from workloads.bounds import within
 from workloads.native import Library, NativeError
 from workloads.native.knobs import KNOBS, Knob, offered
 from workloads.validation import InputError, one_of
 
+BEHIND = "(after the launcher's name)"
 DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
 
 
@@ -48,15 +47,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--only", action="append", metavar="CHOICE", help="measure only this beside as it is; may be repeated"
     )
     rule_arguments(parser)
-    anyway_argument(parser)
+    shared.add(parser, "--anyway")
     help_text = "what to run; {copy} in it stands for the number of the copy"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Measure the command with each choice, and name the best."""
-    for name in ("--jobs", "--rounds", "--give-up"):
-        within(name, getattr(options, name.strip("-").replace("-", "_")))
     command = command_of(options, "waits")
     _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
     with turn.reserved(usable_processors(), watcher, options.anyway):
@@ -71,7 +68,12 @@ def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watc
     choices = [
         WaitChoice(AS_IT_IS),
         *([WaitChoice(TWO_PHASE, variables, (_exec_line(options, command),))] if made else ()),
-        *(WaitChoice(knob.name, knob.variables, (knob.line(), f"or: {_on_line(knob)}")) for knob in there),
+        *(
+            WaitChoice(
+                knob.name, knob.variables, (knob.line(), f"or: {knob.words()} (after the launcher's name)")
+            )
+            for knob in there
+        ),
     ]
     _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
@@ -123,10 +125,6 @@ def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
     return shlex.join(["lockstep", "exec", *words, "--", *command])
-
-
-def _on_line(knob: Knob) -> str:
-    return f"{knob.words()} (after the launcher's name)"
 
 
 def _runner(

@@ -17,8 +17,16 @@ from workloads.bounds import PROCESSES, within
 from workloads.parameters import Bounds, Checked
 from workloads.validation import InputError, known_keys, under, whole
 
-TEXTS = ("partition", "account", "qos", "time", "constraint", "mem", "nodelist")
-"""Options of sbatch that are passed on as they are."""
+TEXTS = {
+    "partition": "partition to run in",
+    "account": "account to charge",
+    "qos": "quality of service",
+    "time": "time limit, as sbatch takes it",
+    "constraint": "required features of the nodes",
+    "mem": "memory of each node",
+    "nodelist": "nodes to run on",
+}
+"""Options of sbatch that are passed on as they are, with their help."""
 
 LINES = ("extra", "modules", "setup")
 """Keys that hold lists of lines."""
@@ -84,11 +92,8 @@ class Submission(Checked):
         try:
             limit_s = partition.seconds(limit.strip())
         except ValueError:
-            rule, remedy = (
-                "must be a time limit of sbatch",
-                "write minutes, hours:minutes:seconds or days-hours",
-            )
-            raise InputError("time", limit, rule, remedy) from None
+            remedy = "write minutes, hours:minutes:seconds or days-hours"
+            raise InputError("time", limit, "must be a time limit of sbatch", remedy) from None
         if limit_s is not None and limit_s <= self.signal_s:
             rule = f"is {limit_s} s, and the signal to end comes {self.signal_s} s before (signal_s)"
             raise InputError("time", limit, rule, "give more time, or write a smaller slurm.signal_s")
