@@ -20,7 +20,7 @@ from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
 from harness import Interrupted
 from harness.analyse import advise as advice
-from harness.analyse import caveats, results_document, stored, summary
+from harness.analyse import caveats, results_document, summary
 from harness.analyse.agreement import Errors, by_scheduler, errors_of
 from harness.analyse.columns import duration
 from harness.analyse.precision import RowPrecision, scattered
@@ -420,9 +420,3 @@ def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> list[Calibr
         with here.reserved(watcher, anyway=anyway):
             here.warn_of_disturbances(watcher)
             return here.calibrate([0], ["signals"], watcher)
-
-
-def load(results: Path, experiment: str | None, watcher: Watcher) -> ResultsDocument:
-    """The results of the newest experiment in a directory, or of the one with this name or digest."""
-    found = stored.read(results, experiment, watcher)[-1]
-    return results_document.results(found.experiment, found.records, summary.TAU_S)

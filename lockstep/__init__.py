@@ -160,9 +160,9 @@ def load(results: str | Path = RESULTS, experiment: str | None = None) -> Result
         InputError: if there is no such directory or experiment.
         LockstepError: if the store is damaged.
     """
-    from harness import application  # noqa: PLC0415
+    from harness.analyse import stored  # noqa: PLC0415
 
-    return Results(application.load(Path(results), experiment, _watching(None)))
+    return Results(stored.read(Path(results), experiment, _watching(None))[-1].results)
 
 
 def compare(

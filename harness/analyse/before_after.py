@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.analyse import comparison, results_document
+from harness.analyse import comparison
 from harness.analyse.comparison import Comparison
 from harness.analyse.stored import Found, read
-from harness.analyse.summary import TAU_S
 from harness.measure.session import Watcher
 from harness.store import conditions
 from harness.store.records import MEASURED_KINDS, RunRecord
@@ -85,7 +84,9 @@ def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[s
         "differences": [
             {"field": field, "before": old, "after": new} for field, old, new in conditions.differences(*last)
         ],
-        "doubts": [f"{side}: {it}" if side else it for side, found in ends.items() for it in _doubts(found)],
+        "doubts": [
+            f"{side}: {it}" if side else it for side, found in ends.items() for it in found.results.doubts
+        ],
         "rows": [row.plain() for row in rows],
     }
 
@@ -93,7 +94,3 @@ def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[s
 def _last(found: Found) -> RunRecord:
     measured = [record for record in found.records if record.kind in MEASURED_KINDS]
     return (measured or found.records)[-1]
-
-
-def _doubts(found: Found) -> Sequence[str]:
-    return results_document.results(found.experiment, found.records, TAU_S).doubts

@@ -56,7 +56,10 @@ class ResultsDocument:
 
 
 def results(
-    experiment: Experiment, records: Sequence[RunRecord], tau_s: float, session: str | None = None
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    tau_s: float = summary.TAU_S,
+    session: str | None = None,
 ) -> ResultsDocument:
     """The results of at least one record; by default ``session`` is the last record's."""
     rows = summary.rows(experiment, records, tau_s)

@@ -322,6 +322,6 @@ def places(rows: Sequence[Row]) -> list[Column]:
     return [*(setting(key, heading) for key, heading in swept(rows).items()), SCHEDULER]
 
 
-def columns(*groups: str) -> list[Column]:
-    """The columns of these groups; those of the main table have the group ""."""
-    return [column for column in COLUMNS if column.group in groups]
+def columns(name: str, *groups: str) -> list[Column]:
+    """The columns of these groups that have this name: heading, csv, frame or page; "" is the main table."""
+    return [column for column in COLUMNS if column.group in groups and getattr(column, name)]

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.analyse import results_document
 from harness.analyse.precision import scattered
+from harness.analyse.results_document import ResultsDocument
 from harness.analyse.timelines import PLANNED, Lanes, Message, Span, messages, occupancy, planned_slots, spans
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing
@@ -30,6 +32,11 @@ class Found:
     def experiment_digest(self) -> str:
         """The digest of the stored runs."""
         return self.records[-1].digest
+
+    @property
+    def results(self) -> ResultsDocument:
+        """The results of all its runs."""
+        return results_document.results(self.experiment, self.records)
 
 
 def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.analyse import results_document, stored
-from harness.analyse.summary import TAU_S
+from harness.analyse import stored
 from harness.commands import Answer, report
 from harness.commands.shared import add
 from harness.measure.session import Watcher
@@ -41,6 +40,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     found = stored.read(options.results, None, watcher)[-1]
     page = options.results / "report.html"
     report.write(page, "html", found, options.results)
-    known = results_document.results(found.experiment, found.records, TAU_S)
+    known = found.results
     notes = (f"merged {merged} runs into {options.results}; {page} is their report", *missing)
     return Answer(known.document(), text.render(known), status=1 if missing else 0, notes=notes)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.analyse import before_after, comparison, verdicts
-from harness.analyse.results_document import ResultsDocument, results
-from harness.analyse.stored import Found, read
-from harness.analyse.summary import TAU_S
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.stored import read
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import documents, tables, text
@@ -37,7 +36,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.between or options.after is not None:
         return _before_after(options, watcher)
     stored = read(options.results, options.experiment, watcher, simulate=True)
-    judged = [_judged(one, options.tolerance) for one in stored]
+    judged = [verdicts.judged(one.results, one.records, options.tolerance) for one in stored]
     if options.csv:
         _write_rows(options.csv, judged)
     rows = [row for one in judged for row in one.rows]
@@ -57,10 +56,6 @@ def _before_after(options: argparse.Namespace, watcher: Watcher) -> Answer:
     shown = [part for one in experiments for part in documents.before_after(one)]
     document = {"schema": SCHEMA, "experiments": experiments}
     return Answer(document, shown, status=1 if worse and not options.between else 0)
-
-
-def _judged(found: Found, tolerance: float) -> ResultsDocument:
-    return verdicts.judged(results(found.experiment, found.records, TAU_S), found.records, tolerance)
 
 
 def _write_rows(path: Path, judged: Sequence[ResultsDocument]) -> None:

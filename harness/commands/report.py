@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.analyse import results_document, stored, verdicts
+from harness.analyse import stored, verdicts
 from harness.analyse.stored import Found
-from harness.analyse.summary import TAU_S
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.store.database import Store
@@ -16,7 +15,6 @@ from workloads.validation import one_of
 
 if TYPE_CHECKING:
     from harness.report.job_content import JobContent
-    from harness.report.page import Content
 
 FORMATS = ("html", "svg", "png", "md", "csv")
 
@@ -54,16 +52,18 @@ def write(
     picture: str = "",
 ) -> None:
     """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
-    shared.write("--output", path, _made(kind, _content(found, folder, tolerance), picture))
+    from harness.report import page, style, tables  # noqa: PLC0415 - matplotlib is slow to import
 
-
-def _content(found: Found, folder: Path, tolerance: float) -> Content:
-    from harness.report.page import Content  # noqa: PLC0415 - matplotlib is slow to import
-
-    known = verdicts.judged(
-        results_document.results(found.experiment, found.records, TAU_S), found.records, tolerance
-    )
-    return Content(known, found.records, stored.lanes(folder, found), tolerance)
+    known = verdicts.judged(found.results, found.records, tolerance)
+    made: str | bytes
+    if kind == "md":
+        made = tables.markdown(known)
+    elif kind == "csv":
+        made = tables.comma_separated(known)
+    else:
+        content = page.Content(known, found.records, stored.lanes(folder, found), tolerance)
+        made = page.html(content) if kind == "html" else style.file(page.picture(content, picture), kind)
+    shared.write("--output", path, made)
 
 
 def _of_jobs(options: argparse.Namespace, watcher: Watcher) -> JobContent | None:
@@ -85,18 +85,4 @@ def _jobs_made(kind: str, content: JobContent, picture: str | None) -> str | byt
         return jobs.markdown(content)
     if kind == "csv":
         return jobs.comma_separated(content.rows)
-    figure = job_page.picture(content, picture or "means")
-    return style.png(figure) if kind == "png" else style.svg(figure)
-
-
-def _made(kind: str, content: Content, picture: str) -> str | bytes:
-    from harness.report import page, style, tables  # noqa: PLC0415
-
-    if kind == "html":
-        return page.html(content)
-    if kind == "md":
-        return tables.markdown(content.results)
-    if kind == "csv":
-        return tables.comma_separated(content.results)
-    figure = page.picture(content, picture)
-    return style.png(figure) if kind == "png" else style.svg(figure)
+    return style.file(job_page.picture(content, picture or "means"), kind)

@@ -15,8 +15,7 @@ from typing import Any
 from coordinator.host.environment import PYTHON
 from coordinator.host.interrupt import Interrupt
 from harness import Interrupted
-from harness.analyse import results_document, stored
-from harness.analyse.summary import TAU_S
+from harness.analyse import stored
 from harness.commands import SCHEMA, Answer
 from harness.commands.run import passed_on
 from harness.commands.shared import EXPERIMENT, MEASURING, add
@@ -96,18 +95,15 @@ def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
         texts = {name: script.text for name, script in plan.scripts.items()}
         return Answer(found | {"scripts": texts}, list(texts.values()), verbatim=True)
     jobs, refusal = _submit(plan)
-    found |= {
-        "jobs": {file: job.id for file, job in jobs.items()},
-        "cluster": next(iter(jobs.values())).cluster or None,
-    }
+    found |= {"jobs": {file: job.id for file, job in jobs.items()}}
+    found |= {"cluster": next(iter(jobs.values())).cluster or None}
     found |= {"folder": str(plan.folder), "results": str(plan.results)}
     said = [f"job {job}: {plan.folder / name}" for name, job in jobs.items()]
     if refusal:
         return Answer(found | {"refusal": refusal}, said, status=1, notes=(refusal,))
     if not options.wait:
-        return Answer(
-            found, said, notes=(f"results will be in {plan.results} (to end the jobs: {_ends(jobs)})",)
-        )
+        note = f"results will be in {plan.results} (to end the jobs: {_ends(jobs)})"
+        return Answer(found, said, notes=(note,))
     return _awaited(plan, jobs, found, watcher, resume=options.resume)
 
 
@@ -259,13 +255,11 @@ def _awaited(
     ]
     try:
         bad += _measured_by_slurm(plan, watcher, resume) if slurm_gang.needed(plan.wanted) else []
-        read = stored.read(plan.results, plan.wanted.digest, watcher)[-1]
+        result = stored.read(plan.results, plan.wanted.digest, watcher)[-1].results
     except InputError as error:
         return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
-    result = results_document.results(read.experiment, read.records, TAU_S)
-    return Answer(
-        found | {"result": result.document()}, text.render(result), status=1 if bad else 0, notes=tuple(bad)
-    )
+    found |= {"result": result.document()}
+    return Answer(found, text.render(result), status=1 if bad else 0, notes=tuple(bad))
 
 
 def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:

@@ -46,14 +46,15 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
         return None
     found = blocks(rows)
     names = schedulers(rows)
-    marks = [_mark(side) for side in SIDES if any(row.median(side) for row in rows)]
-    marks.append(
-        Line2D([], [], color=LIGHT["muted"], linewidth=1, dashes=(3, 2), label="1: one after the other")
-    )
+    marks = [
+        Line2D([], [], label=side, **_look(side)) for side in SIDES if any(row.median(side) for row in rows)
+    ]
+    even: dict[str, Any] = {"color": LIGHT["muted"], "linewidth": 1, "dashes": (3, 2)}
+    marks.append(Line2D([], [], label="1: one after the other", **even))
     made = panels(width, [title for title, _ in found], lines=len(names), line=25, marks=marks)
     every = [value for row in rows for value in _values(row)]
     for axes, (_, block) in zip(made.axes, found, strict=True):
-        axes.axvline(1.0, color=LIGHT["muted"], linewidth=1, dashes=(3, 2))
+        axes.axvline(1.0, **even)
         slowdown_axis(axes.set_xscale, axes.xaxis, every)
         axes.set_xlim(*_limits(every))
         lines = [(row, names.index(row.name)) for row in block]
@@ -327,10 +328,6 @@ def _intervals(axes: Axes, lines: Sequence[tuple[Row, int]]) -> None:
     bars = [[(ends[0], line), (ends[1], line)] for ends, line in known if ends]
     look: dict[str, Any] = {"colors": LIGHT["measured"], "linewidths": 5, "alpha": 0.3, "capstyle": "round"}
     axes.add_collection(LineCollection(bars, **look), autolim=False)
-
-
-def _mark(side: str) -> Line2D:
-    return Line2D([], [], label=side, **_look(side))
 
 
 def _look(side: str) -> dict[str, Any]:

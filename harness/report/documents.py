@@ -196,10 +196,7 @@ def _plain(value: Any) -> str:
 
 def _published(cells: Sequence[Document]) -> Table:
     keys = [key for key in cells[0] if _tells(cells, key)]
-    made = [
-        Column(key, key, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
-        for key in keys
-    ]
+    made = [Column(key, key, _plain) for key in keys]
     return listed([*made, Column("simulated", "simulated", fixed), Column("paper", "paper", fixed)], cells)
 
 

@@ -180,11 +180,11 @@ class PageTable:
 def tables(rows: Sequence[Row], tolerance: float) -> Iterator[PageTable]:
     """All tables, also those without records."""
     first, simulated = places(rows), any(row.simulated for row in rows)
-    main = [_judged(column) for column in needed(_named("", *([] if simulated else [TIMES])), rows)]
+    main = [_judged(column) for column in needed(columns("page", "", *([] if simulated else [TIMES])), rows)]
     about = ALL_FIGURES.format(ERRORS.format(f"{tolerance:.0%}") if simulated else "")
     yield PageTable("table", "All figures", "Slowdowns", [*first, *main], rows, about)
     known = [row for row in rows if row.measured and row.measured.responses]
-    shown = [*first, *_named(RESPONSES)]
+    shown = [*first, *columns("page", RESPONSES)]
     yield PageTable("responses", "Response times of interactive jobs", "Response times", shown, known)
     sides = [*first, Column("side", words=True, page="side")]
     if different_jobs(rows):
@@ -197,11 +197,13 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[PageTable]:
         yield PageTable("jobs", heading, heading, [*sides, *shown], _of_sides(rows, "slowdown"))
     known = [row for row in rows if row.measured and row.measured.states]
     waits = [row for row in known if at(row, "measured.states.in_waits") is not None]
-    shown = [column for column in _named(RANKS) if waits or column.path != "measured.states.in_waits"]
+    shown = [
+        column for column in columns("page", RANKS) if waits or column.path != "measured.states.in_waits"
+    ]
     heading, about = "States of the ranks", RANK_STATES + (IN_WAITS if waits else "")
     yield PageTable("ranks", heading, heading, [*first, *shown], known, about)
-    heading = "Breakdown of the processors' time"
-    yield PageTable("parts", heading, "Breakdown", [*sides, *_named(BREAKDOWN)], _of_sides(rows, "breakdown"))
+    heading, shown = "Breakdown of the processors' time", [*sides, *columns("page", BREAKDOWN)]
+    yield PageTable("parts", heading, "Breakdown", shown, _of_sides(rows, "breakdown"))
 
 
 ALL_FIGURES = (
@@ -214,10 +216,6 @@ RANK_STATES = (
     "in slots of other jobs."
 )
 IN_WAITS = " In waits of MPI: in any of these states; not known of jobs that wait as their MPI does."
-
-
-def _named(*groups: str) -> list[Column]:
-    return [column for column in columns(*groups) if column.page]
 
 
 def _of_sides(rows: Sequence[Row], what: str) -> list[dict[str, Any]]:

@@ -143,6 +143,11 @@ def inline(figure: Figure, name: str, title: str) -> str:
     return head + text[text.index(">") + 1 :].strip()
 
 
+def file(figure: Figure, kind: str) -> str | bytes:
+    """The picture as a file, ``kind`` svg or png."""
+    return png(figure) if kind == "png" else svg(figure)
+
+
 def svg(figure: Figure) -> str:
     """The picture as an SVG file; equal figures give equal text."""
     with rc_context(SETTINGS):

@@ -20,7 +20,7 @@ MARKUP = "|<\\`"
 def comma_separated(found: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; unknown values are empty."""
     commands = any(side.states for row in found.rows for side in row.sides.values())
-    shown = [*_columns(found.rows), *_named(BREAKDOWN, *([RANKS] if commands else []))]
+    shown = [*_columns(found.rows), *columns("csv", BREAKDOWN, *([RANKS] if commands else []))]
     return lines_of_values([{one.csv: one.value(row) for one in shown} for row in found.rows])
 
 
@@ -44,11 +44,7 @@ def markdown(found: ResultsDocument) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> list[Column]:
-    return [Column("workload", csv="program"), *places(rows), *_named("", RESPONSES)]
-
-
-def _named(*groups: str) -> list[Column]:
-    return [column for column in columns(*groups) if column.csv]
+    return [Column("workload", csv="program"), *places(rows), *columns("csv", "", RESPONSES)]
 
 
 def _short(value: Any) -> str:

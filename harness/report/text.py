@@ -67,10 +67,6 @@ LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of sp
 LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 
-def shown(*groups: str) -> list[Column]:
-    return [column for column in columns(*groups) if column.heading]
-
-
 def render(found: ResultsDocument) -> Iterator[RenderableType]:
     """The doubts, a table for each point of the sweep, and the agreement."""
     yield from cells.doubts(found.doubts)
@@ -99,11 +95,11 @@ class _Block:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
-        self._slowdowns = needed(shown("", SPINNING, RESPONSES), rows)
+        self._slowdowns = needed(columns("heading", "", SPINNING, RESPONSES), rows)
         measured = [row.measured for row in rows if row.measured]
         known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
         known[BREAKDOWN] = not known[RANKS] and any(side.breakdown for side in measured)
-        self._others = shown(*(group for group, is_known in known.items() if is_known))
+        self._others = columns("heading", *(group for group, is_known in known.items() if is_known))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         whole, *parts = (
@@ -152,7 +148,7 @@ def simulated(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
 
 def _simulated(*groups: str) -> list[Column]:
     """The columns of a side that every row has, for the simulated one."""
-    return [column.of(SIMULATED) for column in shown(*groups) if not column.needs]
+    return [column.of(SIMULATED) for column in columns("heading", *groups) if not column.needs]
 
 
 def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[RenderableType]:
