@@ -47,11 +47,7 @@ from workloads.work import Command
 
 
 def real_tools(nodes: Sequence[Node] = ()) -> Tools:
-    """The MPI launcher of this host, or one that starts ranks on these nodes, and its probes.
-
-    Raises:
-        InputError: if there is no launcher.
-    """
+    """The MPI launcher of this host, or one that starts ranks on these nodes, and its probes."""
     hosts = [node.host for node in nodes]
     launcher = find_launcher(hosts=hosts)
     run_with_it = partial(run_workload, launcher=launcher)
@@ -91,25 +87,11 @@ def run(
     tau_s: float = summary.TAU_S,
     in_allocation: bool = False,
 ) -> Ran:
-    """Measure every scheduler against dedicated runs, and simulate the same.
+    """Measure every scheduler against dedicated runs, and simulate the same, as ``lockstep.run``.
 
-    Args:
-        wanted: the experiment, loaded for this host.
-        results: directory of the store.
-        watcher: receives the progress.
-        simulate: whether to simulate the measured runs.
-        resume: whether to leave out recorded runs, and to take over a run whose driver was killed.
-        timeline: whether ranks record their activities over time.
-        anyway: whether to measure even while another Lockstep uses these processors.
-        part: K/N for every N-th cell of the sweep from the K-th.
-        tau_s: bound of the bounded slowdown.
-        in_allocation: whether Slurm, in whose allocation we are, schedules what only it can.
-
-    Raises:
-        InputError: for bad input, before anything starts.
-        StoreError: if records cannot be written.
-        LaunchError: if the first calibration fails, or the launcher has gone.
-        Interrupted: on SIGINT or SIGTERM, with everything released.
+    The experiment is loaded for this host. ``part`` is K/N for every N-th cell of the sweep from the K-th;
+    ``tau_s`` is the bound of the bounded slowdown; ``in_allocation`` says whether Slurm, in whose allocation
+    we are, schedules what only it can.
     """
     for task in () if in_allocation else plan.plan(wanted):
         if error := measured.left_to_slurm(task):
@@ -254,14 +236,7 @@ def _simulate(
     watcher.note("simulating the measured runs")
     announce_compiler(watcher)
     return missing.complete(
-        wanted,
-        records,
-        here.session,
-        here.store,
-        watcher,
-        timeline=timeline,
-        heard=heard,
-        further=scattered,
+        wanted, records, here.session, here.store, watcher, timeline=timeline, heard=heard, further=scattered
     )
 
 
@@ -363,11 +338,7 @@ def advise(
     """Simulate the candidates for ``jobs`` jobs with this host's last calibration; calibrate without one.
 
     ``asked`` is the program, or its recording; without it ``record`` makes one, and gives doubts of it.
-
-    Raises:
-        InputError: for a program that does not fit the machine, a store that cannot be read, or, unless
-            ``anyway``, a calibration that was made under load.
-        LaunchError: if the calibration fails.
+    Unless ``anyway``, a calibration that was made under load is refused.
     """
     within("--jobs", jobs)
     processors = len(usable_processors())

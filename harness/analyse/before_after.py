@@ -16,11 +16,7 @@ from workloads.validation import InputError, one_of
 
 
 def compare(
-    results: Path,
-    other: Path | None,
-    between: Sequence[str] | None,
-    experiment: str | None,
-    watcher: Watcher,
+    results: Path, other: Path | None, between: Sequence[str] | None, experiment: str | None, watcher: Watcher
 ) -> tuple[list[dict[str, Any]], list[Comparison]]:
     """Compare two results directories, or two schedulers of one: a document of each experiment, and all rows.
 

@@ -97,11 +97,7 @@ def _name(command: Sequence[str]) -> str:
 
 
 def _recorded(
-    options: argparse.Namespace,
-    command: Sequence[str],
-    made: native.Library,
-    beside: Path,
-    watcher: Watcher,
+    options: argparse.Namespace, command: Sequence[str], made: native.Library, beside: Path, watcher: Watcher
 ) -> tuple[list[Recording], str]:
     """Run a command; returns what its ranks left, and why it failed."""
     failure, said = None, ""

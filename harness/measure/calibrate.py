@@ -122,20 +122,6 @@ def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) ->
     return found
 
 
-def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int]) -> Iterator[Measurement]:
-    for size in sorted(set(working_sets)) or [0]:
-        for quantity, samples in probe(processors[:2], size).items():
-            yield Measurement(quantity, samples, size)
-
-
-def slots(
-    run_workload: RunWorkload, processors: Sequence[int], mechanisms: Iterable[str]
-) -> Iterator[Measurement]:
-    for mechanism in mechanisms:
-        for quantity, samples in of_slots(run_workload, processors, mechanism).items():
-            yield Measurement(f"{quantity} {mechanism}", samples)
-
-
 def of_slots(
     run_workload: RunWorkload, processors: Sequence[int], mechanism: str
 ) -> Mapping[str, list[float]]:

@@ -24,10 +24,9 @@ from workloads.work import Command
 
 @dataclass
 class Kept:
-    """The recording of a run.
+    """The recording of a run, of its ``command``; None if it is not recorded.
 
     Attributes:
-        command: what is recorded; None if nothing is.
         files: the directory in which its ranks leave their files.
         place: the file that the recording gets.
         path: that file once it is there, below the directory for records; else empty.

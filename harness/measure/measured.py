@@ -30,13 +30,8 @@ START_S = 1.0
 class Purpose:
     """What another invocation needs to record a run that it takes over.
 
-    Attributes:
-        store: path of the store that gets its record.
-        digest: of the experiment.
-        key: of the task.
-        constants: of the run.
-        before: the state of the host when it began.
-        begin_s: when it began, by time.monotonic().
+    ``store`` is the path of the store that gets the record, ``before`` the state of the host when the run
+    began, at ``begin_s`` by time.monotonic().
     """
 
     store: Path
@@ -56,10 +51,8 @@ class Measured:
     """Runs tasks with the tools of a site.
 
     Attributes:
-        site: where.
-        constants: returns those for the waiting rules of a task.
+        constants: returns the constants for the waiting rules of a task.
         note: receives the present step of a run.
-        timeline: whether the ranks record their activities over time.
         by_slurm: whether the tools leave the scheduling to Slurm.
         estimates: from the runs of the experiment so far, each read once.
     """

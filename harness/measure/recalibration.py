@@ -53,7 +53,10 @@ class Recalibrated:
             self._known = self._constants(found)
         elif group != self._group and self.clock() >= self._until_s:
             try:
-                self._known = self._measured_again(self._known)
+                # All but the times of steps, so that programs do the same work as before.
+                mechanisms, steps_ns = self._known.slots.keys(), self._known.walk_steps_ns
+                found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=True)
+                self._known = replace(self._constants(found), walk_steps_ns=steps_ns)
             except (LaunchError, StoreError) as error:
                 self._until_s = self.clock() + FRESH_S
                 self.watcher.warn(f"the machine constants are not measured again: {error}")
@@ -69,9 +72,3 @@ class Recalibrated:
         # A host with one processor cannot be calibrated.
         self._until_s = self.clock() + FRESH_S if found else math.inf
         return session.constants(found)
-
-    def _measured_again(self, known: Constants) -> Constants:
-        """Of a calibration all but the times of steps, so that programs do the same work as before."""
-        mechanisms = known.slots.keys()
-        found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=True)
-        return replace(self._constants(found), walk_steps_ns=known.walk_steps_ns)

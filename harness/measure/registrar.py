@@ -120,12 +120,9 @@ def sentence(job: Attendance) -> str:
 class Registrar:
     """Answers the ranks of the jobs that start while it is entered.
 
-    Ranks on this host come by a socket in ``folder``, or by one in no file system if there is none;
-    others by TCP. Who does not know its key is not heard.
-
-    Args:
-        folder: where its socket may be; it disappears with the folder.
-        tell: gets a sentence on each job whose ranks have not all got the library.
+    Ranks on this host come by a socket in ``folder``, or without one by a socket in no file system; others
+    by TCP. The registrar does not listen to processes without its key. ``tell`` gets a sentence on each job
+    whose ranks have not all got the library.
     """
 
     def __init__(self, folder: Path | None, tell: Callable[[str], None]) -> None:
@@ -190,11 +187,8 @@ class Registrar:
         except OSError:
             came = b""
         *lines, self._heard[one] = (self._heard[one] + came).split(b"\n")
-        if (
-            not came
-            or len(self._heard[one]) > LONGEST_LINE_BYTES
-            or not all(self._hear(one, line) for line in lines)
-        ):
+        short = len(self._heard[one]) <= LONGEST_LINE_BYTES
+        if not (came and short and all(self._hear(one, line) for line in lines)):
             self._drop(one, ready)
 
     def _hear(self, one: socket.socket, line: bytes) -> bool:

@@ -163,12 +163,7 @@ class MeasurementSession:
                 watcher.warn(disturbance)
 
     def calibrate(
-        self,
-        working_sets: Iterable[int],
-        mechanisms: Iterable[str],
-        watcher: Watcher,
-        *,
-        again: bool = False,
+        self, working_sets: Iterable[int], mechanisms: Iterable[str], watcher: Watcher, *, again: bool = False
     ) -> list[Calibration]:
         """Measure the machine constants and store them; empty on a host with one processor.
 
@@ -218,10 +213,13 @@ class MeasurementSession:
         """All constants of this host; with several nodes, the costs of messages between two of them."""
         between = self.tools.probe_between() if self.tools.probe_between else {}
         yield from (Measurement(quantity, samples) for quantity, samples in between.items())
-        for measurement in calibrate.messages(self.tools.probe, processors, working_sets):
-            if measurement.quantity not in between:
-                yield measurement
-        yield from calibrate.slots(self.tools.run_workload, processors, mechanisms)
+        for size in sorted(set(working_sets)) or [0]:
+            for quantity, samples in self.tools.probe(processors[:2], size).items():
+                if quantity not in between:
+                    yield Measurement(quantity, samples, size)
+        for mechanism in mechanisms:
+            found = calibrate.of_slots(self.tools.run_workload, processors, mechanism)
+            yield from (Measurement(f"{quantity} {mechanism}", found[quantity]) for quantity in found)
         yield from calibrate.kernel(processors[0])
 
 

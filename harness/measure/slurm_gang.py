@@ -81,23 +81,11 @@ def check(wanted: Experiment, how: Submission) -> None:
 
 
 def measure(
-    wanted: Experiment,
-    how: Submission,
-    results: Path,
-    folder: Path,
-    watcher: Watcher,
-    *,
-    resume: bool,
+    wanted: Experiment, how: Submission, results: Path, folder: Path, watcher: Watcher, *, resume: bool
 ) -> list[RunRecord]:
-    """Make the runs under Slurm's gang scheduling; returns their records, which are stored.
+    """Make the runs under Slurm's gang scheduling; returns their records, which are stored in ``results``.
 
-    Args:
-        wanted: the experiment, whose dedicated runs are in the store.
-        how: the [slurm] table.
-        results: the directory of the store.
-        folder: for scripts and logs.
-        watcher: receives the progress.
-        resume: whether runs that are recorded already are left out.
+    That store has the dedicated runs. Scripts and logs go to ``folder``; ``resume`` leaves recorded runs out.
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
         records = store.runs(wanted.digest)
@@ -151,10 +139,7 @@ class _Notes(Silent):
 class Cluster:
     """Runs workloads by submitting their jobs.
 
-    Attributes:
-        how: the options of each job.
-        folder: for scripts, logs and records.
-        plugin: with which srun starts ranks.
+    Scripts, logs and records go to ``folder``; srun starts ranks with ``plugin``.
     """
 
     how: Submission

@@ -33,15 +33,9 @@ def wait(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[SlurmJob, tuple[JobState, Ending | None]]:
-    """State and ending of each job once all are over.
+    """State and ending of each job, or task, once all are over; their scripts write to ``folder``.
 
-    Args:
-        jobs: jobs, or tasks, of scripts that write to ``folder``.
-        folder: their directory.
-        watcher: receives the states, and the last line of the log of a running job.
-        ask: asks Slurm for the states.
-        pause: sleeps for so many seconds.
-        clock: the time in seconds.
+    The watcher receives the states, and the last line of the log of a running job.
     """
     begin_s = heard_s = clock()
     unknown_s: dict[SlurmJob, float] = {}

@@ -128,10 +128,7 @@ class TimeLeft:
     """
 
     def __init__(
-        self,
-        guesses: Sequence[Guess],
-        workers: int,
-        clock: Callable[[], float] = time.monotonic,
+        self, guesses: Sequence[Guess], workers: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.order = order(guesses)
         self._guesses, self._workers, self._clock = guesses, workers, clock

@@ -362,9 +362,7 @@ def _higher(results: Results, distribution: str) -> Finding:
 
 
 @PAPER.claim(
-    "8",
-    "with inverse sizes ScanUp is almost fair",
-    "with many large tasks ScanUp favours them at high load",
+    "8", "with inverse sizes ScanUp is almost fair", "with many large tasks ScanUp favours them at high load"
 )
 def _scan_up(results: Results) -> Iterator[Finding]:
     worst = max(map(abs, _of(results, "scan-up", "inverse").column("fairness")))

@@ -18,17 +18,7 @@ from coordinator import policies
 from coordinator.decide.session import Plan
 from coordinator.policies import packing
 from harness.measure.time_left import Guess
-from harness.papers import (
-    Cell,
-    Finding,
-    Paper,
-    PaperFigure,
-    Results,
-    grouped_bars,
-    panels,
-    sweep,
-    verdict,
-)
+from harness.papers import Cell, Finding, Paper, PaperFigure, Results, grouped_bars, panels, sweep, verdict
 from harness.predict.replicate import mean_of
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import in_ns

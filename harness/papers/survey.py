@@ -271,8 +271,7 @@ def _words(ratios: dict[tuple[str, float], Mean]) -> str:
 
 
 @PAPER.claim(
-    "1",
-    "on its average parallelism a job has at least half of its best speedup and of the best efficiency",
+    "1", "on its average parallelism a job has at least half of its best speedup and of the best efficiency"
 )
 def _half_of_the_best(results: Results) -> Finding:
     types = at_average_parallelism()

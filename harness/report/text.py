@@ -38,13 +38,7 @@ from harness.analyse.rows import (
 )
 from harness.report import cells
 from harness.report.cells import ENDLESS, listed, table
-from harness.spec.naming import (
-    policy_name,
-    program_name,
-    scheduler_name,
-    short_name,
-    waiting_name,
-)
+from harness.spec.naming import policy_name, program_name, scheduler_name, short_name, waiting_name
 from workloads.work import duration_name
 
 if TYPE_CHECKING:

@@ -8,15 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.papers import (
-    CONTRADICTED,
-    FAILS,
-    Cell,
-    Finding,
-    Results,
-    below,
-    verdict,
-)
+from harness.papers import CONTRADICTED, FAILS, Cell, Finding, Results, below, verdict
 from harness.papers.dusseau96.model import (
     BASE,
     IMBALANCES,
@@ -276,10 +268,7 @@ def _as_oracle(results: Results) -> Finding:
 _is_worst("10", "the largest slowdown is at g = 1 ms, v = 2 g = 10 switches")
 _all_below("10", "within 35 % of coscheduling", 1.35)
 _all_below(
-    "10",
-    "better than coscheduling where coarse-grained programs have a high imbalance",
-    1.0,
-    **COARSE,
+    "10", "better than coscheduling where coarse-grained programs have a high imbalance", 1.0, **COARSE
 )
 _all_below("11", "without skew at most 15 % slower than coscheduling", 1.15)
 _all_below("11", "identical to coscheduling (within 5 %) at g = 100 us", 1.05, **FINEST)

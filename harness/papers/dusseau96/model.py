@@ -13,13 +13,7 @@ import numpy as np
 
 from coordinator import policies
 from harness.measure.time_left import Guess
-from harness.papers import (
-    Cell,
-    Paper,
-    PaperFigure,
-    Results,
-    panels,
-)
+from harness.papers import Cell, Paper, PaperFigure, Results, panels
 from harness.predict.process_level import guess_s
 from harness.predict.replicate import Mean, mean_of
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
