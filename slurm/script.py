@@ -62,8 +62,6 @@ def pattern(path: str) -> str:
     return path.replace("%", "%%")
 
 
-__all__ = ["TASK", "Script", "Word", "status_file", "word"]
-
 JOB_PATTERN, TASK_PATTERN = "%j", "%A_%a"
 """Slurm's patterns in names of files for the id of a job, and of a task of an array."""
 
@@ -73,7 +71,6 @@ class Script:
     """A batch script.
 
     Attributes:
-        name: of the job.
         directory: where logs and exit statuses are written, absolute.
         command: words of the command to run; TASK in a word stands for the task's number.
         options: ``#SBATCH`` options by Slurm's names without their dashes; a value of True

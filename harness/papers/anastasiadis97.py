@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coordinator import policies
+from coordinator.policies import Policy
 from harness.measure.time_left import Guess
 from harness.papers import (
     FAILS,
@@ -96,17 +97,22 @@ def simulate(cell: Cell, quick: bool, seed: int) -> Any:
         return _speedups(cell.mu, cell.maximum)
     if not hasattr(cell, "workload"):
         return _waiting_ratio(cell, 4_000 if quick else 40_000, seed)
-    name, options = POLICIES[cell.policy]
-    policy = policies.create(name, options)
+    draw = partial(jobs, cell.workload, cell.load, GENERATED)
+    # Quick mode stops at twice the paper's interval.
+    precision = Precision(0.1, 3, 20) if quick else Precision(0.05, 10, 400)
+    return replicated(draw, policies.create(*POLICIES[cell.policy]), LAST, seed, precision)
+
+
+def replicated(
+    draw: Callable[[np.random.Generator], Jobs], policy: Policy, last: int, seed: int, precision: Precision
+) -> Replications:
+    """Replications of a policy on this machine; the jobs from WARM_UP to ``last`` count."""
 
     def one(random: np.random.Generator) -> Metrics | None:
-        outcome = simulate_jobs(
-            jobs(cell.workload, cell.load, GENERATED, random), PROCESSORS, policy, Watched(LAST)
-        )
-        return None if outcome.saturated else measure(outcome, warm_up=WARM_UP, last=LAST)
+        outcome = simulate_jobs(draw(random), PROCESSORS, policy, Watched(last))
+        return None if outcome.saturated else measure(outcome, warm_up=WARM_UP, last=last)
 
-    # Quick mode stops at twice the paper's interval.
-    return replicate(one, seed, Precision(0.1, 3, 20) if quick else Precision(0.05, 10, 400))
+    return replicate(one, seed, precision)
 
 
 def _speedups(mu: float, maximum: int) -> SimpleNamespace:

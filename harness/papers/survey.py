@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,12 +29,10 @@ from harness.papers import (
     sweep,
     verdict,
 )
-from harness.papers.anastasiadis97 import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s
-from harness.predict.replicate import Mean, Precision, Replications, ratio, replicate
+from harness.papers.anastasiadis97 import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s, replicated
+from harness.predict.replicate import Mean, Precision, Replications, ratio
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
-from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Floats, Jobs
-from harness.simulator.jobs.simulate import Watched
 from harness.simulator.jobs.simulate import simulate as simulate_jobs
 
 if TYPE_CHECKING:
@@ -89,8 +88,8 @@ VARIANCES = {"low": 0.5, "high": 3.5}
 """Coefficients of variation of the work."""
 
 LOADS = (0.2, 0.5, 0.8)
-WARM_UP, LAST, GENERATED = 500, 10_000, 15_000
-"""Jobs left out, the last job that counts, and jobs generated before a rule is called saturated."""
+LAST, GENERATED = 10_000, 15_000
+"""The last job that counts, and jobs generated before a rule is called saturated."""
 
 GUESS = np.log(3.0)
 """Standard deviation of the logarithm of a guess: two of three guesses are wrong by at most a factor of 3."""
@@ -142,13 +141,10 @@ def _work_s(variation: float, count: int, random: np.random.Generator) -> Floats
 def simulate(cell: Cell, quick: bool, seed: int) -> Replications:
     """The replications of a rule."""
     name, options, _ = RULES[cell.rule]
-    policy = policies.create(name, options)
-
-    def one(random: np.random.Generator) -> Metrics | None:
-        outcome = simulate_jobs(draw_jobs(cell, GENERATED, random), PROCESSORS, policy, Watched(LAST))
-        return None if outcome.saturated else measure(outcome, warm_up=WARM_UP, last=LAST)
-
-    return replicate(one, seed, Precision(0.1, 3, 8) if quick else Precision(0.03, 10, 100))
+    precision = Precision(0.1, 3, 8) if quick else Precision(0.03, 10, 100)
+    return replicated(
+        partial(draw_jobs, cell, GENERATED), policies.create(name, options), LAST, seed, precision
+    )
 
 
 def at_average_parallelism() -> list[tuple[float, float]]:
@@ -251,7 +247,7 @@ PAPER = Paper(
 TOGETHER = 8
 """Jobs that share the machine in the claim about the square root of work."""
 
-AVERAGE, RANGE = "average parallelism", "range of parallelism"
+AVERAGE, RANGE, VARIANCE = "average parallelism", "range of parallelism", "variance of parallelism"
 ROOT = "square root of work"
 
 
@@ -288,31 +284,23 @@ def _shorter(results: Results, ours: str, theirs: str, loads: Sequence[float] = 
     return f"ratio of response times {_words(ratios)}", verdict(not worse, worse or better)
 
 
-def _claim_shorter(text: str, *compared: Any) -> None:
-    """The claim that response times under a rule are shorter than under another."""
-    PAPER.claim("1", text, each=[compared])(_shorter)
-
-
-_claim_shorter(
-    "when the load is low, jobs should receive their maximum parallelism, not the average",
-    RANGE,
-    AVERAGE,
-    LOADS[:1],
-)
-_claim_shorter(
-    "when the load is high, jobs should receive less than their average parallelism",
-    RANGE,
-    AVERAGE,
-    LOADS[-1:],
-)
-_claim_shorter(
-    "with the range of parallelism, the allocation is better than by the average alone", RANGE, AVERAGE
-)
-_claim_shorter(
-    "with the variance of parallelism, the allocation is better than by its range",
-    "variance of parallelism",
-    RANGE,
-)
+for text, *compared in (
+    (
+        "when the load is low, jobs should receive their maximum parallelism, not the average",
+        RANGE,
+        AVERAGE,
+        LOADS[:1],
+    ),
+    (
+        "when the load is high, jobs should receive less than their average parallelism",
+        RANGE,
+        AVERAGE,
+        LOADS[-1:],
+    ),
+    ("with the range of parallelism, the allocation is better than by the average alone", RANGE, AVERAGE),
+    ("with the variance of parallelism, the allocation is better than by its range", VARIANCE, RANGE),
+):
+    PAPER.claim("1", text, each=[tuple(compared)])(_shorter)
 
 
 @PAPER.claim(
@@ -328,7 +316,11 @@ def _optimal(results: Results) -> Finding:
     return f"{what}: {words}", all(min(sums, key=lambda rule: sums[rule]) == ROOT for sums in found.values())
 
 
-_claim_shorter("shares by the square root of work give shorter response times than equal shares", ROOT, EQUAL)
+PAPER.claim(
+    "1",
+    "shares by the square root of work give shorter response times than equal shares",
+    each=[(ROOT, EQUAL)],
+)(_shorter)
 
 
 @PAPER.claim("1", "rules may do worse than those without knowledge if the jobs are known only approximately")

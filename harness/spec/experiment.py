@@ -166,8 +166,9 @@ def load(
     changed = written.overridden(changes)
     try:
         made = _experiment(changed.data, Path(written.file), here)
-        if here or real:
-            _check_real(made.cells)
+        for cell in made.cells if here or real else ():
+            with sweep.blamed(cell.settings):
+                check_real(cell.machine)
         return made
     except InputError as error:
         raise changed.located(error) from None
@@ -188,15 +189,12 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
     jobs, swept = data.get("jobs"), data.get("sweep")
     axes = swept if isinstance(swept, dict) else {}
     for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
-        program = job.get("program") if isinstance(job, dict) else None
         table = job if isinstance(job, dict) else {}
-        for key, seconds in (
-            (
-                f"jobs[{index}].program.dedicated_s",
-                program.get("dedicated_s") if isinstance(program, dict) else None,
-            ),
-            (f"jobs[{index}].work_s", table.get("work_s")),
-        ):
+        program = table.get("program")
+        program = program if isinstance(program, dict) else {}
+        times = {"program.dedicated_s": program.get("dedicated_s"), "work_s": table.get("work_s")}
+        for name, seconds in times.items():
+            key = f"jobs[{index}].{name}"
             if _scales(seconds) and not any(overrides.make(axis, None, "").sets(key) for axis in axes):
                 yield overrides.make(key, seconds * QUICK_SHARE, "--quick")
 
@@ -223,7 +221,8 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         raise InputError('sweep."processors"', swept["processors"], rule, "write an experiment for each")
     points = enumerate(sweep.points(data, swept))
     cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
-    schedulers = sweep.schedulers(data, swept, here, adapting=any(map(_adapts, cells)))
+    adapting = any(group.program.adapts for cell in cells for group in cell.groups)
+    schedulers = sweep.schedulers(data, swept, here, adapting=adapting)
     present = owners.parse(data.get("owners", []), file.parent)
     owners.check_heeded(present, [s.name for s in schedulers], [s.policy for s in schedulers])
     for cell in cells:
@@ -287,11 +286,6 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
     return int(wanted) or most
 
 
-def _adapts(cell: Cell) -> bool:
-    """Whether a job of the cell may get other processors while it runs."""
-    return any(group.program.adapts for group in cell.groups)
-
-
 def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     counts = [group.count for group in cell.groups]
     ranks = sum(group.count * group.program.processes for group in cell.groups)
@@ -314,12 +308,6 @@ def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
             key, remedy = f"jobs[{index}].program.processes", "give the job fewer processes"
             with sweep.blamed(cell.settings):
                 raise InputError(key, group.program.processes, rule, remedy)
-
-
-def _check_real(cells: Iterable[Cell]) -> None:
-    for cell in cells:
-        with sweep.blamed(cell.settings):
-            check_real(cell.machine)
 
 
 def _check_waits(cell: Cell) -> None:

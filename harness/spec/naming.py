@@ -8,6 +8,7 @@ from typing import Any
 
 from coordinator import policies
 from harness.spec.jobs import rebuilt
+from harness.spec.scheduler import plain
 from workloads.options import Remedy
 from workloads.work import duration_name
 
@@ -38,7 +39,7 @@ def policy_name(table: Mapping[str, Any]) -> str:
     options = [
         _option_name(key, table[key])
         for key, default in defaults.items()
-        if key not in QUANTA and _plain(table.get(key, default)) != _plain(default)
+        if key not in QUANTA and plain(table.get(key, default)) != plain(default)
     ]
     name = " ".join((policy, *quanta)) + "".join(f", {option}" for option in options)
     if table.get("mechanism", "auto") != "auto":
@@ -55,12 +56,8 @@ def _remedy_name(remedy: Mapping[str, Any]) -> str:
     if (kind := remedy["kind"]) == "none":
         return ""
     if kind == "defer":
-        name, time_us, usual = (
-            f", do not preempt {remedy['deferrals']}",
-            remedy["deferral_us"],
-            Remedy().deferral_us,
-        )
-        return name if time_us == usual else f"{name} x {duration_name(time_us)}"
+        name, time_us = f", do not preempt {remedy['deferrals']}", remedy["deferral_us"]
+        return name if time_us == Remedy().deferral_us else f"{name} x {duration_name(time_us)}"
     name = f", {REMEDY_NAMES.get(kind, kind)}"
     if kind != "warning" or (time_us := remedy["warning_us"]) == Remedy().warning_us:
         return name
@@ -82,10 +79,6 @@ def _times_name(times_ms: float | Sequence[float]) -> str:
     values = times_ms if isinstance(times_ms, list | tuple) else (times_ms,)
     size, unit = (1000, "s") if min(values, default=0) >= LONG_MS else (1, "ms")
     return "/".join(f"{value / size:g}" for value in values) + f" {unit}"
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def waiting_name(table: Mapping[str, Any]) -> str:

@@ -9,19 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.spec.swf import (
-    ALLOCATED,
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    FIELDS,
-    NUMBER,
-    REQUESTED_S,
-    RUN,
-    STATUS,
-    SUBMIT,
-    Records,
-)
+from harness.spec import swf
+from harness.spec.swf import ALLOCATED, FAILED, FIELDS, REQUESTED_S, RUN, STATUS, Records
 from harness.spec.trace_text import UNKNOWN, number, refusal
 
 NEEDED = ("JobID", "Submit", "ElapsedRaw", "AllocCPUS")
@@ -46,8 +35,8 @@ _STATES: Mapping[str, int] = {
     **dict.fromkeys(("BOOT_FAIL", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT"), FAILED),
     **dict.fromkeys(("PREEMPTED", "REQUEUED", "RESIZING", "REVOKED", "LAUNCH_FAILED"), FAILED),
     **dict.fromkeys(("RECONFIG_FAIL", "SPECIAL_EXIT"), FAILED),
-    "CANCELLED": CANCELLED,
-    "COMPLETED": COMPLETED,
+    "CANCELLED": swf.CANCELLED,
+    "COMPLETED": swf.COMPLETED,
 }
 """The status of each state; UNKNOWN as long as the job is not over."""
 
@@ -111,8 +100,8 @@ def _row(path: Path, place: int, values: Mapping[str, str]) -> list[float] | Non
     if state not in _STATES:
         raise refusal(path, place, "State", state, f"must be one of {', '.join(_STATES)}")
     row = [float(UNKNOWN)] * len(FIELDS)
-    row[NUMBER] = number(path, place, "JobIDRaw", values.get("JobIDRaw", job[1]), "trace.number")
-    row[SUBMIT] = _instant(path, place, values["Submit"])
+    row[swf.NUMBER] = number(path, place, "JobIDRaw", values.get("JobIDRaw", job[1]), "trace.number")
+    row[swf.SUBMIT] = _instant(path, place, values["Submit"])
     row[RUN] = number(path, place, "ElapsedRaw", values["ElapsedRaw"], "trace.time_s")
     row[ALLOCATED] = number(path, place, "AllocCPUS", values["AllocCPUS"], "simulated.processors")
     row[REQUESTED_S] = _limit_s(path, place, values.get("Timelimit", ""))

@@ -123,7 +123,7 @@ class Scheduler:
     @property
     def table(self) -> dict[str, Any]:
         """The keys of the [[schedulers]] table with every default filled in, as records keep them."""
-        own = {key: _plain(getattr(self.policy, key)) for key in policies.parameters(self.name)}
+        own = {key: plain(getattr(self.policy, key)) for key in policies.parameters(self.name)}
         return {"policy": self.name} | own | asdict(self.options)
 
     @property
@@ -160,7 +160,7 @@ def present(table: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
