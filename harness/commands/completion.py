@@ -35,7 +35,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 vars(action)["complete"] = kind
     script = shtab.complete(whole, options.shell)
     document = {"schema": SCHEMA, "shell": options.shell, "script": script}
-    return Answer(document, [Text(script)], verbatim=True)
+    return Answer(document, [Text(script)], verbatim=True)  # in a Text nothing stands for an emoji
 
 
 def optional(package: str) -> ModuleType:

@@ -284,19 +284,15 @@ def _shorter(results: Results, ours: str, theirs: str, loads: Sequence[float] = 
     return f"ratio of response times {_words(ratios)}", verdict(not worse, worse or better)
 
 
+LOW, HIGH = LOADS[:1], LOADS[-1:]
 for text, *compared in (
     (
         "when the load is low, jobs should receive their maximum parallelism, not the average",
         RANGE,
         AVERAGE,
-        LOADS[:1],
+        LOW,
     ),
-    (
-        "when the load is high, jobs should receive less than their average parallelism",
-        RANGE,
-        AVERAGE,
-        LOADS[-1:],
-    ),
+    ("when the load is high, jobs should receive less than their average parallelism", RANGE, AVERAGE, HIGH),
     ("with the range of parallelism, the allocation is better than by the average alone", RANGE, AVERAGE),
     ("with the variance of parallelism, the allocation is better than by its range", VARIANCE, RANGE),
 ):
@@ -316,11 +312,8 @@ def _optimal(results: Results) -> Finding:
     return f"{what}: {words}", all(min(sums, key=lambda rule: sums[rule]) == ROOT for sums in found.values())
 
 
-PAPER.claim(
-    "1",
-    "shares by the square root of work give shorter response times than equal shares",
-    each=[(ROOT, EQUAL)],
-)(_shorter)
+BETTER = "shares by the square root of work give shorter response times than equal shares"
+PAPER.claim("1", BETTER, each=[(ROOT, EQUAL)])(_shorter)
 
 
 @PAPER.claim("1", "rules may do worse than those without knowledge if the jobs are known only approximately")
