@@ -8,7 +8,7 @@ from harness import end_quietly_when_interrupted
 
 
 def main() -> int:
-    """Run the command, which has handlers of its own once it begins; returns the exit status."""
+    """Run the command, which sets its handlers once it begins; returns the exit status."""
     end_quietly_when_interrupted()
     from harness import cli  # noqa: PLC0415 - after the handlers
 

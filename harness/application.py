@@ -27,10 +27,17 @@ from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
 from harness.measure import host_check, measured, plan, runner, turn
-from harness.measure.calibrate import Constants, constants, mpi_probe, mpi_probe_between
+from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
 from harness.measure.plan import Key, Task
 from harness.measure.recalibration import Recalibrated
-from harness.measure.session import Counted, MeasurementSession, Tools, Watcher, announce_compiler
+from harness.measure.session import (
+    Counted,
+    MeasurementSession,
+    Tools,
+    Watcher,
+    announce_compiler,
+    constants,
+)
 from harness.predict import missing, recorded_programs
 from harness.predict import pool as threads
 from harness.predict.pool import Pool
@@ -226,7 +233,7 @@ def _simulate(
     timeline: bool,
     watcher: Watcher,
 ) -> list[RunRecord]:
-    """Simulate those of ``records`` that have no simulated counterpart among them."""
+    """Simulate the runs among ``records`` that have no simulated counterpart there."""
 
     def heard(record: RunRecord) -> None:
         precision.add(record)

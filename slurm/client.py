@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def _search(script: Path) -> str:
     return f'squeue --me --format="%i %T %o" shows its id beside {place}, and scancel with this id ends it'
 
 
-def cancel(jobs: Sequence[SlurmJob]) -> None:
+def cancel(jobs: Collection[SlurmJob]) -> None:
     """End jobs; jobs that are over stay as they are."""
     replies = [answer(*command) for command in _ends(jobs)]
     failures = [reply.failure for reply in replies if reply.failure and not _over(reply)]
@@ -70,11 +70,11 @@ def cancel(jobs: Sequence[SlurmJob]) -> None:
         raise SlurmError("; ".join(failures))
 
 
-def ends(jobs: Sequence[SlurmJob]) -> str:
+def ends(jobs: Collection[SlurmJob]) -> str:
     return "; ".join(map(shlex.join, _ends(jobs)))
 
 
-def _ends(jobs: Sequence[SlurmJob]) -> list[list[str]]:
+def _ends(jobs: Collection[SlurmJob]) -> list[list[str]]:
     places = dict.fromkeys(job.place for job in jobs)
     return [["scancel", *place, *(job.id for job in jobs if job.place == place)] for place in places]
 

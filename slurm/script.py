@@ -138,7 +138,7 @@ class Script:
 
 
 def _lines(command: Sequence[Word]) -> str:
-    """The words of a command, each option on a line of its own."""
+    """The words of a command, each option on a new line."""
     text = " ".join(word(first) for first in command[:1])
     for part in command[1:]:
         text += (" \\\n    " if str(part).startswith("--") else " ") + word(part)

@@ -1,4 +1,4 @@
-"""``lockstep calibrate``: the machine constants that waiting rules and simulator go by."""
+"""``lockstep calibrate``: the machine constants that waiting rules and the simulator use."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if refusal:
         return Answer(found | {"refusal": refusal}, said, status=1, notes=(refusal,))
     if not options.wait:
-        note = f"results will be in {plan.results} (to end the jobs: {_ends(jobs)})"
+        note = f"results will be in {plan.results} (to end the jobs: {client.ends(jobs.values())})"
         return Answer(found, said, notes=(note,))
     return _awaited(plan, jobs, found, watcher, resume=options.resume)
 
@@ -224,11 +224,7 @@ def _refusal(plan: _Plan, jobs: Mapping[str, SlurmJob], failure: BaseException |
 
 
 def _going_on(jobs: Mapping[str, SlurmJob]) -> str:
-    return f"the submitted jobs continue (to end them: {_ends(jobs)})"
-
-
-def _ends(jobs: Mapping[str, SlurmJob]) -> str:
-    return client.ends(list(jobs.values()))
+    return f"the submitted jobs continue (to end them: {client.ends(jobs.values())})"
 
 
 def _awaited(

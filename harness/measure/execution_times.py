@@ -1,4 +1,4 @@
-"""Execution time functions fitted to measured runs, for policies that go by estimates."""
+"""Execution time functions fitted to measured runs, for policies that use estimates."""
 
 from __future__ import annotations
 

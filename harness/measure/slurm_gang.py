@@ -164,9 +164,9 @@ class Cluster:
             ended = slurm_wait.wait(list(ids.values()), folder, _Notes(progress))
         except BaseException:
             try:
-                client.cancel(list(ids.values()))
+                client.cancel(ids.values())
             except SlurmError as error:  # says less than what ends us
-                progress(f"jobs may stay in Slurm: {error}; {client.ends(list(ids.values()))}")
+                progress(f"jobs may stay in Slurm: {error}; {client.ends(ids.values())}")
             raise
         parts = [_outcome(workload, job, folder, ended[ids[job.number]], begin_ns) for job in workload.jobs]
         failed = [f"job {job.number}: {job.failure}" for job, _ in parts if job.failure]

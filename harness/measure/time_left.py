@@ -48,7 +48,7 @@ def spread(count: int) -> list[int]:
 def order(guesses: Sequence[Guess]) -> list[int]:
     """The numbers of the parts in the order in which to begin them.
 
-    First a sample: parts of all lengths but the greatest, whose times tell those of the rest. Then the
+    First a sample: parts of all lengths but the greatest, whose times tell the times of the rest. Then the
     longest first, so that no processor is left with them at the end.
     """
     ascending = sorted(range(len(guesses)), key=lambda number: guesses[number].seconds)
@@ -123,8 +123,7 @@ class Pace:
 class TimeLeft:
     """Learns from the ends of parts how long the others take; all times are in seconds.
 
-    ``order`` is that of the parts' beginnings: the first ``workers`` begin now, and each of the others when
-    one ends.
+    The parts begin in ``order``: the first ``workers`` begin now, and each of the others when one ends.
     """
 
     def __init__(

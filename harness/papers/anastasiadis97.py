@@ -141,7 +141,7 @@ def _waiting_ratio(cell: Cell, count: int, seed: int) -> SimpleNamespace:
 
 
 def ratio(results: Results, cell: Cell, policy: str, other: str = REFERENCE) -> Mean:
-    """The response time of a policy over that of another, by the estimate with the narrower interval."""
+    """The response time of a policy over another's, by the estimate with the narrower interval."""
     return ratio_of(results[cell.but(policy=policy)], results[cell.but(policy=other)])
 
 

@@ -1,7 +1,7 @@
 """The survey's rules that allocate processors to moldable jobs, over jobs of low and high variance; moves.
 
-The survey gives the rules but no workload. We take that of Anastasiadis and Sevcik 1997 with speedups of
-all kinds (WK4), and its work beside work of little variance.
+The survey gives the rules but no workload. We take the workload of Anastasiadis and Sevcik 1997 with speedups
+of all kinds (WK4), and its work beside work of little variance.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from harness.simulator.jobs.simulate import simulate as simulate_jobs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Moves of processes. Numbers as they are cited, the papers are not at hand: Artsy and Finkel 1989 (Charlotte:
-# about 45 ms and 12.2 ms for each 2 KB; 242 ms for a process of 32 KB); Theimer, Lantz and Cheriton 1985 (V:
-# 3 s for a MB; two copies, then 0.5 to 70 KB, for which programs stopped 5 to 210 ms); Zayas 1987 (Accent: up
-# to a thousand times faster than copying, 58 % fewer bytes); Douglis and Ousterhout 1991 (Sprite: 76 ms, and
-# 660 ms for a MB of modified pages).
+# Moves of processes. Numbers as others cite them, since we do not have the papers: Artsy and Finkel 1989
+# (Charlotte: about 45 ms and 12.2 ms for each 2 KB; 242 ms for a process of 32 KB); Theimer, Lantz and
+# Cheriton 1985 (V: 3 s for a MB; two copies, then 0.5 to 70 KB, for which programs stopped 5 to 210 ms);
+# Zayas 1987 (Accent: up to a thousand times faster than copying, 58 % fewer bytes); Douglis and Ousterhout
+# 1991 (Sprite: 76 ms, and 660 ms for a MB of modified pages).
 FAST_ETHERNET_MB_S = 12.5
 KB = 1 / 1024
 TECHNIQUES = ("eager", "pre-copy", "on-reference", "flush")
@@ -114,7 +114,7 @@ RULES: Mapping[str, tuple[str, dict[str, Any], bool]] = {
 
 
 def over(results: Results, cell: Cell, other: str = EQUAL) -> Mean:
-    """The response time of a cell over that of the rule ``other`` for the same jobs."""
+    """The response time of a cell over the rule ``other``'s for the same jobs."""
     return ratio(results[cell], results[cell.but(rule=other)])
 
 
@@ -163,7 +163,7 @@ def at_average_parallelism() -> list[tuple[float, float]]:
 
 
 def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
-    """The sum of response times of ``jobs`` jobs that arrive together, over that of equal shares.
+    """The sum of response times of ``jobs`` jobs that arrive together, over the sum under equal shares.
 
     All have perfect speedup; 200 sets, each alone under the policy of the rule.
     """
@@ -198,7 +198,7 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _draw_rules(results: Results) -> Figure:
-    """Response times over those of equal shares by variance, rule and load."""
+    """Response times over equal shares' by variance, rule and load."""
     rules = [rule for rule in RULES if rule != EQUAL]
     picture, rows = panels(len(VARIANCES), 1, 12, 7.5, sharex=True)
     for axes, variance in zip(rows[:, 0], VARIANCES, strict=True):
@@ -348,7 +348,7 @@ def _several_seconds(results: Results) -> Finding:
     "only copy on reference leaves memory on the old machine; a flush leaves it on the file server",
 )
 def _by_settings(results: Results) -> Iterator[Finding]:
-    """These follow from the settings above, which are those of the papers."""
+    """These follow from the settings above, which are the papers'."""
     charlotte_s, eager_s, least_s, most_s = (
         move.cost().stopped_s for move in (CHARLOTTE, V_EAGER, V_LITTLE, V_MUCH)
     )

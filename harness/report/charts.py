@@ -243,7 +243,7 @@ def _dot(number: int) -> dict[str, Any]:
 
 
 NEAR = 0.1
-"""The band of a throughput reaches so far above and below that of the jobs alone."""
+"""The band of a throughput reaches so far above and below the rate of the jobs alone."""
 
 LINES: dict[str, dict[str, Any]] = {
     "measured": {"linestyle": "-"},
@@ -254,7 +254,7 @@ LINES: dict[str, dict[str, Any]] = {
 def throughput(rows: Sequence[Row], width: int) -> Figure | None:
     """The rate of critical sections over the share of time in them; None if no row has any.
 
-    The rate is divided by that of the same jobs alone, one after the other.
+    The rate is divided by the rate of the same jobs alone, one after the other.
     """
     known = [row for row in rows if any(_relative(row, side) for side in SIDES)]
     if not known:

@@ -39,7 +39,7 @@ from workloads.work import Command
 
 @dataclass(frozen=True)
 class Content:
-    """Results with verdicts, all runs, who ran where in some, and the accepted error of the simulation."""
+    """Results with verdicts, all runs, the lanes of some, and the accepted error of the simulation."""
 
     results: ResultsDocument
     records: Sequence[RunRecord]
@@ -167,7 +167,7 @@ def html(content: Content) -> str:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of the page; ``label`` is for those who hear it."""
+    """A table of the page; ``label`` is for readers who hear it."""
 
     name: str
     heading: str

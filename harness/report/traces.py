@@ -109,7 +109,7 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
 def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:
     """The job on each processor at the beginning of each run, on one scale of time; None without runs.
 
-    ``programs`` are those of the jobs, in a word each, if they differ.
+    ``programs`` are the jobs' programs, in a word each, if they differ.
     """
     if not runs:
         return None

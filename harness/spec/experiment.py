@@ -150,7 +150,7 @@ def load(
 
     Args:
         source: path, name, or the tables of an experiment file.
-        settings: ``key=value`` overrides, applied in order after those of ``quick``.
+        settings: ``key=value`` overrides, applied in order after ``quick``'s.
         quick: apply the file's [quick] table; without one, measure at most
             QUICK_REPEATS times with QUICK_SHARE of each dedicated_s and work_s.
         seed: replaces the file's.

@@ -1,4 +1,4 @@
-"""The [[owners]] tables of an experiment: who comes to which workstation, and when."""
+"""The [[owners]] tables of an experiment: when each owner is at which workstations."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _worst(results: Results, cells: Iterable[Cell]) -> Cell:
 
 
 def _ratios(results: Results, cells: Iterable[Cell], **other: object) -> list[float]:
-    """Slowdowns over those of the same cells with other parameters."""
+    """Slowdowns over the slowdowns of the same cells with other parameters."""
     return [_value(results, cell) / _value(results, cell.but(**other)) for cell in cells]
 
 

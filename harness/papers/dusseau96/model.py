@@ -49,7 +49,7 @@ IMMEDIATE = (
     (3.07, 2.93, 1.36, 1.18, 0.93, 0.80),
     (13.1, 10.8, 1.50, 1.27, 0.93, 0.81),
 )
-"""Figure 4: slowdown of immediate blocking as published, as far as it is at hand, for BARRIER and NEWS. Rows:
+"""Figure 4: slowdown of immediate blocking as published, as far as we have it, for BARRIER and NEWS. Rows:
 the machines of the table; columns: fine, medium, coarse, each with both imbalances."""
 
 PROCESSORS = 32
