@@ -229,16 +229,15 @@ def _abandon(stream: TextIO) -> None:
 
 
 class _Bearing:
-    """Standard error; errors in writing to it are ignored.
+    """Standard error; an error in writing to it redirects it to /dev/null.
 
-    Its buffer would fail again at the end, and Python would end with another status.
+    Otherwise its buffer would fail again at the end, and Python would end with another status.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """As the stream, but errors redirect it to /dev/null."""
         try:
             return self._stream.write(text)
         except OSError:
@@ -246,7 +245,6 @@ class _Bearing:
             return len(text)
 
     def flush(self) -> None:
-        """As the stream, but errors redirect it to /dev/null."""
         try:
             self._stream.flush()
         except OSError:

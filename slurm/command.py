@@ -27,11 +27,8 @@ class SlurmError(Exception):
 class Reply:
     """All that a command has said.
 
-    Attributes:
-        command: its name.
-        status: its exit status; negative if a signal ended it, None if it took longer than PATIENCE_S.
-        out: its standard output, whose lines end as usual here.
-        err: its standard error.
+    The exit ``status`` is negative if a signal ended it, None if it took longer than PATIENCE_S. The lines of
+    its output end as usual here.
     """
 
     command: str
@@ -70,16 +67,15 @@ def answer(*argv: str) -> Reply:
     try:
         # Files, not pipes: a child that a site's wrapper leaves behind would keep a pipe open.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            status = _status(
-                subprocess.Popen(
-                    argv,
-                    env=cleaned(os.environ),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    process_group=0,
-                )
+            process = subprocess.Popen(
+                argv,
+                env=cleaned(os.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                process_group=0,
             )
+            status = _status(process)
             texts = []
             for file in (out, err):
                 file.seek(0)

@@ -263,11 +263,7 @@ def reproduce(
     seed: int = 1,
     progress: Progress = lambda *step: None,
 ) -> Reproduction:
-    """Reproduce ``paper``, or some of its figures; the same seed gives the same result.
-
-    Raises:
-        InputError: for a paper or figure that is not known.
-    """
+    """Reproduce ``paper``, or some of its figures; the same seed gives the same result."""
     one_of("paper", paper, PAPERS)
     within("seed", seed)
     model = of_name(paper)

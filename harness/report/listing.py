@@ -45,9 +45,7 @@ def policy(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    made = Table(title="Policies", title_justify="left", show_lines=True)
-    for heading in ("policy", "what it does", "parameters", "source"):
-        made.add_column(heading)
+    made = _ruled("Policies", "policy", "what it does", "parameters", "source")
     for row in document["policies"]:
         parameters = ", ".join(f"{key} = {value!r}" for key, value in row["parameters"].items())
         made.add_row(row["policy"], row["what"], parameters or "none", row["source"])
@@ -56,13 +54,15 @@ def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield Text("Remedies in critical sections (remedy.kind): " + ", ".join(document["remedies"]))
     yield Text("Patterns of programs (pattern): " + ", ".join(document["patterns"]))
     yield Text("Simulated queues (machine.queue): " + ", ".join(document["queues"]) + "\n")
-    made = Table(title="Mechanisms", title_justify="left", show_lines=True)
-    for heading in ("mechanism", "privilege", "here", "worst harm"):
-        made.add_column(heading)
+    made = _ruled("Mechanisms", "mechanism", "privilege", "here", "worst harm")
     for row in document["mechanisms"]:
         here = row["unavailable"] or "available"
         made.add_row(row["mechanism"], row["privilege"] or "none", here, row["worst_harm"])
     yield made
+
+
+def _ruled(title: str, *headings: str) -> Table:
+    return Table(*headings, title=title, title_justify="left", show_lines=True)
 
 
 def experiments(document: Mapping[str, Any]) -> Iterator[RenderableType]:

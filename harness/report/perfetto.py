@@ -162,10 +162,7 @@ ENDS, BEGINS = 0, 1
 def protobuf(events: Iterable[Event]) -> bytes:
     """Events as a serialized Trace of Perfetto, compressed: a tenth of the same as JSON, or less.
 
-    Times are rounded to nanoseconds.
-
-    Raises:
-        ImportError: if there is no package perfetto, an extra of this one.
+    Times are rounded to nanoseconds. It raises ImportError without the package perfetto, which is an extra.
     """
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto  # noqa: PLC0415 - an extra
 

@@ -41,7 +41,6 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
             self._say(f"{progress.done}/{progress.total} {progress.label}{left}")
 
     def standing(self, standing: session.Standing) -> None:
-        """Print a row that is final."""
         if standing.final:
             simulated = "" if standing.simulated is None else f", simulated {standing.simulated:.2f}"
             self._say(f"{standing.row}: {' '.join(_cells(standing)[1:])}{simulated}")
@@ -50,7 +49,6 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
         """Print nothing: notes are too many for a log."""
 
     def warn(self, text: str) -> None:
-        """Print a warning."""
         self._say(f"warning: {text}")
 
     def _say(self, line: str) -> None:

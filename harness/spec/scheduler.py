@@ -45,13 +45,7 @@ LEAST_SLOT_MS = 0.1
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A policy with its waiting rule and its local scheduler.
-
-    Attributes:
-        name: of the policy.
-        policy: with its parameters.
-        options: how processes wait, stay on processors and are helped.
-    """
+    """A policy with its name, and with the options: how processes wait, stay on processors and are helped."""
 
     name: str
     policy: Policy

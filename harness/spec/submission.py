@@ -37,11 +37,9 @@ class Submission(Checked):
     """The [slurm] table. Options have sbatch's names, with ``_`` for ``-``.
 
     Attributes:
-        nodes: how many.
         ntasks_per_node: processors to use on each node; None divides the experiment's evenly.
         exclusive: whether no other job may run on the nodes.
         extra: further options for ``#SBATCH`` lines, as they stand.
-        modules: to load.
         setup: lines of shell to run before Lockstep starts.
         container: the words before Lockstep in a command that runs it in a container.
         requeue: whether a job that reaches its time limit goes back into the queue.
@@ -116,11 +114,7 @@ class Submission(Checked):
         return ("-M", cluster) if cluster else ()
 
     def spread(self, processors: int) -> Submission:
-        """A copy with the number of processors on each node.
-
-        Args:
-            processors: of the experiment; 0 for all.
-        """
+        """A copy with the number of processors on each node; the experiment wants so many, 0 for all."""
         if self.ntasks_per_node is not None:
             return self
         if not processors:
