@@ -88,12 +88,8 @@ def preload(
     options: argparse.Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
     """The library that waits for the MPI of a command, and what to set to wait by the rule."""
-    rule = waiting(
-        options.blocking,
-        switch_us=options.switch_us,
-        latency_us=options.latency_us,
-        spin_switches=options.spin_switches,
-    )
+    numbers = {name: getattr(options, name) for name in ("switch_us", "latency_us", "spin_switches")}
+    rule = waiting(options.blocking, **numbers)
     made = library(options, command, watcher, frozenset(map(_call, options.leave)))
     return made, made.environment(rule)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,8 @@ VARIES = 0.25
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="the recording (default: a new file below --results)",
-    )
+    help_text = "the recording (default: a new file below --results)"
+    add("-o", "--output", type=Path, metavar="FILE", help=help_text)
     shared.add(parser, "--results")
     mpicc_argument(parser)
     shared.add(parser, "--anyway")
@@ -130,20 +125,14 @@ def _doubts(found: Sequence[Recording], failure: str) -> list[str]:
     if early := sum(not rank.complete for rank in one.ranks):
         said.append(f"{early} ranks ended without MPI_Finalize")
     if any(rank.threads > 1 for rank in one.ranks):
-        said.append(
-            "several threads of a rank call MPI, and their operations follow each other in the recording"
-        )
+        order = "their operations follow each other in the recording"
+        said.append(f"several threads of a rank call MPI, and {order}")
     return said
 
 
-def _of_profile(document: dict[str, Any]) -> list[str]:
-    said = []
-    if document["covered"] < FEW_COVERED:
-        said.append(
-            f"the recording covers {document['covered']:.1%} of the time; the rest may differ from it"
-        )
-    if (document["variation"] or 0) > VARIES:
-        said.append(
-            f"its stretches vary by {document['variation']:.0%}: they may not stand for all of the program"
-        )
-    return said
+def _of_profile(profile: dict[str, Any]) -> Iterator[str]:
+    covered, variation = profile["covered"], profile["variation"] or 0
+    if covered < FEW_COVERED:
+        yield f"the recording covers {covered:.1%} of the time; the rest may differ from it"
+    if variation > VARIES:
+        yield f"its stretches vary by {variation:.0%}: they may not stand for all of the program"

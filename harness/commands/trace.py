@@ -46,14 +46,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with Store(options.results, existing=True, warn=watcher.warn) as store:
         record = _chosen(store, options.run)
         twin = _counterpart(store, record, watcher)
+        known = stored.spans_of(store, record), stored.messages_of(store, record), record.switches
         sides = [
-            perfetto.Side(
-                perfetto.MEASURED,
-                f"measured: run {record.id}",
-                stored.spans_of(store, record),
-                stored.messages_of(store, record),
-                record.switches,
-            ),
+            perfetto.Side(perfetto.MEASURED, f"measured: run {record.id}", *known),
             perfetto.Side(perfetto.SIMULATED, f"simulated: run {twin.id}", stored.spans_of(store, twin)),
         ]
     made = perfetto.document(sides)

@@ -36,16 +36,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--jobs", type=int, default=3, metavar="K", help="copies of the command at a time (1: it alone)")
     add("--rounds", type=int, default=5, metavar="N", help="how often everything is measured")
-    add(
-        "--give-up",
-        type=float,
-        default=10.0,
-        metavar="X",
-        help="stop after X times the sum of the times alone",
-    )
-    add(
-        "--only", action="append", metavar="CHOICE", help="measure only this beside as it is; may be repeated"
-    )
+    help_text = "stop after X times the sum of the times alone"
+    add("--give-up", type=float, default=10.0, metavar="X", help=help_text)
+    help_text = "measure only this beside as it is; may be repeated"
+    add("--only", action="append", metavar="CHOICE", help=help_text)
     rule_arguments(parser)
     shared.add(parser, "--anyway")
     help_text = "what to run; {copy} in it stands for the number of the copy"
@@ -68,12 +62,7 @@ def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watc
     choices = [
         WaitChoice(AS_IT_IS),
         *([WaitChoice(TWO_PHASE, variables, (_exec_line(options, command),))] if made else ()),
-        *(
-            WaitChoice(
-                knob.name, knob.variables, (knob.line(), f"or: {knob.words()} (after the launcher's name)")
-            )
-            for knob in there
-        ),
+        *(WaitChoice(knob.name, knob.variables, _lines(knob)) for knob in there),
     ]
     _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
@@ -125,6 +114,10 @@ def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
     return shlex.join(["lockstep", "exec", *words, "--", *command])
+
+
+def _lines(knob: Knob) -> tuple[str, str]:
+    return knob.line(), f"or: {knob.words()} (after the launcher's name)"
 
 
 def _runner(

@@ -81,14 +81,8 @@ class Measured:
     def run(self, task: Task) -> RunRecord:
         """Start the jobs of ``task`` and wait for their ends."""
         constants = self.constants(task)
-        purpose = Purpose(
-            self.site.store.path.resolve(),
-            task.experiment.digest,
-            task.key,
-            constants,
-            conditions.Moment.now(self.site.processors),
-            time.monotonic(),
-        )
+        store, before = self.site.store.path.resolve(), conditions.Moment.now(self.site.processors)
+        purpose = Purpose(store, task.experiment.digest, task.key, constants, before, time.monotonic())
         workload = self._workload(task, purpose)
         with dedicated_recordings.of(task, self.site) as kept:
             workload = replace(workload, jobs=kept.jobs(workload.jobs))

@@ -207,20 +207,14 @@ class Reproduction:
             "figures": list(self.figures),
             "note": self.note,
             "cells": list(of_name(self.paper).rows(self.results, self.figures)),
-            "claims": [
-                {
-                    "figure": figure,
-                    **vars(claim),
-                    "places": list(claim.places),
-                    "why": self._why(figure, claim),
-                }
-                for figure, claim in self.claims
-            ],
+            "claims": [self._claim(*one) for one in self.claims],
         }
 
-    def _why(self, figure: str, claim: Claim) -> str:
-        """The heading in our documentation on a claim that does not hold; empty for other claims."""
-        return f"docs/{self.paper}.md#figure-{figure}" if claim.verdict in (FAILS, CONTRADICTED) else ""
+    def _claim(self, figure: str, claim: Claim) -> dict[str, Any]:
+        """A claim, and ``why`` it does not hold: the heading in our documentation; empty for other claims."""
+        failed = claim.verdict in (FAILS, CONTRADICTED)
+        why = f"docs/{self.paper}.md#figure-{figure}" if failed else ""
+        return {"figure": figure, **vars(claim), "places": list(claim.places), "why": why}
 
     def draw(self, folder: Path) -> list[Path]:
         """Write every figure into ``folder`` as a picture; returns their paths."""

@@ -372,13 +372,8 @@ def _curves(results: Results) -> Iterator[Finding]:
 @PAPER.claim(
     "3",
     "{} saturates at {:.0%} on {}",
-    each=(
-        ("SDF", 0.9, "WK1"),
-        ("SDF-Max 2", 0.9, "WK1"),
-        ("SDF-Max 6", 0.9, "WK1"),
-        ("SDF", 0.5, "WK3"),
-        ("SDF-Max 6", 0.5, "WK3"),
-    ),
+    each=[(policy, 0.9, "WK1") for policy in ("SDF", "SDF-Max 2", "SDF-Max 6")]
+    + [(policy, 0.5, "WK3") for policy in ("SDF", "SDF-Max 6")],
 )
 def _saturates(results: Results, policy: str, load: float, workload: str) -> Finding:
     runs = results[Cell(workload=workload, load=load, policy=policy)]

@@ -132,13 +132,8 @@ def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
 
 def run(cell: Cell, dedicated_s: float, seed: int, repeat: int) -> Outcome:
     """One simulation: three jobs alike that arrive together (section 3.4)."""
-    machine = SimulatedMachine(
-        processors=PROCESSORS,
-        context_switch_us=cell.context_switch_us,
-        latency_us=cell.latency_us,
-        local=cell.local,
-        timers=cell.timers,
-    )
+    given = {key: getattr(cell, key) for key in ("context_switch_us", "latency_us", "local", "timers")}
+    machine = SimulatedMachine(processors=PROCESSORS, **given)
     options = {"quantum_ms": GANG_QUANTUM_MS} if cell.policy == "gang" else {}
     return simulate_processes(
         [SimulatedJob(number, program) for number, program in enumerate(_programs(cell, dedicated_s))],
@@ -152,16 +147,8 @@ def run(cell: Cell, dedicated_s: float, seed: int, repeat: int) -> Outcome:
 
 def _programs(cell: Cell, dedicated_s: float) -> list[Program]:
     grains_us = [cell.granularity_us] + [cell.rivals_us or cell.granularity_us] * (JOBS - 1)
-    return [
-        Program(
-            pattern=cell.pattern,
-            processes=PROCESSORS,
-            granularity_us=grain_us,
-            imbalance=cell.imbalance,
-            dedicated_s=dedicated_s,
-        )
-        for grain_us in grains_us
-    ]
+    alike: dict[str, Any] = {"pattern": cell.pattern, "processes": PROCESSORS, "imbalance": cell.imbalance}
+    return [Program(granularity_us=grain_us, dedicated_s=dedicated_s, **alike) for grain_us in grains_us]
 
 
 def _spun(outcomes: Iterable[Outcome], kind: str) -> float:
@@ -307,6 +294,7 @@ FIXED = {
     spins: BASE.but(blocking="fixed", spin_switches=spins) for spins in (1.0, 2.0, 4.0, 8.0, 10.0, 20.0, 40.0)
 }
 
+SPINS = [FIXED[spins] for spins in (2.0, 4.0, 8.0)]
 LONG_SPINS = [
     FIXED[spins].but(pattern=pattern, granularity_us=5_000.0, imbalance=imbalance)
     for pattern, imbalance, spins in product(PATTERNS, IMBALANCES[2:], (10.0, 20.0, 40.0))
@@ -329,13 +317,7 @@ PAPER = Paper(
             _table("immediate"),
         ),
         "5": _chart("5", "Fixed spin equal to the context-switch cost", FIXED[1.0], compared=[IMMEDIATELY]),
-        "6": _chart(
-            "6",
-            "Varying the fixed spin",
-            *(FIXED[spins] for spins in (2.0, 4.0, 8.0)),
-            patterns=("NEWS",),
-            grains=FINE_US,
-        ),
+        "6": _chart("6", "Varying the fixed spin", *SPINS, patterns=("NEWS",), grains=FINE_US),
         "7": PaperFigure("Maintaining dynamic coordination", _draw_coordination),
         "8": _chart("8", "Adaptive two-phase blocking with known load imbalance", ORACLE, besides=LONG_SPINS),
         "9": _chart(
