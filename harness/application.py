@@ -26,18 +26,11 @@ from harness.analyse.columns import duration
 from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
-from harness.measure import host_check, measured, plan, runner, turn
+from harness.measure import host_check, measured, plan, runner, session, turn
 from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
 from harness.measure.plan import Key, Task
 from harness.measure.recalibration import Recalibrated
-from harness.measure.session import (
-    Counted,
-    MeasurementSession,
-    Tools,
-    Watcher,
-    announce_compiler,
-    constants,
-)
+from harness.measure.session import Counted, MeasurementSession, Tools, Watcher, announce_compiler
 from harness.predict import missing, recorded_programs
 from harness.predict import pool as threads
 from harness.predict.pool import Pool
@@ -283,7 +276,7 @@ def _stored(results: Path, wanted: Experiment) -> tuple[Constants | None, Record
             recorded = recorded_programs.of(wanted, records, store.path.parent)
     except InputError:
         return None, recorded_programs.of(wanted, (), results)
-    return (constants(found) if found else None), recorded
+    return (session.constants(found) if found else None), recorded
 
 
 @dataclass(frozen=True)
@@ -364,7 +357,7 @@ def advise(
         path, more = record()
         known, doubts = _jobs_of(path, jobs, processors), [*doubts, *more]
     wanted, program = known
-    used = constants(calibrated)
+    used = session.constants(calibrated)
     announce_compiler(watcher)
     rows = advice.predict(wanted, used, Counted(watcher, "simulating"))
     ranges: list[advice.Range] = []
