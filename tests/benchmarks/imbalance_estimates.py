@@ -15,7 +15,7 @@ from collections import defaultdict
 from functools import partial
 
 from harness.papers import Results
-from harness.papers.dusseau96 import model
+from harness.papers import dusseau96 as model
 from harness.predict.pool import compute
 from workloads.blocking import ESTIMATES
 

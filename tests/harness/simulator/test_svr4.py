@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from coordinator import policies
-from harness.papers.dusseau96.model import BASE, coscheduled
-from harness.papers.dusseau96.model import run as reproduce
+from harness.papers.dusseau96 import BASE, coscheduled
+from harness.papers.dusseau96 import run as reproduce
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.simulate import simulate
