@@ -3,16 +3,16 @@
 import pytest
 from golden import printed
 
+from harness.analyse.rows import columns
 from harness.report import listing
 from harness.report.cells import table
-from harness.report.text import shown as slowdowns
 
 ROW = ["modified-two-queue 20 ms, long 60 ms", "2.91", "2.59-3.24", "8.57", "1234567.89"]
 
 
 @pytest.mark.parametrize("width", [20, 30, 41, 55, 62, 80])
 def test_a_number_is_whole_or_its_column_is_named_and_words_give_way_first(width):
-    made = table(["scheduler"], [one.heading for one in slowdowns("") if not one.needs])
+    made = table(["scheduler"], [one.heading for one in columns("heading", "") if not one.needs])
     made.add_row(*ROW)
     text = printed([made], width)
     left_out = " ".join(text.split("Too narrow for:")[1].split()) if "Too narrow" in text else ""
