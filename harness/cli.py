@@ -44,11 +44,9 @@ class _CommandParser(argparse.ArgumentParser):
 
     @property
     def name(self) -> str:
-        """The name of the subcommand."""
         return self.prog.split()[-1]
 
     def fill(self) -> None:
-        """Add the subcommand's arguments."""
         if self.module is None:
             self.module = importlib.import_module(f"harness.commands.{self.name}")
             self.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
@@ -168,7 +166,6 @@ def _answered(options: argparse.Namespace) -> int:
 
 
 def _check_bounds(options: argparse.Namespace) -> None:
-    """Accept the numbers of options that are within their bounds."""
     from workloads.bounds import BOUNDS, within  # noqa: PLC0415 - only where a command runs
 
     for name in (name for name in BOUNDS if name.startswith("--")):
@@ -256,7 +253,6 @@ class _Bearing:
 
 @cache
 def _out() -> Console:
-    """The console for results."""
     from rich.console import Console  # noqa: PLC0415 - slow to load
 
     width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))

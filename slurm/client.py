@@ -37,7 +37,6 @@ def submission(script: Path, after: SlurmJob | None = None) -> list[str]:
 
 
 def submit(script: Path, *, after: SlurmJob | None = None) -> SlurmJob:
-    """Submit a script; returns the job."""
     command, *words = submission(script, after)
     reply = answer(command, "--parsable", *words)
     jobs = SlurmJob.printed(reply.out)

@@ -101,7 +101,6 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def ask(*argv: str) -> str:
-    """The output of one of Slurm's commands."""
     reply = answer(*argv)
     if reply.failure:
         raise SlurmError(reply.failure)

@@ -23,7 +23,6 @@ Word = str | tuple[str | _Task, ...]
 
 
 def word(parts: Word) -> str:
-    """The text of one word of bash."""
     if isinstance(parts, str):
         return _quoted(parts)
     return "".join(f'"{part.value}"' if isinstance(part, _Task) else _quoted(part) for part in parts)

@@ -19,7 +19,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Serve one run, to its end."""
     try:
         found = agent_config.find(options.file)
     except LineError as error:

@@ -27,7 +27,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Calibrate, and store the samples."""
     processors = usable_processors()[:2]
     if len(processors) < 2:
         rule = "a calibration needs two processors"

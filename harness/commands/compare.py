@@ -67,7 +67,6 @@ def _write_rows(path: Path, judged: Sequence[ResultsDocument]) -> None:
 
 
 def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:
-    """The document that --json prints."""
     keys = ("experiment", "digest", "machine", "agreement", "doubts", "rows")
     experiments = [{key: known[key] for key in keys} for known in (one.document() for one in judged)]
     return {"schema": SCHEMA, "tolerance": tolerance, "experiments": experiments}

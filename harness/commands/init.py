@@ -18,7 +18,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Write the file."""
     text = (resources.files("harness.spec") / "template.toml").read_text(encoding="utf-8")
     with refused("FILE", options.file, "cannot be written", "give a file in a directory of yours"):
         try:

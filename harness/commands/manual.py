@@ -17,7 +17,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Make the page as man reads it."""
     whole, _ = options.whole()
     page = optional("argparse_manpage.manpage").Manpage(whole, format="single-commands-section")
     page.manual, page.description = "Lockstep", "measure and simulate time-shared MPI jobs"

@@ -43,7 +43,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Run the command alone, record it, and describe it."""
     command = command_of(options, "observe")
     seen = observe(options, command, options.output, watcher)
     document = {"schema": SCHEMA, "command": command, "recording": str(seen.path), **seen.profile}

@@ -98,6 +98,5 @@ def judged(
 
 
 def write(option: str, path: Path, made: str | bytes) -> None:
-    """Write the file that an option names."""
     with refused(option, path, "cannot be written", "give a file in a directory of yours"):
         path.write_bytes(made if isinstance(made, bytes) else made.encode())

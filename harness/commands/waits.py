@@ -47,7 +47,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Measure the command with each choice, and name the best."""
     command = command_of(options, "waits")
     _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
     with turn.reserved(usable_processors(), watcher, options.anyway):

@@ -79,7 +79,6 @@ class Measured:
         return START_S + alone_s * (len(task.jobs) if shared else 1.3)
 
     def run(self, task: Task) -> RunRecord:
-        """Start the jobs of ``task`` and wait for their ends."""
         constants = self.constants(task)
         store, before = self.site.store.path.resolve(), conditions.Moment.now(self.site.processors)
         purpose = Purpose(store, task.experiment.digest, task.key, constants, before, time.monotonic())

@@ -43,7 +43,6 @@ class RankListener:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables by which ranks find it."""
         return {"LOCKSTEP_LISTENER": self._name}
 
     def __enter__(self) -> RankListener:

@@ -108,7 +108,6 @@ class Counted:
         self._begin_s = time.monotonic()
 
     def __call__(self, done: int, total: int, left_s: float | None) -> None:
-        """Report that ``done`` of ``total`` parts are complete."""
         elapsed_s = time.monotonic() - self._begin_s
         self._watcher.progress(Progress(self._label, done, total, elapsed_s, left_s))
 

@@ -53,7 +53,6 @@ class Cell(SimpleNamespace):
         return hash(frozenset(vars(self).items()))
 
     def but(self, **parameters: Any) -> Cell:
-        """The cell with other values of these parameters."""
         return Cell(**vars(self) | parameters)
 
     def has(self, **parameters: Any) -> bool:
@@ -77,11 +76,9 @@ class Results(dict[Cell, Any]):
         self.seed = seed
 
     def where(self, **parameters: Any) -> Results:
-        """The cells that have these values of parameters."""
         return Results(((cell, found) for cell, found in self.items() if cell.has(**parameters)), self.seed)
 
     def column(self, name: str) -> list[Any]:
-        """One value of every outcome."""
         return [getattr(outcome, name) for outcome in self.values()]
 
 
@@ -244,7 +241,6 @@ def arithmetic(follows: bool) -> str:
 
 
 def of_name(paper: str) -> Paper:
-    """The paper of that name."""
     made: Paper = importlib.import_module(f"harness.papers.{paper}").PAPER
     return made
 

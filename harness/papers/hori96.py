@@ -70,7 +70,6 @@ def tasks(
 
 
 def _sizes(distribution: str, processors: int) -> tuple[Integers, Floats]:
-    """The sizes of tasks, and their probabilities."""
     sizes = 2 ** np.arange(processors.bit_length() - 1)
     weights = sizes.astype(float) ** DISTRIBUTIONS[distribution]
     return sizes, weights / weights.sum()

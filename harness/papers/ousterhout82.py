@@ -58,7 +58,6 @@ def most_idle(processors: int, jobs: int) -> tuple[float, tuple[int, ...]]:
 
 
 def _sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndarray:
-    """``count`` random numbers of processes."""
     if distribution == "powers of two":
         return 2 ** random.integers(0, PROCESSORS.bit_length(), count)
     most = PROCESSORS if distribution == "uniform, 1 to P" else PROCESSORS // 2

@@ -61,7 +61,6 @@ V_LITTLE, V_MUCH = v(0.0221), v(0.2615)
 
 
 def accent(size_mb: float) -> Migration:
-    """Accent moves a process of that size."""
     return Migration("on-reference", size_mb, 1 / 3, touched=0.42, fixed_ms=150.0)
 
 
@@ -139,7 +138,6 @@ def _work_s(variation: float, count: int, random: np.random.Generator) -> Floats
 
 
 def simulate(cell: Cell, quick: bool, seed: int) -> Replications:
-    """The replications of a rule."""
     name, options, _ = RULES[cell.rule]
     precision = Precision(0.1, 3, 8) if quick else Precision(0.03, 10, 100)
     return replicated(
@@ -215,7 +213,6 @@ def _draw_rules(results: Results) -> Figure:
 
 
 def _draw_moves(results: Results) -> Figure:
-    """Times of moves by system."""
     picture, ((axes,),) = panels(1, 1, 9, 5)
     places = np.arange(len(MOVES))
     costs = [move.cost() for move, _ in MOVES.values()]

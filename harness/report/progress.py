@@ -112,7 +112,6 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         )
 
     def standing(self, standing: session.Standing) -> None:
-        """Show the new value of a row."""
         if len(self._rows) > self._console.height:  # then the table shows those that changed last
             self._rows.pop(standing.row, None)
         self._rows[standing.row] = standing
@@ -122,7 +121,6 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         self._bar.update(self._task, detail=text)
 
     def warn(self, text: str) -> None:
-        """Print a warning above the bar."""
         with suppress(OSError):
             self._console.print(
                 f"warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True

@@ -144,7 +144,6 @@ def inline(figure: Figure, name: str, title: str) -> str:
 
 
 def file(figure: Figure, kind: str) -> str | bytes:
-    """The picture as a file, ``kind`` svg or png."""
     return png(figure) if kind == "png" else svg(figure)
 
 

@@ -207,11 +207,12 @@ def _scales(seconds: Any) -> TypeGuard[float]:
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
     known_keys(data, (*known, "owners", "precision", "dedicated", "sweep", "quick", "slurm"), "")
-    one_of("dedicated", data.get("dedicated", SPINNING), (SPINNING, TWO_PHASE))
+    plain: dict[str, Any] = {"seed": 1, "lease_s": LEASE_S, "precision": PRECISION, "dedicated": SPINNING}
+    plain |= {key: data[key] for key in plain if key in data}
+    one_of("dedicated", plain["dedicated"], (SPINNING, TWO_PHASE))
     least, most = _repeats(data.get("repeats", REPEATS))
-    within("precision", data.get("precision", PRECISION))
-    within("lease_s", data.get("lease_s", LEASE_S))
-    within("seed", data.get("seed", 1))
+    for key in ("precision", "lease_s", "seed"):
+        within(key, plain[key])
     as_table(data.get("quick", {}), "quick")
     submission.parse(data.get("slurm", {}))
     swept = sweep.checked(data)
@@ -229,7 +230,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         _check_sizes(cell, schedulers)
         owners.on(present, cell.processors)
         _check_locks(cell, nodes)
-        if data.get("dedicated") == TWO_PHASE:
+        if plain["dedicated"] == TWO_PHASE:
             _check_waits(cell)
     runs = most * len(cells) * len(schedulers)
     if runs > RUNS:
@@ -239,15 +240,12 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         name=experiment_name(data, file.stem),
         processors=max(cell.processors for cell in cells),
         repeats=most,
-        seed=data.get("seed", 1),
+        least_repeats=least,
         schedulers=schedulers,
         cells=cells,
         nodes=nodes,
-        lease_s=data.get("lease_s", LEASE_S),
-        dedicated=data.get("dedicated", SPINNING),
-        least_repeats=least,
-        precision=data.get("precision", PRECISION),
         owners=present,
+        **plain,
     )
 
 

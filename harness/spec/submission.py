@@ -132,7 +132,6 @@ class Submission(Checked):
 
     @property
     def alone(self) -> Submission:
-        """A copy for work on one processor."""
         return dataclasses.replace(self, nodes=1, ntasks_per_node=1, exclusive=False, requeue=False)
 
     def started(self, inside: Sequence[str], outside: Sequence[str]) -> list[str]:
@@ -172,7 +171,6 @@ class Submission(Checked):
 
     @property
     def _options(self) -> dict[str, str | int | bool | None]:
-        """Options of sbatch by name."""
         made = {"nodes": self.nodes, "ntasks-per-node": self.ntasks_per_node, "exclusive": self.exclusive}
         return made | {name: getattr(self, name) for name in TEXTS}
 

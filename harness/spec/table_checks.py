@@ -14,12 +14,10 @@ DEEPEST = 20
 
 
 def field_names(kind: type[Any]) -> tuple[str, ...]:
-    """The keys of a table that describes ``kind``."""
     return tuple(item.name for item in dataclasses.fields(kind))
 
 
 def as_table(value: Any, key: str) -> Mapping[str, Any]:
-    """``value`` if it is a table."""
     if not isinstance(value, dict):
         raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
     return value
