@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
@@ -21,7 +20,7 @@ from coordinator.workload import Node, Result, Workload
 from harness import Interrupted
 from harness.analyse import advise as advice
 from harness.analyse import caveats, results_document, summary
-from harness.analyse.agreement import Errors, by_scheduler, errors_of
+from harness.analyse.agreement import by_scheduler, errors_of
 from harness.analyse.columns import duration
 from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
@@ -279,53 +278,6 @@ def _stored(results: Path, wanted: Experiment) -> tuple[Constants | None, Record
     return (session.constants(found) if found else None), recorded
 
 
-@dataclass(frozen=True)
-class Advice:
-    """Simulated candidates for some jobs of a program, the best first.
-
-    Attributes:
-        program: the program.
-        rows: the candidates.
-        ranges: of granularities in which one candidate is best; none for a recorded program.
-        processors: how many the jobs share.
-        used: the constants of the simulations.
-        calibrated: the calibration from which they are; ``age`` in words.
-        doubts: weaknesses of calibration and recording.
-        overall, errors: what simulations of recorded programs have missed, and for each scheduler.
-    """
-
-    program: Program | Command
-    rows: list[Row]
-    ranges: list[advice.Range]
-    processors: int
-    used: Constants
-    calibrated: list[Calibration]
-    age: str
-    doubts: list[str]
-    overall: Errors | None
-    errors: dict[str, Errors]
-
-    def document(self) -> dict[str, Any]:
-        """The document that ``lockstep advise --json`` prints."""
-        return {
-            "schema": results_document.SCHEMA,
-            "program": asdict(self.program),
-            "jobs": len(self.rows[0].jobs),
-            "processors": self.processors,
-            "constants": self.used.of_run("signals"),
-            "calibrated_at": max((one.recorded_at for one in self.calibrated), default=None),
-            "doubts": self.doubts,
-            "rows": [
-                {"scheduler": row.scheduler, **results_document.summary_document(row.simulated)}
-                | {"errors": asdict(errors) if (errors := self.errors.get(row.name)) else None}
-                for row in self.rows
-                if row.simulated
-            ],
-            "ranges": [asdict(one) for one in self.ranges],
-            "errors": self.overall and asdict(self.overall),
-        }
-
-
 def advise(
     asked: Program | Path | None,
     jobs: int,
@@ -334,7 +286,7 @@ def advise(
     *,
     anyway: bool = False,
     record: Callable[[], tuple[Path, list[str]]] | None = None,
-) -> Advice:
+) -> advice.Advice:
     """Simulate the candidates for ``jobs`` jobs with this host's last calibration; calibrate without one.
 
     ``asked`` is the program, or its recording; without it ``record`` makes one, and gives doubts of it.
@@ -370,7 +322,7 @@ def advise(
             compared = advice.compared(store)
     rows.sort(key=advice.slowdown)
     missed = errors_of(compared), by_scheduler(compared)
-    return Advice(program, rows, ranges, processors, used, calibrated, age, doubts, *missed)
+    return advice.Advice(program, rows, ranges, processors, used, calibrated, age, doubts, *missed)
 
 
 def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from coordinator.workload import ParallelJob
-from harness.analyse import summary
+from harness.analyse import results_document, summary
+from harness.analyse.agreement import Errors
 from harness.analyse.rows import Row
 from harness.measure.calibrate import Constants
 from harness.predict import recorded_programs
@@ -21,7 +22,7 @@ from harness.spec.scheduler import scheduler_of
 from harness.store import recording
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
-from harness.store.records import SIMULATED, RunRecord
+from harness.store.records import SIMULATED, Calibration, RunRecord
 from workloads.bounds import fits
 from workloads.program import Program
 from workloads.validation import InputError
@@ -169,3 +170,49 @@ def like(results: Path, jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
             "--like", str(results), rule, "describe one program with --pattern, --granularity-us, ..."
         )
     return program, len(jobs)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Simulated candidates for some jobs of a program, the best first.
+
+    Attributes:
+        rows: the candidates.
+        ranges: of granularities in which one candidate is best; none for a recorded program.
+        processors: how many the jobs share.
+        used: the constants of the simulations.
+        calibrated: the calibration from which they are, empty for nominal ones; ``age`` in words.
+        doubts: weaknesses of calibration and recording.
+        overall, errors: what simulations of recorded programs have missed, and for each scheduler.
+    """
+
+    program: Program | Command
+    rows: list[Row]
+    ranges: list[Range]
+    processors: int
+    used: Constants
+    calibrated: list[Calibration]
+    age: str
+    doubts: list[str]
+    overall: Errors | None
+    errors: dict[str, Errors]
+
+    def document(self) -> dict[str, Any]:
+        """The document that ``lockstep advise --json`` prints."""
+        return {
+            "schema": results_document.SCHEMA,
+            "program": asdict(self.program),
+            "jobs": len(self.rows[0].jobs),
+            "processors": self.processors,
+            "constants": self.used.of_run("signals"),
+            "calibrated_at": max((one.recorded_at for one in self.calibrated), default=None),
+            "doubts": self.doubts,
+            "rows": [
+                {"scheduler": row.scheduler, **results_document.summary_document(row.simulated)}
+                | {"errors": asdict(errors) if (errors := self.errors.get(row.name)) else None}
+                for row in self.rows
+                if row.simulated
+            ],
+            "ranges": [asdict(one) for one in self.ranges],
+            "errors": self.overall and asdict(self.overall),
+        }

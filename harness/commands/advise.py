@@ -52,10 +52,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         return seen.path, seen.doubts
 
     found = application.advise(asked, jobs, options.results, watcher, anyway=options.anyway, record=record)
-    recorded = not isinstance(found.program, Program)
-    errors = found.errors if recorded else None
-    shown = text.advice(found.rows, found.ranges, found.processors, found.doubts, found.age, errors)
-    return Answer(found.document(), shown)
+    return Answer(found.document(), text.advice(found))
 
 
 def _command(options: argparse.Namespace) -> list[str] | None:

@@ -39,10 +39,11 @@ from harness.analyse.rows import (
 from harness.report import cells
 from harness.report.cells import ENDLESS, listed, table
 from harness.spec.naming import policy_name, program_name, scheduler_name, short_name, waiting_name
+from workloads.program import Program
 from workloads.work import duration_name
 
 if TYPE_CHECKING:
-    from harness.analyse.advise import Range
+    from harness.analyse.advise import Advice, Range
 
 NAMES = [
     Column("scheduler", "policy", policy_name, words=True),
@@ -195,41 +196,31 @@ ERRORS = [
 NOT_HERE = "not known here: docs/validation.md has ours"
 
 
-def advice(
-    rows: Sequence[Row],
-    ranges: Sequence[Range],
-    processors: int,
-    doubts: Sequence[str],
-    age: str,
-    errors: Mapping[str, Errors] | None = None,
-) -> Iterator[RenderableType]:
-    """The advice, the predictions for each candidate, and the granularities where the advice changes.
-
-    ``rows`` are the candidates, the best first. ``age`` is the calibration's, empty without one. ``errors``
-    are of recorded commands that were simulated and measured before; None for another program.
-    """
-    best, jobs = rows[0], len(rows[0].jobs)
+def advice(found: Advice) -> Iterator[RenderableType]:
+    """The advice, the predictions for each candidate, and the granularities where the advice changes."""
+    best, jobs = found.rows[0], len(found.rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
-    yield from cells.doubts(doubts)
-    constants = f"this host's constants of {age} ago" if age else "nominal constants"
-    yield Text(f"{what} on {processors} processors, simulated with {constants}")
-    if doubts:
+    yield from cells.doubts(found.doubts)
+    constants = f"this host's constants of {found.age} ago" if found.age else "nominal constants"
+    yield Text(f"{what} on {found.processors} processors, simulated with {constants}")
+    if found.doubts:
         yield Text(f"Not conclusive; {best.name} has the least slowdown.")
     else:
         yield Text(f"Use {best.name}.", style="bold")
-    made, known = [SCHEDULER, *_simulated("")], errors or {}
-    if any(row.name in known for row in rows):
+    recorded = not isinstance(found.program, Program)
+    made, known = [SCHEDULER, *_simulated("")], found.errors if recorded else {}
+    if any(row.name in known for row in found.rows):
         made += [
             Column(lambda row: at(known.get(row.name), "median_error"), "error so\nfar %", percent),
             Column(lambda row: at(known.get(row.name), "p90_error"), "90th\npercentile", percent),
             Column(lambda row: at(known.get(row.name), "rows"), "rows"),
         ]
-    yield listed(made, rows, wrap=False)
-    if errors is not None:
-        yield Text(_about(errors, [row.name for row in rows]))
-    if ranges:
+    yield listed(made, found.rows, wrap=False)
+    if recorded:
+        yield Text(_about(known, [row.name for row in found.rows]))
+    if found.ranges:
         yield Text("Over the granularity, all else alike:")
-        yield listed(RANGES, ranges)
+        yield listed(RANGES, found.ranges)
 
 
 def _about(errors: Mapping[str, Errors], schedulers: Sequence[str]) -> str:
