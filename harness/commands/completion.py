@@ -7,10 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from rich.text import Text
-
 from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
+from harness.report import listing
 from workloads.validation import InputError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -35,7 +34,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 vars(action)["complete"] = kind
     script = shtab.complete(whole, options.shell)
     document = {"schema": SCHEMA, "shell": options.shell, "script": script}
-    return Answer(document, [Text(script)], verbatim=True)  # in a Text nothing stands for an emoji
+    return Answer(document, [listing.as_it_is(script)], verbatim=True)
 
 
 def optional(package: str) -> ModuleType:

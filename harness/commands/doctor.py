@@ -64,13 +64,11 @@ def _aa(
     options: argparse.Namespace, processors: Sequence[int], watcher: Watcher
 ) -> tuple[AaCheck | None, list[str]]:
     """The check, and the runs that failed."""
-    wanted, folder = host_check.aa_experiment(options.pairs), options.kept_in
+    folder, used = options.kept_in, tuple(processors[: host_check.AA_PROCESSORS])
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
-        site = MeasurementSession.here(
-            tuple(processors[: host_check.AA_PROCESSORS]), application.real_tools(), store
-        )
+        site = MeasurementSession.here(used, application.real_tools(), store)
         with site.reserved(watcher, anyway=options.anyway):
-            records = host_check.aa_records(wanted, site, watcher)
+            records = host_check.aa_records(options.pairs, site, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check(aa_pairs(records)), failures
 

@@ -52,13 +52,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 @dataclass(frozen=True)
 class ObservedProgram:
-    """A program that was recorded alone.
+    """A program that was recorded alone, in the file ``path``, and its profile in the model's terms.
 
-    Attributes:
-        path: the file of the recording.
-        profile: what the program is in the model's terms.
-        doubts: why the recording may not stand for the program.
-        failure: why the command failed; empty if it did not.
+    ``doubts`` say why the recording may not stand for the program, ``failure`` why the command failed; it is
+    empty if it did not.
     """
 
     path: Path

@@ -57,15 +57,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The scripts to submit.
+    """The scripts to submit by file name, in the order in which they run; ``source`` is the text of the file.
 
-    Attributes:
-        wanted: the experiment.
-        source: text of its file.
-        folder: directory for the scripts, their logs and a copy of the file.
-        results: results directory.
-        scripts: scripts by file name, in the order in which they run.
-        how: the [slurm] table.
+    ``folder`` is the directory for the scripts, their logs and a copy of that file.
     """
 
     wanted: Experiment

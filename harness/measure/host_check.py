@@ -19,7 +19,6 @@ from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession, Watcher, constants
 from harness.spec import experiment
-from harness.spec.experiment import Experiment
 from harness.store import conditions
 from harness.store.conditions import Moment
 from harness.store.records import DEDICATED, RunRecord
@@ -159,13 +158,9 @@ def _programs() -> Iterator[Finding]:
     yield Finding("cache", f"{where} on {socket.gethostname()}", remedy)
 
 
-def aa_experiment(pairs: int) -> Experiment:
-    """The experiment to check with: two fine-grained jobs under gang scheduling; a pair is two repeats."""
-    return experiment.load({**AA_EXPERIMENT, "repeats": 2 * pairs}, here=True)
-
-
-def aa_records(wanted: Experiment, site: MeasurementSession, watcher: Watcher) -> list[RunRecord]:
-    """The records of all runs: of each pair one dedicated run, and two under the scheduler."""
+def aa_records(pairs: int, site: MeasurementSession, watcher: Watcher) -> list[RunRecord]:
+    """The records of all runs: of each pair one dedicated run, and two repeats under the scheduler."""
+    wanted = experiment.load({**AA_EXPERIMENT, "repeats": 2 * pairs}, here=True)
     nominal = constants([])
     back_end = Measured(site, lambda task: nominal, watcher.note)
     # Without the dedicated run of every second repeat.

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,10 @@ def measure(
         nodes = hosts.parse(made_on.conditions.get("nodes", []))
         names = [node.host for node in nodes] or [str(made_on.conditions["host"])]
         launcher = find_launcher()
-        cluster = Cluster(_submission(how, names), folder, launcher.srun_plugin)
+        how = dataclasses.replace(
+            how, partition=how.gang_partition, nodelist=",".join(names), exclusive=False, requeue=False
+        )
+        cluster = Cluster(how, folder, launcher.srun_plugin)
         here = MeasurementSession(
             session=session.session_name(),
             processors=tuple(made_on.processors),
@@ -111,13 +114,6 @@ def measure(
         back_end = Measured(here, lambda task: constants, watcher.note, by_slurm=True)
         tasks = [task for task in plan(wanted) if not back_end.refusal(task) and task.key not in done]
         return list(run(tasks, back_end, store, watcher))
-
-
-def _submission(how: Submission, nodes: Sequence[str]) -> Submission:
-    """The [slurm] table for a job in the gang partition on these nodes."""
-    return dataclasses.replace(
-        how, partition=how.gang_partition, nodelist=",".join(nodes), exclusive=False, requeue=False
-    )
 
 
 class _Notes(Silent):
@@ -184,7 +180,7 @@ class Cluster:
         assert isinstance(workload.policy, SlurmGang) and isinstance(job.program, Program)
         processes = job.program.processes
         spec = {"version": protocol.VERSION, "folder": str(folder), "job": job.number}
-        spec |= running_jobs.parallel(workload, job.number, job.program, job.program.processes)
+        spec |= running_jobs.parallel(workload, job.number, job.program, processes)
         python = self.how.started(["python3", "-P"], PYTHON)
         begun = str(folder / f"{job.number}.begun")
         step = partition.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)

@@ -100,9 +100,8 @@ def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
 def _ordered(cell: Cell) -> SimpleNamespace:
     """A closed system of M jobs whose times increase.
 
-    Returns:
-        by job its turnaround, and by formula (3), which is NaN at the ends; and for the first SHOWN its
-        arrival, start and finish.
+    The outcome has by job its turnaround, and by formula (3), which is NaN at the ends; and for the first
+    SHOWN its arrival, start and finish.
     """
     times_s = SLOT_S * np.arange(2, 62, dtype=float)
     options = {"service": cell.service, "quantum_ms": SLOT_S * 1000}
@@ -119,11 +118,7 @@ def _ordered(cell: Cell) -> SimpleNamespace:
 
 
 def _mixed(cell: Cell, count: int, seed: int) -> SimpleNamespace:
-    """One replication, with the same jobs for all systems.
-
-    Returns:
-        the mean turnaround of the short, the long and all jobs, and preemptions a job.
-    """
+    """One replication, with the same jobs for all systems: mean turnarounds, and preemptions a job."""
     key = (LENGTHS.index(cell.lengths), cell.repeat)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     long_ = random.random(count) < LONG_SHARE

@@ -119,3 +119,8 @@ def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Itera
         f"The smallest difference that {POWER:.0%} of comparisons of {repeats} repeats tell here: "
         f"{found['smallest']:.1%} of a slowdown."
     )
+
+
+def as_it_is(text: str) -> Text:
+    """A text of which no part stands for an emoji."""
+    return Text(text)

@@ -60,13 +60,9 @@ class Override:
             return "jobs"
         return "schedulers" if first in scheduler_keys() else first
 
-    @property
-    def _is_for_all(self) -> bool:
-        """Whether it changes all tables of its room."""
-        return self.room != self.steps[0]
-
     def _of_its_table(self, key: str) -> str:
-        return re.sub(rf"^{self.room}\[\d+\]\.", "", key) if self._is_for_all else key
+        """The key within its table, if the override changes all tables of its room."""
+        return key if self.room == self.steps[0] else re.sub(rf"^{self.room}\[\d+\]\.", "", key)
 
 
 def parse(text: str) -> Override:
