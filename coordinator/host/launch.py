@@ -23,7 +23,7 @@ TAIL_BYTES = 1 << 16
 """Length of the end of an output file that is kept and read."""
 
 LOOK_S = 0.5
-"""From one look at the children of a launcher to the next."""
+"""From one look at launchers, or at the children of one, to the next."""
 
 KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
 """Runs a program and leaves its exit status in a file, for a process that is not its parent."""
@@ -281,10 +281,6 @@ def shorten(path: Path) -> bool:
     return True
 
 
-LOOK_NS = 500_000_000
-"""Time from one look at the launchers of jobs to the next."""
-
-
 class Stopped:
     """Remembers which stopped processes it has reported."""
 
@@ -314,13 +310,13 @@ class Launchers:
         self._due_ns = 0
 
     def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> list[int]:
-        """Warn about stopped launchers, at most every LOOK_NS.
+        """Warn about stopped launchers, at most every LOOK_S.
 
         Returns the jobs whose launchers live but wait for children that have ended.
         """
         if now_ns < self._due_ns:
             return []
-        self._due_ns = now_ns + LOOK_NS
+        self._due_ns = now_ns + round(LOOK_S * 1e9)
         orphaned = []
         for job, launcher in launchers.items():
             if launcher is None:
