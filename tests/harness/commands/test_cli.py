@@ -17,6 +17,7 @@ from harness import application
 from harness.spec.experiment import load
 from harness.store import database
 
+pytestmark = needs_two
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
 
 
@@ -25,7 +26,6 @@ def slowdowns(out):
     return {row["measured"]["workload_slowdown"]["n"] for row in json.loads(out)["rows"]}
 
 
-@needs_two
 @pytest.mark.slow
 def test_a_series_is_shown_resumed_and_begun_anew(lockstep, monkeypatch):
     words = ("run", "three-jobs", "--set")
@@ -51,14 +51,12 @@ def test_a_series_is_shown_resumed_and_begun_anew(lockstep, monkeypatch):
     assert (status, out) == (2, "") and "kernel = " in err and "'another-kernel'" in err
 
 
-@needs_two
 @pytest.mark.slow
 def test_a_sweep_has_a_table_for_each_point(lockstep):
     _, out, _ = lockstep("run", "reads", "--quick")
     assert "jobs of NEWS" in out and "jobs of TRANSPOSE" in out
 
 
-@needs_two
 def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     status, out, err = lockstep("calibrate", "--json")
     assert status == 0
@@ -102,7 +100,6 @@ def test_init_writes_an_experiment_that_can_be_run_with_all_that_its_comments_of
     assert status == 2 and "is there already" in err
 
 
-@needs_two
 @pytest.mark.slow
 def test_a_pipeline_fails_by_thresholds_and_reads_the_rows_as_tests(lockstep, tmp_path):
     words = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1", "--junit", "x.xml")
@@ -115,7 +112,6 @@ def test_a_pipeline_fails_by_thresholds_and_reads_the_rows_as_tests(lockstep, tm
     assert [case.get("name") for case in suite if len(case)] == ["none"]
 
 
-@needs_two
 @pytest.mark.slow
 def test_a_second_series_says_what_becomes_of_the_first_and_both_are_listed(lockstep, monkeypatch):
     small = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
@@ -157,7 +153,6 @@ BAD_USAGE = [
 ]
 
 
-@needs_two
 @pytest.mark.parametrize(("arguments", "message"), BAD_USAGE, ids=[" ".join(case[0]) for case in BAD_USAGE])
 def test_bad_usage_is_a_message_and_exit_status_2(lockstep, arguments, message):
     status, out, err = lockstep(*arguments)
@@ -180,7 +175,6 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     assert done.stderr == ""
 
 
-@needs_two
 @pytest.mark.slow
 def test_a_failed_run_is_told_and_gives_exit_status_1(lockstep, monkeypatch):
     tools = failing(lambda workload: workload.policy.needs_mechanism)

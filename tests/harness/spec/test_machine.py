@@ -54,6 +54,8 @@ def test_a_dispatch_table_is_rows_or_a_file_beside_the_experiment(tmp_path):
 @pytest.mark.parametrize(
     ("text", "key"),
     [
+        ('timers = "late"', "machine.timers"),
+        ('reads_served_by = "nobody"', "machine.reads_served_by"),
         ('local = "round-robin"\nquantum_ms = 15', "machine.quantum_ms"),
         ("quantum_ms = 20", "machine.quantum_ms"),
         ("dispatch_table = []", "machine.dispatch_table"),
