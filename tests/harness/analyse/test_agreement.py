@@ -23,24 +23,19 @@ def test_errors_count_whatever_their_sign():
     assert "no two schedulers differ" in sentence(found)
 
 
-def test_only_pairs_that_differ_measurably_are_ranked():
-    rows = [
-        row(1, 1.0, 1.1, (0.9, 1.1)),
-        row(1, 1.05, 1.0, (0.95, 1.15)),  # overlaps the first: its order means nothing
-        row(1, 2.0, 2.2, (1.9, 2.1)),
-        row(2, 3.0, 5.0, (2.9, 3.1)),  # another point of the sweep
-    ]
-    found = agreement(rows)
-    assert (found.kendall_tau, found.pairs) == (1.0, 2)
-
-
-def test_the_opposite_order_counts_against():
-    rows = [row(1, 1.0, 2.0, (0.9, 1.1)), row(1, 2.0, 1.5, (1.9, 2.1)), row(1, 4.0, 9.0, (3.9, 4.1))]
-    found = agreement(rows)
-    assert found.kendall_tau == pytest.approx(1 / 3)
-    assert "tau 0.33 over 3 pairs" in sentence(found)
-    tied = [row(1, 1.0, 2.0, (0.9, 1.1)), row(1, 2.0, 2.0, (1.9, 2.1))]
-    assert agreement(tied).kendall_tau == 0
+@pytest.mark.parametrize(
+    ("rows", "tau", "pairs"),
+    [
+        # Intervals that overlap have no order that means anything, nor have other points of the sweep.
+        ([(1, 1.0, 1.1), (1, 1.05, 1.0), (1, 2.0, 2.2), (2, 3.0, 5.0)], 1.0, 2),
+        ([(1, 1.0, 2.0), (1, 2.0, 1.5), (1, 4.0, 9.0)], pytest.approx(1 / 3), 3),
+        ([(1, 1.0, 2.0), (1, 2.0, 2.0)], 0, 1),
+    ],
+)
+def test_only_pairs_that_differ_measurably_are_ranked_and_the_opposite_order_counts_against(rows, tau, pairs):
+    found = agreement([row(*one, (one[1] - 0.1, one[1] + 0.1)) for one in rows])
+    assert (found.kendall_tau, found.pairs) == (tau, pairs)
+    assert f"tau {found.kendall_tau:.2f} over {pairs} pairs" in sentence(found)
 
 
 def test_without_a_simulation_there_is_nothing_to_agree():
@@ -49,12 +44,8 @@ def test_without_a_simulation_there_is_nothing_to_agree():
 
 
 def test_each_scheduler_is_told_by_itself_with_its_bias():
-    rows = [
-        row(1, 1.0, 1.2, None),
-        row(2, 1.0, 0.9, None),
-        row(3, 1.0, 1.05, None),
-        row(3, 1.0, 0.8, None, "gang"),
-    ]
+    pairs = [("none", 1.2), ("none", 0.9), ("none", 1.05), ("gang", 0.8)]
+    rows = [row(1, 1.0, simulated, None, scheduler) for scheduler, simulated in pairs]
     found = agreement(rows).schedulers
     assert list(found) == ["none", "gang"]
     none, gang = found.values()
