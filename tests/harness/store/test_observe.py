@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from runs import eventually
 from harness.analyse.program_profile import profile
 from harness.report.documents import jobs_table
 from harness.store import recording
-from harness.store.recording import KIND, RankRecording, Recording
+from harness.store.recording import KIND
 from harness.store.stretches import steady, stretches
 from workloads.program import Program
 
@@ -29,29 +30,25 @@ def test_a_bulk_synchronous_program_is_recognized_with_its_granularity_and_imbal
     assert found["program"]["granularity_us"] == pytest.approx(100, rel=0.01)
     assert found["program"]["imbalance"] == pytest.approx(0.5, rel=0.03)
     assert found["per_phase"]["collectives"] == 1
+    (job,) = tomllib.loads(jobs_table(found["program"]))["jobs"]
+    assert job["program"] == found["program"], "the table to paste is one of an experiment file"
 
 
-def test_calls_with_little_computing_between_them_end_one_phase():
-    step = [("IRECV", 50.0), ("ISEND", 1.0), ("WAIT", 0.0), ("WAIT", 2.0), ("ALLREDUCE", 3.0)]
+@pytest.mark.parametrize(
+    ("step", "phases", "median_us"),
+    [
+        # Calls and messages with little computing between them end one phase, collective operations do not.
+        ([("IRECV", 50.0), ("ISEND", 1.0), ("WAIT", 0.0), ("WAIT", 2.0), ("ALLREDUCE", 3.0)], 200, 56),
+        ([("RECV", 500.0), ("RECV", 20.0), ("RECV", 20.0)], 200, 540),
+        ([("ALLREDUCE", 500.0), ("ALLREDUCE", 20.0)], 400, 260),
+        # A program that hardly computes has a phase for each operation.
+        ([*99 * [("ALLREDUCE", 1.0)], ("ALLREDUCE", 20.0)], 20_000, 1),
+    ],
+)
+def test_what_ends_a_phase(step, phases, median_us):
     found = profile(recorded([200 * step] * 2, peer=1))
-    assert found["phases"] == pytest.approx(200, abs=1)
-    assert found["computing_us"]["median"] == pytest.approx(56)
-    assert found["per_phase"]["messages"] == pytest.approx(1, rel=0.01)
-
-
-def test_messages_with_little_computing_between_them_end_one_phase_but_collective_operations_do_not():
-    step = [("RECV", 500.0), ("RECV", 20.0), ("RECV", 20.0)]
-    found = profile(recorded([200 * step] * 2, peer=1))
-    assert found["phases"] == pytest.approx(200, abs=1)
-    assert found["computing_us"]["median"] == pytest.approx(540)
-    step = [("ALLREDUCE", 500.0), ("ALLREDUCE", 20.0)]
-    assert profile(recorded([200 * step] * 2))["phases"] == 400
-
-
-def test_a_program_that_hardly_computes_has_a_phase_for_each_operation():
-    fine = [("ALLREDUCE", 1.0)] * 99 + [("ALLREDUCE", 20.0)]
-    found = profile(recorded([10 * fine] * 2))
-    assert (found["phases"], found["computing_us"]["median"]) == (1000, pytest.approx(1.0))
+    assert found["phases"] == pytest.approx(phases, abs=1)
+    assert found["computing_us"]["median"] == pytest.approx(median_us)
 
 
 def test_a_stretch_is_not_cut_where_that_would_leave_little_of_it():
@@ -76,19 +73,8 @@ def test_the_nearest_pattern(step, ranks, pattern):
     Program(**program)  # the nearest one is a valid one
 
 
-def test_the_table_to_paste_is_one_of_an_experiment_file():
-    program = profile(recorded([50 * [("ALLREDUCE", 100.0)]] * 2))["program"]
-    (job,) = tomllib.loads(jobs_table(program))["jobs"]
-    assert job["program"] == program
-
-
 def test_a_program_that_only_ends_has_no_phases():
     assert profile(recorded([[("COMPUTE", 100.0)]] * 2))["program"] is None
-
-
-def test_windows_that_are_whole_are_one_stretch():
-    (one,) = stretches(recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=4))
-    assert [len(rows) for rows in one.rows] == [100, 100]
 
 
 def test_stretches_of_a_long_program_begin_and_end_at_the_same_operations_on_all_ranks():
@@ -96,9 +82,10 @@ def test_stretches_of_a_long_program_begin_and_end_at_the_same_operations_on_all
     second = made.ranks[1]
     late = second.windows.copy()
     late["collectives"][1:] += 3  # it is ahead by three operations
-    ahead = Recording(made.command, 2, (made.ranks[0], RankRecording(**{**vars(second), "windows": late})))
-    found = stretches(ahead)
+    found = stretches(replace(made, ranks=(made.ranks[0], replace(second, windows=late))))
     assert [[len(rows) for rows in one.rows] for one in found] == [[20, 20], [17, 17], [17, 17], [17, 17]]
+    (whole,) = stretches(recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=4))
+    assert [len(rows) for rows in whole.rows] == [100, 100]
 
 
 def test_the_start_up_is_left_out():
