@@ -1,10 +1,21 @@
-"""Recordings of programs that were never run."""
+"""Recordings of programs that were never run, and files of ranks that did nothing."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from harness.store.recording import KIND, OPERATION, WINDOW, RankRecording, Recording
+from harness.store.recording import (
+    HEAD,
+    HEAD_BYTES,
+    KIND,
+    MAGIC,
+    OPERATION,
+    SLOTS,
+    VERSION,
+    WINDOW,
+    RankRecording,
+    Recording,
+)
 
 
 def recorded(
@@ -29,3 +40,13 @@ def recorded(
         one = RankRecording(number, "host", 0, finish_ns, True, False, 1, 1_000_000, table, there, {})
         ranks.append(one)
     return Recording(("mpiexec", "./app"), len(ranks), tuple(ranks))
+
+
+def rank_file(magic: bytes = MAGIC, **fields: object) -> bytes:
+    """The file of a rank that has done nothing, with one window."""
+    head = np.zeros((), HEAD)
+    known = {"magic": magic, "world": b"w", "version": VERSION, "ranks": 1, "slots": 1, "most_kept": 64}
+    for name, value in (known | {"slot_ns": 62_500_000} | fields).items():
+        head[name] = value
+    room = HEAD_BYTES + SLOTS * int(head["most_kept"]) * OPERATION.itemsize
+    return head.tobytes().ljust(min(room, 1_000_000), b"\0")

@@ -5,9 +5,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from fake_runs import TOOLS, imitate, measured
+from made_recordings import rank_file
 from runs import workload
 
 from coordinator import policies
@@ -16,7 +16,6 @@ from coordinator.workload import ParallelJob, Workload
 from harness.measure.session import Tools
 from harness.spec.experiment import load
 from harness.store import recording
-from harness.store.recording import HEAD, HEAD_BYTES, MAGIC, OPERATION, SLOTS, VERSION
 from harness.store.records import DEDICATED
 from workloads.validation import InputError
 from workloads.work import Command
@@ -34,18 +33,10 @@ dedicated_s = 0.1
 [[schedulers]]
 policy = "none"
 """
-MOST_KEPT = 64
 
 
 def leave(folder, host=b""):
-    """The file of a rank that has done nothing, and has ended at 9 ns."""
-    head = np.zeros(1, HEAD)
-    head["host"] = host
-    for name, value in {"magic": MAGIC, "world": b"w", "version": VERSION, "ranks": 1, "slots": 1}.items():
-        head[name] = value
-    head["most_kept"], head["finish_ns"] = MOST_KEPT, 9
-    rows = bytes(SLOTS * MOST_KEPT * OPERATION.itemsize)
-    (folder / "rank-0-1.operations").write_bytes(head.tobytes().ljust(HEAD_BYTES, b"\0") + rows)
+    (folder / "rank-0-1.operations").write_bytes(rank_file(host=host, finish_ns=9))
 
 
 def runs(tmp_path, leaves, origin_ns=None):

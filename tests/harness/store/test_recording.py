@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_recordings import rank_file
 from native_programs import launcher, run, wrapper
 
 from coordinator.host.launchers import launcher_at
@@ -294,28 +295,17 @@ def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
         recording.read(tmp_path / "array.npz")
 
 
-def head_of(magic=recording.MAGIC, **fields):
-    """A rank's file, with one window and nothing in it."""
-    head = np.zeros((), recording.HEAD)
-    head["magic"], head["world"], head["version"], head["ranks"], head["slots"] = magic, b"w", 1, 1, 1
-    head["slot_ns"], head["most_kept"] = 62_500_000, 64
-    for name, value in fields.items():
-        head[name] = value
-    room = recording.HEAD_BYTES + SLOTS * int(head["most_kept"]) * OPERATION.itemsize
-    return head.tobytes().ljust(min(room, 1_000_000), b"\0")
-
-
 def test_a_rank_that_was_killed_while_it_began_is_in_no_recording(tmp_path):
     """It has a world, but no magic and no windows yet."""
-    (tmp_path / "rank-0-1.operations").write_bytes(head_of())
-    (tmp_path / "rank-1-2.operations").write_bytes(head_of(magic=b"", slot_ns=0, slots=0))
+    (tmp_path / "rank-0-1.operations").write_bytes(rank_file())
+    (tmp_path / "rank-1-2.operations").write_bytes(rank_file(magic=b"", slot_ns=0, slots=0))
     (found,) = recording.gather(tmp_path, ["true"])
     assert len(found.ranks) == 1
 
 
 def test_a_length_of_windows_that_cannot_be_keeps_nobody_busy_for_ever(tmp_path):
-    (tmp_path / "rank-0-1.operations").write_bytes(head_of())
-    (tmp_path / "rank-1-2.operations").write_bytes(head_of(slot_ns=0, rank=1))
+    (tmp_path / "rank-0-1.operations").write_bytes(rank_file())
+    (tmp_path / "rank-1-2.operations").write_bytes(rank_file(slot_ns=0, rank=1))
     (found,) = recording.gather(tmp_path, ["true"])
     assert [rank.slot_ns for rank in found.ranks] == [62_500_000, 0]
 
@@ -331,11 +321,11 @@ def windows_with(kept):
     [
         *(b"LOCKSTEP", b"x" * 2000, b"LOCKSTEP" + b"\1" * 5000),
         *(
-            head_of(**fields)
+            rank_file(**fields)
             for fields in ({"slots": 0}, {"slots": -1}, {"most_kept": -1}, {"most_kept": 2**31 - 1})
         ),
-        *(head_of(**fields) for fields in ({"members_bytes": -4}, {"members_bytes": 2**62})),
-        *(head_of(windows=windows_with(kept)) for kept in (-1, 65, 2**62)),
+        *(rank_file(**fields) for fields in ({"members_bytes": -4}, {"members_bytes": 2**62})),
+        *(rank_file(windows=windows_with(kept)) for kept in (-1, 65, 2**62)),
     ],
     ids=range(12),
 )
