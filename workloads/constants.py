@@ -119,6 +119,23 @@ class MachineConstants:
         known = {one.name: recorded[one.name] for one in CONSTANTS if one.name in recorded}
         return cls(**{"local_switch_us": known.get("remote_wakeup_us", 0.0)} | known)
 
+    def recorded(self) -> dict[str, Any]:
+        """The values for a record: none of an unknown machine, and those of slots where slots change."""
+        if not self.known:
+            return {}
+        values = {one: getattr(self, one.name) for one in CONSTANTS}
+        return {one.name: value for one, value in values.items() if value or not one.of_slots}
+
+    @property
+    def known(self) -> bool:
+        """Whether any of them was measured."""
+        return any(getattr(self, one.name) for one in CONSTANTS)
+
+    def __post_init__(self) -> None:
+        for one in CONSTANTS:
+            if one.kind is not float:
+                object.__setattr__(self, one.name, _tuples(getattr(self, one.name)))
+
     def check(self) -> None:
         """Raise InputError for values that no machine has."""
         for index, (last_us, time_us) in enumerate(pairwise((0.0, *self.idle_times_us))):
@@ -145,6 +162,11 @@ def _declared(name: str, kind: Any, known: Mapping[str, Any]) -> Constant:
 KINDS = get_type_hints(MachineConstants)
 CONSTANTS = tuple(_declared(each.name, KINDS[each.name], each.metadata) for each in fields(MachineConstants))
 """The table of all constants."""
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, so that equal values are equal wherever they come from."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _numbers(key: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -204,7 +204,7 @@ class Advice:
             "program": asdict(self.program),
             "jobs": len(self.rows[0].jobs),
             "processors": self.processors,
-            "constants": self.used.of_run("signals"),
+            "constants": self.used.of_run("signals").recorded(),
             "calibrated_at": max((one.recorded_at for one in self.calibrated), default=None),
             "doubts": self.doubts,
             "rows": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, estimate
 from harness.measure.host_check import LOAD, OTHERS, STEAL
 from harness.spec.scheduler import OF_SLOTS, shortest_slot_ms
-from harness.store.conditions import Moment, of_run
+from harness.store.conditions import Conditions, Moment, of_run
 from harness.store.records import DEDICATED, Calibration, RunRecord, quantile
 
 WIDE = 0.20
@@ -43,21 +44,21 @@ def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
 
     Unless all ran to their end (``complete``), their processor time cannot be told from other programs' time.
     """
-    during = of_run({}, before, after)
-    others = (during["others"] or 0.0) if complete else 0.0
+    during = of_run(Conditions(), before, after)
+    others = (during.others or 0.0) if complete else 0.0
     took = f"other programs took {others:.0%} of the processors' time: end them, and repeat"
     return [*of_host(during), *([took] if others > OTHERS else [])]
 
 
-def of_host(during: Mapping[str, Any]) -> list[str]:
+def of_host(during: Conditions) -> list[str]:
     """Disturbances in the conditions of a measurement (``conditions.of_run``)."""
     said = []
-    steal, load = during.get("steal") or 0.0, during.get("load_before") or 0.0
+    steal, load = during.steal or 0.0, during.load_before or 0.0
     if steal > STEAL:
         said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
     if load > LOAD:
         said.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
-    first_mhz, last_mhz = during.get("frequency_before_mhz"), during.get("frequency_mhz")
+    first_mhz, last_mhz = during.frequency_before_mhz, during.frequency_mhz
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
         said.append(
             f"the processors' frequency changed from {first_mhz:.0f} to {last_mhz:.0f} MHz: "
@@ -67,12 +68,12 @@ def of_host(during: Mapping[str, Any]) -> list[str]:
 
 
 def _shared(records: Sequence[RunRecord]) -> int:
-    return sum(any(map(tells_of_another_run, record.conditions.get("warnings", ()))) for record in records)
+    return sum(any(map(tells_of_another_run, record.conditions.warnings)) for record in records)
 
 
 def _mean(records: Sequence[RunRecord], share: str) -> float:
     """The mean of a share of the processors' time over the runs; 0 where it is unknown."""
-    return statistics.fmean([record.conditions.get(share) or 0.0 for record in records] or [0.0])
+    return statistics.fmean([getattr(record.conditions, share) or 0.0 for record in records] or [0.0])
 
 
 def _machine(records: Sequence[RunRecord]) -> list[str]:
@@ -82,29 +83,29 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
             f"another run of Lockstep used the same processors in {shared} of {len(records)} runs: "
             "repeat when it has ended, or use other processors"
         )
-    stolen = [r.conditions["steal"] for r in records if r.conditions.get("steal", 0.0) > STEAL]
+    stolen = [steal for r in records if (steal := r.conditions.steal or 0.0) > STEAL]
     if stolen:
         found.append(
             f"the hypervisor took more than {STEAL:.0%} of the processors' time in {len(stolen)} of "
             f"{len(records)} runs, up to {max(stolen):.1%}: repeat on a quieter host"
         )
-    shares = [r.conditions["others"] for r in records if (r.conditions.get("others") or 0.0) > OTHERS]
+    shares = [others for r in records if (others := r.conditions.others or 0.0) > OTHERS]
     if shares:
         found.append(
             f"other programs took more than {OTHERS:.0%} of the processors' time in {len(shares)} of "
             f"{len(records)} runs, up to {max(shares):.0%}: end them, and repeat"
         )
     warned = [
-        others[0]
+        ours[0]
         for r in records
-        if (others := [one for one in r.conditions.get("warnings", ()) if not tells_of_another_run(one)])
+        if (ours := [one for one in r.conditions.warnings if not tells_of_another_run(one)])
     ]
     if warned:
         found.append(f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}")
     first: dict[str, RunRecord] = {}
     for record in records:
         first.setdefault(record.session, record)
-    load = max((record.conditions.get("load_before", 0.0) for record in first.values()), default=0.0)
+    load = max((record.conditions.load_before or 0.0 for record in first.values()), default=0.0)
     if load > LOAD:
         found.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
     return found
@@ -216,27 +217,28 @@ def of_calibration(found: Sequence[Calibration]) -> list[str]:
     return said
 
 
-def of_use(found: Sequence[Calibration], here: Mapping[str, Any], now: datetime | None = None) -> list[str]:
+def of_use(found: Sequence[Calibration], here: Conditions, now: datetime | None = None) -> list[str]:
     """Doubts about what rests on a calibration, now and on a host with the conditions ``here``."""
     said = [f"the calibration: {doubt}" for doubt in of_calibration(found)]
     then = _conditions(found)
     days = calibration_age_s(found, now) / 86_400
     if days > OLD_DAYS:
         said.append(f"the calibration is {days:.0f} days old: repeat it (lockstep calibrate)")
-    if found and "steal" not in then:
+    if found and then.steal is None:
         said.append("the calibration does not say what else ran: repeat it (lockstep calibrate)")
     for field in SAME if found else ():
-        if then.get(field) != here.get(field):
+        made, now_is = getattr(then, field), getattr(here, field)
+        if made != now_is:
             said.append(
-                f"the calibration was made with {field} = {then.get(field)!r}, and now it is "
-                f"{here.get(field)!r}: repeat it (lockstep calibrate)"
+                f"the calibration was made with {field} = {made!r}, and now it is {now_is!r}: "
+                "repeat it (lockstep calibrate)"
             )
     return said
 
 
 def calibration_load(found: Sequence[Calibration]) -> float:
     """The share of the processors' time that others took during a calibration, if it is too much; else 0."""
-    taken = max(_lost(found), _conditions(found).get("steal") or 0.0)
+    taken = max(_lost(found), _conditions(found).steal or 0.0)
     return taken if taken > LOADED else 0.0
 
 
@@ -246,12 +248,10 @@ def calibration_age_s(found: Sequence[Calibration], now: datetime | None = None)
     return max(0.0, ((now or datetime.now(UTC)) - max(made)).total_seconds()) if made else 0.0
 
 
-def _conditions(found: Sequence[Calibration]) -> Mapping[str, Any]:
+def _conditions(found: Sequence[Calibration]) -> Conditions:
     """Those of the last one; without the load, if that was the load of the session's own runs."""
-    during = dict(found[-1].conditions) if found else {}
-    if during.get("again"):
-        during.pop("load_before", None)
-    return during
+    during = found[-1].conditions if found else Conditions()
+    return replace(during, load_before=None) if during.again else during
 
 
 def _lost(found: Sequence[Calibration]) -> float:

@@ -66,8 +66,8 @@ def results(
     measured = [record for record in records if record.kind in MEASURED_KINDS]
     last = (measured or records)[-1]
     session = session or last.session
-    machine: dict[str, Any] = {key: last.conditions.get(key) for key in MACHINE}
-    machine |= {name: last.constants[name] for name in SAID if name in last.constants}
+    machine: dict[str, Any] = {key: getattr(last.conditions, key) for key in MACHINE}
+    machine |= {name: value for name, value in last.constants.recorded().items() if name in SAID}
     return ResultsDocument(
         experiment=experiment.name,
         digest=last.digest,

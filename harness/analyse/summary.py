@@ -252,7 +252,7 @@ def _against_spinning(repeats: Sequence[_Repeat]) -> AgainstSpinning | None:
 
 def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
     """The mean over the repeats; None if a program has recorded no activities."""
-    switches_ns = [one.run.constants.get("local_switch_us", 0.0) * 1e3 for one in repeats]
+    switches_ns = [one.run.constants.local_switch_us * 1e3 for one in repeats]
     parts = [
         breakdown.of_run(one.run.ranks, one.run.processors, one.makespan_ns, switch_ns)
         for one, switch_ns in zip(repeats, switches_ns, strict=True)
@@ -281,7 +281,7 @@ def _switches(runs: Sequence[RunRecord]) -> Switches | None:
     if not switches:
         return None
     apart = [time_ns for run in runs for time_ns in between_nodes_ns(run.switches)]
-    doubts = [node["uncertainty_ns"] for run in runs for node in run.conditions.get("nodes_after", ())]
+    doubts = [node["uncertainty_ns"] for run in runs for node in run.conditions.nodes_after]
     return Switches(
         n=len(switches),
         mechanism=runs[-1].mechanism,

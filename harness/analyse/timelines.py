@@ -150,7 +150,7 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
     The plan is the policy's; real switches were some microseconds later.
     """
     scheduler = scheduler_of(record.scheduler)
-    if record.makespan_ns is None or scheduler.of_slurm or record.conditions.get("nodes"):
+    if record.makespan_ns is None or scheduler.of_slurm or record.conditions.nodes:
         return {}
     if scheduler.policy.observation:
         return {}
@@ -168,7 +168,7 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
 
 def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]:
     processors = len(record.processors)
-    machine = Machine(processors, Topology.of(record.conditions, processors))
+    machine = Machine(processors, Topology.of(record.conditions.recorded(), processors))
     session = Session(policy, machine, map(_job, record.jobs))
     count, now_ns = 0, 0
     for (at_ns, arrives), events in groupby(sorted(_events(record.jobs)), lambda event: event[:2]):

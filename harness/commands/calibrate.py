@@ -41,7 +41,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         notes = (f"{store.path} holds the samples",)
     document = {
         "schema": SCHEMA,
-        "machine": dict(site.conditions),
+        "machine": site.conditions.recorded(),
         "constants": [
             _row(calibration)
             for calibration in found

@@ -81,11 +81,10 @@ class Constants(MachineConstants):
         sizes = set(working_sets)
         return self.walk_steps_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
 
-    def of_run(self, mechanism: str) -> dict[str, Any]:
-        """The constants that a run under ``mechanism`` uses, as they are recorded (docs/formats.md)."""
-        known = {one.name: getattr(self, one.name) for one in CONSTANTS if not one.of_slots}
-        lists = {name: list(value) for name, value in known.items() if isinstance(value, Sequence)}
-        return known | lists | dict(self.slots.get(mechanism, {}))
+    def of_run(self, mechanism: str) -> MachineConstants:
+        """The constants that a run under ``mechanism`` uses."""
+        known: dict[str, Any] = {one.name: getattr(self, one.name) for one in CONSTANTS if not one.of_slots}
+        return MachineConstants(**known | dict(self.slots.get(mechanism, {})))
 
 
 def mpi_probe(launcher: Launcher) -> Probe:

@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession, Watcher, constants
 from harness.spec import experiment
 from harness.store import conditions
-from harness.store.conditions import Moment
+from harness.store.conditions import Conditions, Moment
 from harness.store.records import DEDICATED, RunRecord
 from workloads.validation import InputError
 
@@ -54,10 +54,10 @@ class Finding:
 def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Finding]:
     """All findings about these processors of this host; it watches them for ``watch_s`` seconds."""
     session = conditions.of_session(processors, "")
-    yield from _processors(processors, session["cpu_model"], session["siblings"])
+    yield from _processors(processors, session.cpu_model, session.siblings or {})
     yield from _rivals(processors)
     yield from _watched(processors, watch_s)
-    yield _frequency(session["governor"])
+    yield _frequency(session.governor)
     yield from _quota(len(processors))
     yield from _mechanisms()
     yield from _programs()
@@ -75,7 +75,7 @@ def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterat
     session = conditions.of_session(processors, "")
     findings = (
         *_watched(processors, watch_s),
-        _frequency(session["governor"]),
+        _frequency(session.governor),
         *_quota(len(processors)),
         *_mechanisms(),
     )
@@ -88,7 +88,9 @@ def _frequency(governor: str | None) -> Finding:
     return Finding("frequency", found, remedy)
 
 
-def _processors(processors: Sequence[int], model: str, siblings: dict[str, str | None]) -> Iterator[Finding]:
+def _processors(
+    processors: Sequence[int], model: str | None, siblings: Mapping[str, str | None]
+) -> Iterator[Finding]:
     used = ", ".join(map(str, processors))
     remedy = "" if len(processors) > 1 else "use two or more: jobs of one process never wait for each other"
     yield Finding("processors", f"{used} ({model}), Linux {os.uname().release}", remedy)
@@ -110,14 +112,14 @@ def _rivals(processors: Sequence[int]) -> Iterator[Finding]:
 def _watched(processors: Sequence[int], watch_s: float) -> Iterator[Finding]:
     before = Moment.now(processors)
     time.sleep(watch_s)
-    during = conditions.of_run({}, before, Moment.now(processors))
+    during = conditions.of_run(Conditions(), before, Moment.now(processors))
     load = before.load
     yield Finding("load", f"average {load:.1f}", "wait, or end other programs" if load > LOAD else "")
-    others = during["others"]
+    others = during.others
     if others is not None:
         remedy = "end them, or measure at another time" if others > OTHERS else ""
         yield Finding("other programs", f"took {others:.1%} of the processors in {watch_s:g} s", remedy)
-    steal = during["steal"]
+    steal = during.steal or 0.0
     remedy = "measure on a quieter host, or one without a hypervisor" if steal > STEAL else ""
     yield Finding("hypervisor", f"took {steal:.1%} of the processors in {watch_s:g} s", remedy)
 

@@ -160,16 +160,18 @@ def _record(
     return task.record(
         site.session,
         processors=site.processors[: task.cell.processors],
-        constants=purpose.constants.of_run(result.mechanism) | {"walk_step_ns": workload.walk_step_ns},
+        constants=replace(purpose.constants.of_run(result.mechanism), walk_step_ns=workload.walk_step_ns),
         mechanism=result.mechanism,
         mechanism_reason=result.mechanism_reason,
         launcher=result.launcher,
         wall_s=wall_s,
         failure=result.failure,
-        conditions=conditions.of_run(site.conditions, purpose.before, after)
-        | task.cell.topology.table()
-        | more
-        | _afterwards(result),
+        conditions=replace(
+            conditions.of_run(site.conditions, purpose.before, after),
+            **task.cell.topology.table(),
+            **more,
+            **_afterwards(result),
+        ),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,
         switches=result.switches,

@@ -48,7 +48,7 @@ def run(
         store.add_run(record)
         pace.took(guesses[number], record.wall_s)
         yield record
-        for warning in record.conditions.get("warnings", ()):
+        for warning in record.conditions.warnings:
             if warning not in warned:
                 warned.add(warning)
                 watcher.warn(f"{task.label}: {warning}")

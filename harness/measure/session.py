@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from coordinator.host.launch import LaunchError
 from coordinator.workload import Node, Workload
@@ -18,7 +18,7 @@ from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetwee
 from harness.simulator import cache
 from harness.spec.experiment import usable_processors
 from harness.store import conditions, records
-from harness.store.conditions import Moment
+from harness.store.conditions import Conditions, Moment
 from harness.store.database import Store
 from harness.store.records import Calibration
 
@@ -130,7 +130,7 @@ class MeasurementSession:
     processors: tuple[int, ...]
     tools: Tools
     store: Store
-    conditions: Mapping[str, Any]
+    conditions: Conditions
     nodes: tuple[Node, ...] = ()
 
     @classmethod
@@ -142,7 +142,7 @@ class MeasurementSession:
         if nodes:
             processors = tuple(range(sum(node.processors for node in nodes)))
             names = [f"{node.host}:{node.processors}" for node in nodes]
-            found |= {"processors": list(processors), "nodes": names}
+            found = replace(found, processors=list(processors), nodes=names)
         return cls(session_name(), processors, tools, store, found, nodes)
 
     def reserved(self, watcher: Watcher, *, anyway: bool) -> AbstractContextManager[None]:
@@ -180,7 +180,7 @@ class MeasurementSession:
         measured = list(self._measure(processors, working_sets, mechanisms))
         during = conditions.of_run(self.conditions, before, Moment.now(processors))
         if again:
-            during["again"] = True
+            during = replace(during, again=True)
             seen = {one.quantity.split()[-1] for one in measured}
             if lost := sorted(set(mechanisms) - seen):
                 raise LaunchError(f"no slots could be measured with {', '.join(lost)}")

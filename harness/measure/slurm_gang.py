@@ -94,8 +94,8 @@ def measure(
             rule = "holds no dedicated runs to compare with"
             raise InputError("--results", str(results), rule, "read the log of the job that makes them")
         made_on = alone[-1]
-        nodes = hosts.parse(made_on.conditions.get("nodes", []))
-        names = [node.host for node in nodes] or [str(made_on.conditions["host"])]
+        nodes = hosts.parse(made_on.conditions.nodes)
+        names = [node.host for node in nodes] or [str(made_on.conditions.host)]
         launcher = find_launcher()
         how = dataclasses.replace(
             how, partition=how.gang_partition, nodelist=",".join(names), exclusive=False, requeue=False
@@ -106,7 +106,7 @@ def measure(
             processors=tuple(made_on.processors),
             tools=Tools(str(launcher), mpi_probe(launcher), cluster.run_workload),
             store=store,
-            conditions={**made_on.conditions, "submitted_from": socket.gethostname()},
+            conditions=dataclasses.replace(made_on.conditions, submitted_from=socket.gethostname()),
             nodes=nodes,
         )
         done = recorded(records) if resume else {}

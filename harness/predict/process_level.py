@@ -7,9 +7,9 @@ can put the two side by side.
 from __future__ import annotations
 
 import base64
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.scheduler import Scheduler
+from harness.store.conditions import Conditions
 from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
 from workloads.constants import MachineConstants
@@ -55,18 +56,13 @@ MECHANISM = "signals"
 """The default mechanism of a host."""
 
 
-OF_RUN = ("warnings", "recording", "recorded_until_ns")
-"""Conditions of one run, which its simulation does not share."""
-
-
-def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
-    """A simulated machine with the calibrated ``constants`` of a host (``RunRecord.constants``).
+def machine_like(host: MachineConstants, processors: int, scheduler: Scheduler) -> SimulatedMachine:
+    """A simulated machine with the calibrated constants of a ``host``.
 
     Its processes behave like ranks: they send no messages to themselves, look for messages only
     while they wait, and spin by the wall clock. The kernel's clock ticks at the same time on all
     processors, and turns change when its interrupt ends.
     """
-    host = MachineConstants.of_record(constants)
     parts_us = host.send_us + host.receive_us + (host.serve_us + host.poll_us) / 2
     table = None
     if scheduler.options.local == "rr" and host.rr_interval_us and host.tick_us:
@@ -92,14 +88,14 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Host:
     """The host that a simulated run imitates.
 
     Attributes:
         processors: ids of the cores that stand for the simulated processors.
-        constants: the host's calibrated constants, as in ``RunRecord.constants``; without any the
-            simulated machine is the one of Dusseau et al. 1996.
+        constants: the host's calibrated constants; if none is known, the simulated machine is the one of
+            Dusseau et al. 1996.
         given: values of the [machine] table, which override the constants.
         conditions: of the imitated run, if there is one.
         digest: of the imitated run's experiment, if there is one.
@@ -107,21 +103,21 @@ class Host:
     """
 
     processors: Sequence[int]
-    constants: Mapping[str, Any]
-    given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    conditions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    constants: MachineConstants
+    given: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Conditions = field(default_factory=Conditions)
     digest: str | None = None
-    estimates: Mapping[int, ExecutionTime] = dataclasses.field(default_factory=dict)
+    estimates: Mapping[int, ExecutionTime] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, measured: RunRecord) -> Host:
         """The host of ``measured``, without what its conditions say of that run alone."""
-        conditions = {key: value for key, value in measured.conditions.items() if key not in OF_RUN}
+        conditions = replace(measured.conditions, warnings=(), recording="", recorded_until_ns=None)
         known = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
         return cls(
             measured.processors,
             measured.constants,
-            Topology.of(conditions, len(measured.processors)).table(),
+            Topology.of(conditions.recorded(), len(measured.processors)).table(),
             conditions=conditions,
             digest=measured.digest,
             estimates=known,
@@ -131,8 +127,9 @@ class Host:
     def of_calibration(cls, constants: Constants | None, task: Task) -> Host:
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.options.mechanism == "auto" else scheduler.options.mechanism
-        known = constants.of_run(mechanism if scheduler.policy.needs_mechanism else "") if constants else {}
-        return cls(range(task.cell.processors), known, task.cell.machine)
+        known = constants or Constants()
+        of_run = known.of_run(mechanism if scheduler.policy.needs_mechanism else "")
+        return cls(range(task.cell.processors), of_run, task.cell.machine)
 
     def machine(self, scheduler: Scheduler) -> SimulatedMachine:
         """The machine on which to simulate runs under ``scheduler``.
@@ -145,18 +142,19 @@ class Host:
         given["queue"] = "bound" if scheduler.options.bind is True else queue
         given["within_job"] = scheduler.options.bind == WITHIN_JOB
         with under("machine"):
-            if self.constants and given.get("local", "eevdf") == "eevdf":
+            if self.constants.known and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)
                 likeness = machine_like(self.constants, len(self.processors), scheduler)
                 if "context_switch_us" in given:  # these belong to the calibrated switch
                     given = {"switch_scatter_us": (), "switch_after_idle_us": ()} | given
-                return dataclasses.replace(likeness, **given)
-            costs = {"context_switch_us": "local_switch_us", "latency_us": "latency_us"}
-            known = {key: self.constants[name] for key, name in costs.items() if self.constants}
-            return SimulatedMachine(**{"processors": len(self.processors), **known, **given})
+                return replace(likeness, **given)
+            if self.constants.known:
+                like = {"context_switch_us": self.constants.local_switch_us}
+                given = like | {"latency_us": self.constants.latency_us} | given
+            return SimulatedMachine(**{"processors": len(self.processors)} | given)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Simulated:
     """Simulates tasks process by process.
 
@@ -202,7 +200,7 @@ class Simulated:
         begin_s = time.monotonic()
         host, scheduler = self.host(task), task.scheduler
         known = host.estimates
-        jobs = [dataclasses.replace(job, estimate=known.get(job.number)) for job in task.jobs]
+        jobs = [replace(job, estimate=known.get(job.number)) for job in task.jobs]
         outcome = simulate(
             [self._job(job, task) for job in jobs],
             host.machine(scheduler),
@@ -340,7 +338,7 @@ def _timeline(spans: NDArray[np.int64], start_ns: int) -> dict[str, Any]:
 
 
 def _waits(waits: WaitCounts | None) -> dict[str, int]:
-    return dataclasses.asdict(waits or WaitCounts(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}
+    return asdict(waits or WaitCounts(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}
 
 
 BEGIN_S, EVENT_S = 3e-3, 1e-7

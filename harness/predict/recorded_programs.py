@@ -42,7 +42,7 @@ class DedicatedTime(NamedTuple):
         known = [(rank.get("cpu_ns"), rank.get("running_ns", 0)) for rank in record.ranks]
         busy_ns = [ran_ns if cpu_ns is None else cpu_ns for cpu_ns, ran_ns in known]
         busy_s = max(busy_ns) / 1e9 if busy_ns and all(busy_ns) else taken_s
-        until_ns = record.conditions.get("recorded_until_ns")
+        until_ns = record.conditions.recorded_until_ns
         after_ns = None if until_ns is None else max(0, (job.finish_ns or 0) - until_ns)
         # Less than a rank has had between the two calls: the last look at it came before its end.
         beyond_ns = [ran_ns - cpu_ns for cpu_ns, ran_ns in known if cpu_ns is not None and ran_ns > cpu_ns]
@@ -166,7 +166,7 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
         ours = record.kind == DEDICATED and not others and job.finish_ns is not None
         command = job.work if ours else None
         if isinstance(command, Command) and command in commands:
-            alone[command].append((record.conditions.get("recording") or "", DedicatedTime.of(record)))
+            alone[command].append((record.conditions.recording, DedicatedTime.of(record)))
     files, known = {}, {}
     for command, runs in alone.items():
         if runs:

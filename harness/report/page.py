@@ -139,7 +139,7 @@ class Content:
 
     def _busy(self, row: Row) -> float | None:
         known = [
-            record.conditions.get("busy")
+            record.conditions.busy
             for record in self.records
             if record.kind == POLICY
             and record.makespan_ns is not None
@@ -298,5 +298,5 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     )
     yield "Seed", str(last.seed)
     yield "Digest", content.results.digest[:16]
-    if commit := last.conditions.get("commit"):
+    if commit := last.conditions.commit:
         yield "Version", f"Lockstep at commit {commit}"

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +24,104 @@ SHORT_S = 1.0
 """Shares of less processor time than this are too coarse: the kernel counts hundredths of a second."""
 
 
-def of_session(processors: Sequence[int], launcher: str) -> dict[str, Any]:
-    """The conditions that stay the same while Lockstep runs; None for one that cannot be read."""
-    return {
-        "host": socket.gethostname(),
-        "kernel": platform.release(),
-        "cpu_model": _cpu_model(),
-        "cores": os.cpu_count(),
-        "affinity": sorted(os.sched_getaffinity(0)),
-        "processors": list(processors),
-        "siblings": {
+@dataclass(frozen=True, kw_only=True)
+class Lasting:
+    """The conditions that stay the same while Lockstep runs (docs/formats.md); None for an unknown one."""
+
+    host: str | None = None
+    kernel: str | None = None
+    cpu_model: str | None = None
+    cores: int | None = None
+    affinity: Sequence[int] | None = None
+    processors: Sequence[int] | None = None
+    siblings: Mapping[str, str | None] | None = None
+    governor: str | None = None
+    memory_bytes: int | None = None
+    python: str | None = None
+    packages: Mapping[str, str | None] | None = None
+    launcher: str | None = None
+    commit: str | None = None
+    argv: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passing:
+    """The conditions that change during a run; None for an unknown one.
+
+    ``steal`` is the share of the processors' time that the hypervisor gave to others; ``others`` is the
+    share that foreign processes used.
+    """
+
+    load_before: float | None = None
+    load_after: float | None = None
+    steal: float | None = None
+    busy: float | None = None
+    others: float | None = None
+    frequency_before_mhz: float | None = None
+    frequency_mhz: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions(Passing, Lasting):
+    """The conditions of a session, a run or a calibration.
+
+    Attributes:
+        nodes: the hosts with their numbers of processors, if there are several.
+        topology, sides: the values of a [machine] table; none for a flat one.
+        submitted_from: the host on which the load and the shares were seen, of a run under Slurm's gang.
+        recording: the file with the recording of the run, below the directory for records.
+        recorded_until_ns: when the recording ends, since the start of the run.
+        nodes_after: the fields of ``coordinator.workload.NodeResult`` for each of several hosts.
+        warnings: faults that did not end the run.
+        again: whether a calibration follows runs of its session, whose load it sees.
+    """
+
+    nodes: Sequence[str] = ()
+    topology: str = ""
+    sides: Sequence[int] = ()
+    submitted_from: str = ""
+    recording: str = ""
+    recorded_until_ns: int | None = None
+    nodes_after: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[str] = ()
+    again: bool = False
+
+    @classmethod
+    def of_record(cls, recorded: Mapping[str, Any]) -> Conditions:
+        names = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in recorded.items() if name in names})
+
+    def recorded(self) -> dict[str, Any]:
+        """The conditions for a record: the lasting and the passing ones also where one is unknown."""
+        complete = {one.name for one in fields(Lasting) if self.host is not None}
+        complete |= {one.name for one in fields(Passing) if self.steal is not None}
+        return {name: value for name, value in vars(self).items() if value or name in complete}
+
+
+def of_session(processors: Sequence[int], launcher: str) -> Conditions:
+    return Conditions(
+        host=socket.gethostname(),
+        kernel=platform.release(),
+        cpu_model=_cpu_model(),
+        cores=os.cpu_count(),
+        affinity=sorted(os.sched_getaffinity(0)),
+        processors=list(processors),
+        siblings={
             str(p): _read(f"/sys/devices/system/cpu/cpu{p}/topology/thread_siblings_list") for p in processors
         },
-        "governor": _read(f"/sys/devices/system/cpu/cpu{processors[0]}/cpufreq/scaling_governor"),
-        "memory_bytes": psutil.virtual_memory().total,
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "launcher": launcher,
-        "commit": _commit(),
-        "argv": sys.argv[1:],
-    }
+        governor=_read(f"/sys/devices/system/cpu/cpu{processors[0]}/cpufreq/scaling_governor"),
+        memory_bytes=psutil.virtual_memory().total,
+        python=platform.python_version(),
+        packages={name: _version(name) for name in PACKAGES},
+        launcher=launcher,
+        commit=_commit(),
+        argv=sys.argv[1:],
+    )
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The conditions that change: load average, CPU times of the processors (s), frequency (MHz).
+    """The state of the host: load average, CPU times of the processors (s), frequency (MHz).
 
     ``own_s`` is the processor time of this process and of its children that have ended.
     """
@@ -77,34 +150,32 @@ class Moment:
         )
 
 
-def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[str, Any]:
-    """The conditions of one run: its session's, and changes between two moments.
-
-    ``steal`` is the share of the processors' time that the hypervisor gave to others; ``others`` is the
-    share that foreign processes used.
-    """
+def of_run(session: Conditions, before: Moment, after: Moment) -> Conditions:
+    """The conditions of one run: its session's, and changes between two moments."""
     span_s = after.total_s - before.total_s
     others_s = max(0.0, after.busy_s - before.busy_s - (after.own_s - before.own_s))
-    return dict(session) | {
-        "load_before": before.load,
-        "load_after": after.load,
-        "steal": max(0.0, (after.steal_s - before.steal_s) / span_s) if span_s > 0 else 0.0,
-        "busy": (after.busy_s - before.busy_s) / span_s if span_s > 0 else None,
-        "others": others_s / span_s if span_s > SHORT_S else None,
-        "frequency_before_mhz": before.frequency_mhz,
-        "frequency_mhz": after.frequency_mhz,
-    }
+    return replace(
+        session,
+        load_before=before.load,
+        load_after=after.load,
+        steal=max(0.0, (after.steal_s - before.steal_s) / span_s) if span_s > 0 else 0.0,
+        busy=(after.busy_s - before.busy_s) / span_s if span_s > 0 else None,
+        others=others_s / span_s if span_s > SHORT_S else None,
+        frequency_before_mhz=before.frequency_mhz,
+        frequency_mhz=after.frequency_mhz,
+    )
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+def difference(old: Conditions, new: Conditions) -> tuple[str, Any, Any] | None:
     return next(differences(old, new), None)
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def differences(old: Conditions, new: Conditions) -> Iterator[tuple[str, Any, Any]]:
     """All fields of COMPARABLE in which two sessions differ, with both values."""
     for field in COMPARABLE:
-        if old.get(field) != new.get(field):
-            yield field, old.get(field), new.get(field)
+        values = getattr(old, field) or None, getattr(new, field) or None
+        if values[0] != values[1]:
+            yield field, *values
 
 
 def _read(path: str) -> str | None:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.store import spool
-from harness.store.records import Calibration, RunRecord, ScheduleRecord, switch_summary
+from harness.store.records import Calibration, RunRecord, ScheduleRecord, plain, switch_summary, typed
 from harness.store.schema import connect, uri
 from harness.store.spool import Spool
 from harness.store.stored import (
@@ -172,11 +172,7 @@ class Store:
         return self._database.execute(f"SELECT 1 FROM runs WHERE {where}", values).fetchone() is not None
 
     def _insert_run(self, record: RunRecord) -> int:
-        row = {
-            f.name: getattr(record, f.name)
-            for f in dataclasses.fields(record)
-            if f.name not in (*PARTS, "id")
-        }
+        row = plain(record, *PARTS, "id")
         run = self._insert("runs", row | {"makespan_ns": record.makespan_ns})
         for job in record.jobs:
             self._insert("jobs", {"run": run} | dataclasses.asdict(job))
@@ -199,13 +195,13 @@ class Store:
         with self._transaction():
             for one in calibrations:
                 median = {"median": statistics.median(one.samples)}
-                self._insert("calibrations", dataclasses.asdict(one) | median)
+                self._insert("calibrations", plain(one) | median)
 
     def add_schedules(self, schedules: Iterable[ScheduleRecord]) -> None:
         """Store the rows of schedulers at the job level, all or nothing."""
         with self._transaction():
             for schedule in schedules:
-                self._insert("schedules", dataclasses.asdict(schedule))
+                self._insert("schedules", plain(schedule))
 
     def last_calibration(self) -> list[Calibration]:
         """The last machine constants of the session that calibrated last; empty if none did.
@@ -229,7 +225,7 @@ class Store:
         with reading(self.path):
             rows = self._database.execute(f"SELECT * FROM {table} WHERE {where} ORDER BY id")
             found = [decoded(table, row) for row in rows]
-            return [made(**{name: row[name] for name in fields}) for row in found]
+            return [made(**typed({name: row[name] for name in fields})) for row in found]
 
     def merge(self, other: Store) -> int:
         """Add the records that only ``other`` holds, in its order; returns the number of runs.

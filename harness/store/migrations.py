@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from harness.spec.scheduler import added, present
@@ -31,11 +32,15 @@ def migrate(table: str, row: dict[str, Any]) -> None:
     if table == "calibrations":
         row["quantity"] = present_name(row["quantity"])
     if table == "runs":
-        row["constants"] = {present_name(name): value for name, value in row["constants"].items()}
+        row["constants"] = present_constants(row["constants"])
         scheduler = present(row["scheduler"])
         defaults = added(str(scheduler.get("policy")))
         remedy = defaults["remedy"] | scheduler.get("remedy", {})
         row["scheduler"] = defaults | scheduler | {"remedy": remedy}
+
+
+def present_constants(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    return {present_name(name): value for name, value in recorded.items()}
 
 
 def present_name(recorded: str) -> str:

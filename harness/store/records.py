@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
 from coordinator.workload import Result, Switch, Workload
 from harness.spec.jobs import described, rebuilt
+from harness.store.conditions import Conditions
+from workloads.constants import MachineConstants
 from workloads.work import Work
 
 DEDICATED = "dedicated"
@@ -80,12 +82,11 @@ class RunRecord:
         repeat: number of the repetition, from 0.
         seed: of the experiment.
         processors: ids of the cores it could use.
-        constants: from ``harness.measure.calibrate``, and walk_step_ns (docs/formats.md).
+        constants: from ``harness.measure.calibrate``, and walk_step_ns.
         mechanism: the way to stop and continue processes; ``mechanism_reason`` says why this one.
         launcher: the MPI that started the ranks.
         wall_s: duration with start-up and clean-up.
         failure: empty when every job finished.
-        conditions: see ``harness.store.conditions``.
         jobs: one record per job.
         ranks: one record per rank that finished.
         switches: every slot switch.
@@ -103,13 +104,13 @@ class RunRecord:
     repeat: int
     seed: int
     processors: Sequence[int]
-    constants: Mapping[str, Any]
+    constants: MachineConstants
     mechanism: str
     mechanism_reason: str
     launcher: str
     wall_s: float
     failure: str
-    conditions: Mapping[str, Any]
+    conditions: Conditions
     jobs: tuple[JobRecord, ...]
     ranks: tuple[Mapping[str, Any], ...]
     switches: tuple[Switch, ...]
@@ -138,7 +139,7 @@ class Calibration:
     processors: Sequence[int]
     working_set_bytes: int
     launcher: str
-    conditions: Mapping[str, Any]
+    conditions: Conditions
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,6 @@ class ScheduleRecord:
         half_width: half-widths of their 95 % intervals, if there are several replications.
         replications: how many.
         saturated: why the scheduler cannot keep up; empty if it can.
-        conditions: see ``harness.store.conditions``.
     """
 
     session: str
@@ -171,7 +171,21 @@ class ScheduleRecord:
     half_width: Mapping[str, float | None]
     replications: int
     saturated: str
-    conditions: Mapping[str, Any]
+    conditions: Conditions
+
+
+def plain(record: RunRecord | Calibration | ScheduleRecord, *left_out: str) -> dict[str, Any]:
+    """The fields of a record as values of Python, for ``typed``."""
+    values = {one.name: getattr(record, one.name) for one in fields(record) if one.name not in left_out}
+    return values | {name: values[name].recorded() for name in TYPED if name in values}
+
+
+TYPED = {"constants": MachineConstants.of_record, "conditions": Conditions.of_record}
+
+
+def typed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record from what ``plain`` made of them, in any version."""
+    return {**values, **{name: made(values[name]) for name, made in TYPED.items() if name in values}}
 
 
 def alone_two_phase(record: RunRecord) -> bool:

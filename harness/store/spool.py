@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from coordinator.workload import Switch
-from harness.store.records import JobRecord, RunRecord
+from harness.store.migrations import present_constants
+from harness.store.records import JobRecord, RunRecord, plain, typed
 
 SCHEMA = 1
 RESERVE_BYTES = 4 << 20
@@ -84,7 +85,8 @@ def read(path: Path) -> RunRecord:
         found = json.load(file)
     if found["schema"] != SCHEMA:
         raise ValueError(f"found schema {found['schema']!r}, required {SCHEMA}")
-    fields = found["run"] | {
+    run = found["run"] | {"constants": present_constants(found["run"]["constants"])}
+    fields = typed(run) | {
         "jobs": tuple(JobRecord(**job) for job in found["jobs"]),
         "ranks": tuple(dict(rank) for rank in found["ranks"]),
         "switches": tuple(Switch(*switch) for switch in found["switches"]),
@@ -93,10 +95,9 @@ def read(path: Path) -> RunRecord:
 
 
 def _plain(record: RunRecord) -> Mapping[str, Any]:
-    parts = ("jobs", "ranks", "switches", "id")
     return {
         "schema": SCHEMA,
-        "run": {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if f.name not in parts},
+        "run": plain(record, "jobs", "ranks", "switches", "id"),
         "jobs": [dataclasses.asdict(job) for job in record.jobs],
         "ranks": [dict(rank) for rank in record.ranks],
         "switches": [dataclasses.astuple(switch) for switch in record.switches],

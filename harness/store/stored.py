@@ -15,7 +15,7 @@ from typing import Any
 
 from coordinator.workload import Switch
 from harness.store.migrations import migrate
-from harness.store.records import Calibration, JobRecord, RunRecord
+from harness.store.records import Calibration, JobRecord, RunRecord, typed
 from harness.store.tables import PARTS, TABLES, Column
 from workloads.validation import InputError, LockstepError
 
@@ -147,7 +147,7 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
     del whole["makespan_ns"]
     every = [json.loads(zlib.decompress(row["every"])) for row in parts["switches"]]
     return RunRecord(
-        **whole,
+        **typed(whole),
         jobs=tuple(JobRecord(**row) for row in parts["jobs"]),
         ranks=tuple(_known(row | row.pop("more")) for row in parts["ranks"]),
         switches=tuple(Switch(*switch) for part in every for switch in part),

@@ -7,7 +7,9 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from harness.store.conditions import Conditions
 from harness.store.records import Calibration, JobRecord, RunRecord, ScheduleRecord
+from workloads.constants import MachineConstants
 
 
 class Column(NamedTuple):
@@ -26,6 +28,7 @@ class Column(NamedTuple):
 INTEGER, REAL, TEXT, BLOB = Column(int), Column(float), Column(str), Column(bytes)
 TABLE = Column(dict, parsed=True)
 KINDS = {int: INTEGER, float: REAL, str: TEXT, Mapping: TABLE, Sequence: Column(list, parsed=True)}
+KINDS |= {MachineConstants: TABLE, Conditions: TABLE}
 SQL = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 OF_RUN = INTEGER._replace(key="REFERENCES runs (id)")
 KEY = Column(int, required=False, key="PRIMARY KEY")

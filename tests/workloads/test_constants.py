@@ -47,16 +47,17 @@ from harness.simulator.processes.machine import fill
 from harness.simulator.processes.model import MACHINE
 from harness.spec.machine import read_table
 from harness.spec.scheduler import scheduler_of
+from harness.store.conditions import Conditions
 from harness.store.records import Calibration
 import numpy as np
 
 assert MEANING["close"] == "end of a message"
-made = Calibration("s", "now", "close_ns", [3e3, 1e3, 2e3], [0, 1], 0, "mpich", {})
+made = Calibration("s", "now", "close_ns", [3e3, 1e3, 2e3], [0, 1], 0, "mpich", Conditions())
 recorded = constants([made]).of_run("signals")
 machine = machine_like(recorded, 2, scheduler_of({"policy": "none"}))
 record = np.zeros(1, MACHINE).view(np.recarray)[0]
 fill(record, machine, timeline=False, caches=False)
-print(recorded["close_us"], machine.close_us, record.close_ns)
+print(recorded.close_us, machine.close_us, record.close_ns)
 from workloads.machine import check_values
 from workloads.validation import InputError
 try:
@@ -100,11 +101,13 @@ def test_the_machine_of_a_host_has_its_constants():
     lists = {one.name: [1.0, 2.0] for one in CONSTANTS if one.kind is not float}
     rows = {one.name: [[1.0], [3.0]] for one in CONSTANTS if one.kind == Rows}
     host = Constants(**values | lists | rows)
-    recorded = host.of_run("") | {"slot_cost_us": [1.0, 2.0], "lateness_us": [1.0, 2.0]}
-    assert MachineConstants.of_record(recorded) == MachineConstants(**values | lists | rows)
-    made = machine_like(recorded, 2, scheduler_of({"policy": "none"}))
+    recorded = host.of_run("").recorded() | {"slot_cost_us": [1.0, 2.0], "lateness_us": [1.0, 2.0]}
+    known = MachineConstants.of_record(recorded)
+    assert known == MachineConstants(**values | lists | rows)
+    assert MachineConstants.of_record(known.recorded()) == known
+    made = machine_like(known, 2, scheduler_of({"policy": "none"}))
     changed = {"latency_us", "poll_us", "tick_lateness_us"}
-    assert {name for name, value in recorded.items() if getattr(made, name) != value} == changed
+    assert {name for name, value in vars(known).items() if getattr(made, name) != value} == changed
 
 
 FORMERLY = {
@@ -119,18 +122,23 @@ TODAY = {
 }
 
 
+class Formerly:
+    def recorded(self):
+        return FORMERLY
+
+
 def test_a_run_with_former_names_is_read_with_todays(tmp_path):
     experiment = load("three-jobs", settings=["repeats=1"])
     with Store(tmp_path) as store:
         record = measure(experiment, MeasurementSession.here((0, 1), TOOLS, store), Constants())[0]
-        number = store.add_run(dataclasses.replace(record, constants=FORMERLY))
+        number = store.add_run(dataclasses.replace(record, constants=Formerly()))
         (raw,) = (
             sqlite3.connect(store.path)
             .execute("SELECT constants FROM runs WHERE id = ?", (number,))
             .fetchone()
         )
         assert json.loads(raw) == FORMERLY
-        assert store.run(number).constants == TODAY
+        assert store.run(number).constants == MachineConstants(**TODAY)
     assert database.load(tmp_path).runs.set_index("id")["constants"][number] == TODAY
 
 

@@ -100,6 +100,7 @@ class SimulatedMachine(MachineConstants):
     within_job: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         whole("processors", self.processors, least=1)
         check_values({key: value for key, value in vars(self).items() if value is not None})
         self.check()

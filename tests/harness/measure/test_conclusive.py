@@ -17,7 +17,7 @@ from harness.report import rendering
 from harness.spec.experiment import usable_processors
 from harness.spec.jobs import described
 from harness.spec.scheduler import scheduler_of
-from harness.store.conditions import Moment
+from harness.store.conditions import Conditions, Moment
 from workloads.program import Program
 
 EXPERIMENT = """
@@ -180,7 +180,7 @@ def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(loc
 
 def test_disturbances_are_the_findings_of_the_doctor_that_have_a_remedy(monkeypatch):
     monkeypatch.setattr(host_check.os, "getloadavg", lambda: (4.1, 0.1, 0.1))
-    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: {"others": 0.0, "steal": 0.1})
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: Conditions(others=0.0, steal=0.1))
     said = list(host_check.disturbances(usable_processors()[:2], watch_s=0.0))
     assert "load: average 4.1; wait, or end other programs" in said
     assert any("hypervisor: took 10.0%" in one for one in said)

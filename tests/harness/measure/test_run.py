@@ -175,7 +175,7 @@ def test_calibration_gives_medians_and_keeps_samples(place):
     assert constants.idle_times_us == [500.0, 10_000.0]
     assert constants.switch_after_idle_us[0] == pytest.approx([4.2 + 0.4 * share for share in range(10)])
     assert constants.send_after_idle_us[0] == pytest.approx([1.1 + 0.2 * share for share in range(10)])
-    assert (constants.switch_after_idle_us[1], constants.send_after_idle_us[1]) == ([0.0] * 10, [9.0] * 10)
+    assert (constants.switch_after_idle_us[1], constants.send_after_idle_us[1]) == ((0.0,) * 10, (9.0,) * 10)
     assert constants.overrun_us == pytest.approx([2.1 + 0.2 * share for share in range(10)])
     told = {calibration.quantity for calibration in found}
     assert {"remote_wakeup_ns", "detour_ns", "slot_cost_ns signals", "lateness_ns signals", "tick_ns"} <= told
@@ -184,16 +184,16 @@ def test_calibration_gives_medians_and_keeps_samples(place):
 def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
     constants = session.constants(place.calibrate([0], ["signals"], Quiet()))
     told = constants.of_run("signals")
-    assert len(told["slot_cost_us"]) == 2
-    assert told["lateness_us"] == sorted(told["lateness_us"])
-    assert 50 <= told["lateness_us"][0] <= told["lateness_us"][-1] <= 50.019
-    assert "slot_cost_us" not in constants.of_run("")
+    assert len(told.slot_cost_us) == 2
+    assert list(told.lateness_us) == sorted(told.lateness_us)
+    assert 50 <= told.lateness_us[0] <= told.lateness_us[-1] <= 50.019
+    assert "slot_cost_us" not in constants.of_run("").recorded()
 
 
 def test_without_calibration_the_nominal_constants_stand():
     told = session.constants([]).of_run("")
-    assert told["remote_wakeup_us"] > 0
-    assert told["detour_gap_us"] == told["send_us"] == 0
+    assert told.remote_wakeup_us > 0
+    assert told.detour_gap_us == told.send_us == 0
 
 
 def test_steps_are_calibrated_for_each_working_set(place):
@@ -207,10 +207,14 @@ def test_doubts_are_told_in_numbers(place):
     experiment = load("three-jobs", settings=["repeats=3"])
     records = measure(experiment, place)
     quiet = {"steal": 0.0, "others": 0.0, "load_before": 0.0}
-    calm = [dataclasses.replace(r, conditions=r.conditions | quiet) for r in records]
+
+    def during(record, **changes):
+        return dataclasses.replace(record, conditions=dataclasses.replace(record.conditions, **changes))
+
+    calm = [during(record, **quiet) for record in records]
     assert doubts(summary.rows(experiment, calm), calm) == []
-    stolen = [dataclasses.replace(r, conditions=r.conditions | {"steal": 0.031}) for r in calm[:2]] + calm[2:]
-    loaded = [dataclasses.replace(r, conditions=r.conditions | {"load_before": 1.4}) for r in calm]
+    stolen = [during(record, steal=0.031) for record in calm[:2]] + calm[2:]
+    loaded = [during(record, load_before=1.4) for record in calm]
     single = [record for record in calm if record.repeat == 0]
     double = [record for record in calm if record.repeat < 2]
 

@@ -23,6 +23,7 @@ from harness.predict.recorded_steps import CARRIED_BYTES_PER_NS, MOST_CARRIED_NS
 from harness.simulator.processes.model import COMPUTE, END, RECEIVE, SEND, SLEEPING
 from harness.spec.experiment import load
 from harness.store import recording
+from harness.store.conditions import Conditions
 from harness.store.recording import COPIED_BYTES, Recording
 from workloads import native
 from workloads.validation import InputError
@@ -300,7 +301,7 @@ def test_processor_time_beside_the_recording_is_what_was_seen_of_ranks_until_the
     job = SimpleNamespace(arrival_ns=0, finish_ns=2 * 10**9)
 
     def alone(*ranks):
-        return DedicatedTime.of(SimpleNamespace(jobs=[job], ranks=ranks, conditions={}))
+        return DedicatedTime.of(SimpleNamespace(jobs=[job], ranks=ranks, conditions=Conditions()))
 
     seen, early = {"cpu_ns": 10**9, "running_ns": 1_070_000_000}, {"cpu_ns": 10**9, "running_ns": 7 * 10**8}
     assert alone(seen, early) == (2.0, 1.0, None, pytest.approx(0.07))

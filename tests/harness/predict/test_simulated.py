@@ -18,6 +18,7 @@ from harness.predict import missing
 from harness.report import text
 from harness.spec.experiment import load
 from harness.store import records
+from harness.store.conditions import Conditions
 from harness.store.database import Store
 from harness.store.records import SIMULATED_DEDICATED, Calibration
 
@@ -176,7 +177,7 @@ SAMPLES_NS = {
 def calibrated(store):
     """Stores SAMPLES_NS as what a calibration has measured."""
     for quantity, sample in SAMPLES_NS.items():
-        found = Calibration("c", records.now(), quantity, [sample], (0, 1), 0, TOOLS.launcher, {})
+        found = Calibration("c", records.now(), quantity, [sample], (0, 1), 0, TOOLS.launcher, Conditions())
         store.add_calibrations([found])
     return session.constants(store.last_calibration())
 

@@ -17,6 +17,7 @@ from harness.commands import COMMANDS, compare
 from harness.predict import missing
 from harness.report import page, rendering, tables, text
 from harness.spec.experiment import load
+from harness.store.conditions import Conditions
 from harness.store.database import Store
 
 EXPERIMENT = """
@@ -41,10 +42,16 @@ policy = "none"
 [sweep]
 "program.imbalance" = [0.25]
 """
-CONDITIONS = {
-    **{"host": "here", "kernel": "6.18", "cpu_model": "any", "cores": 2, "processors": [0, 1]},
-    **{"launcher": "mpich", "steal": 0.02, "load_before": 0.1},
-}
+CONDITIONS = Conditions(
+    host="here",
+    kernel="6.18",
+    cpu_model="any",
+    cores=2,
+    processors=[0, 1],
+    launcher="mpich",
+    steal=0.02,
+    load_before=0.1,
+)
 
 
 def settled(record):
@@ -52,8 +59,9 @@ def settled(record):
     changes = {"session": "s", "conditions": CONDITIONS, "recorded_at": "2026-01-01T00:00:00.000+00:00"}
     if record.switches:
         switches = [Switch(n, n // 2 * 10**7, 50_000 + n, 10_000 + n, n % 2) for n in range(8)]
-        nodes = {"nodes_after": [{"uncertainty_ns": 700}, {"uncertainty_ns": 900}]}
-        changes |= {"switches": tuple(switches), "conditions": CONDITIONS | nodes}
+        nodes = [{"uncertainty_ns": 700}, {"uncertainty_ns": 900}]
+        conditions = dataclasses.replace(CONDITIONS, nodes_after=nodes)
+        changes |= {"switches": tuple(switches), "conditions": conditions}
     if record.scheduler["policy"] == "none" and record.repeat == 1:
         changes["failure"] = "job 0: rank 1 has gone"
     ranks = [

@@ -13,6 +13,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
+from harness.store.conditions import Conditions
 from harness.store.records import Calibration
 from workloads.program import Program
 from workloads.validation import InputError
@@ -204,7 +205,7 @@ def test_the_cache_is_the_largest_that_no_other_processor_shares(tmp_path):
 
 def test_the_time_to_load_a_cache_goes_by_walks_after_a_move():
     def calibration(quantity, samples, size=0):
-        return Calibration("s", "", quantity, samples, [0, 1], size, "", {})
+        return Calibration("s", "", quantity, samples, [0, 1], size, "", Conditions())
 
     found = constants([calibration("cache_kb", [1024.0]), calibration("move_ns", [4e3, 5e3, 6e3], SET)])
     assert (found.cache_kb, found.reload_us) == (1024.0, 10.0)
