@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from coordinator.decide.agenda import Agenda
 from coordinator.decide.session import Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies.sharing import folded
@@ -104,9 +105,7 @@ class Conductor:
         self._session = session
         self.crew = crew
         self._lead_ns = lead_ns
-        self._arrivals = sorted(self._jobs.values(), key=lambda job: (job.arrival_ns, job.number))
-        self._owners: Iterator[OwnerChange] = iter(owners)
-        self._owner = next(self._owners, None)
+        self._agenda = Agenda(session, ((job.arrival_ns, job.number) for job in self._jobs.values()), owners)
         self._stages = dict.fromkeys(self._jobs, Stage.ABSENT)
         self._arrived: set[int] = set()
         self._last_ns = 0
@@ -165,7 +164,7 @@ class Conductor:
         usable = min(max(1, processes), self._jobs[job].processes)
         if (plan := self._session.evolve(job, usable, now_ns)) is not None:
             self._last_ns = now_ns
-            self._decided(Reason.PHASE, job, plan)
+            self._decided(Reason.PHASE, plan, job)
 
     def observe(self, job: int, rank: int, peers: Iterable[int], now_ns: int) -> None:
         """Note that rank ``rank`` of the job, which runs, gets messages often from ``peers`` and no others.
@@ -179,7 +178,7 @@ class Conductor:
         known = [peer for peer in peers if peer in ranks]
         if (plan := self._session.observe(job, rank, known, now_ns)) is not None:
             self._last_ns = now_ns
-            self._decided(Reason.OBSERVATION, job, plan)
+            self._decided(Reason.OBSERVATION, plan, job)
 
     def leave(self, job: int, now_ns: int) -> None:
         """Note that the job has finished or failed, at any stage."""
@@ -195,9 +194,9 @@ class Conductor:
     def _depart(self, job: int, now_ns: int) -> None:
         if job in self._arrived:
             self._last_ns = max(now_ns, self._last_ns)
-            self._decided(Reason.DEPARTURE, job, self._session.depart(job, self._last_ns))
+            self._decided(Reason.DEPARTURE, self._session.depart(job, self._last_ns), job)
         else:
-            self._arrivals = [other for other in self._arrivals if other.number != job]
+            self._agenda.coming.remove((self._jobs[job].arrival_ns, job))
 
     def lose(self, processors: Sequence[int], now_ns: int, failed: Iterable[int] = ()) -> None:
         """Note that processors are lost, and with them the jobs in ``failed``, which had begun there.
@@ -211,7 +210,7 @@ class Conductor:
                 self._stages[job] = Stage.ABSENT
         self._leave(failed, now_ns)
         self._last_ns = max(now_ns, self._last_ns)
-        self._decided(Reason.NODE_LOST, None, self._session.replan(self._last_ns))
+        self._decided(Reason.NODE_LOST, self._session.replan(self._last_ns), None)
 
     def repeat(self) -> None:
         """Pass the plan in force, and the start of each running job, to the crew once more."""
@@ -223,44 +222,23 @@ class Conductor:
 
     def due_ns(self) -> int | None:
         """When ``advance`` must be called next; None if nothing is foreseeable."""
-        known = (self._owner_ns(), self._arrival_ns(), self._timer_ns(), self._table_end_ns())
-        dues = [due for due in known if due is not None]
-        return min(dues) - self._lead_ns if dues else None
+        due = self._agenda.due()
+        return None if due is None else due.at_ns - self._lead_ns
 
     def advance(self, now_ns: int) -> None:
-        """Decide about all foreseeable events up to ``now_ns`` plus the lead.
+        """Decide about all foreseeable events up to ``now_ns`` plus the lead."""
+        while (due := self._agenda.due()) is not None and due.at_ns - self._lead_ns <= now_ns:
+            self._last_ns = max(due.at_ns, self._last_ns)
+            arriving, plan = self._agenda.decide(due, self._last_ns)
+            self._arrived.update(arriving)
+            self._decided(due.why, plan, *(arriving or (None,)))
+            end_ns = plan.cycle.end_ns
+            if due.why is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
+                raise ValueError("the policy answers the end of a table with one that is over as well")
 
-        At one time the changes of owners come before arrivals, then timers, then ends of tables. Jobs that
-        arrive at one time do so together.
-        """
-        while (due := self.due_ns()) is not None and due <= now_ns:
-            at_ns = max(due + self._lead_ns, self._last_ns)
-            self._last_ns = at_ns
-            event_ns = due + self._lead_ns
-            if self._owner is not None and event_ns == self._owner_ns():
-                change, self._owner = self._owner, next(self._owners, None)
-                self._decided(Reason.OWNER, None, self._session.owner(change.processors, change.load, at_ns))
-            elif event_ns == self._arrival_ns():
-                first, *others = self._next_to_arrive()
-                self._decided(Reason.ARRIVAL, first, self._session.arrive(first, at_ns, *others), others)
-            elif event_ns == self._timer_ns():
-                self._decided(Reason.TIMER, None, self._session.timer(at_ns))
-            else:
-                self._decided(Reason.SLOT_END, None, self._session.slot_end(at_ns))
-                end_ns = self._table_end_ns()
-                if end_ns is not None and end_ns <= at_ns:
-                    raise ValueError("the policy answers the end of a table with one that is over as well")
-
-    def _next_to_arrive(self) -> list[int]:
-        """Take the jobs that arrive at the next instant from those to come."""
-        count = sum(job.arrival_ns == self._arrival_ns() for job in self._arrivals)
-        numbers = [job.number for job in self._arrivals[:count]]
-        del self._arrivals[:count]
-        self._arrived.update(numbers)
-        return numbers
-
-    def _decided(self, why: Reason, job: int | None, plan: Plan, beside: Iterable[int] = ()) -> None:
-        self.log += [LoggedDecision(why, self._last_ns, one, plan.decision) for one in (job, *beside)]
+    def _decided(self, why: Reason, plan: Plan, *jobs: int | None) -> None:
+        """Log and carry out a decision that concerns these jobs, or None."""
+        self.log += [LoggedDecision(why, self._last_ns, job, plan.decision) for job in jobs]
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:
                 self._stages[number] = Stage.ABSENT
@@ -301,19 +279,6 @@ class Conductor:
         self._stages[job] = Stage.LAUNCHED
         self._launched[job] = placement
         self.crew.launch(job, placement)
-
-    def _arrival_ns(self) -> int | None:
-        return self._arrivals[0].arrival_ns if self._arrivals else None
-
-    def _owner_ns(self) -> int | None:
-        return self._owner.at_ns if self._owner is not None else None
-
-    def _timer_ns(self) -> int | None:
-        return self._session.plan.timer_ns if self._session.plan else None
-
-    def _table_end_ns(self) -> int | None:
-        plan = self._session.plan
-        return plan.cycle.end_ns if plan else None
 
 
 def active_ranks(

@@ -6,18 +6,19 @@ give its decisions again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.decide.agenda import Agenda
 from coordinator.decide.session import Session
 from coordinator.policies import Policy
 from coordinator.topology import Topology
-from coordinator.view import ExecutionTime, Job, Machine, Slot
+from coordinator.view import ExecutionTime, Job, Machine, Reason, Slot
 from coordinator.workload import seen
 from harness.spec.scheduler import scheduler_of
 from harness.store.records import JobRecord, RunRecord
@@ -170,34 +171,25 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
     processors = len(record.processors)
     machine = Machine(processors, Topology.of(record.conditions.recorded(), processors))
     session = Session(policy, machine, map(_job, record.jobs))
+    agenda = Agenda(session, ((job.arrival_ns, job.job) for job in record.jobs))
+    finishes = deque(sorted((job.finish_ns, job.job) for job in record.jobs if job.finish_ns is not None))
     count, now_ns = 0, 0
-    for (at_ns, arrives), events in groupby(sorted(_events(record.jobs)), lambda event: event[:2]):
-        while session.plan and now_ns < at_ns and count < MOST_SLOTS:
-            cycle = session.plan.cycle
-            if cycle.end_ns is not None and cycle.end_ns <= now_ns:
-                session.slot_end(now_ns)
-                count += 1
-                continue
-            index, end_ns = cycle.slot_at(now_ns)
+    while finishes and count < MOST_SLOTS:
+        due = agenda.due()
+        at_ns = min(due.at_ns, finishes[0][0]) if due else finishes[0][0]
+        if session.plan and now_ns < at_ns:
+            index, end_ns = session.plan.cycle.slot_at(now_ns)
             until_ns = at_ns if end_ns is None else min(end_ns, at_ns)
             yield now_ns, until_ns, session.plan.decision.slots[index]
             count, now_ns = count + 1, until_ns
-        if count >= MOST_SLOTS:
-            return
-        now_ns = at_ns
-        first, *others = (number for _, _, number in events)
-        if arrives:
-            session.arrive(first, at_ns, *others)
+        elif finishes[0][0] <= at_ns:
+            now_ns, job = finishes.popleft()
+            session.depart(job, now_ns)
         else:
-            for number in (first, *others):
-                session.depart(number, at_ns)
-
-
-def _events(jobs: Sequence[JobRecord]) -> Iterator[tuple[int, bool, int]]:
-    for job in jobs:
-        yield job.arrival_ns, True, job.job
-        if job.finish_ns is not None:
-            yield job.finish_ns, False, job.job
+            assert due is not None
+            now_ns = max(now_ns, at_ns)
+            agenda.decide(due, now_ns)
+            count += due.why is Reason.SLOT_END
 
 
 def _job(job: JobRecord) -> Job:

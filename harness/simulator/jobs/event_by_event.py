@@ -14,13 +14,14 @@ from itertools import accumulate
 
 import numpy as np
 
+from coordinator.decide.agenda import Agenda
 from coordinator.decide.session import Plan, Session
 from coordinator.migration import Migration
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.topology import FLAT, Topology
-from coordinator.view import Decision, Machine
+from coordinator.view import Decision, Machine, Reason
 from harness.simulator import interruption
 from harness.simulator.jobs.fragmentation import FragmentationMeter
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
@@ -138,8 +139,6 @@ class _JobLevelRun:
         self.shares: dict[int, _Share] = {}
         self.plan: Plan | None = None
         self.now_ns = 0
-        # When the policy wants to be asked, and when the table ends; NEVER_NS for never.
-        self.timer_ns = self.table_end_ns = NEVER_NS
 
     def follow(self, plan: Plan) -> None:
         """Put a plan into force, now."""
@@ -155,8 +154,6 @@ class _JobLevelRun:
                 self.places[number] = place
                 self.first[number] = place[0] if place == tuple(range(place[0], place[0] + size)) else -1
         self.plan = plan
-        times_ns = (plan.timer_ns, plan.cycle.end_ns)
-        self.timer_ns, self.table_end_ns = (NEVER_NS if time is None else time for time in times_ns)
         self.shares = _shares(plan.decision)
         if self.meter:
             self.meter.watch(plan, self.now_ns)
@@ -241,8 +238,7 @@ def simulate(
 ) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
-    At one time departures come first, then changes of ``owners``, all arrivals together, timers, and ends of
-    tables.
+    At one time departures come before the events of an ``Agenda``.
     Jobs that change processors while they run, or start again on others, pay for it by ``migration``. With
     ``population`` the system is closed: that many jobs arrive at time 0, and the next one at each
     departure; the outcome has their arrival times. ``watch`` receives every plan and the time from
@@ -255,18 +251,15 @@ def simulate(
     jobs.check(processors, len(lost))
     machine = Machine(processors, topology)
     run = _JobLevelRun(jobs, machine, policy, malleable, migration or Migration(), lost)
-    changes = iter(owners)
-    change = next(changes, None)
     stalled = 0
     arrivals = [0] * min(population, len(jobs)) if population else jobs.submit_ns.tolist()
-    arrived = 0
+    agenda = Agenda(run.session, zip(arrivals, range(len(jobs)), strict=False), owners)
     unfinished = len(jobs)
     while unfinished:
         interruption.check()
         end_ns, ending = run.ending()
-        arrival_ns = arrivals[arrived] if arrived < len(arrivals) else NEVER_NS
-        owner_ns = change.at_ns if change is not None else NEVER_NS
-        time_ns = min(end_ns, owner_ns, arrival_ns, run.timer_ns, run.table_end_ns)
+        due = agenda.due()
+        time_ns = min(end_ns, due.at_ns) if due else end_ns
         if time_ns >= NEVER_NS:
             raise RuntimeError("the policy lets nobody run while jobs wait")
         run.go_to(time_ns)
@@ -276,23 +269,17 @@ def simulate(
             unfinished -= 1
             stalled = 0
             if len(arrivals) < len(jobs):
+                agenda.coming.append((time_ns, len(arrivals)))
                 arrivals.append(time_ns)
             plan = run.session.depart(ending, time_ns)
-        elif change is not None and owner_ns == time_ns:
-            stalled += 1
+        else:
+            assert due is not None
+            stalled += due.why is Reason.OWNER
             if stalled > PATIENCE:
                 rule = f"no job has ended in {PATIENCE} changes of owners"
                 remedy = "give smaller jobs, cheaper moves, or owners who stay away longer"
                 raise InputError("owners", f"{time_ns / 1e9:g} s", rule, remedy)
-            plan = run.session.owner(change.processors, change.load, time_ns)
-            change = next(changes, None)
-        elif arrival_ns == time_ns:
-            first, arrived = arrived, bisect_right(arrivals, time_ns, arrived)
-            plan = run.session.arrive(first, time_ns, *range(first + 1, arrived))
-        elif time_ns == run.timer_ns:
-            plan = run.session.timer(time_ns)
-        else:
-            plan = run.session.slot_end(time_ns)
+            plan = agenda.decide(due, time_ns)[1]
         run.follow(plan)
         if watch is not None:
             watch(plan, time_ns)

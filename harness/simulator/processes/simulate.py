@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.decide.agenda import Agenda
 from coordinator.decide.session import Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
@@ -154,8 +155,6 @@ class _ProcessLevelRun:
         timeline: bool,
         owners: Iterable[OwnerChange],
     ) -> None:
-        self._owners = iter(owners)
-        self._timer_ns: int | None = None
         self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
         self.state = state.allocate(machine, self.jobs, timeline)
         self.placements: dict[int, tuple[int, ...]] = {}
@@ -172,6 +171,7 @@ class _ProcessLevelRun:
             machine.seen(),
             [_seen(job) for job in self.jobs],
         )
+        self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in self.jobs), owners)
         self._session.lost(machine.lost)
         self._streams: dict[int, Stream] = {}
 
@@ -182,18 +182,12 @@ class _ProcessLevelRun:
         """
         clock = self.state.clock[0]
         clock.slot_end_ns = clock.never_ns
-        coming = list(self.jobs)
-        unfinished = len(coming)
+        unfinished = len(self.jobs)
         look_ns, seen = patience_ns, 0
         wishes = {m.REFILL: self._refill, m.EVOLVED: self._evolve, m.LOOKS: self._look}
-        owner = next(self._owners, None)
         while unfinished:
-            events_ns = (
-                coming[0].arrival_ns if coming else limit_ns,
-                owner.at_ns if owner else limit_ns,
-                limit_ns if self._timer_ns is None else self._timer_ns,
-            )
-            clock.until_ns = min(*events_ns, limit_ns, look_ns)
+            due = self._agenda.due(tables=False)  # the kernel ends tables, late as the machine is
+            clock.until_ns = min(due.at_ns if due else limit_ns, limit_ns, look_ns)
             clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
@@ -209,20 +203,13 @@ class _ProcessLevelRun:
                 self._follow(self._session.depart(self.jobs[clock.subject].number, now_ns))
             elif status == m.TABLE_END:
                 self._follow(self._session.slot_end(now_ns))
-            elif owner and owner.at_ns <= now_ns:
-                self._follow(self._session.owner(owner.processors, owner.load, now_ns))
-                owner = next(self._owners, None)
-            elif coming and coming[0].arrival_ns <= now_ns:
-                first, *others = (job.number for job in coming if job.arrival_ns <= now_ns)
-                coming = coming[1 + len(others) :]
-                self._follow(self._session.arrive(first, now_ns, *others))
-            elif self._timer_ns is not None and self._timer_ns <= now_ns:
-                self._follow(self._session.timer(now_ns))
+            elif due and due.at_ns <= now_ns:
+                self._follow(self._agenda.decide(due, now_ns)[1])
             elif now_ns >= limit_ns:
                 return f"not finished after {limit_ns / 1e9:g} simulated seconds"
             else:
                 happened = int(clock.messages + self.state.processes.phase.sum())
-                if happened == seen and unfinished > len(coming):
+                if happened == seen and unfinished > len(self._agenda.coming):
                     return f"stuck: no program has got on for {patience_ns / 1e9:g} simulated seconds"
                 look_ns, seen = now_ns + patience_ns, happened
         return ""
@@ -236,7 +223,6 @@ class _ProcessLevelRun:
     def _follow(self, plan: Plan) -> None:
         """Put a plan of the policy into force, now."""
         newcomers = []
-        self._timer_ns = plan.timer_ns
         moved = [n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place)]
         rigid = [n for n in moved if not state.has_tasks(self.jobs[self._index[n]])]
         for job in (*plan.decision.vacates, *rigid):
