@@ -19,7 +19,7 @@ from workloads.blocking import Waiting
 from workloads.compute import Compute
 from workloads.coscheduling import Coscheduling, Observer
 from workloads.locks import SectionLocks
-from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.lock_program import LOCKS
 from workloads.messaging import Messenger, one_node
 from workloads.options import NOTHING_DONE, Remedy
 from workloads.program import Draws, Program
@@ -200,7 +200,7 @@ class LockExecution(Execution):
     Its waits for locks count as synchronization, like waits at barriers, and its sections as computation.
     """
 
-    def __init__(self, locks: SectionLocks, program: LockProgram, *given: Any) -> None:
+    def __init__(self, locks: SectionLocks, program: Program, *given: Any) -> None:
         self._locks = locks
         self._places = program.locks
         self._section_ns = round(program.section_us * 1e3)
@@ -248,7 +248,7 @@ class MoldableExecution:
             clock=launched.clock,
             coscheduling=launched.coscheduling,
         )
-        self._file = page_of(launched) if isinstance(program, LockProgram) else None
+        self._file = page_of(launched) if program.locks else None
         self._execution = self._made()
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
@@ -268,7 +268,6 @@ class MoldableExecution:
         if self._file is None:
             return Execution(*given)
         program = launched.program.on(self._messenger.size)
-        assert isinstance(program, LockProgram)
         comm = launched.comm  # others know ranks as they were launched
         limit_ns, kind = blocking.read_limit(launched.rule(program)), LOCKS[program.lock]
         locks = self._make_locks(

@@ -65,6 +65,10 @@ class Program(Work):
             and started again continues from its last checkpoint (``workloads.execute``).
     """
 
+    locks = 0
+    lock = ""
+    section_us = 0.0  # of programs without critical sections
+
     kind: ClassVar[str] = "pattern"
     sign: ClassVar[str] = "pattern"
     moldable: ClassVar[bool] = True

@@ -30,9 +30,11 @@ class Work(Checked, ABC):
         working_set_bytes: memory that each process walks; 0 for none.
         checkpoint_phases: phases from one checkpoint to the next; 0 for none.
         launcher: its own launcher, if the run's does not start it.
+        argv: what each rank executes; empty for our programs.
         waits: how a command waits; empty for programs that wait by the rule of the run.
         malleable: whether processes come and go between its phases.
         record: whether dedicated runs are recorded.
+        recording: a file with a recording of it.
     """
 
     kind: ClassVar[str]
@@ -40,7 +42,8 @@ class Work(Checked, ABC):
     moldable: ClassVar[bool] = False
     processes = 1
     working_set_bytes = checkpoint_phases = 0
-    launcher = waits = ""
+    argv = tuple[str, ...]()
+    launcher = waits = recording = ""
     malleable = record = False
 
     @property

@@ -54,7 +54,7 @@ def argv(
 ) -> list[str]:
     """The command line of a rank: it executes the user's program in a wrapper, or one of our entries."""
     program, number, socket = job.program, job.number, str(directory.socket)
-    if isinstance(program, Command):
+    if program.argv:
         variables = dict(launch_plan.variables.get(number, {}))
         if program.waits == "two-phase":
             variables["LOCKSTEP_RECORD"] = str(directory.records(number))

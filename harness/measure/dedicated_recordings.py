@@ -19,7 +19,7 @@ from harness.store import recording
 from harness.store.recording import FOLDER, Recording, RecordingError
 from harness.store.records import DEDICATED
 from workloads.validation import refused
-from workloads.work import Command
+from workloads.work import Work
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Kept:
         until_ns: end of the recording, since the start of the run; None if that is not known.
     """
 
-    command: Command | None = None
+    command: Work | None = None
     files: Path = Path()
     place: Path = Path()
     path: str = ""
@@ -81,7 +81,7 @@ def _until_ns(found: Recording, result: Result) -> int | None:
 def of(task: Task, site: MeasurementSession) -> Iterator[Kept]:
     """The recording of a task, if it is the dedicated run of a command that asks for one."""
     job = task.jobs[0]
-    if task.kind != DEDICATED or not isinstance(job.program, Command) or not job.program.record:
+    if task.kind != DEDICATED or not job.program.record:
         yield Kept()
         return
     folder = site.store.path.resolve().parent / FOLDER

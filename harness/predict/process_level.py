@@ -42,7 +42,7 @@ from workloads.options import WITHIN_JOB
 from workloads.patterns import LOCK
 from workloads.program import Program
 from workloads.validation import InputError, under
-from workloads.work import Command, InteractiveWork, SequentialWork
+from workloads.work import InteractiveWork, SequentialWork, Work
 
 LOCAL = {"other": "eevdf", "rr": "rr"}
 """The simulated scheduler for each of the kernel's scheduling classes."""
@@ -369,7 +369,7 @@ def simulated_job(
     ``blocking_calls``: see :meth:`RecordedPrograms.replayed`.
     """
     match job.program:
-        case Command() as command if recorded.known(command):
+        case Work() as command if recorded.known(command):
             return replaying(
                 job.number,
                 recorded.replayed(command, blocking_calls=blocking_calls),
@@ -385,7 +385,7 @@ def simulated_job(
             return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_us, estimate=job.estimate)
         case Program(malleable=False) as program:
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
-    if isinstance(job.program, Command):
+    if job.program.argv:
         rule = "a command is simulated by a recording, and it has none"
         remedy = 'write recording = "FILE" (lockstep observe makes one), or record = true for lockstep run'
         raise InputError(f"job {job.number}", described(job.program), rule, remedy)

@@ -15,7 +15,7 @@ from harness.store import recording
 from harness.store.recording import Recording
 from harness.store.records import DEDICATED, RunRecord
 from workloads.validation import InputError
-from workloads.work import Command
+from workloads.work import Work
 
 
 class DedicatedTime(NamedTuple):
@@ -85,17 +85,15 @@ class RecordedPrograms:
         most_s: about how long a program lasts at most; stretches of longer ones are repeated less often.
     """
 
-    files: Mapping[Command, Path] = field(default_factory=dict)
-    alone: Mapping[Command, DedicatedTime] = field(default_factory=dict)
+    files: Mapping[Work, Path] = field(default_factory=dict)
+    alone: Mapping[Work, DedicatedTime] = field(default_factory=dict)
     most_s: float | None = None
-    _made: dict[tuple[Command, bool], ReplayedProgram] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _made: dict[tuple[Work, bool], ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
 
-    def known(self, program: object) -> bool:
-        return isinstance(program, Command) and program in self.files
+    def known(self, program: Work) -> bool:
+        return program in self.files
 
-    def replayed(self, command: Command, *, blocking_calls: bool = True) -> ReplayedProgram:
+    def replayed(self, command: Work, *, blocking_calls: bool = True) -> ReplayedProgram:
         """The program of a known command.
 
         ``blocking_calls``: whether its collective operations are its MPI's blocking calls, as they are if the
@@ -148,9 +146,9 @@ def check(experiment: Experiment) -> None:
                 raise InputError("recording", command.recording, rule, remedy)
 
 
-def _commands(experiment: Experiment) -> set[Command]:
+def _commands(experiment: Experiment) -> set[Work]:
     programs = {job.program for cell in experiment.cells for job in cell.jobs()}
-    return {program for program in programs if isinstance(program, Command)}
+    return {program for program in programs if program.argv}
 
 
 def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> RecordedPrograms:
@@ -159,13 +157,11 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
     That is the file that a command names, else the recording of its shortest dedicated run.
     ``records`` are runs of the experiment in a store in ``folder``.
     """
-    commands = _commands(experiment)
-    alone: dict[Command, list[tuple[str, DedicatedTime]]] = {command: [] for command in commands}
+    alone: dict[Work, list[tuple[str, DedicatedTime]]] = {command: [] for command in _commands(experiment)}
     for record in records:
         (job, *others) = record.jobs
         ours = record.kind == DEDICATED and not others and job.finish_ns is not None
-        command = job.work if ours else None
-        if isinstance(command, Command) and command in commands:
+        if ours and (command := job.work) in alone:
             alone[command].append((record.conditions.recording, DedicatedTime.of(record)))
     files, known = {}, {}
     for command, runs in alone.items():

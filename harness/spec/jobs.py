@@ -113,7 +113,7 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
 
 def check_here(group: JobGroup, key: str) -> None:
     program = group.program
-    if isinstance(program, Command) and shutil.which(program.argv[0]) is None:
+    if program.argv and shutil.which(program.argv[0]) is None:
         rule = f"there is no program {program.argv[0]!r} on the PATH or below the current directory"
         raise InputError(f"{key}.command", list(program.argv), rule, "check its name, its path and its mode")
 

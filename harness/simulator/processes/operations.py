@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.simulator.processes import model as m
-from workloads.locks.lock_program import LockProgram
 from workloads.program import Draws, Program
 
 DRAWN = 512
@@ -109,7 +108,7 @@ def bursts(program: Program, draws: Draws, most: int, think_ns: int, first: int)
     yield end(1, m.PASSES)
 
 
-def sections(program: LockProgram, draws: Draws, most: int, first: int) -> Iterator[Operations]:
+def sections(program: Program, draws: Draws, most: int, first: int) -> Iterator[Operations]:
     """The critical sections of a process, with the computations between them; locks go from ``first`` on."""
     for count in pieces(program.phase_count(), most // 2):
         block = operations(1, 2 * count)

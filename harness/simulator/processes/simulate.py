@@ -30,7 +30,7 @@ from harness.simulator.processes.operations import Stream, bursts, phases, secti
 from harness.simulator.processes.outcome import Outcome, summarize
 from workloads.blocking import Waiting
 from workloads.bounds import fits, within
-from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.lock_program import LOCKS
 from workloads.options import ACTIVATIONS, CONSCIOUS, DEFAULTS, INHERITANCE, Options, Remedy
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
@@ -286,7 +286,7 @@ class _ProcessLevelRun:
         draws = [Draws(program, rank, (*self._key, job.number)) for rank in every]
         if state.has_tasks(job):
             yield Stream(range(1), tasks(job.program, draws[0], half))
-        elif isinstance(program, LockProgram):
+        elif program.locks:
             first = int(self.state.jobs[index].locks_at)
             self.state.locks[first : first + program.locks].kind = LOCKS[program.lock]
             for rank in every:

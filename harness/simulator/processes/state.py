@@ -18,7 +18,6 @@ from harness.simulator.processes.operations import Operations, phase_length
 from harness.simulator.processes.ready_queues import BALANCE_TICKS
 from workloads import blocking
 from workloads.blocking import Waiting
-from workloads.locks.lock_program import LockProgram
 from workloads.patterns import TASKS
 from workloads.program import Program
 
@@ -37,7 +36,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     """An idle machine with room for ``jobs``, at time 0."""
     processes = sum(job.program.processes for job in jobs)
     bursts = [job.program.phase_count() if job.think_ns else 0 for job in jobs]
-    locks = [job.program.locks if isinstance(job.program, LockProgram) else 0 for job in jobs]
+    locks = [job.program.locks for job in jobs]
     leaves = _power_of_two(machine.processors)
     caches = machine.cache_kb > 0 and any(job.program.working_set_bytes for job in jobs)
     residents = sum(_most_residents(job, machine) for job in jobs)
