@@ -1,5 +1,7 @@
 """What a simulated machine has of a real host: its tick, its turns, what changes of slot cost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import COMPUTING, SWITCHING, SYNCHRONIZING
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
+from workloads.constants import MachineConstants
 from workloads.locks.lock_program import LockProgram
 from workloads.options import Options
 from workloads.program import Program
@@ -237,19 +240,19 @@ def test_impossible_hosts_are_refused(key, value):
         SimulatedMachine(**{key: value})
 
 
-CONSTANTS = {
-    "remote_wakeup_us": 20.0,
-    "local_switch_us": 5.0,
-    "latency_us": 3.0,
-    "idle_wakeup_us": 30.0,
-    "send_us": 1.0,
-    "receive_us": 0.5,
-    "serve_us": 0.2,
-    "poll_us": 0.2,
-    "tick_us": 1000.0,
-    "rr_interval_us": 30_000.0,
-    "slot_cost_us": [300.0, 100.0],
-}
+CONSTANTS = MachineConstants(
+    remote_wakeup_us=20.0,
+    local_switch_us=5.0,
+    latency_us=3.0,
+    idle_wakeup_us=30.0,
+    send_us=1.0,
+    receive_us=0.5,
+    serve_us=0.2,
+    poll_us=0.2,
+    tick_us=1000.0,
+    rr_interval_us=30_000.0,
+    slot_cost_us=[300.0, 100.0],
+)
 
 
 def test_a_message_takes_as_long_as_the_calibrated_one():
@@ -268,27 +271,28 @@ def test_the_classes_of_the_kernel_have_their_schedulers():
 
 
 def test_a_given_context_switch_has_no_calibrated_scatter_and_no_rests():
-    calibrated = CONSTANTS | RESTS | {"switch_scatter_us": [-2.0, 2.0], "overrun_us": [2.0]}
+    calibrated = replace(CONSTANTS, **RESTS, switch_scatter_us=[-2.0, 2.0], overrun_us=[2.0])
     scheduler = scheduler_of({"policy": "none"})
     machine = Host(range(2), calibrated).machine(scheduler)
-    assert machine.switch_scatter_us == [-2.0, 2.0]
-    assert machine.switch_after_idle_us == RESTS["switch_after_idle_us"]
-    assert machine.overrun_us == [2.0]
-    assert machine.send_after_idle_us == RESTS["send_after_idle_us"]
+    assert machine.switch_scatter_us == (-2.0, 2.0)
+    assert machine.switch_after_idle_us == calibrated.switch_after_idle_us
+    assert machine.overrun_us == (2.0,)
+    assert machine.send_after_idle_us == calibrated.send_after_idle_us
     given = Host(range(2), calibrated, {"context_switch_us": 7.0}).machine(scheduler)
     assert (given.context_switch_us, given.switch_scatter_us, given.switch_after_idle_us) == (7.0, (), ())
-    assert given.send_after_idle_us == RESTS["send_after_idle_us"]
+    assert given.send_after_idle_us == calibrated.send_after_idle_us
 
 
 def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():
     machine = machine_like(
-        CONSTANTS | {"tick_lateness_us": [20.0, 5000.0]}, 2, scheduler_of({"policy": "none"})
+        replace(CONSTANTS, tick_lateness_us=[20.0, 5000.0]), 2, scheduler_of({"policy": "none"})
     )
-    assert machine.tick_lateness_us == [20.0, 500.0]
+    assert machine.tick_lateness_us == (20.0, 500.0)
 
 
 def test_what_an_older_record_lacks_costs_nothing():
-    machine = machine_like({"remote_wakeup_us": 20.0, "latency_us": 3.0}, 2, scheduler_of({"policy": "none"}))
+    older = MachineConstants.of_record({"remote_wakeup_us": 20.0, "latency_us": 3.0})
+    machine = machine_like(older, 2, scheduler_of({"policy": "none"}))
     assert (machine.context_switch_us, machine.wakeups_ns, machine.latency_us) == (20.0, [0, 0], 3.0)
     assert (machine.detour_gap_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), 0.0)
     assert not machine.tick_lateness_us

@@ -15,6 +15,7 @@ from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
 from harness.store.conditions import Conditions
 from harness.store.records import Calibration
+from workloads.constants import MachineConstants
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -153,7 +154,7 @@ def test_dynamic_coscheduling_needs_bound_processes():
 )
 def test_bind_decides_whether_the_queue_of_the_machine_counts(bind, given, queue):
     scheduler = scheduler_of({"policy": "none", "bind": bind})
-    simulated = Host([0, 1], {}, {"local": "rr", **given}).machine(scheduler)
+    simulated = Host([0, 1], MachineConstants(), {"local": "rr", **given}).machine(scheduler)
     assert (simulated.queue, simulated.within_job) == (queue, bind == "job")
 
 
