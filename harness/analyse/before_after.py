@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analyse import comparison
-from harness.analyse.comparison import Comparison
+from harness.analyse.comparison import Comparison, SlowdownSeries
 from harness.analyse.stored import Found, read
 from harness.measure.session import Watcher
 from harness.store import conditions
@@ -29,7 +29,7 @@ def compare(
     before = read(results, experiment, watcher)
     if between or other is None:
         pairs = [(found, found) for found in before]
-        known = dict.fromkeys(row.scheduler for found in before for row in comparison.series(*_parts(found)))
+        known = dict.fromkeys(row.scheduler for found in before for row in _rows(found))
         for name in between or ():
             one_of("--between", name, known)
     else:
@@ -42,8 +42,8 @@ def compare(
     return [_document(*one) for one in experiments], every
 
 
-def _parts(found: Found) -> tuple[Any, Sequence[RunRecord]]:
-    return found.experiment, found.records
+def _rows(found: Found) -> list[SlowdownSeries]:
+    return comparison.series(found.experiment, found.records)
 
 
 def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Iterator[tuple[Found, Found]]:
@@ -64,10 +64,9 @@ def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Ite
 
 
 def _compared(before: Found, after: Found, between: Sequence[str] | None) -> list[Comparison]:
-    rows = comparison.series(*_parts(before))
     if between:
-        return comparison.of_two_schedulers(rows, *between)
-    return comparison.of_two_stores(rows, comparison.series(*_parts(after)))
+        return comparison.of_two_schedulers(_rows(before), *between)
+    return comparison.of_two_stores(_rows(before), _rows(after))
 
 
 def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[str, Any]:

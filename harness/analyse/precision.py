@@ -65,43 +65,48 @@ class RowPrecision:
         return any(task.repeat < self._repeats(task.cell, scheduler) for scheduler in schedulers)
 
     def unknown(self) -> Iterator[Standing]:
-        for cell in self._experiment.measured_cells:
-            for scheduler in self._experiment.schedulers:
-                if not self.estimate(cell, scheduler).n:
-                    yield Standing(label(POLICY, scheduler.table, cell.settings), None, None, 0)
+        for name, cell, scheduler in self._rows():
+            if not self.estimate(cell, scheduler).n:
+                yield Standing(name, None, None, 0)
 
     def simulated_news(self, record: RunRecord) -> Iterator[Standing]:
         """The row that has a new simulated value since ``record``, the last simulation that was taken in."""
-        for cell in self._experiment.measured_cells:
-            for scheduler in self._experiment.schedulers if cell.index == record.cell else ():
-                predicted = summary.simulated_slowdown(cell, scheduler.table, self._simulated[cell.index])
-                row = cell.index, scheduler, SIMULATED
-                if predicted.n and predicted.n != self._told.get(row):
-                    self._told[row] = predicted.n
-                    known = self.estimate(cell, scheduler)
-                    name = label(POLICY, scheduler.table, cell.settings)
-                    final = predicted.n >= known.n
-                    yield Standing(name, known.median, known.ends, known.n, final, predicted.median)
+        for name, cell, scheduler in self._rows(record.cell):
+            predicted = summary.simulated_slowdown(cell, scheduler.table, self._simulated[cell.index])
+            if self._is_news(cell, scheduler, SIMULATED, predicted):
+                known = self.estimate(cell, scheduler)
+                final = predicted.n >= known.n
+                yield Standing(name, known.median, known.ends, known.n, final, predicted.median)
 
     def news(self, record: RunRecord) -> Iterator[Standing]:
         """The rows that have a new value since ``record``, the last run that was taken in."""
         least, most = self._experiment.least_repeats, self._experiment.repeats
-        for cell in self._experiment.measured_cells:
-            for scheduler in self._experiment.schedulers if cell.index == record.cell else ():
-                known, row = self.estimate(cell, scheduler), (cell.index, scheduler, POLICY)
-                if known.n and known.n != self._told.get(row):
-                    self._told[row] = known.n
-                    final = known.n >= most or (known.n >= least and self._is_precise(cell, scheduler))
-                    name = label(POLICY, scheduler.table, cell.settings)
-                    yield Standing(name, known.median, known.ends, known.n, final)
+        for name, cell, scheduler in self._rows(record.cell):
+            known = self.estimate(cell, scheduler)
+            if self._is_news(cell, scheduler, POLICY, known):
+                final = known.n >= most or (known.n >= least and self._is_precise(cell, scheduler))
+                yield Standing(name, known.median, known.ends, known.n, final)
 
     def wide(self) -> Iterator[tuple[str, float]]:
         """The rows whose intervals are wider than the experiment asks, with the widths over the medians."""
+        for name, cell, scheduler in self._rows():
+            known = self.estimate(cell, scheduler)
+            if known.ci95 and not self._is_precise(cell, scheduler):
+                yield name, known.width
+
+    def _rows(self, of_cell: int | None = None) -> Iterator[tuple[str, Cell, Scheduler]]:
+        """All rows, or those of one cell, with their names."""
         for cell in self._experiment.measured_cells:
-            for scheduler in self._experiment.schedulers:
-                known = self.estimate(cell, scheduler)
-                if known.ci95 and not self._is_precise(cell, scheduler):
-                    yield label(POLICY, scheduler.table, cell.settings), known.width
+            for scheduler in self._experiment.schedulers if of_cell in (None, cell.index) else ():
+                yield label(POLICY, scheduler.table, cell.settings), cell, scheduler
+
+    def _is_news(self, cell: Cell, scheduler: Scheduler, kind: str, known: Estimate) -> bool:
+        """Whether a row has a value of another number of runs than the last time."""
+        row = cell.index, scheduler, kind
+        if known.n in (0, self._told.get(row)):
+            return False
+        self._told[row] = known.n
+        return True
 
     def _repeats(self, cell: Cell, scheduler: Scheduler) -> int:
         """The repeats after which a row is probably precise; at first the geometric mean of the bounds."""

@@ -3,6 +3,7 @@
 import json
 import os
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from coordinator.host.processor_claims import ProcessorClaim
 from harness import cli
 from harness.measure import host_check
 from harness.spec.experiment import usable_processors
+from harness.store.conditions import Conditions
 
 PROCESSORS = usable_processors()[:2]
 
@@ -18,7 +20,7 @@ PROCESSORS = usable_processors()[:2]
 def found(monkeypatch):
     """A function that gives the findings by subject; each host is as quiet as it can be."""
     monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
-    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: {"others": 0.0, "steal": 0.0})
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: Conditions(others=0.0, steal=0.0))
 
     def found():
         return {finding.subject: finding for finding in host_check.check(PROCESSORS, watch_s=0.0)}
@@ -34,7 +36,7 @@ def test_a_quiet_host_has_no_remedy_for_its_load(found):
 
 def test_load_hypervisor_and_other_programs_are_told_with_remedies(found, monkeypatch):
     monkeypatch.setattr(os, "getloadavg", lambda: (3.0, 0.1, 0.1))
-    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: {"others": 0.2, "steal": 0.1})
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: Conditions(others=0.2, steal=0.1))
     findings = found()
     assert findings["load"].found == "average 3.0" and findings["load"].remedy
     assert "20.0%" in findings["other programs"].found and findings["other programs"].remedy
@@ -50,7 +52,7 @@ def test_another_run_on_these_processors_is_named(found):
 def test_a_governor_that_saves_power_and_a_missing_launcher_have_remedies(found, monkeypatch):
     session = host_check.conditions.of_session
     monkeypatch.setattr(
-        host_check.conditions, "of_session", lambda *given: session(*given) | {"governor": "powersave"}
+        host_check.conditions, "of_session", lambda *given: replace(session(*given), governor="powersave")
     )
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("coordinator.host.launchers._candidates", lambda: iter(()))

@@ -70,13 +70,14 @@ def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_tha
     groups = {}
     store = constants.site.store
     for record in runner.run(tasks, Measured(constants.site, constants, watcher.note), store, watcher):
-        groups.setdefault((record.cell, record.repeat), set()).add(record.constants["remote_wakeup_us"])
+        groups.setdefault((record.cell, record.repeat), set()).add(record.constants.remote_wakeup_us)
         host.now_s += FRESH_S / 3
     assert list(groups.values()) == [{1.0}, {2.0}, {3.0}, {4.0}]
     last = store.last_calibration()
     (wakeup,) = [one for one in last if one.quantity == "remote_wakeup_ns"]
     assert wakeup.samples == [4e3]  # of the fourth calibration alone
-    found = [dataclasses.replace(one, conditions=one.conditions | {"load_before": 6.0}) for one in last]
+    busy = dataclasses.replace(last[0].conditions, load_before=6.0)
+    found = [dataclasses.replace(one, conditions=busy) for one in last]
     assert not any("load" in doubt for doubt in of_calibration(found))  # it is that of our own runs
 
 
