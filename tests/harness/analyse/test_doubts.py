@@ -1,13 +1,14 @@
 """What is said about a calibration that something has disturbed, and about what rests on it."""
 
 import dataclasses
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
 from harness.analyse import caveats
 from harness.analyse.caveats import of_calibration, of_waits
-from harness.store.conditions import Moment, of_run
+from harness.store.conditions import Conditions, Moment, of_run
 from harness.store.records import Calibration
 
 CALM = Moment(load=0.1, steal_s=0.0, busy_s=1.0, total_s=10.0, frequency_mhz=3000.0)
@@ -15,11 +16,11 @@ LATER = Moment(load=1.0, steal_s=0.0, busy_s=9.0, total_s=20.0, frequency_mhz=30
 
 
 MADE = "2026-03-01T12:00:00.000+00:00"
-HERE = {"host": "h", "cpu_model": "c", "kernel": "6"}
+HERE = Conditions(host="h", cpu_model="c", kernel="6")
 
 
 def sampled(quantity, *samples):
-    return Calibration("s", MADE, quantity, samples, [0, 1], 0, "mpich", {})
+    return Calibration("s", MADE, quantity, samples, [0, 1], 0, "mpich", Conditions())
 
 
 def between(before, after, *more):
@@ -74,7 +75,7 @@ def test_programs_of_others_are_told_where_our_own_time_is_known():
     [
         (between(moment(CALM, load=1.3), LATER), HERE, 0, "the calibration: a load average of 1.3"),
         (between(CALM, LATER), HERE, 9, "is 9 days old"),
-        (between(CALM, LATER), HERE | {"kernel": "7"}, 0, "with kernel = '6', and now it is '7'"),
+        (between(CALM, LATER), replace(HERE, kernel="7"), 0, "with kernel = '6', and now it is '7'"),
         ([dataclasses.replace(one, conditions=HERE) for one in STEADY], HERE, 0, "not say what else ran"),
     ],
 )

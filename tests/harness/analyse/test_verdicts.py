@@ -28,6 +28,7 @@ from harness.store import conditions
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
 from harness.store.records import DEDICATED, FURTHER
+from workloads.constants import MachineConstants
 
 
 def judged(measured, simulated, tolerance=0.15):
@@ -92,7 +93,7 @@ def test_runs_of_another_kernel_are_not_compared_and_the_field_is_named(two_repe
     simulated = [imitated.run(task) for task, _ in lacking]
     one = summary.rows(experiment, [*records, *simulated])[0]
     assert verdicts.verdict(one, [*records, *simulated], 0.15).verdict != "not comparable"
-    other = dict(records[0].conditions) | {"kernel": "another"}
+    other = dataclasses.replace(records[0].conditions, kernel="another")
     changed = [dataclasses.replace(one, conditions=other) if not one.repeat else one for one in records]
     found = verdicts.verdict(one, [*changed, *simulated], 0.15)
     assert found.verdict == "not comparable" and found.reason.startswith("kernel: 'another'")
@@ -145,7 +146,7 @@ class Scattering(ImitatedSimulator):
 
 def calibrated(records, us):
     """The records as if each had been made with the constant that ``us`` gives for it."""
-    return [dataclasses.replace(one, constants={"remote_wakeup_us": us(one)}) for one in records]
+    return [dataclasses.replace(one, constants=MachineConstants(remote_wakeup_us=us(one))) for one in records]
 
 
 @pytest.fixture
@@ -198,7 +199,7 @@ def test_further_simulations_imitate_dedicated_runs_of_the_same_calibration(scat
     used = defaultdict(set)
     for record in made:
         if record.repeat >= FURTHER:
-            used[record.repeat - FURTHER].add(record.constants["remote_wakeup_us"])
+            used[record.repeat - FURTHER].add(record.constants.remote_wakeup_us)
     assert used == {number: {float(number % 3)} for number in range(precision.FURTHER_REPEATS)}
     moved = calibrated(records, lambda one: 9.0 if one.repeat == 1 else float(one.repeat))
     again = {task.repeat - FURTHER for task, _ in precision.scattered(experiment, [*moved, *made])}
@@ -279,7 +280,9 @@ def test_directories_and_schedulers_are_compared_row_by_row(monkeypatch, tmp_pat
     known = conditions.of_session
     sweep = ["--set", "sweep.program.imbalance=[0.25,1]", "--set", "repeats=3", "--no-simulate"]
     assert command("run", "three-jobs", "--results", "a", *sweep)[0] == 0
-    monkeypatch.setattr(conditions, "of_session", lambda *on: known(*on) | {"kernel": "another"})
+    monkeypatch.setattr(
+        conditions, "of_session", lambda *on: dataclasses.replace(known(*on), kernel="another")
+    )
     few = ["--set", "schedulers=[{policy='none'},{policy='gang',quantum_ms=100}]"]
     assert command("run", "three-jobs", "--results", "b", *sweep, *few)[0] == 0
 

@@ -172,7 +172,7 @@ def test_calibration_gives_medians_and_keeps_samples(place):
     assert constants.detour_length_us == pytest.approx((10 + 10 + 100) / 3)
     assert constants.detour_gap_us == 25_000
     assert constants.switch_scatter_us == pytest.approx([0.2 * share - 0.9 for share in range(10)])
-    assert constants.idle_times_us == [500.0, 10_000.0]
+    assert constants.idle_times_us == (500.0, 10_000.0)
     assert constants.switch_after_idle_us[0] == pytest.approx([4.2 + 0.4 * share for share in range(10)])
     assert constants.send_after_idle_us[0] == pytest.approx([1.1 + 0.2 * share for share in range(10)])
     assert (constants.switch_after_idle_us[1], constants.send_after_idle_us[1]) == ((0.0,) * 10, (9.0,) * 10)

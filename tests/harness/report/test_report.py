@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections import defaultdict
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -156,7 +157,7 @@ def nasty(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(application, "real_tools", lambda *nodes: TOOLS)
         known = conditions.of_run
-        patch.setattr(conditions, "of_run", lambda *moments: known(*moments) | {"busy": 0.6})
+        patch.setattr(conditions, "of_run", lambda *moments: replace(known(*moments), busy=0.6))
         (place / "x.toml").write_text(NASTY_FILE)
         assert cli.main(["run", str(place / "x.toml"), "--results", str(place)]) == 0
     return place

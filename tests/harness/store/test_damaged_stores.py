@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.store import records
+from harness.store.conditions import Conditions
 from harness.store.database import FILE_NAME, Store, StoreError, load
 from harness.store.records import Calibration
 from workloads.validation import InputError
@@ -95,7 +96,7 @@ def test_a_thousand_damaged_stores(lockstep, whole, tmp_path):
     ],
 )
 def test_a_damaged_calibration_is_refused(tmp_path, fields):
-    made = Calibration("s", records.now(), "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", {})
+    made = Calibration("s", records.now(), "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", Conditions())
     with Store(tmp_path) as store:
         store.add_calibrations([made])
         assert store.last_calibration() == [made]

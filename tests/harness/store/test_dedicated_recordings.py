@@ -58,11 +58,11 @@ def runs(tmp_path, leaves, origin_ns=None):
 def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path):
     made, asked = runs(tmp_path, leave)
     assert [job.program.argv for job in asked] == [("sh",)]
-    named = [record.conditions["recording"] for record in made if "recording" in record.conditions]
+    named = [record.conditions.recording for record in made if record.conditions.recording]
     (path,) = (tmp_path / "results" / "recordings").iterdir()
     assert named == [f"recordings/{path.name}"] and path.name.startswith("sh-")
     assert recording.read(path).command == ("sh",)
-    assert [record.kind for record in made if "recording" in record.conditions] == [DEDICATED]
+    assert [record.kind for record in made if record.conditions.recording] == [DEDICATED]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path)
 )
 def test_the_end_of_a_recording_is_known_on_the_drivers_host(tmp_path, host, origin_ns, until_ns):
     made, _ = runs(tmp_path, lambda folder: leave(folder, host.encode()), origin_ns)
-    (recorded,) = [record for record in made if "recording" in record.conditions]
-    assert recorded.conditions.get("recorded_until_ns") == until_ns
+    (recorded,) = [record for record in made if record.conditions.recording]
+    assert recorded.conditions.recorded_until_ns == until_ns
 
 
 def damage(folder):
@@ -84,8 +84,8 @@ def damage(folder):
 )
 def test_a_run_without_a_recording_has_a_warning_and_counts(tmp_path, leaves, why):
     made, _ = runs(tmp_path, leaves)
-    (warned,) = [record for record in made if "warnings" in record.conditions]
-    assert why in warned.conditions["warnings"][0] and not warned.failure
+    (warned,) = [record for record in made if record.conditions.warnings]
+    assert why in warned.conditions.warnings[0] and not warned.failure
     assert list((tmp_path / "results" / "recordings").iterdir()) == []
 
 

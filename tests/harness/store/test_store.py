@@ -19,6 +19,7 @@ from places import ROOT
 
 from harness.spec.experiment import load
 from harness.store import database, schema, tables
+from harness.store.conditions import Conditions
 from harness.store.database import Store, StoreError
 from harness.store.records import POLICY, Calibration, ScheduleRecord
 from harness.store.stored import decoded
@@ -71,8 +72,10 @@ def test_frames_have_the_documented_columns(records, tmp_path):
 
 def test_records_are_immutable(records, tmp_path):
     with Store(tmp_path / "results") as opened:
-        opened.add_calibrations([Calibration("s", "now", "latency_ns", [1.0], [0, 1], 0, "mpich", {})])
-        opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])
+        opened.add_calibrations(
+            [Calibration("s", "now", "latency_ns", [1.0], [0, 1], 0, "mpich", Conditions())]
+        )
+        opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", Conditions())])
     with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
         for table in tables.TABLES:
             column = connection.execute(f"SELECT * FROM {table}").description[0][0]
