@@ -27,7 +27,7 @@ Bad input raises :class:`InputError`; every other error of Lockstep is a :class:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,18 @@ if TYPE_CHECKING:
     from harness.spec.experiment import Experiment
     from lockstep import plot
 
-__all__ = ["InputError", "LockstepError", "Results", "advise", "compare", "load", "plot", "run", "simulate"]
+__all__ = [
+    "InputError",
+    "LockstepError",
+    "Results",
+    "advise",
+    "beside",
+    "compare",
+    "load",
+    "plot",
+    "run",
+    "simulate",
+]
 
 Source = str | Path | Mapping[str, Any]
 RESULTS = "lockstep-results"
@@ -92,6 +103,40 @@ def run(
         anyway=anyway,
     )
     return Results(ran.results)
+
+
+def beside(
+    commands: Sequence[str | Sequence[str]],
+    *,
+    policies: Sequence[str] = (),
+    rounds: int = 8,
+    precision: float = 0.05,
+    record: bool = False,
+    results: str | Path = RESULTS,
+    anyway: bool = False,
+    watcher: Watcher | None = None,
+) -> Results:
+    """Measure programs alone and beside each other on the same processors, as ``lockstep beside`` does.
+
+    Args:
+        commands: at least one, each as a line for a shell, or as its words.
+        policies: ways to share the processors besides Linux's, with their keys: ``"gang quantum_ms=20"``.
+        rounds: how often everything is measured at the most.
+        precision: width of a 95 % interval, as a share of its median, from which a row needs no more rounds.
+        record: whether to record each program alone, and to simulate all ways.
+        results: the directory for the records.
+        anyway: whether to measure even while another Lockstep uses these processors.
+        watcher: as for :func:`run`.
+
+    Raises:
+        InputError: for bad input, before anything starts.
+        LockstepError: if something else fails; runs that fail are ``failures`` of the results.
+    """
+    from harness.spec import beside as programs  # noqa: PLC0415 - slow to load
+
+    words = [programs.split([line] if isinstance(line, str) else line)[0] for line in commands]
+    table = programs.table(words, policies, rounds=rounds, precision=precision, record=record)
+    return run(table, results=results, simulate=record, anyway=anyway, watcher=watcher)
 
 
 def simulate(

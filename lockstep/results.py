@@ -36,6 +36,14 @@ class Results:
         """Failed runs, in words."""
         return list(self.found.failures)
 
+    @property
+    def advice(self) -> str:
+        """Whether to run the jobs together, by turns, or one after the other; empty without runs."""
+        from harness.analyse.sharing import advice  # noqa: PLC0415 - slow to load
+
+        said = advice(self.found.rows)
+        return said.sentence if said else ""
+
     def rows(self) -> pandas.DataFrame:
         """One row for each point of the sweep, scheduler and kind, "measured" or "simulated".
 

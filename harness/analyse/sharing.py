@@ -1,0 +1,87 @@
+"""Whether programs should run together, take turns, or run one after the other: from measured rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator import policies
+from harness.analyse.columns import fixed
+from harness.analyse.rows import Row
+from harness.analyse.statistics import Estimate, apart
+
+TOGETHER, APART, TURNS, ONE_BY_ONE = "together", "apart", "turns", "one after the other"
+"""At once on all processors, each on some processors, in slots, and each when the one before has ended."""
+
+WORDS = {
+    TOGETHER: "Run them together",
+    APART: "Give each some of the processors",
+    TURNS: "Let them take turns",
+    ONE_BY_ONE: "Run them one after the other",
+}
+"""Ways to use the same processors, in words; of two that are equally fast, the earlier one is advised."""
+
+OF_POLICY = {"batch": ONE_BY_ONE, "partitioned": APART}
+
+TIE = 0.03
+"""Workload slowdowns that differ by less count as equal."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to use the processors: its kind, the scheduler that does it, and the workload slowdown."""
+
+    kind: str
+    scheduler: str
+    slowdown: Estimate
+
+    @property
+    def median(self) -> float:
+        assert self.slowdown.median is not None
+        return self.slowdown.median
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The best of several ways; ``rivals`` are the ways of another kind that do not differ measurably."""
+
+    best: Way
+    ways: Sequence[Way]
+    rivals: Sequence[Way]
+
+    @property
+    def sentence(self) -> str:
+        """The advice in a sentence, with its numbers."""
+        how = "" if self.best.kind == ONE_BY_ONE or not self.best.scheduler else f" ({self.best.scheduler})"
+        others = [way for way in self.ways if way.kind != self.best.kind]
+        text = f"{WORDS[self.best.kind]}{how}: {fixed(self.best.median)} of the time one after the other"
+        if self.best.kind == ONE_BY_ONE:
+            text = WORDS[ONE_BY_ONE]
+        compared = [f"{way.scheduler} takes {fixed(way.median)}" for way in others if way.scheduler]
+        text += f"; {', '.join(compared)}" if compared else ""
+        unclear = [way.scheduler or ONE_BY_ONE for way in self.rivals]
+        return text + (f"; not measurably different: {', '.join(unclear)}." if unclear else ".")
+
+
+def advice(rows: Sequence[Row]) -> Advice | None:
+    """The way with the least workload slowdown, or one within TIE of it that is easier; None without runs."""
+    ways = [
+        Way(_kind(row.scheduler["policy"]), row.name, row.measured.workload_slowdown)
+        for row in rows
+        if row.measured and row.measured.workload_slowdown.median is not None
+    ]
+    if not ways:
+        return None
+    if all(way.kind != ONE_BY_ONE for way in ways):  # by definition
+        ways.append(Way(ONE_BY_ONE, "", Estimate(1.0, (1.0, 1.0), max(way.slowdown.n for way in ways))))
+    ways.sort(key=lambda way: [*WORDS].index(way.kind))
+    least = min(way.median for way in ways)
+    best = next(way for way in ways if way.median <= least * (1 + TIE))
+    best = min((way for way in ways if way.kind == best.kind), key=lambda way: way.median)
+    rivals = [way for way in ways if way.kind != best.kind and not apart(way.slowdown, best.slowdown)]
+    return Advice(best, ways, rivals)
+
+
+def _kind(policy: str) -> str:
+    slots = policies.known()[policy].needs_mechanism
+    return OF_POLICY.get(policy, TURNS if slots else TOGETHER)

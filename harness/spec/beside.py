@@ -1,0 +1,96 @@
+"""Commands beside each other, as an experiment: each alone, and all together under some policies."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from harness.spec import overrides
+from harness.spec.jobs import LAUNCHER
+from harness.spec.scheduler import scheduler_of
+from workloads.validation import InputError
+
+SEPARATOR = ":::"
+
+TOGETHER = {"policy": "none", "bind": False}
+"""All start at once, and Linux puts their processes on processors, as when several people start them."""
+
+
+def split(words: Sequence[str]) -> list[list[str]]:
+    """The commands between separators; a command in one word is split as a shell splits it.
+
+    Raises:
+        InputError: if there is none, one is empty, or a quotation does not end.
+    """
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word == SEPARATOR:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return [_whole(command) for command in commands]
+
+
+def lines(text: str) -> list[list[str]]:
+    """The commands of a file with one on each line; empty lines and comments with # count for nothing."""
+    stripped = (line.strip() for line in text.splitlines())
+    return [_whole([line]) for line in stripped if line and not line.startswith("#")]
+
+
+def _whole(command: Sequence[str]) -> list[str]:
+    try:
+        words = shlex.split(command[0]) if len(command) == 1 else list(command)
+    except ValueError as error:
+        rule = f"is no command: {error}"
+        raise InputError("COMMAND", command[0], rule, "close the quotation") from None
+    if not words:
+        remedy = f"write: lockstep beside -- mpiexec -n 2 ./one {SEPARATOR} mpiexec -n 2 ./other"
+        raise InputError("COMMAND", "", "is missing", remedy)
+    return words
+
+
+def scheduler(text: str) -> dict[str, Any]:
+    """The [[schedulers]] table that a policy with its keys asks for, such as ``gang quantum_ms=20``."""
+    name, *settings = shlex.split(text) or [""]
+    found = (overrides.parse(setting) for setting in settings)
+    return {"policy": name, **{str(one.steps[0]): one.value for one in found}}
+
+
+def table(
+    commands: Sequence[Sequence[str]],
+    policies: Sequence[str] = (),
+    *,
+    rounds: int,
+    precision: float,
+    record: bool = False,
+) -> dict[str, Any]:
+    """The experiment, as the table of its file.
+
+    A command that names no launcher runs as one process. With a policy that lets ranks wait two-phase,
+    all do, by its rule.
+
+    Args:
+        commands: the words of each.
+        policies: how to share the processors, besides TOGETHER; each as for :func:`scheduler`.
+        rounds: how often everything is measured at the most.
+        precision: width of a 95 % interval, as a share of its median, from which a row needs no more rounds.
+        record: whether each is recorded alone, so that all can be simulated.
+    """
+    schedulers = [TOGETHER, *map(scheduler, policies)]
+    two_phase = any(scheduler_of(one).options.blocking != "spin" for one in schedulers)
+    common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}
+    common |= {"record": True} if record else {}
+    return {
+        "name": "beside",
+        "repeats": {"least": min(rounds, 3), "most": rounds},
+        "precision": precision,
+        "jobs": [{"command": _launched(words), **common} for words in commands],
+        "schedulers": schedulers,
+    }
+
+
+def _launched(words: Sequence[str]) -> list[str]:
+    launches = PurePath(words[0]).name.startswith(("mpiexec", "mpirun"))
+    return [*words] if launches else [LAUNCHER, "-n", "1", *words]

@@ -1,0 +1,89 @@
+"""``lockstep beside``: commands from words and files, the advice, and real programs of two kinds."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from native_programs import launcher
+from runs import needs_two
+
+from harness import cli
+from harness.analyse.rows import JobRow, Row, Summary
+from harness.analyse.sharing import ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
+from harness.analyse.statistics import estimate
+from harness.spec import beside, experiment
+from workloads.validation import InputError
+
+ENTRY = [sys.executable, "-c", "pass"]
+
+
+def test_commands_are_words_or_quoted_lines():
+    words = ["mpiexec", "-n", "2", "./a", "1", ":::", "./b --in 'my file'", ":::", "./c"]
+    assert beside.split(words) == [words[:5], ["./b", "--in", "my file"], ["./c"]]
+    assert beside.lines("# two\n./a 1\n\n  ./b 'x y'  \n") == [["./a", "1"], ["./b", "x y"]]
+
+
+@pytest.mark.parametrize(
+    "words", [[], [":::"], ["./a", ":::"], ["./a", ":::", ":::", "./b"], ["./a 'b"], [" "]]
+)
+def test_a_missing_or_unfinished_command_is_refused(words):
+    with pytest.raises(InputError, match="COMMAND"):
+        beside.split(words)
+
+
+def test_a_policy_has_its_keys():
+    assert beside.scheduler("gang quantum_ms=20 packing=matrix") == {
+        "policy": "gang",
+        "quantum_ms": 20,
+        "packing": "matrix",
+    }
+    table = beside.table([ENTRY, ENTRY], ["implicit"], rounds=2, precision=0.1)
+    assert {job["waits"] for job in table["jobs"]} == {"two-phase"}
+    assert "waits" not in beside.table([ENTRY], ["gang"], rounds=2, precision=0.1)["jobs"][0]
+    with pytest.raises(InputError, match="gangs"):
+        experiment.load(beside.table([ENTRY], ["gangs"], rounds=1, precision=0.1))
+
+
+def row(policy, slowdown):
+    job = JobRow(0.0, {"argv": ENTRY, "processes": 1})
+    measured = Summary(estimate([slowdown * 0.99, slowdown, slowdown * 1.01]))
+    return Row((job, job), {}, {"policy": policy, "blocking": "spin"}, measured, None)
+
+
+slowdowns = st.floats(0.3, 30)
+
+
+@given(slowdowns, slowdowns, st.none() | slowdowns)
+def test_the_advised_way_is_the_best_one_or_easier_and_hardly_slower(together, turns, batch):
+    measured = {"none": together, "gang": turns} | ({} if batch is None else {"batch": batch})
+    found = advice([row(policy, slowdown) for policy, slowdown in measured.items()])
+    known = {TOGETHER: together, TURNS: turns, ONE_BY_ONE: 1.0 if batch is None else batch}
+    least = min(known.values())
+    assert known[found.best.kind] <= least * (1 + TIE)
+    assert found.best.kind == next(kind for kind in known if known[kind] <= least * (1 + TIE))
+
+
+@pytest.mark.slow
+@needs_two
+def test_programs_with_and_without_mpi_are_measured_and_advised_about(
+    compiled, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    burn = "import time; b = time.process_time()\nwhile time.process_time() < b + 0.3: pass"
+    exported = tmp_path / "times.json"
+    words = ["--rounds", "2", "--policy", "gang quantum_ms=20", "--export-hyperfine", str(exported), "--json"]
+    mpi = shlex.join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "2000"])
+    commands = [sys.executable, "-c", burn, ":::", mpi]
+    assert cli.main(["beside", *words, "--", *commands]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["scheduler"]["policy"] for one in document["rows"]] == ["none", "gang"]
+    assert document["advice"]["way"] in (TOGETHER, TURNS, ONE_BY_ONE)
+    assert len(document["rows"][0]["jobs"]) == 2
+    times = {one["command"]: one["times"] for one in json.loads(exported.read_text())["results"]}
+    assert len(times) == 4
+    assert all(len(found) == 2 and min(found) > 0 for found in times.values())
