@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness import application
 from harness.analyse.sharing import Advice, advice
-from harness.commands import Answer
+from harness.analyse.verdicts import Threshold
+from harness.application import Ran
+from harness.commands import SCHEMA, Answer
 from harness.commands.shared import (
     anyway_argument,
     judged,
@@ -23,7 +26,13 @@ from harness.measure.session import Watcher
 from harness.report import hyperfine, text
 from harness.spec import beside, experiment
 from harness.spec.beside import SEPARATOR
-from workloads.validation import InputError
+from workloads.validation import InputError, one_of
+
+if TYPE_CHECKING:
+    from harness.report.pairs import Pairs
+
+FEWEST_PAIRED = 3
+FORMATS = ("csv", "png", "svg")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +46,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--file", type=Path, metavar="FILE", help="a file with a command on each line")
     help_text = "write the times in the form of hyperfine's --export-json"
     add("--export-hyperfine", type=Path, metavar="FILE", help=help_text)
+    add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
+    help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
+    add("-o", "--output", type=Path, metavar="FILE", help=help_text)
     results_argument(parser)
     anyway_argument(parser)
     verdict_arguments(parser)
@@ -45,8 +57,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Measure each program alone and all together, and advise."""
+    """Measure each program alone and all together, or two at a time, and advise."""
     commands = _commands(options)
+    if options.pairs:
+        return _pairs(options, commands, watcher)
+    if options.output is not None:
+        raise InputError("--output", str(options.output), "is for the matrix of --pairs", "leave it out")
+    ran, conditions = _measured(options, commands, watcher)
+    found = ran.results
+    if options.export_hyperfine is not None:
+        write("--export-hyperfine", options.export_hyperfine, hyperfine.exported(ran.made))
+    said = advice(found.rows)
+    lines = [*text.render(found), *([said.sentence] if said else [])]
+    document = {**found.document(), "advice": said and _document(said)}
+    answer = Answer(document, lines, status=1 if found.failures else 0, notes=_notes(ran))
+    return judged(answer, found, options, conditions, "measured")
+
+
+def _measured(
+    options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher
+) -> tuple[Ran, list[Threshold]]:
     table = beside.table(
         commands,
         options.policy,
@@ -57,16 +87,55 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     wanted = experiment.load(table, here=True)
     conditions = thresholds_of(options, wanted)
     ran = application.run(wanted, options.results, watcher, simulate=options.record, anyway=options.anyway)
-    found = ran.results
-    if options.export_hyperfine is not None:
-        write("--export-hyperfine", options.export_hyperfine, hyperfine.exported(ran.made))
-    said = advice(found.rows)
+    return ran, conditions
+
+
+def _pairs(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
+    """Measure the programs two at a time."""
+    for name in ("export_hyperfine", "junit", "fail_if"):
+        if getattr(options, name):
+            raise InputError(
+                "--pairs", True, f"has no --{name.replace('_', '-')}", "leave one of the two out"
+            )
+    if len(commands) < FEWEST_PAIRED:
+        rule = f"needs {FEWEST_PAIRED} programs, and these are {len(commands)}"
+        raise InputError("--pairs", True, rule, "leave it out")
+    kind = options.output.suffix[1:] if options.output else "csv"
+    one_of("--output", kind, FORMATS)
+    ran = {}
+    for first, second in combinations(range(len(commands)), 2):
+        watcher.note(f"programs {first + 1} and {second + 1}")
+        ran[first, second], _ = _measured(options, [commands[first], commands[second]], watcher)
+    from harness.report import pairs  # noqa: PLC0415 - matplotlib is slow to import
+
+    found = pairs.of({both: one.results for both, one in ran.items()})
+    if options.output is not None:
+        write("--output", options.output, _file(kind, found))
+    said = [(names, advice(one.results.rows)) for names, one in ran.items()]
+    lines = [f"{a + 1} and {b + 1}: {best.sentence}" for (a, b), best in said if best]
+    document = {
+        "schema": SCHEMA,
+        "programs": [list(words) for words in commands],
+        "pairs": [{"programs": [*both], **one.results.document()} for both, one in ran.items()],
+        "slowdowns": found.lines(),
+    }
+    notes = [note for one in ran.values() for note in _notes(one)]
+    return Answer(document, [pairs.text(found), *lines], status=1 if notes else 0, notes=tuple(notes))
+
+
+def _file(kind: str, found: Pairs) -> str | bytes:
+    from harness.report import pairs, style  # noqa: PLC0415
+
+    if kind == "csv":
+        return pairs.comma_separated(found)
+    figure = style.drawn(lambda: pairs.heat_map(found))
+    assert figure is not None
+    return style.png(figure) if kind == "png" else style.svg(figure)
+
+
+def _notes(ran: Ran) -> tuple[str, ...]:
     failed = [record.failure for record in ran.made if record.failure]
-    notes = [f"{len(failed)} of {len(ran.made)} runs failed: {failed[0]}"] if failed else []
-    lines = [*text.render(found), *([said.sentence] if said else [])]
-    document = {**found.document(), "advice": said and _document(said)}
-    answer = Answer(document, lines, status=1 if failed else 0, notes=tuple(notes))
-    return judged(answer, found, options, conditions, "measured")
+    return (f"{len(failed)} of {len(ran.made)} runs failed: {failed[0]}",) if failed else ()
 
 
 def _commands(options: argparse.Namespace) -> list[list[str]]:

@@ -1,0 +1,103 @@
+"""How programs fare beside each other, two at a time: a matrix as a table, as values, and as a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from harness.analyse.columns import UNKNOWN, fixed
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.sharing import advice
+from harness.report import tables
+from harness.report.cells import table
+from harness.report.style import LIGHT
+from harness.spec.naming import short_name
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Results of pairs of programs.
+
+    Attributes:
+        names: of all programs.
+        found: by the numbers of both programs, the lower one first.
+    """
+
+    names: Sequence[str]
+    found: Mapping[tuple[int, int], ResultsDocument]
+
+    def slowdown(self, program: int, beside: int) -> float | None:
+        """The slowdown of a program beside another one, under no policy; None for itself, or without runs."""
+        first, second = sorted((program, beside))
+        if first == second or (pair := self.found[first, second].rows[0].measured) is None:
+            return None
+        return pair.slowdown.per_job[0 if program == first else 1] if pair.slowdown else None
+
+    def lines(self) -> list[dict[str, Any]]:
+        """A line for each program beside each other one, with the workload slowdown of the two."""
+        made = []
+        for one, other in product(range(len(self.names)), repeat=2):
+            if one != other:
+                pair = self.found[min(one, other), max(one, other)]
+                said, row = advice(pair.rows), pair.rows[0]
+                made.append(
+                    {
+                        "program": self.names[one],
+                        "beside": self.names[other],
+                        "slowdown": self.slowdown(one, other),
+                        "workload_slowdown": row.median("measured"),
+                        "n": row.repeats,
+                        "way": said and said.best.kind,
+                    }
+                )
+        return made
+
+
+def of(found: Mapping[tuple[int, int], ResultsDocument]) -> Pairs:
+    """The pairs with names for their programs: short ones, with numbers from 1."""
+    jobs = {}
+    for (first, second), pair in found.items():
+        jobs[first], jobs[second] = (job.program for job in pair.rows[0].jobs)
+    return Pairs([f"{number + 1} {short_name(jobs[number])}" for number in sorted(jobs)], found)
+
+
+def text(pairs: Pairs) -> Table:
+    """The matrix: the slowdown of the program of a line beside the program of a column."""
+    made = table(["slowdown of\nbeside"], [name.replace(" ", "\n", 1) for name in pairs.names])
+    every = range(len(pairs.names))
+    for one in every:
+        made.add_row(pairs.names[one], *(fixed(pairs.slowdown(one, other)) for other in every))
+    return made
+
+
+def comma_separated(pairs: Pairs) -> str:
+    return tables.lines_of_values(pairs.lines())
+
+
+def heat_map(pairs: Pairs) -> Figure:
+    """The matrix in colours, from 1 on, with its numbers."""
+    every = range(len(pairs.names))
+    known = [[pairs.slowdown(one, other) for other in every] for one in every]
+    side = 1.6 + 0.9 * len(pairs.names)
+    figure = Figure(figsize=(side + 0.6, side), layout="constrained")
+    axes = figure.subplots()
+    values = [[float("nan") if value is None else value for value in line] for line in known]
+    colours = LinearSegmentedColormap.from_list("slowdown", [LIGHT["band"], LIGHT["outside"]])
+    most = max([2.0, *(value for line in known for value in line if value)])
+    axes.imshow(values, cmap=colours, vmin=1.0, vmax=most)
+    for one, other in product(every, repeat=2):
+        value = known[one][other]
+        dark = value is not None and value > (1 + most) / 2
+        shown = UNKNOWN if value is None else fixed(value)
+        axes.text(other, one, shown, ha="center", va="center", color=LIGHT["surface" if dark else "ink"])
+    axes.set_xticks(list(every), pairs.names, rotation=45, ha="right")
+    axes.set_yticks(list(every), pairs.names)
+    axes.grid(visible=False)
+    axes.set_title("Slowdown of a program (line) beside another (column)", loc="left")
+    return figure
