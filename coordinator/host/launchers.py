@@ -41,6 +41,8 @@ class Launcher(ABC):
         has_children: whether it starts children on its host, which live as long as its ranks do.
         may_lose_signals: whether it loses a signal of its first milliseconds.
         keeps: the variables of an allocation that it gets even if all its ranks are on one host.
+        rank: the variable in which it gives a process its rank.
+        unbound: its options that bind ranks to no processor.
         path: path of the program.
         version: its version.
     """
@@ -52,6 +54,8 @@ class Launcher(ABC):
     has_children: ClassVar[bool] = True
     may_lose_signals: ClassVar[bool] = False
     keeps: ClassVar[tuple[str, ...]] = ()
+    rank: ClassVar[str] = ""
+    unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
 
     path: str
     version: str
@@ -133,6 +137,8 @@ class Hydra(Launcher):
     signs = ("HYDRA",)
     srun_plugin = "pmi2"
     may_lose_signals = True
+    rank = "PMI_RANK"
+    unbound = ("-bind-to", "none")
 
     LEAVES_OUT: ClassVar = {"-genvnone", "-genvlist", "-envnone", "-envlist"}
     """Options with which it does not pass everything on; HYDRA_ENV stands for one of them."""
@@ -140,7 +146,7 @@ class Hydra(Launcher):
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
         runs = ",".join(f"{host}:{count}" for host, count in _runs(hosts))
         where = ["-hosts", runs] if runs else []
-        return [self.path, "-bind-to", "none", *where, "-n", str(processes), *command]
+        return [self.path, *self.unbound, *where, "-n", str(processes), *command]
 
     def needs(self, *, root: bool) -> dict[str, str]:
         """An empty topology file.
@@ -168,8 +174,9 @@ class OpenMpi(Launcher):
     kind = "openmpi"
     signs: ClassVar[Sequence[str]] = ("Open MPI", "OpenRTE")
     srun_plugin = "pmix"
+    rank = "OMPI_COMM_WORLD_RANK"
 
-    UNBOUND: ClassVar[tuple[str, ...]] = ("--bind-to", "none", "--oversubscribe")
+    UNCOUNTED: ClassVar[tuple[str, ...]] = ("--oversubscribe",)
     """Several jobs share the cores, so Open MPI must not count slots."""
 
     MEMORY: ClassVar = tuple(
@@ -187,7 +194,7 @@ class OpenMpi(Launcher):
     """
 
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
-        argv = [self.path, *self.UNBOUND]
+        argv = [self.path, *self.unbound, *self.UNCOUNTED]
         if not hosts:
             return [*argv, "-n", str(processes), *command]
         # A context for each group of ranks on one host: Open MPI would reorder a single list of hosts.
@@ -235,7 +242,8 @@ class Prrte(OpenMpi):
     kind = "prrte"
     programs = ("prterun",)
     signs = ("PRRTE",)
-    UNBOUND = ("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
+    rank = "PMIX_RANK"
+    UNCOUNTED = ("--map-by", ":OVERSUBSCRIBE")
 
 
 @register
@@ -249,8 +257,11 @@ class Srun(Launcher):
     keeps = ("SLURM_CONF", "SLURM_JOB_ID")
     """They identify the allocation; others would act as options that the user never set."""
 
+    rank = "SLURM_PROCID"
+    unbound = ("--cpu-bind=none",)
+
     OPTIONS: ClassVar = (
-        *("--overlap", "--overcommit", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=1", "--quiet"),
+        *("--overlap", "--overcommit", *unbound, "--mem=0", "--kill-on-bad-exit=1", "--quiet"),
     )
     """Several steps share all resources of the job on a node, and ranks bind themselves."""
 

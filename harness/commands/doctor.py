@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -10,11 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from coordinator.topology import ranges
 from harness import application
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared, user_defaults
-from harness.measure import host_check
+from harness.measure import bindings, host_check
 from harness.measure.host_check import Finding
 from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
@@ -34,6 +36,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--aa", action="store_true", help=help_text)
     help_text = "pairs of runs that --aa measures (default: %(default)s)"
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
+    help_text = (
+        "instead: whether jobs that run already share processors while others idle; a launcher or root each"
+    )
+    add("--pid", type=int, action="append", default=[], metavar="P", help=help_text)
     help_text = "directory to keep the runs of --aa in (default: they are not kept)"
     add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)  # no default of the user's
     shared.add(parser, "--anyway")
@@ -42,6 +48,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Check the host; the status is 1 if something has a remedy."""
     within("processors", options.processors, "--processors")
+    if options.pid:
+        return _of_jobs(options.pid)
     if options.aa and options.pairs < FEWEST:
         raise InputError("--pairs", options.pairs, f"is less than {FEWEST}", "write 10")
     processors = usable_processors()[: options.processors or None]
@@ -57,6 +65,27 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         document["aa"] = checked and {**asdict(checked), "false_positives": checked.false_positives}
         document["failures"] = failures
     wrong = failures or any(finding.remedy for finding in findings)
+    return Answer(document, listing.findings(document), status=1 if wrong else 0)
+
+
+def _of_jobs(pids: Sequence[int]) -> Answer:
+    """How the jobs with these launchers are bound; the status is 1 if some share processors in vain."""
+    jobs = []
+    for pid in pids:
+        found = bindings.job(pid, f"job {pid}")
+        if not found.masks:
+            raise InputError(
+                "--pid", pid, "is no running process", "name a launcher, or the root of a program"
+            )
+        jobs.append(found)
+    findings = [
+        Finding(one.name, f"{len(one.masks)} processes on processors {ranges(one.processors)}")
+        for one in jobs
+    ]
+    every = range(os.cpu_count() or 1)
+    findings += [Finding("bindings", one.sentence, one.remedy) for one in bindings.overlaps(jobs, every)]
+    document = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
+    wrong = any(finding.remedy for finding in findings)
     return Answer(document, listing.findings(document), status=1 if wrong else 0)
 
 

@@ -15,7 +15,7 @@ from harness.analyse.comparison import wait_rows, wait_verdict
 from harness.analyse.statistics import estimate
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, preload, rule_arguments, unheard
-from harness.measure import turn
+from harness.measure import bindings, turn
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
 from harness.measure.registrar import Registrar
@@ -66,10 +66,11 @@ def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watc
     _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
     before = Moment.now(usable_processors())
-    run = _runner(options, command, made, watcher)
+    bound: list[str] = []
+    run = _runner(options, command, made, watcher, bound)
     rounds = measure(kept, options.jobs, options.rounds, options.give_up, run, watcher)
     complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
-    doubts = of_waits(before, Moment.now(usable_processors()), complete=complete)
+    doubts = [*of_waits(before, Moment.now(usable_processors()), complete=complete), *dict.fromkeys(bound)]
     document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
     return Answer(document, documents.waits(document), verbatim=True)
 
@@ -120,13 +121,25 @@ def _lines(knob: Knob) -> tuple[str, str]:
 
 
 def _runner(
-    options: argparse.Namespace, command: Sequence[str], made: Library | None, watcher: Watcher
+    options: argparse.Namespace,
+    command: Sequence[str],
+    made: Library | None,
+    watcher: Watcher,
+    bound: list[str],
 ) -> Runner:
-    """Runs copies of the command, and sees to it that two-phase waits are what it says."""
+    """Runs copies of the command, and sees to it that two-phase waits are what it says.
+
+    ``bound`` gets a sentence for copies that share processors while others idle.
+    """
+
+    def look(pids: Sequence[int]) -> None:
+        jobs = [bindings.job(pid, f"copy {copy}") for copy, pid in enumerate(pids)]
+        found = list(bindings.overlaps(jobs, usable_processors()))
+        bound.extend(f"{one.sentence}: {one.remedy}" for one in found[:1])
 
     def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
         if choice.name != TWO_PHASE or made is None:
-            return run_copies(command, copies, choice.variables, limit_s)
+            return run_copies(command, copies, choice.variables, limit_s, look)
         with RankListener() as listener, Registrar(None, watcher.warn) as registrar:
             variables = {**choice.variables, **listener.variables, **registrar.variables}
             words, told = launched(command, variables, made.needed)

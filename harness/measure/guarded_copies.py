@@ -9,7 +9,7 @@ import select
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,10 @@ from workloads.validation import refused
 
 COPY = "{copy}"
 """Placeholder in a command for the number of the copy, so that each can write its own files."""
+
+
+LOOK_S = 0.5
+"""By then ranks have been bound, if their launcher binds them."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,16 @@ class Spent:
 
 
 def run_copies(
-    command: Sequence[str], copies: int, variables: Mapping[str, str], limit_s: float | None
+    command: Sequence[str],
+    copies: int,
+    variables: Mapping[str, str],
+    limit_s: float | None,
+    look: Callable[[Sequence[int]], None] | None = None,
 ) -> Spent:
     """Run copies of a command at once in our environment with these variables, and wait for them.
 
-    They run in the current directory and read nothing. After ``limit_s`` they are stopped.
+    They run in the current directory and read nothing. After ``limit_s`` they are stopped. ``look`` is called
+    with their pids once they have run for LOOK_S, unless all have ended by then.
     """
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -51,7 +60,10 @@ def run_copies(
             cpu_s, begin = _children_s(), time.monotonic()
             for copy in range(copies):
                 started.append(_start(command, copy, {**os.environ, **variables}, directory))
-            if not _ended(started, command, directory, None if limit_s is None else begin + limit_s):
+            deadline = None if limit_s is None else begin + limit_s
+            if look is not None and not _ended(started, command, directory, begin + LOOK_S):
+                look([process.pid for process in started])
+            if not _ended(started, command, directory, deadline):
                 return Spent(None, None)
             wall_s, cpu_s = time.monotonic() - begin, _children_s() - cpu_s
             said = [launch.tail(directory.log(f"err-{copy}")) for copy in range(copies)]
@@ -105,6 +117,8 @@ def _ended(
     with ExitStack() as stack:
         poll, left = select.poll(), {}
         for copy, process in enumerate(started):
+            if process.returncode is not None:  # it succeeded before
+                continue
             handle = stack.enter_context(closing(launch.handle(process)))
             poll.register(handle, select.POLLIN)
             left[handle.fileno()] = copy

@@ -1,0 +1,116 @@
+"""To which processors running jobs are bound, and whether some share processors while others idle.
+
+Launchers that bind ranks count processors from the first one, and know nothing of each other: two jobs
+that are started side by side then share the first processors of a host, and leave the rest idle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from coordinator.host.launchers import LAUNCHERS
+from coordinator.host.processes import children, environment_of
+from coordinator.topology import ranges
+
+Mask = frozenset[int]
+
+
+@dataclass(frozen=True)
+class BoundJob:
+    """Some processes that belong together, and the processors on which each may run.
+
+    Attributes:
+        name: for people.
+        masks: of each process that works, so not of its launcher.
+        launcher: kind of the launcher that started them; empty if it is not known.
+    """
+
+    name: str
+    masks: tuple[Mask, ...]
+    launcher: str = ""
+
+    @property
+    def processors(self) -> Mask:
+        return Mask().union(*self.masks)
+
+    @property
+    def crowded(self) -> Mask:
+        """Processors on which more of its processes must run than there are processors."""
+        within = {
+            mask: sum(n for other, n in Counter(self.masks).items() if other <= mask) for mask in self.masks
+        }
+        return Mask().union(*(mask for mask, processes in within.items() if processes > len(mask)))
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Jobs, or processes of one, that share processors while others idle; what their launcher can do."""
+
+    names: tuple[str, ...]
+    shared: Mask
+    idle: Mask
+    remedy: str
+
+    @property
+    def sentence(self) -> str:
+        """The same in words, without the remedy."""
+        first, *more = self.names
+        who = (
+            f"{', '.join(self.names[:-1])} and {self.names[-1]} are both"
+            if more
+            else f"processes of {first} are"
+        )
+        return f"{who} bound to processors {ranges(self.shared)}, and {ranges(self.idle)} are idle"
+
+
+def job(pid: int, name: str) -> BoundJob:
+    """The job whose launcher, or root, is the process ``pid``; its masks are empty if that has ended.
+
+    A process without children works. It may run wherever one of its threads may.
+    """
+    working = [one for one in _family(pid) if not any(children(one))]
+    masks = [mask for one in working if (mask := _mask(one))]
+    environments = (environment_of(one) for one in working)
+    known = (kind.kind for found in environments for kind in LAUNCHERS.values() if kind.rank in found)
+    return BoundJob(name, tuple(masks), next(known, ""))
+
+
+def overlaps(jobs: Sequence[BoundJob], processors: Collection[int]) -> Iterator[Overlap]:
+    """Each job that crowds on processors, and each two that share some, if others of ``processors`` idle."""
+    idle = Mask(processors).difference(*(one.processors for one in jobs))
+    if not idle:
+        return
+    for one in jobs:
+        if one.crowded:
+            yield Overlap((one.name,), one.crowded, idle, _remedy(one))
+    for one, other in combinations(jobs, 2):
+        if shared := one.processors & other.processors:
+            yield Overlap((one.name, other.name), shared, idle, _remedy(one))
+
+
+def _remedy(bound: BoundJob) -> str:
+    if not bound.launcher:
+        return "bind each to other processors (taskset), or to none"
+    return f"start both with {' '.join(LAUNCHERS[bound.launcher].unbound)}, or bind each to other processors"
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for child in children(pid):
+        yield from _family(child)
+
+
+def _mask(pid: int) -> Mask:
+    """The processors on which the threads of a process may run; empty if it has ended."""
+    found = Mask()
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found |= os.sched_getaffinity(int(thread.name))
+    return found

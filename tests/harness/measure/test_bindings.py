@@ -1,0 +1,85 @@
+"""Jobs that are bound to the same processors while others idle."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from native_programs import launcher
+from runs import eventually, needs_two
+
+from coordinator.host.launchers import LAUNCHERS
+from harness import cli
+from harness.measure.bindings import BoundJob, job, overlaps
+
+EVERY = frozenset(range(8))
+masks = st.frozensets(st.sampled_from(sorted(EVERY)), min_size=1)
+jobs = st.lists(
+    st.builds(
+        BoundJob,
+        st.text("abc", min_size=1, max_size=3),
+        st.lists(masks, min_size=1, max_size=4).map(tuple),
+        st.sampled_from(["", *LAUNCHERS]),
+    ),
+    max_size=4,
+)
+
+
+@given(jobs)
+def test_processors_are_shared_in_vain_only_if_some_idle(bound):
+    used = frozenset().union(*(one.processors for one in bound))
+    for found in overlaps(bound, EVERY):
+        assert found.idle == EVERY - used
+        assert found.idle
+        assert found.shared <= used
+        assert found.remedy
+
+
+def test_two_jobs_on_the_first_processors_are_named_with_the_remedy_of_their_launcher():
+    first = tuple(frozenset({rank}) for rank in range(4))
+    (found,) = overlaps([BoundJob("job 1", first, "openmpi"), BoundJob("job 2", first, "openmpi")], EVERY)
+    assert found.sentence == "job 1 and job 2 are both bound to processors 0-3, and 4-7 are idle"
+    assert "--bind-to none" in found.remedy
+    assert not list(
+        overlaps([BoundJob("job 1", first), BoundJob("job 2", (EVERY - frozenset(range(4)),))], EVERY)
+    )
+
+
+def test_processes_of_one_job_that_crowd_are_named():
+    (found,) = overlaps([BoundJob("job 1", (frozenset({0}),) * 3)], EVERY)
+    assert found.sentence == "processes of job 1 are bound to processors 0, and 1-7 are idle"
+
+
+@needs_two
+def test_running_programs_are_looked_at(capsys):
+    one, other = sorted(os.sched_getaffinity(0))[:2]
+    programs = [
+        subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "sleep 60; true"]) for core in (one, one)
+    ]
+    try:
+        assert eventually(lambda: all(job(p.pid, "").processors == {one} for p in programs))
+        words = [word for program in programs for word in ("--pid", str(program.pid))]
+        assert cli.main(["doctor", "--json", *words]) == 1
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        assert f"both bound to processors {one}, and " in findings[-1]["found"]
+        subprocess.run(["taskset", "-a", "-c", "-p", str(other), str(programs[1].pid)], check=True)
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    assert cli.main(["doctor", "--pid", str(programs[0].pid)]) == 2
+
+
+@pytest.mark.slow
+@needs_two
+def test_waits_doubts_copies_that_are_bound_to_one_processor(compiled, capsys):
+    core = min(os.sched_getaffinity(0))
+    program = ["taskset", "-c", str(core), *launcher("here"), "-n", "2", compiled("here", "bsp.c")]
+    words = ["waits", "--json", "--jobs", "2", "--rounds", "1", "--only", "two-phase"]
+    assert cli.main([*words, "--", *program, "100", ".25", "300"]) == 0
+    doubts = json.loads(capsys.readouterr().out)["doubts"]
+    assert any("bound to processors" in doubt for doubt in doubts), shlex.join([sys.executable, *doubts])
