@@ -41,6 +41,8 @@ START_S, AGAIN_S = 3.0, 0.5
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     rule_arguments(parser)
+    help_text = "leave jobs alone whose ranks have a processor each"
+    parser.add_argument("--if-oversubscribed", action="store_true", help=help_text)
     parser.add_argument("--record", type=Path, metavar="DIR", help="write a record of each rank there")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run")
 
@@ -137,7 +139,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             environment = {**os.environ, **told, **(directory.signs if directory else {})}
             status = _run(words, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
-    notes = filter(None, [_line(document), explained(status, records=listener.records)])
+    notes = filter(
+        None, [_line(document, options.if_oversubscribed), explained(status, records=listener.records)]
+    )
     return Answer(document, (), status=status, notes=tuple(notes))
 
 
@@ -153,6 +157,8 @@ def _prepare(
         with refused("--record", options.record, "cannot be made", "name a directory that you can write to"):
             options.record.mkdir(parents=True, exist_ok=True)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
+    if options.if_oversubscribed:
+        variables["LOCKSTEP_IF_OVERSUBSCRIBED"] = "1"
     return made, variables
 
 
@@ -224,7 +230,9 @@ def _may_lose_signals(command: Sequence[str]) -> bool:
     return False
 
 
-def _line(document: Mapping[str, Any]) -> str:
+def _line(document: Mapping[str, Any], if_oversubscribed: bool) -> str:
+    if not document["ranks"] and if_oversubscribed:
+        return "two-phase waits: none, no MPI program with more ranks than processors has ended on this host"
     if not document["ranks"]:
         return "two-phase waits: no MPI program of the library's MPI has ended on this host"
     share = document["blocked"] / max(1, document["waits"])

@@ -298,6 +298,18 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
     assert not [path for path in set(Path("/dev/shm").iterdir()) - before if "lockstep" in path.name]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_jobs_whose_ranks_have_a_processor_each_can_be_left_alone(compiled, mpi):
+    core = str(min(os.sched_getaffinity(0)))
+    program = [*launcher(mpi), "-n", "2", "taskset", "-c", core, compiled(mpi, "bsp.c"), "100", ".25", "10"]
+    fitting = [*launcher(mpi), "-n", "1", *program[-4:]]
+    alone = two_phase(fitting, "--if-oversubscribed")
+    assert (alone.returncode, "two-phase waits: none" in alone.stderr) == (0, True)
+    assert summary(two_phase(program, "--if-oversubscribed"))["ranks"] == 2
+    assert summary(two_phase(fitting))["ranks"] == 1
+
+
 def test_what_leaves_a_rank_lengthens_its_next_spin_but_not_the_room_for_what_comes():
     names = ("Send", "Isend", "Irecv", "Bcast", "Ibcast", "Alltoall", "Ialltoall", "Barrier", "Ibarrier")
     declared = {f"MPI_{name}" for name in names}

@@ -1,4 +1,6 @@
 /* How the library begins and ends in an MPI process. */
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdlib.h>
 
 #include "operation.h"
@@ -16,9 +18,27 @@ __attribute__((visibility("default"))) int lockstep_prepare(void *(*find)(const 
     return 1;
 }
 
+/* Whether the ranks on some node are more than the processors that these may use together. */
+static int oversubscribed(int rank)
+{
+    MPI_Comm node;
+    cpu_set_t mine, together;
+    int ranks, crowded, somewhere;
+
+    if (sched_getaffinity(0, sizeof mine, &mine)) /* there are more than 1,024 */
+        CPU_ZERO(&mine);
+    mpi.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+    PMPI_Comm_size(node, &ranks);
+    mpi.Allreduce(&mine, &together, sizeof mine, MPI_BYTE, MPI_BOR, node);
+    crowded = ranks > CPU_COUNT(&together);
+    mpi.Allreduce(&crowded, &somewhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    mpi.Comm_free(&node);
+    return somewhere;
+}
+
 /* Prepare everything. All ranks of MPI_COMM_WORLD with this library call this right after MPI's own initialization,
    which took so long, and so much processor time. Returns the prefix of the functions that replace MPI's
-   from now on, or NULL if some rank has no library: then all wait as MPI does. */
+   from now on, or NULL if some rank has no library, or none is needed: then all wait as MPI does. */
 __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_ns, int64_t took_cpu_ns)
 {
     enum reach *reach;
@@ -27,6 +47,8 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!agree_reached(rank, ranks))
+        return NULL;
+    if (getenv("LOCKSTEP_IF_OVERSUBSCRIBED") && !oversubscribed(rank))
         return NULL;
     PMPI_Query_thread(&level);
     wait_begin(level == MPI_THREAD_MULTIPLE, yielding);
