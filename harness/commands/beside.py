@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
@@ -13,20 +14,13 @@ from harness import application
 from harness.analyse.sharing import Advice, advice
 from harness.analyse.verdicts import Threshold
 from harness.application import Ran
-from harness.commands import SCHEMA, Answer
-from harness.commands.shared import (
-    anyway_argument,
-    judged,
-    results_argument,
-    thresholds_of,
-    verdict_arguments,
-    write,
-)
+from harness.commands import SCHEMA, Answer, shared
+from harness.commands.shared import judged, thresholds_of, write
 from harness.measure.session import Watcher
 from harness.report import hyperfine, text
 from harness.spec import beside, experiment
 from harness.spec.beside import SEPARATOR
-from workloads.validation import InputError, one_of
+from workloads.validation import InputError, one_of, refused
 
 if TYPE_CHECKING:
     from harness.report.pairs import Pairs
@@ -49,9 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
     help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
-    results_argument(parser)
-    anyway_argument(parser)
-    verdict_arguments(parser)
+    shared.add(parser, "--results", "--anyway", *shared.VERDICTS)
     help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
@@ -145,12 +137,9 @@ def _commands(options: argparse.Namespace) -> list[list[str]]:
     if words:
         rule = "names commands, and more of them follow --"
         raise InputError("--file", str(options.file), rule, "leave one of the two out")
-    try:
-        return beside.lines(options.file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        remedy = "name a file with a command on each line"
-        raise InputError("--file", str(options.file), f"cannot be read: {why}", remedy) from error
+    with refused("--file", options.file, "cannot be read", "name a file with a command on each line"):
+        lines = os.fsdecode(options.file.read_bytes())
+    return beside.lines(lines)
 
 
 def _document(said: Advice) -> dict[str, Any]:
