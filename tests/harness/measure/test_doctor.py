@@ -49,23 +49,19 @@ def test_another_run_on_these_processors_is_named(found):
     assert "run abcd1234" in finding.found and "wait for its end" in finding.remedy
 
 
-def test_a_governor_that_saves_power_and_a_missing_launcher_have_remedies(found, monkeypatch):
-    session = host_check.conditions.of_session
-    monkeypatch.setattr(
-        host_check.conditions, "of_session", lambda *given: replace(session(*given), governor="powersave")
-    )
+def test_a_governor_that_saves_power_a_missing_launcher_and_a_quota_have_remedies(
+    found, monkeypatch, tmp_path
+):
+    saving = replace(host_check.conditions.of_session(PROCESSORS, ""), governor="powersave")
+    monkeypatch.setattr(host_check.conditions, "of_session", lambda *given: saving)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("coordinator.host.launchers._candidates", lambda: iter(()))
-    findings = found()
-    assert "performance" in findings["frequency"].remedy
-    assert "pip install" in findings["MPI"].remedy
-    assert "gcc" in findings["C compiler"].remedy
-
-
-def test_a_quota_of_a_control_group_is_found(found, monkeypatch, tmp_path):
     (tmp_path / "cpu.max").write_text("50000 100000\n")
     monkeypatch.setattr(host_check, "cgroup_base", lambda: tmp_path)
-    assert "may use 0.5 processors" in found()["control group"].found
+    findings = found()
+    assert "performance" in findings["frequency"].remedy
+    assert "pip install" in findings["MPI"].remedy and "gcc" in findings["C compiler"].remedy
+    assert "may use 0.5 processors" in findings["control group"].found
 
 
 def test_the_command_says_how_much_is_wrong(capsys, monkeypatch):

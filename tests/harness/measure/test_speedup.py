@@ -10,6 +10,7 @@ from coordinator.view import ExecutionTime
 from harness.measure import execution_times
 from workloads.validation import InputError
 
+S = 10**9
 parts = st.floats(0.01, 100)
 
 
@@ -35,25 +36,19 @@ def test_one_size_tells_the_work_and_two_the_part_that_does_not_shrink():
 
 
 def run(kind, policy, *jobs):
-    """A record with (processes, start and finish in seconds, failure) of jobs of one program."""
+    """A record with (processes, start and finish in ns, failure) of jobs of one program."""
+    names = ("processes", "start_ns", "finish_ns", "failure")
     told = [
-        SimpleNamespace(
-            program={"pattern": "NEWS"},
-            processes=processes,
-            start_ns=None if start is None else start * 10**9,
-            finish_ns=None if finish is None else finish * 10**9,
-            failure=failure,
-        )
-        for processes, start, finish, failure in jobs
+        SimpleNamespace(program={"pattern": "NEWS"}, **dict(zip(names, job, strict=True))) for job in jobs
     ]
     return SimpleNamespace(id=1, kind=kind, scheduler={"policy": policy}, jobs=told)
 
 
 def test_only_undisturbed_runs_that_ended_count():
     records = [
-        run("dedicated", "batch", (4, 1, 4, "")),
-        run("policy", "aep", (1, 0, 9, ""), (2, 5, 10, "")),
-        run("policy", "gang", (4, 0, 99, "")),
+        run("dedicated", "batch", (4, 1 * S, 4 * S, "")),
+        run("policy", "aep", (1, 0, 9 * S, ""), (2, 5 * S, 10 * S, "")),
+        run("policy", "gang", (4, 0, 99 * S, "")),
         run("policy", "asp", (2, None, None, "killed")),
     ]
     known = execution_times.Estimates()

@@ -28,10 +28,13 @@ RES=1000
 """
 
 
+def loaded(folder, text, experiment=EXPERIMENT, **options):
+    (folder / "small.toml").write_text(experiment + text)
+    return load(str(folder / "small.toml"), **options)
+
+
 def machine(folder, text):
-    file = folder / "small.toml"
-    file.write_text(EXPERIMENT + text)
-    return load(str(file)).cells[0].machine
+    return loaded(folder, text).cells[0].machine
 
 
 def test_what_is_not_given_is_left_open(tmp_path):
@@ -89,36 +92,25 @@ def test_a_line_of_a_table_that_is_none_is_named(tmp_path, line):
 
 
 def test_lost_processors_are_numbers_of_the_machine(tmp_path):
-    assert machine(tmp_path, "lost = [1]") == {"lost": [1]}
-    assert load(str(tmp_path / "small.toml")).cells[0].lost == {1}
     assert machine(tmp_path, "lost = []") == {"lost": []}
+    assert machine(tmp_path, "lost = [1]") == {"lost": [1]}
+    assert loaded(tmp_path, "lost = [1]").cells[0].lost == {1}
 
 
 def test_a_job_that_does_not_fit_on_what_is_left_is_told_so(tmp_path):
-    file = tmp_path / "small.toml"
-    file.write_text(EXPERIMENT.replace('"none"', '"gang"') + "lost = [0]")
     with pytest.raises(InputError, match=r"machine.lost leaves 1; give the job fewer processes") as told:
-        load(str(file))
+        loaded(tmp_path, "lost = [0]", EXPERIMENT.replace('"none"', '"gang"'))
     assert told.value.key == "jobs[0].program.processes"
-    file.write_text(EXPERIMENT + "lost = [0]")
-    assert load(str(file)).cells[0].lost == {0}, "under none its processes share a processor"
-
-
-def test_a_sweep_over_lost_processors_is_blamed_for_what_does_not_fit(tmp_path):
-    file = tmp_path / "small.toml"
-    file.write_text(EXPERIMENT + '[sweep]\n"machine.lost" = [[], [1], [2]]')
+    assert loaded(tmp_path, "lost = [0]").cells[0].lost == {0}, "under none its processes share a processor"
     with pytest.raises(InputError, match="numbered from 0") as told:
-        load(str(file))
+        loaded(tmp_path, '[sweep]\n"machine.lost" = [[], [1], [2]]')
     assert told.value.key == 'sweep."machine.lost"'
 
 
 @pytest.mark.parametrize("which", ["here", "real"])
 def test_real_runs_refuse_lost_processors(tmp_path, which):
-    file = tmp_path / "small.toml"
     for more, key in (("lost = [0]", "machine.lost"), ('[sweep]\n"machine.lost" = [[], [0]]', 'sweep."mach')):
-        file.write_text(EXPERIMENT + more)
         with pytest.raises(InputError, match="use lockstep simulate, or leave lost out") as told:
-            load(str(file), **{which: True})
+            loaded(tmp_path, more, **{which: True})
         assert told.value.key.startswith(key)
-    file.write_text(EXPERIMENT + "lost = []")
-    load(str(file), **{which: True})
+    loaded(tmp_path, "lost = []", **{which: True})
