@@ -56,14 +56,9 @@ def real_tools(nodes: Sequence[Node] = ()) -> Tools:
 
 @dataclass(frozen=True)
 class Ran:
-    """The results of an experiment that was run: all of it, and what this invocation added to its store.
+    """The results of an experiment, from all its runs in the ``store`` of this path.
 
-    Attributes:
-        results: rows of all its runs.
-        store: the path of the store.
-        earlier: how many of its measured runs were in the store before.
-        made: the runs of this invocation.
-        simulated: its simulations.
+    This invocation ``made`` and ``simulated`` some; ``earlier`` measured runs were in the store before.
     """
 
     results: ResultsDocument

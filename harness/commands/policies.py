@@ -32,11 +32,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     ways = [
         {
             "mechanism": name,
-            "privilege": mechanism.privilege,
-            "worst_harm": mechanism.harm,
-            "unavailable": mechanism.unavailable(),
+            "privilege": one.privilege,
+            "worst_harm": one.harm,
+            "unavailable": one.unavailable(),
         }
-        for name, mechanism in mechanisms.known().items()
+        for name, one in mechanisms.known().items()
     ]
     document = {
         "schema": SCHEMA,

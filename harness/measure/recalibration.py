@@ -26,13 +26,11 @@ class Recalibrated:
     All runs of a cell and repeat that one invocation makes have the same constants: they are compared.
 
     Attributes:
-        site: where to calibrate.
         working_sets, mechanisms: what to calibrate beside messages, as in ``MeasurementSession.calibrate``.
         load: returns the share of the processors' time that others took during a calibration, if it is too
             much; else 0.
         watcher: receives notes, a warning of such a load, and one if a later calibration fails: then the last
             one stands.
-        clock: the present time in seconds.
     """
 
     site: MeasurementSession

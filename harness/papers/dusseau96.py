@@ -301,7 +301,7 @@ def _table(blocking: str) -> list[Cell]:
 
 
 PUBLISHED = dict(zip(_table("immediate"), chain(*IMMEDIATE), strict=False))
-IMMEDIATELY, ORACLE = BASE.but(blocking="immediate"), BASE.but(blocking="oracle")
+IMMEDIATELY, ORACLE, LOCAL = (BASE.but(blocking=rule) for rule in ("immediate", "oracle", "local-adaptive"))
 FIXED = {
     spins: BASE.but(blocking="fixed", spin_switches=spins) for spins in (1.0, 2.0, 4.0, 8.0, 10.0, 20.0, 40.0)
 }
@@ -332,12 +332,7 @@ PAPER = Paper(
         "6": _chart("6", "Varying the fixed spin", *SPINS, patterns=("NEWS",), grains=FINE_US),
         "7": PaperFigure("Maintaining dynamic coordination", _draw_coordination),
         "8": _chart("8", "Adaptive two-phase blocking with known load imbalance", ORACLE, besides=LONG_SPINS),
-        "9": _chart(
-            "9",
-            "Local approximation of the load imbalance",
-            BASE.but(blocking="local-adaptive"),
-            compared=[ORACLE],
-        ),
+        "9": _chart("9", "Local approximation of the load imbalance", LOCAL, compared=[ORACLE]),
         "10": _chart("10", "Global approximation of the load imbalance", BASE, compared=[ORACLE]),
         "11": _chart(
             "11", "Coordination of timer expiration", BASE.but(timers="synchronised"), compared=[BASE]
