@@ -76,8 +76,8 @@ def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_tha
     last = store.last_calibration()
     (wakeup,) = [one for one in last if one.quantity == "remote_wakeup_ns"]
     assert wakeup.samples == [4e3]  # of the fourth calibration alone
-    busy = dataclasses.replace(last[0].conditions, load_before=6.0)
-    found = [dataclasses.replace(one, conditions=busy) for one in last]
+    busy = [dataclasses.replace(one.conditions, load_before=6.0) for one in last]
+    found = [dataclasses.replace(one, conditions=during) for one, during in zip(last, busy, strict=True)]
     assert not any("load" in doubt for doubt in of_calibration(found))  # it is that of our own runs
 
 
