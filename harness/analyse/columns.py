@@ -41,7 +41,7 @@ class Column:
         unit: on the page, behind ``shown``, unless ``on_page`` makes another text.
         group: columns of a group stand together.
         meaning: for docs/formats.md, beside the group's.
-        needs: the column is left out unless a record has a value at this path.
+        needs: the column is left out unless a record has a value at this path, or this function gives one.
         words: whether it is text: it stands at the left, and may wrap.
         unknown: the text of an unknown value.
     """
@@ -55,7 +55,7 @@ class Column:
     unit: str = ""
     group: str = ""
     meaning: str = ""
-    needs: str = ""
+    needs: str | Callable[[Any], Any] = ""
     on_page: Callable[[Any], str] | None = None
     words: bool = False
     unknown: str = UNKNOWN

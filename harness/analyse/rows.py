@@ -5,15 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from markupsafe import Markup
+
 from harness.analyse.breakdown import PARTS, STATES, Breakdown, States
-from harness.analyse.columns import SIMULATED, UNKNOWN, Column, at, ends, fixed, percent
+from harness.analyse.columns import (
+    SIMULATED,
+    UNKNOWN,
+    Column,
+    at,
+    ends,
+    fixed,
+    four_digits,
+    one_digit,
+    percent,
+)
 from harness.analyse.statistics import Estimate
 from harness.spec.jobs import rebuilt
 from harness.spec.naming import scheduler_name, setting_names, short_name, workload_name
+from harness.store.records import RunRecord, Schedule
 from workloads.work import Work
 
 
@@ -176,6 +189,24 @@ class Row:
         return None if measured is None or simulated is None else simulated / measured - 1.0
 
 
+@dataclass(frozen=True)
+class ScheduleRow(Row):
+    """A scheduler under which a trace or a model of jobs was simulated; it has no sides and no jobs."""
+
+    schedule: Schedule = field(kw_only=True)
+
+    @classmethod
+    def of(cls, record: RunRecord) -> ScheduleRow:
+        """The row of a run that was simulated by job."""
+        assert record.schedule
+        return cls((), {}, record.scheduler, None, None, schedule=record.schedule)
+
+    def label(self, saturated: str) -> str:
+        """The scheduler; if it is saturated, in the pattern ``saturated`` with the reason."""
+        why = self.schedule.saturated
+        return saturated.format(self.name, why) if why else self.name
+
+
 def swept(rows: Sequence[Row]) -> dict[str, str]:
     """The keys whose values differ between the points of the sweep, with their headings."""
     keys = dict.fromkeys(key for row in rows for key in row.settings)
@@ -325,3 +356,54 @@ def places(rows: Sequence[Row]) -> list[Column]:
 def columns(name: str, *groups: str) -> list[Column]:
     """The columns of these groups that have this name: heading, csv, frame or page; "" is the main table."""
     return [column for column in COLUMNS if column.group in groups and getattr(column, name)]
+
+
+Mean = tuple[float, float | None]
+"""A mean, and the half-width of its 95 % interval if there is one."""
+
+
+def _without_half(mean: Mean) -> str:
+    return four_digits(mean[0])
+
+
+def _of_regions(row: ScheduleRow) -> bool:
+    """Whether the policy gives regions (``Fragmentation``)."""
+    return "missed" in row.schedule.metrics
+
+
+def _mean(
+    name: str,
+    heading: str,
+    shown: Callable[[Mean], str] = _without_half,
+    needs: str | Callable[[ScheduleRow], bool] = "",
+) -> Column:
+    def found(row: ScheduleRow) -> Mean | None:
+        value = row.schedule.metrics.get(name)
+        return None if value is None else (value, row.schedule.half_width.get(name))
+
+    page = heading.replace("-\n", "").replace("\n", " ")
+    return Column(found, heading, shown, page=page, on_page=_plus_minus, needs=needs)
+
+
+def _with_half(mean: Mean) -> str:
+    value, half = mean
+    return four_digits(value) + (f" +-{one_digit(half)}" if half else "")
+
+
+def _plus_minus(mean: Mean) -> str:
+    return Markup(_with_half(mean).replace("+-", "&plusmn;"))
+
+
+OF_JOBS = [
+    _mean("response_s", "response\ns", _with_half),
+    _mean("wait_s", "wait\ns"),
+    _mean("slowdown", "slowdown\n"),
+    _mean("bounded_slowdown", "bounded\nslowdown"),
+    _mean("processors", "mean\nsize"),
+    _mean("utilisation", "utili-\nsation"),
+    _mean("fairness", "fair-\nness"),
+    _mean("internal", "inter-\nnal", needs=_of_regions),
+    _mean("external", "exter-\nnal", needs=_of_regions),
+    _mean("missed", "missed\n", needs=_of_regions),
+]
+"""The columns of means over jobs."""

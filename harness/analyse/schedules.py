@@ -1,23 +1,74 @@
-"""Schedules of the same jobs under several policies: by size of the jobs, and policy against policy."""
+"""Schedules of the same jobs under several policies: their rows, by size, and policy against policy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from harness.analyse import job_table
 from harness.analyse.comparison import BETTER, NO_DIFFERENCE, NO_VERDICT, WORSE
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import ScheduleRow
 from harness.analyse.statistics import estimate
-from harness.predict.job_level import Schedule
-from harness.simulator.jobs.metrics import bounded_slowdowns
+from harness.simulator.jobs.metrics import bounded_slowdowns, measure
 from harness.simulator.jobs.model import Floats, Integers, JobLevelOutcome
+from harness.store.records import RunRecord
+from workloads.validation import InputError
 
 BATCHES, LEAST_BATCHES, LEAST_IN_A_BATCH = 20, 5, 10
 """Jobs in a row are averaged in batches, whose means count as independent."""
 
 SOONER_S = 0.5
 """Waits that differ by less count as the same: traces have whole seconds."""
+
+SAME_S = 1e-3
+"""Mean waits that differ by less are the same: tables have ten digits."""
+
+
+def stem(row: ScheduleRow) -> str:
+    """How the names of the files begin that hold a schedule of a trace."""
+    return f"{row.schedule.source['place']:02d}-{row.scheduler['policy']}"
+
+
+def results(records: Sequence[RunRecord], folder: Path) -> ResultsDocument:
+    """The results of one simulation of jobs; tables in ``folder`` say when which job of a trace ran."""
+    rows = sorted(map(ScheduleRow.of, records), key=lambda row: int(row.schedule.source.get("place", 0)))
+    found, doubts = zip(*(_with_outcome(row, folder) for row in rows), strict=True)
+    total = rows[0].schedule.source.get("schedulers", len(rows))
+    if len(rows) < total:
+        rule = f"only {len(rows)} of {total} schedulers are there: the simulation was interrupted"
+        doubts = rule, *doubts
+    first = records[0]
+    known = [doubt for doubt in doubts if doubt]
+    return ResultsDocument(first.experiment, first.digest, first.session, {}, found, None, (), known)
+
+
+def _with_outcome(row: ScheduleRow, folder: Path) -> tuple[ScheduleRow, str]:
+    """The row with its jobs by the table in ``folder``, and why they are unknown; empty if none are expected.
+
+    A table counts only if its jobs have the recorded mean wait: a later simulation may have replaced it.
+    """
+    schedule = row.schedule
+    source = schedule.source
+    if "trace" not in source or schedule.saturated or "place" not in source:
+        return row, ""
+    path = folder / f"{stem(row)}.csv"
+    try:
+        outcome = job_table.read_jobs(path, schedule.processors)
+        wait_s = measure(outcome, warm_up=source["warm_up"], tau_s=source["tau_s"]).wait_s
+    except FileNotFoundError:
+        return row, f"the jobs under {row.name} are unknown: {path} is not there"
+    except (OSError, ValueError, OverflowError, InputError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return row, f"the jobs under {row.name} are unknown: {path}: {why}"
+    recorded_s = schedule.metrics.get("wait_s")
+    if recorded_s is None or not math.isclose(wait_s, recorded_s, rel_tol=1e-6, abs_tol=SAME_S):
+        return row, f"{path} is of another simulation than the one that is shown"
+    return replace(row, schedule=replace(schedule, outcome=outcome)), ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +112,11 @@ class PolicyComparison:
     verdict: str
 
 
+def timed(rows: Sequence[ScheduleRow]) -> list[tuple[str, JobLevelOutcome]]:
+    """The schedulers under which it is known when which job ran."""
+    return [(row.name, row.schedule.outcome) for row in rows if row.schedule.outcome is not None]
+
+
 def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeClass]:
     """The classes 1, 2, 3-4, 5-8, ... that have jobs which ended; the first ``warm_up`` do not count."""
     counted = outcome.finished & (np.arange(len(outcome.jobs)) >= warm_up)
@@ -76,9 +132,9 @@ def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeCl
     return found
 
 
-def against_first(rows: Sequence[Schedule], warm_up: int, tau_s: float) -> list[PolicyComparison]:
+def against_first(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> list[PolicyComparison]:
     """Every schedule of a trace against the first one; empty for random jobs."""
-    known = [(row.label, row.outcome) for row in rows if row.outcome is not None]
+    known = timed(rows)
     return [_compared(*known[0], *other, warm_up, tau_s) for other in known[1:]]
 
 

@@ -17,7 +17,7 @@ from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
-from harness.store.records import MEASURED_KINDS, POLICY, SIMULATED, RunRecord
+from harness.store.records import BY_JOB, MEASURED_KINDS, POLICY, SIMULATED, RunRecord
 from workloads.validation import InputError
 
 
@@ -27,6 +27,11 @@ class Found:
 
     experiment: Experiment
     records: list[RunRecord]
+
+    @property
+    def by_job(self) -> bool:
+        """Whether it is a simulation of jobs, and not of runs."""
+        return self.records[-1].kind == BY_JOB
 
     @property
     def experiment_digest(self) -> str:
@@ -39,10 +44,13 @@ class Found:
         return results_document.results(self.experiment, self.records)
 
 
-def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:
+def read(
+    results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False, by_job: bool = False
+) -> list[Found]:
     """The experiments in the store at ``results``, the one with the newest run last.
 
-    With ``simulate``, it simulates measured runs that have no simulated counterpart, and records that.
+    With ``simulate``, it simulates measured runs that have no simulated counterpart, and records that. With
+    ``by_job`` each simulation of jobs is an experiment, too.
 
     Raises:
         InputError: if there is no store, it has no runs, or no experiment is called ``wanted``.
@@ -50,7 +58,7 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
         found = []
-        for digest in _digests(store, results, wanted):
+        for digest in _digests(store, results, wanted, by_job=by_job):
             records = store.runs(digest)
             experiment = experiment_of(records)
             if simulate:
@@ -59,9 +67,9 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
         return found
 
 
-def _digests(store: Store, results: Path, wanted: str | None) -> list[str]:
-    known = store.experiments()
-    if not known and store.schedules():
+def _digests(store: Store, results: Path, wanted: str | None, *, by_job: bool) -> list[str]:
+    known = store.experiments(by_job=by_job)
+    if not known and store.experiments(by_job=True):
         rule = "holds simulated schedules of jobs, and no runs"
         raise InputError("RESULTS", str(store.path), rule, f"lockstep report {results} shows them")
     if not known:

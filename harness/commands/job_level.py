@@ -2,150 +2,123 @@
 
 from __future__ import annotations
 
-import os
+import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness import Interrupted
-from harness.commands import SCHEMA, Answer, stored_schedules
-from harness.measure.session import session_name
-from harness.predict.job_level import Schedule, Study, run
-from harness.predict.pool import Pool, Progress
-from harness.report import jobs as report
-from harness.report.job_content import JobContent
+from harness.analyse import schedules, stored
+from harness.analyse.rows import ScheduleRow
+from harness.commands import SCHEMA, Answer, report
+from harness.measure.session import Counted, Watcher, session_name
+from harness.predict.job_level import SIMULATOR, SimulatedByJob, run
+from harness.predict.pool import Pool
+from harness.report import text
 from harness.simulator.jobs import swf
 from harness.spec import job_level
 from harness.spec.experiment import usable_processors
 from harness.spec.experiment_source import Document
-from harness.store import conditions, records
+from harness.spec.machine import lost_of
+from harness.store import conditions
 from harness.store.database import Store
-from harness.store.records import ScheduleRecord
+from harness.store.records import RunRecord
 from workloads.validation import InputError
 
 
-def answer(
-    written: Document,
-    *,
-    trace: str | None,
-    folder: Path | None,
-    quick: bool,
-    progress: Progress,
-    compute: Pool,
-) -> Answer:
-    """Simulate the jobs under every scheduler; with ``folder`` record them and write files."""
-    wanted = job_level.load(written, trace=trace)
-    if quick and wanted.model is not None:
-        wanted = replace(wanted, half_width=2 * wanted.half_width, replications=5)
+def answer(written: Document, options: argparse.Namespace, watcher: Watcher, compute: Pool) -> Answer:
+    """Simulate the jobs under every scheduler; with -o record them and write files."""
+    wanted = job_level.load(written, trace=options.trace, quick=options.quick)
+    files: list[Path] = []
     try:
-        study = Study.of(wanted)
-        rows, files = _rows(study, folder, progress, compute)
+        back_end = SimulatedByJob.of(wanted)
+        if options.folder:
+            known = conditions.of_session(usable_processors(), SIMULATOR)
+            back_end = replace(back_end, session=session_name(), conditions=known)
+        records = _run(back_end, options.folder, files, Counted(watcher, options.experiment), compute)
     except InputError as error:
         raise written.located(error) from None
-    made = document(study, rows)
-    return Answer(made, report.render(made, files))
+    if options.folder:
+        files = [*_pages(back_end.session, options.folder, watcher), *sorted(files[1:]), files[0]]
+    made = document(records)
+    return Answer(made, [*text.simulated_jobs(made, list(map(ScheduleRow.of, records))), *map(str, files)])
 
 
-def _rows(
-    study: Study, folder: Path | None, progress: Progress, compute: Pool
-) -> tuple[list[Schedule], list[Path]]:
-    """The rows of all schedulers, and the files in ``folder``; each is recorded there once it is known."""
-    done: list[Schedule] = []
-    files: list[Path] = []
-    waiting = [(place, table) for place, (table, _) in enumerate(study.experiment.schedulers)]
+def _run(
+    back_end: SimulatedByJob, folder: Path | None, files: list[Path], progress: Counted, compute: Pool
+) -> list[RunRecord]:
+    """The runs under all schedulers; adds the store, and the files of ``folder``, to ``files``.
+
+    Each is recorded there once it is known.
+    """
+    done: list[RunRecord] = []
     with Store(folder) if folder else nullcontext() as store:
-        session = session_name()
 
-        def keep(row: Schedule) -> None:
-            place, table = next(one for one in waiting if one[1] == row.scheduler)
-            waiting.remove((place, table))
+        def keep(record: RunRecord) -> None:
             if store and folder:
-                files.extend(_write(study, row, folder / stored_schedules.stem(place, table)))
-                store.add_schedules([_schedule(study, row, session, place)])
-            done.append(row)
+                files.extend(_write(back_end, record, folder))
+                store.add_run(record)
+            done.append(record)
 
+        files += [store.path] if store else []
         try:
-            rows = run(study, progress, compute, keep)
+            return run(back_end, progress, compute, keep)
         except KeyboardInterrupt:
             kept = f"recorded in {store.path}: lockstep report {folder} shows them" if store else LOST
-            total = len(study.experiment.schedulers)
+            total = len(back_end.experiment.schedulers)
             raise Interrupted(
                 f"interrupted: the results of {len(done)} of {total} schedulers are {kept}"
             ) from None
-        if not store or not folder:
-            return rows, []
-        ours = [record for record in store.schedules() if record.session == session]
-        ours.sort(key=lambda record: int(record.source["place"]))
-        return rows, [*_pages(JobContent(ours, rows), folder), *sorted(files), store.path]
 
 
 LOST = "lost; with -o DIR they would have been kept"
 
 
-def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
+def document(records: Sequence[RunRecord]) -> dict[str, Any]:
     """The document that --json prints."""
+    rows = [(record.scheduler, record.schedule) for record in records if record.schedule]
+    (_, first), *_ = rows
     return {
         "schema": SCHEMA,
-        "level": "jobs",
-        "experiment": study.experiment.name,
-        "processors": study.processors,
-        "lost": sorted(study.lost),
-        "jobs": study.count,
-        "skipped": study.trace.skipped if study.trace else {},
-        "assumed": study.trace.assumed if study.trace else {},
-        "seed": study.experiment.seed,
-        "rows": [row.document() for row in rows],
+        "level": job_level.LEVEL,
+        "experiment": records[0].experiment,
+        "processors": first.processors,
+        "lost": sorted(lost_of(first.source.get("machine", {}), first.processors)),
+        "jobs": first.source["count"],
+        "skipped": first.source.get("skipped", {}),
+        "assumed": first.source.get("assumed", {}),
+        "seed": records[0].seed,
+        "rows": [{"scheduler": table} | {key: getattr(one, key) for key in OF_ROW} for table, one in rows],
     }
 
 
-def _schedule(study: Study, row: Schedule, session: str, place: int) -> ScheduleRecord:
-    """A row as a record; ``place`` is its scheduler's in the experiment."""
-    experiment = study.experiment
-    source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
-    if study.trace:
-        file = os.fsencode(str(experiment.trace)).decode(errors="backslashreplace")
-        source |= {"trace": study.trace.header, "file": file}
-        source |= {"skipped": study.trace.skipped, "assumed": study.trace.assumed}
-    source |= {"model": asdict(experiment.model)} if experiment.model else {}
-    source |= {"machine": dict(experiment.machine)} if experiment.machine else {}
-    source |= {"count": study.count, "place": place, "schedulers": len(experiment.schedulers)}
-    return ScheduleRecord(
-        session=session,
-        recorded_at=records.now(),
-        experiment=experiment.name,
-        source=source,
-        processors=study.processors,
-        seed=experiment.seed,
-        conditions=conditions.of_session(usable_processors(), "simulator"),
-        **row.document(),
-    )
+OF_ROW = ("metrics", "half_width", "replications", "saturated")
 
 
-def _write(study: Study, row: Schedule, stem: Path) -> Iterator[Path]:
+def _write(back_end: SimulatedByJob, record: RunRecord, folder: Path) -> Iterator[Path]:
     """Write the schedule of a trace: SWF, table of jobs, placement if there is one; yields their paths."""
-    if study.trace is None or row.outcome is None:
+    row = ScheduleRow.of(record)
+    trace, outcome = back_end.trace, row.schedule.outcome
+    if trace is None or outcome is None:
         return
-    trace, jobs, placement = (
+    stem = folder / schedules.stem(row)
+    path, jobs, placement = (
         stem.with_name(f"{stem.name}{suffix}") for suffix in (".swf.gz", ".csv", ".placement")
     )
-    swf.write(trace, row.outcome, policy=row.label, numbers=study.trace.numbers)
-    swf.write_jobs(jobs, row.outcome, study.trace.numbers)
-    yield from (trace, jobs)
-    if row.outcome.places != {}:
-        swf.write_placement(placement, row.outcome, study.trace.numbers)
+    swf.write(path, outcome, policy=row.name, numbers=trace.numbers)
+    swf.write_jobs(jobs, outcome, trace.numbers)
+    yield from (path, jobs)
+    if outcome.places != {}:
+        swf.write_placement(placement, outcome, trace.numbers)
         yield placement
 
 
-def _pages(content: JobContent, folder: Path) -> Iterator[Path]:
-    """Write the page, the table of means and their picture; yields their paths."""
-    from harness.report import job_page, style  # noqa: PLC0415 - matplotlib is slow to load
-
-    table, page, picture = (folder / name for name in ("metrics.csv", "report.html", "metrics.png"))
-    table.write_text(report.comma_separated(content.rows), encoding="utf-8")
-    page.write_text(job_page.html(content), encoding="utf-8")
-    yield from (table, page)
-    if any(row.metrics for row in content.rows):
-        picture.write_bytes(style.png(job_page.picture(content, "means")))
-        yield picture
+def _pages(session: str, folder: Path, watcher: Watcher) -> Iterator[Path]:
+    """Write the table of means, the page and the picture of means; yields their paths."""
+    (found,) = stored.read(folder, session, watcher, by_job=True)
+    for name, kind in (("metrics.csv", "csv"), ("report.html", "html"), ("metrics.png", "png")):
+        if kind != "png" or any(record.schedule and record.schedule.metrics for record in found.records):
+            report.write(folder / name, kind, found, folder)
+            yield folder / name

@@ -10,7 +10,7 @@ from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
 from harness.store.database import load
-from harness.store.records import DEDICATED, FURTHER, MEASURED_KINDS, SIMULATED, SIMULATED_DEDICATED
+from harness.store.records import BY_JOB, DEDICATED, FURTHER, MEASURED_KINDS, SIMULATED, SIMULATED_DEDICATED
 
 if TYPE_CHECKING:
     import pandas
@@ -24,15 +24,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """List the experiments in the order of their first runs, and the simulated schedules of jobs."""
-    frames = load(options.results)
+    every = load(options.results).runs
+    by_job = every["kind"] == BY_JOB
     found = [
         _described(str(digest), runs)
-        for digest, runs in frames.runs.groupby("digest", sort=False)
+        for digest, runs in every[~by_job].groupby("digest", sort=False)
         if len(runs)
     ]
     schedules = [
         {"experiment": name, "schedulers": len(rows), **_period(rows)}
-        for name, rows in frames.schedules.groupby("experiment", sort=False)
+        for name, rows in every[by_job].groupby("experiment", sort=False)
     ]
     document = {"schema": SCHEMA, "experiments": found, "job_level": schedules}
     return Answer(document, listing.experiments(document))

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.analyse import stored, verdicts
+from harness.analyse.results_document import ResultsDocument
 from harness.analyse.stored import Found
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
-from harness.store.database import Store
+from harness.store.stored import reading
 from workloads.validation import one_of
 
 if TYPE_CHECKING:
-    from harness.report.job_content import JobContent
+    from harness.report.rendering import Page
 
 FORMATS = ("html", "svg", "png", "md", "csv")
 
@@ -33,14 +34,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
     path = options.output or Path(f"report.{kind}")
-    if (jobs := _of_jobs(options, watcher)) is not None:
-        shared.write("--output", path, _jobs_made(kind, jobs, options.picture))
-        document = {"schema": SCHEMA, "experiment": jobs.name, "format": kind, "file": str(path)}
-        return Answer(document, [f"{path}: {jobs.name}, {len(jobs.rows)} simulated schedules of jobs"])
-    found = stored.read(options.results, options.experiment, watcher)[-1]
-    write(path, kind, found, options.results, options.tolerance, options.picture or "slowdowns")
-    document = {"schema": SCHEMA, "experiment": found.experiment.name, "format": kind, "file": str(path)}
-    return Answer(document, [f"{path}: {found.experiment.name}, {len(found.records)} runs"])
+    found = stored.read(options.results, options.experiment, watcher, by_job=True)[-1]
+    write(path, kind, found, options.results, options.tolerance, options.picture)
+    name, what = found.experiment.name, "simulated schedules of jobs" if found.by_job else "runs"
+    document = {"schema": SCHEMA, "experiment": name, "format": kind, "file": str(path)}
+    return Answer(document, [f"{path}: {name}, {len(found.records)} {what}"])
 
 
 def write(
@@ -49,40 +47,36 @@ def write(
     found: Found,
     folder: Path,
     tolerance: float = verdicts.TOLERANCE,
-    picture: str = "",
+    picture: str | None = None,
 ) -> None:
     """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
-    from harness.report import page, style, tables  # noqa: PLC0415 - matplotlib is slow to import
+    from harness.report import rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import
 
-    known = verdicts.judged(found.results, found.records, tolerance)
+    results, page = (_of_jobs if found.by_job else _of_runs)(found, folder, tolerance)
     made: str | bytes
     if kind == "md":
-        made = tables.markdown(known)
+        made = tables.markdown(results)
     elif kind == "csv":
-        made = tables.comma_separated(known)
+        made = tables.comma_separated(results)
+    elif kind == "html":
+        made = rendering.html(page)
     else:
-        content = page.Content(known, found.records, stored.lanes(folder, found), tolerance)
-        made = page.html(content) if kind == "html" else style.file(page.picture(content, picture), kind)
+        made = style.file(rendering.picture(page, picture or page.pictures[0].name), kind)
     shared.write("--output", path, made)
 
 
-def _of_jobs(options: argparse.Namespace, watcher: Watcher) -> JobContent | None:
-    """The simulation of jobs to report; None if there is none, or runs are newer."""
-    with Store(options.results, existing=True, warn=watcher.warn) as store:
-        if not store.schedules():
-            return None
-    from harness.commands import stored_schedules  # noqa: PLC0415 - numba is slow to import
+def _of_runs(found: Found, folder: Path, tolerance: float) -> tuple[ResultsDocument, Page]:
+    from harness.report import page  # noqa: PLC0415
 
-    return stored_schedules.read(options.results, options.experiment, watcher)
+    judged = verdicts.judged(found.results, found.records, tolerance)
+    content = page.Content(judged, found.records, stored.lanes(folder, found), tolerance)
+    return judged, page.of_runs(content)
 
 
-def _jobs_made(kind: str, content: JobContent, picture: str | None) -> str | bytes:
-    from harness.report import job_page, jobs, style  # noqa: PLC0415
+def _of_jobs(found: Found, folder: Path, _: float) -> tuple[ResultsDocument, Page]:
+    from harness.analyse import schedules  # noqa: PLC0415
+    from harness.report import job_page  # noqa: PLC0415
 
-    if kind == "html":
-        return job_page.html(content)
-    if kind == "md":
-        return jobs.markdown(content)
-    if kind == "csv":
-        return jobs.comma_separated(content.rows)
-    return style.file(job_page.picture(content, picture or "means"), kind)
+    with reading(folder):  # older records have no checksums
+        results = schedules.results(found.records, folder.parent if folder.is_file() else folder)
+        return results, job_page.of_jobs(results, found.records[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness import application
 from harness.commands import Answer
 from harness.commands.shared import EXPERIMENT, VERDICTS, add, judged, thresholds_of
-from harness.measure.session import Counted, Watcher
+from harness.measure.session import Watcher
 from harness.predict import pool as threads
 from harness.predict.pool import Pool
 from harness.report import text
@@ -41,14 +41,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     else:
         from harness.commands import job_level  # noqa: PLC0415 - numba is slow to load
 
-        answer = job_level.answer(
-            written,
-            trace=options.trace,
-            folder=options.folder,
-            quick=options.quick,
-            progress=Counted(watcher, options.experiment),
-            compute=compute,
-        )
+        answer = job_level.answer(written, options, watcher, compute)
     return replace(answer, notes=(*answer.notes, str(pool))) if pool else answer
 
 

@@ -1,8 +1,8 @@
 """The runs of an experiment, in the order in which they are made, and the interface of a back end.
 
 An experiment is planned as tasks; a back end carries a task out and returns its record; ``summary``
-turns records into rows. Back ends are ``measured.Measured``, also for Slurm's gang scheduling, and
-``predict.process_level.Simulated``.
+turns records into rows. Back ends are ``measured.Measured``, also for Slurm's gang scheduling,
+``predict.process_level.Simulated`` and ``predict.job_level.SimulatedByJob``.
 """
 
 from __future__ import annotations
@@ -84,8 +84,12 @@ class Task:
         return replace(self, kind=COUNTERPARTS[self.kind])
 
     def record(self, session: str, **results: Any) -> RunRecord:
-        """The record of this run, which has just ended with these results."""
-        results.setdefault("digest", self.experiment.digest)
+        """The record of this run, which has just ended with these results.
+
+        Those that only some kinds of run have are empty by default.
+        """
+        of_some = {"mechanism": "", "mechanism_reason": "", "jobs": (), "ranks": (), "switches": ()}
+        results = {"digest": self.experiment.digest, **of_some, **results}
         return RunRecord(
             session=session,
             recorded_at=records.now(),

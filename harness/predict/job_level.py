@@ -1,35 +1,35 @@
-"""The back end that simulates job by job: a trace or random jobs under each scheduler.
-
-docs/decisions.md says why it makes no run records.
-"""
+"""The back end that simulates job by job: a trace or random jobs under each scheduler."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from coordinator.owners import Owner, changes
-from coordinator.policies import Policy
+from coordinator.owners import changes
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
-from coordinator.topology import FLAT, Topology
+from harness.measure.plan import Task
 from harness.predict.pool import Pool, Progress, compute, forget
 from harness.predict.replicate import Precision, replicate
 from harness.predict.trace import Trace, read
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
-from harness.simulator.jobs.model import JobLevelOutcome, Jobs
+from harness.simulator.jobs.model import Jobs
 from harness.simulator.jobs.simulate import Watched, simulate
 from harness.spec import owners
 from harness.spec.job_level import JobExperiment, Model, no_processors
-from harness.spec.machine import lost_of, topology_of
-from harness.spec.naming import policy_name
+from harness.store.conditions import Conditions
+from harness.store.records import BY_JOB, RunRecord, Schedule
 from workloads.bounds import TRACE_S, fits
+from workloads.constants import MachineConstants
 from workloads.validation import InputError
+
+SIMULATOR = "simulator"
 
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
 """Policies that give one job the whole machine, which is a single server then."""
@@ -39,19 +39,20 @@ WATCHED_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
-class Study:
-    """An experiment with its trace, if it has one, and the processors of its machine."""
+class SimulatedByJob:
+    """Simulates the jobs of ``experiment``, which are those of ``trace`` or random.
+
+    Records are of ``session`` and have ``conditions``.
+    """
 
     experiment: JobExperiment
-    processors: int
     trace: Trace | None = field(default=None, repr=False)
-    topology: Topology = FLAT
-    owners: tuple[Owner, ...] = ()
-    lost: frozenset[int] = frozenset()
+    session: str = ""
+    conditions: Conditions = field(default_factory=Conditions)
 
     @classmethod
-    def of(cls, experiment: JobExperiment) -> Study:
-        """The study of ``experiment``; reads its trace.
+    def of(cls, experiment: JobExperiment) -> SimulatedByJob:
+        """The back end for ``experiment``; reads its trace.
 
         Raises:
             InputError: for a trace that cannot be read, or jobs, a topology or lost processors that do not
@@ -64,27 +65,121 @@ class Study:
             if not processors:
                 raise no_processors("trace", f"--set processors={trace.jobs.most.max()} for its largest job")
             trace = trace.stretched(experiment.load, processors)
-        connected = topology_of(experiment.machine, processors)
-        lost = lost_of(experiment.machine, processors)
+        experiment = experiment.on(processors)
+        _ = experiment.cell.topology  # complains of one that does not fit
+        lost = len(experiment.cell.lost)
         if trace is not None:
-            trace.check(processors, len(lost))
+            trace.check(processors, lost)
         elif experiment.model is not None and experiment.model.rigid:
-            _check_rigid(experiment.model, processors, len(lost))
-        present = owners.on(experiment.owners, processors)
-        return cls(experiment, processors, trace, connected, present, lost)
+            for index, most in enumerate(experiment.model.maxima):
+                fits(f"model.maxima[{index}]", min(most, processors), processors, lost=lost)
+        owners.on(experiment.owners, processors)
+        return cls(experiment, trace)
 
     @property
-    def count(self) -> int:
-        """The number of jobs, in each replication of a model."""
-        if self.trace:
-            return len(self.trace.jobs)
-        return self.experiment.model.count if self.experiment.model else 0
+    def tasks(self) -> list[Task]:
+        """The runs of the experiment: one under each scheduler."""
+        one = self.experiment
+        return [Task(one, one.cell, 0, BY_JOB, scheduler, ()) for scheduler in one.schedulers]
 
+    def run(self, task: Task) -> RunRecord:
+        """Simulate the jobs under one scheduler.
 
-def _check_rigid(model: Model, processors: int, lost: int) -> None:
-    """Raises InputError for rigid jobs that do not fit on what is left of the machine."""
-    for index, most in enumerate(model.maxima):
-        fits(f"model.maxima[{index}]", min(most, processors), processors, lost=lost)
+        Raises:
+            InputError: for a policy whose decisions only processes can follow.
+        """
+        begin_s = time.monotonic()
+        try:
+            results = self._results(task)
+        except InputError as error:
+            if error.key != "policy":
+                raise
+            key = f"schedulers[{task.experiment.schedulers.index(task.scheduler)}].policy"
+            raise InputError(key, task.scheduler.name, error.rule, error.remedy) from None
+        return task.record(
+            self.session,
+            digest=self.session,
+            processors=(),
+            constants=MachineConstants(),
+            launcher=SIMULATOR,
+            wall_s=time.monotonic() - begin_s,
+            failure="",
+            conditions=self.conditions,
+            schedule=Schedule(self._source(task), task.cell.processors, **results),
+        )
+
+    def _source(self, task: Task) -> dict[str, Any]:
+        """What the record says of the jobs."""
+        experiment, trace = self.experiment, self.trace
+        source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
+        if trace:
+            file = os.fsencode(str(experiment.trace)).decode(errors="backslashreplace")
+            source |= {"trace": trace.header, "file": file}
+            source |= {"skipped": trace.skipped, "assumed": trace.assumed, "count": len(trace.jobs)}
+        if experiment.model:
+            source |= {"model": asdict(experiment.model), "count": experiment.model.count}
+        if task.cell.machine:
+            source |= {"machine": dict(task.cell.machine)}
+        schedulers = task.experiment.schedulers
+        return source | {"place": schedulers.index(task.scheduler), "schedulers": len(schedulers)}
+
+    def _results(self, task: Task) -> dict[str, Any]:
+        return self._on_trace(self.trace, task) if self.trace else self._on_model(task)
+
+    def _on_trace(self, trace: Trace, task: Task) -> dict[str, Any]:
+        jobs, experiment = trace.jobs, self.experiment
+        if isinstance(task.scheduler.policy, ONE_AT_A_TIME):
+            # Jobs that all arrive at once are no load: only so many that no clock holds them are too many.
+            load = float(jobs.times_s(jobs.most).sum()) / (trace.span_s or TRACE_S)
+            if load > 1:
+                return {"saturated": f"one job at a time is a load of {load:.2f}"}
+        outcome = simulate(
+            jobs,
+            task.cell.processors,
+            task.scheduler.policy,
+            topology=task.cell.topology,
+            owners=changes(task.owners, experiment.seed, 0),
+            migration=experiment.migration,
+            lost=task.cell.lost,
+        )
+        metrics = measure(outcome, warm_up=experiment.warm_up, tau_s=experiment.tau_s)
+        return {"metrics": _plain(metrics), "replications": 1, "outcome": outcome}
+
+    def _on_model(self, task: Task) -> dict[str, Any]:
+        experiment, model, cell = self.experiment, self.experiment.model, task.cell
+        assert model is not None
+        watched = int(model.count * WATCHED_SHARE)
+        topology, lost, present = cell.topology, cell.lost, task.owners
+
+        def one(random: np.random.Generator) -> Metrics | None:
+            jobs = draw(model, cell.processors, random, len(lost))
+            come_and_go = changes(present, int(random.integers(2**31)), 0) if present else ()
+            outcome = simulate(
+                jobs,
+                cell.processors,
+                task.scheduler.policy,
+                Watched(watched),
+                topology,
+                come_and_go,
+                experiment.migration,
+                lost,
+            )
+            late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
+            if outcome.saturated or late:
+                return None
+            return measure(outcome, warm_up=experiment.warm_up, last=watched, tau_s=experiment.tau_s)
+
+        most = experiment.repeats
+        found = replicate(one, experiment.seed, Precision(experiment.half_width, min(3, most), most))
+        if found.saturated:
+            tried = found.stuck + len(found.metrics)
+            return {"replications": tried, "saturated": f"in {found.stuck} of {tried} replications"}
+        means = {name: found.mean(name) for name in _plain(found.metrics[0])}
+        return {
+            "metrics": {name: one.mean if np.isfinite(one.mean) else None for name, one in means.items()},
+            "half_width": {name: one.shown_half for name, one in means.items()},
+            "replications": len(found.metrics),
+        }
 
 
 def draw(model: Model, processors: int, random: np.random.Generator, lost: int = 0) -> Jobs:
@@ -101,117 +196,17 @@ def draw(model: Model, processors: int, random: np.random.Generator, lost: int =
     return replace(base, submit_ns=in_ns(np.cumsum(between)))
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """The results of one scheduler.
-
-    Attributes:
-        scheduler: its table.
-        metrics: means by name; None where there are none.
-        half_width: half-widths of their 95 % intervals over replications.
-        replications: how many.
-        saturated: why the policy cannot keep up with the jobs; empty if it can.
-        label: the scheduler in words.
-        outcome: of the trace, or None.
-    """
-
-    scheduler: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Mapping[str, float | None] = field(default_factory=dict)
-    half_width: Mapping[str, float | None] = field(default_factory=dict)
-    replications: int = 0
-    saturated: str = ""
-    label: str = ""
-    outcome: JobLevelOutcome | None = field(default=None, repr=False)
-
-    def document(self) -> dict[str, Any]:
-        """The row as plain values."""
-        return {name: value for name, value in vars(self).items() if name not in ("label", "outcome")}
-
-
 def run(
-    study: Study,
+    back_end: SimulatedByJob,
     progress: Progress,
     compute: Pool = compute,
-    keep: Callable[[Schedule], None] = forget,
-) -> list[Schedule]:
+    keep: Callable[[RunRecord], None] = forget,
+) -> list[RunRecord]:
     """Simulate the jobs under every scheduler; ``compute`` runs the parts of the work.
 
-    ``keep`` receives the results of each scheduler as soon as they are known.
-
-    Raises:
-        InputError: for a policy whose decisions only processes can follow.
+    ``keep`` receives each run as soon as it has ended.
     """
-    return compute(study.experiment.schedulers, partial(_under, study), progress, keep)
-
-
-def _under(study: Study, scheduler: tuple[Mapping[str, Any], Policy]) -> Schedule:
-    table, policy = scheduler
-    try:
-        made = _on_trace(study, policy) if study.trace else _on_model(study, policy)
-    except InputError as error:
-        if error.key != "policy":
-            raise
-        place = [one for one, _ in study.experiment.schedulers].index(table)
-        key = f"schedulers[{place}].policy"
-        raise InputError(key, table["policy"], error.rule, error.remedy) from None
-    return replace(made, label=policy_name(table), scheduler=table)
-
-
-def _on_trace(study: Study, policy: Policy) -> Schedule:
-    assert study.trace is not None
-    jobs, experiment = study.trace.jobs, study.experiment
-    if isinstance(policy, ONE_AT_A_TIME):
-        # Jobs that all arrive at once are no load: only so many that no clock holds them are too many.
-        load = float(jobs.times_s(jobs.most).sum()) / (study.trace.span_s or TRACE_S)
-        if load > 1:
-            return Schedule(saturated=f"one job at a time is a load of {load:.2f}")
-    outcome = simulate(
-        jobs,
-        study.processors,
-        policy,
-        topology=study.topology,
-        owners=changes(study.owners, experiment.seed, 0),
-        migration=experiment.migration,
-        lost=study.lost,
-    )
-    metrics = measure(outcome, warm_up=experiment.warm_up, tau_s=experiment.tau_s)
-    return Schedule(metrics=_plain(metrics), replications=1, outcome=outcome)
-
-
-def _on_model(study: Study, policy: Policy) -> Schedule:
-    experiment, model = study.experiment, study.experiment.model
-    assert model is not None
-    watched = int(model.count * WATCHED_SHARE)
-
-    def one(random: np.random.Generator) -> Metrics | None:
-        jobs = draw(model, study.processors, random, len(study.lost))
-        come_and_go = changes(study.owners, int(random.integers(2**31)), 0) if study.owners else ()
-        outcome = simulate(
-            jobs,
-            study.processors,
-            policy,
-            Watched(watched),
-            study.topology,
-            come_and_go,
-            experiment.migration,
-            study.lost,
-        )
-        late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
-        if outcome.saturated or late:
-            return None
-        return measure(outcome, warm_up=experiment.warm_up, last=watched, tau_s=experiment.tau_s)
-
-    plan = Precision(experiment.half_width, min(3, experiment.replications), experiment.replications)
-    found = replicate(one, experiment.seed, plan)
-    if found.saturated:
-        tried = found.stuck + len(found.metrics)
-        return Schedule(replications=tried, saturated=f"in {found.stuck} of {tried} replications")
-    means = {name: found.mean(name) for name in _plain(found.metrics[0])}
-    return Schedule(
-        metrics={name: mean.mean if np.isfinite(mean.mean) else None for name, mean in means.items()},
-        half_width={name: mean.shown_half for name, mean in means.items()},
-        replications=len(found.metrics),
-    )
+    return compute(back_end.tasks, back_end.run, progress, keep)
 
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:

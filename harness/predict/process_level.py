@@ -218,15 +218,12 @@ class Simulated:
             digest=host.digest or task.experiment.digest,
             processors=host.processors,
             constants=host.constants,
-            mechanism="",
-            mechanism_reason="",
             launcher=SIMULATOR,
             wall_s=time.monotonic() - begin_s,
             failure=outcome.failure,
             conditions=host.conditions,
             jobs=tuple(_job(job, task, outcome.failure) for job in outcome.jobs),
             ranks=tuple(_ranks(outcome, task, host.processors)),
-            switches=(),
         )
 
 

@@ -163,6 +163,10 @@ def decades(axis: Any, low_ns: float, high_ns: float, room: float, per_ns: float
 def percent(axes: Axes) -> None:
     """Shares on the upright axis in percent, with lines across."""
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    lines_across(axes)
+
+
+def lines_across(axes: Axes) -> None:
     axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
     axes.grid(visible=True, axis="y")
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from coordinator.topology import runs
-from harness.analyse.schedules import by_size
-from harness.predict.job_level import Schedule
+from harness.analyse.rows import ScheduleRow
+from harness.analyse.schedules import by_size, timed
 from harness.report.charts import DOTS, slowdown_axis
-from harness.report.grid import decades, name_lines, panels, percent
+from harness.report.grid import boxes, decades, lines_across, name_lines, panels, percent
 from harness.report.style import JOBS, LIGHT, NO_JOB, fill, line_of, of_job
 from harness.simulator.jobs.metrics import utilisation_over_time
 from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
@@ -40,17 +39,17 @@ BARS = (
 )
 
 
-def means(rows: Sequence[Schedule], width: int) -> Figure | None:
+def means(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     """Three means of each scheduler, with intervals over replications; None if all are saturated."""
-    kept = [row for row in rows if row.metrics]
+    kept = [row for row in rows if row.schedule.metrics]
     if not kept:
         return None
     made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, most=3)
     for axes, (metric, _) in zip(made.axes, BARS, strict=True):
-        values = [row.metrics[metric] or 0.0 for row in kept]
+        values = [row.schedule.metrics[metric] or 0.0 for row in kept]
         for line, (row, value) in enumerate(zip(kept, values, strict=True)):
             axes.plot(value, line, "o", color=LIGHT["measured"], markersize=7)
-            if half := row.half_width.get(metric):
+            if half := row.schedule.half_width.get(metric):
                 ends = (value - half, value + half)
                 axes.plot(ends, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3)
         if metric == "bounded_slowdown":
@@ -60,18 +59,17 @@ def means(rows: Sequence[Schedule], width: int) -> Figure | None:
             axes.set_xlim(0, 1.08 * max(*values, 1e-9))
             room = axes.get_position().width * width
             axes.xaxis.set_major_locator(MaxNLocator(max(2, min(5, int(room / 70))), prune="upper"))
-    name_lines(made, [row.label for row in kept])
+    name_lines(made, [row.name for row in kept])
     return made.figure
 
 
-def waits(rows: Sequence[Schedule], width: int) -> Figure | None:
+def waits(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     """The share of the jobs that waited at most so long under each scheduler; None without a trace."""
-    timed = _timed(rows)
-    if not timed:
+    if not (known := timed(rows)):
         return None
-    axes, figure = _one(timed, width, lines=8)
+    axes, figure = _one(known, width)
     longest = 10 * SOON_S
-    for number, (_, outcome) in enumerate(timed):
+    for number, (_, outcome) in enumerate(known):
         wait_s = np.sort(np.maximum(outcome.wait_s[outcome.finished], SOON_S))
         if len(wait_s):
             longest = max(longest, float(wait_s[-1]))
@@ -84,15 +82,14 @@ def waits(rows: Sequence[Schedule], width: int) -> Figure | None:
     return figure
 
 
-def sizes(rows: Sequence[Schedule], width: int, warm_up: int, tau_s: float) -> Figure | None:
+def sizes(rows: Sequence[ScheduleRow], width: int, warm_up: int, tau_s: float) -> Figure | None:
     """The mean bounded slowdown of jobs by the processors they ask for; None without a trace."""
-    timed = _timed(rows)
-    if not timed:
+    if not (known := timed(rows)):
         return None
-    found = [by_size(outcome, warm_up, tau_s) for _, outcome in timed]
+    found = [by_size(outcome, warm_up, tau_s) for _, outcome in known]
     least = {one.name: one.least for classes in found for one in classes}
     names = sorted(least, key=lambda name: least[name])
-    axes, figure = _one(timed, width, lines=8, marked=True)
+    axes, figure = _one(known, width, marked=True)
     for number, classes in enumerate(found):
         places = [names.index(one.name) for one in classes]
         values = [one.bounded_slowdown for one in classes]
@@ -103,18 +100,17 @@ def sizes(rows: Sequence[Schedule], width: int, warm_up: int, tau_s: float) -> F
     step = 1 + (len(names) - 1) * 52 // round(axes.get_position().width * width)
     axes.set_xticks(range(0, len(names), step), names[::step])
     axes.set_xlabel("processors that a job asks for")
-    axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
-    axes.grid(visible=True, axis="y")
+    lines_across(axes)
     return figure
 
 
-def utilisation(rows: Sequence[Schedule], width: int) -> Figure | None:
+def utilisation(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     """The share of the processors in use over time under each scheduler; None without a trace."""
-    timed = [(name, outcome) for name, outcome in _timed(rows) if outcome.finished.any()]
-    if not timed:
+    known = [(name, outcome) for name, outcome in timed(rows) if outcome.finished.any()]
+    if not known:
         return None
-    axes, figure = _one(timed, width, lines=8)
-    for number, (_, outcome) in enumerate(timed):
+    axes, figure = _one(known, width)
+    for number, (_, outcome) in enumerate(known):
         time_s, share = utilisation_over_time(outcome, PARTS)
         axes.plot(time_s, share, **line_of(number))
     axes.set_ylim(0, 1.02)
@@ -123,30 +119,27 @@ def utilisation(rows: Sequence[Schedule], width: int) -> Figure | None:
     return figure
 
 
-def processors(rows: Sequence[Schedule], width: int) -> Figure | None:
+def processors(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     """The jobs on each processor over time, the first SHOWN_JOBS; None if all policies share or move them."""
-    found = [(name, outcome, list(islice(placements(outcome), SHOWN_JOBS))) for name, outcome in _timed(rows)]
+    found = [(name, outcome, list(islice(placements(outcome), SHOWN_JOBS))) for name, outcome in timed(rows)]
     found = [one for one in found if one[2] and _alone(one[1], one[2])]
     if not found:
         return None
-    end_s = min(max(outcome.start_ns[job] for job, _ in places) for _, outcome, places in found) / WHOLE_NS
-    end_s = (
-        end_s or max(outcome.finish_ns[job] for _, outcome, places in found for job, _ in places) / WHOLE_NS
-    )
+    end_ns = min(max(outcome.start_ns[job] for job, _ in places) for _, outcome, places in found)
+    end_ns = end_ns or max(outcome.finish_ns[job] for _, outcome, places in found for job, _ in places)
+    end_s = end_ns / WHOLE_NS
     marks = [Patch(**fill("job0"), label=f"jobs, in {JOBS} colours"), Patch(**NO_JOB)]
     made = panels(width, [name for name, *_ in found], lines=5, line=24, most=1, labels=58, marks=marks)
     for axes, (_, outcome, places) in zip(made.axes, found, strict=True):
         axes.set_ylim(-0.5, outcome.processors - 0.5)
-        boxes: dict[int, list[Any]] = {}
+        of_colour: dict[int, list[tuple[float, float, float, float]]] = {}
         for job, place in places:
             start_s, finish_s = (times[job] / WHOLE_NS for times in (outcome.start_ns, outcome.finish_ns))
-            ends = (start_s, min(finish_s, end_s))
             for first, last in runs(place) if start_s < end_s else ():
-                low, high = first - 0.5, last + 0.5
-                corners = [(ends[0], low), (ends[0], high), (ends[1], high), (ends[1], low)]
-                boxes.setdefault(job % JOBS, []).append(corners)
-        for colour, corners_of in boxes.items():
-            axes.add_collection(PolyCollection(corners_of, **of_job(colour) | {"linewidth": 0.5}))
+                box = (start_s, min(finish_s, end_s), first - 0.5, last + 0.5)
+                of_colour.setdefault(job % JOBS, []).append(box)
+        for colour, found_boxes in of_colour.items():
+            boxes(axes, found_boxes, **of_job(colour) | {"linewidth": 0.5})
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
         axes.set_xlim(0, end_s)
@@ -154,22 +147,14 @@ def processors(rows: Sequence[Schedule], width: int) -> Figure | None:
     return made.figure
 
 
-def _timed(rows: Sequence[Schedule]) -> list[tuple[str, JobLevelOutcome]]:
-    return [(row.label, row.outcome) for row in rows if row.outcome is not None]
-
-
-def _one(
-    timed: Sequence[tuple[str, Any]], width: int, lines: int, *, marked: bool = False
-) -> tuple[Axes, Figure]:
+def _one(known: Sequence[tuple[str, Any]], width: int, *, marked: bool = False) -> tuple[Axes, Figure]:
     """One panel with a line in the legend for each scheduler."""
-    dots: list[dict[str, Any]] = [
-        {"marker": DOTS[n % len(DOTS)]} if marked else {} for n in range(len(timed))
-    ]
     marks = [
-        Line2D([], [], label=name, markersize=6, **line_of(number), **dots[number])
-        for number, (name, _) in enumerate(timed)
+        Line2D([], [], label=name, markersize=6, **line_of(number)) for number, (name, _) in enumerate(known)
     ]
-    made = panels(width, [""], lines=lines, line=26, labels=58, marks=marks)
+    for number, mark in enumerate(marks if marked else ()):
+        mark.set_marker(DOTS[number % len(DOTS)])
+    made = panels(width, [""], lines=8, line=26, labels=58, marks=marks)
     return made.axes[0], made.figure
 
 

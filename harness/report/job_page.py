@@ -1,67 +1,52 @@
-"""The report of simulated schedules of jobs as one self-contained HTML page."""
+"""The report of simulated schedules of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from matplotlib.figure import Figure
-
-from harness.analyse.schedules import against_first, by_size
-from harness.predict.job_level import Schedule
+from harness.analyse.columns import Column, four_digits, needed, percent
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import OF_JOBS, SCHEDULER, ScheduleRow
+from harness.analyse.schedules import against_first, by_size, timed
 from harness.report import job_charts
-from harness.report.job_content import JobContent
-from harness.report.jobs import columns
-from harness.report.rendering import Picture, chosen, rendered
+from harness.report.rendering import Page, Picture, Table
+from harness.store.records import RunRecord
+from workloads.machine import TAU_S
 
 NO_TRACE = "random jobs have many replications and no single schedule; give a trace"
 
 
-def html(content: JobContent) -> str:
-    """The page."""
-    rows, (first, *_) = content.rows, content.records
-    timed = [(row.label, row.outcome) for row in rows if row.outcome is not None]
-    saturated = [f"{row.label} is saturated: {row.saturated}" for row in rows if row.saturated]
-    return rendered(
-        "jobs.html.j2",
-        pictures(content),
-        title=content.name,
-        count=first.source.get("count", "some"),
-        processors=first.processors,
-        doubts=[*content.doubts, *saturated],
-        failures=[],
+def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
+    """The page of a simulation of jobs; ``first`` is the run of one of its schedulers."""
+    rows = [row for row in results.rows if isinstance(row, ScheduleRow)]
+    source, processors = rows[0].schedule.source, rows[0].schedule.processors
+    warm_up, tau_s = int(source.get("warm_up", 0)), float(source.get("tau_s", TAU_S))
+    saturated = [
+        f"{row.name} is saturated: {row.schedule.saturated}" for row in rows if row.schedule.saturated
+    ]
+    count = source.get("count", "some")
+    return Page(
+        title=results.experiment,
+        about=f"Schedules of {count} jobs on {processors} processors, simulated job by job.",
         facts=list(_facts(rows)),
-        run=list(_conditions(content)),
-        rows=rows,
-        replicated=any(row.replications > 1 for row in rows),
-        headings={
-            key: heading.replace("\n", " ").replace("- ", "")
-            for key, heading in columns(row.metrics for row in rows).items()
-        },
-        against=against_first(rows, content.warm_up, content.tau_s),
-        sizes=[(label, by_size(outcome, content.warm_up, content.tau_s)) for label, outcome in timed],
+        behind="Experiment",
+        conditions=list(_conditions(first, warm_up, tau_s)),
+        doubts=[*results.doubts, *saturated],
+        failures=(),
+        pictures=list(_pictures(rows, warm_up, tau_s)),
+        tables=list(_tables(rows, warm_up, tau_s)),
+        origin="",
+        remedy="choose means, or format html",
     )
 
 
-def picture(content: JobContent, name: str) -> Figure:
-    """One picture of the page, by its name.
-
-    Raises:
-        InputError: for an unknown name, or a picture that there are no data for.
-    """
-    return chosen(pictures(content), name, "choose means, or format html")
-
-
-def pictures(content: JobContent) -> Iterator[Picture]:
+def _pictures(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> Iterator[Picture]:
     """All pictures, also those that there are no data for."""
-    rows = content.rows
-    by_sizes = partial(job_charts.sizes, warm_up=content.warm_up, tau_s=content.tau_s)
-    traced = "model" not in content.records[0].source
+    by_sizes = partial(job_charts.sizes, warm_up=warm_up, tau_s=tau_s)
+    traced = "model" not in rows[0].schedule.source
     no_jobs = "the tables of jobs that lockstep simulate -o wrote are not there" if traced else NO_TRACE
-    if traced and any(row.outcome is not None for row in rows):
-        no_places = "under these policies jobs share processors, or move"
-    else:
-        no_places = no_jobs
+    no_places = "under these policies jobs share processors, or move" if traced and timed(rows) else no_jobs
     for name, heading, about, draw, missing in (
         ("means", "Means of each policy", MEANS, job_charts.means, "all policies are saturated"),
         ("waits", "How long jobs waited", WAITS, job_charts.waits, no_jobs),
@@ -80,24 +65,62 @@ PROCESSORS = (
     f"The first {job_charts.SHOWN_JOBS} jobs of each schedule on one scale of time; "
     "the colours only tell neighbours apart."
 )
+RATIO = (
+    "The same jobs under both policies. The ratio is the geometric mean over the jobs of their bounded "
+    "slowdowns, with a 95 % interval by batch means."
+)
 
 
-def _facts(rows: Sequence[Schedule]) -> Iterator[tuple[str, str]]:
+def _tables(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> Iterator[Table]:
+    replicated = any(row.schedule.replications > 1 for row in rows)
+    intervals = ", with the half-widths of 95 % intervals over replications" if replicated else ""
+    columns = [SCHEDULER, *needed(OF_JOBS, rows)]
+    yield Table("table", "All figures", "Means", columns, rows, f"Means over the jobs{intervals}.")
+    compared = against_first(rows, warm_up, tau_s)
+    before = compared[0].before if compared else ""
+    yield Table("against", f"Each policy against {before}", "Policy against policy", AGAINST, compared, RATIO)
+    sizes = [(name, one) for name, outcome in timed(rows) for one in by_size(outcome, warm_up, tau_s)]
+    yield Table("by-size", "By the size of the jobs", "By size", BY_SIZE, sizes)
+
+
+AGAINST = [
+    Column("after", page="scheduler", words=True),
+    Column("sooner", page="jobs sooner", shown=percent, unit="%"),
+    Column("later", page="jobs later", shown=percent, unit="%"),
+    Column(
+        "wait_s", page="mean wait", shown=lambda wait_s: "+" * (wait_s >= 0) + four_digits(wait_s), unit="s"
+    ),
+    Column("ratio", page="slowdown ratio", shown="{:.3f}".format),
+    Column("interval", page="95 % interval", shown=lambda ends: "{:.3f} to {:.3f}".format(*ends)),
+    Column("verdict", page="verdict", words=True),
+]
+BY_SIZE = [
+    Column("0", page="scheduler", words=True),
+    Column("1.name", page="processors"),
+    Column("1.jobs", page="jobs"),
+    Column("1.wait_s", page="mean wait", shown=four_digits, unit="s"),
+    Column("1.bounded_slowdown", page="bounded slowdown", shown="{:.3f}".format),
+]
+
+
+def _facts(rows: Sequence[ScheduleRow]) -> Iterator[tuple[str, str]]:
     """The key figures: numbers and their meaning."""
     slowdowns = sorted(
-        (value, row.label) for row in rows if (value := row.metrics.get("bounded_slowdown")) is not None
+        (value, row.name)
+        for row in rows
+        if (value := row.schedule.metrics.get("bounded_slowdown")) is not None
     )
     which = ("least ", "greatest ") if len(slowdowns) > 1 else ("",)
     for (value, label), word in zip(slowdowns[:: len(slowdowns) - 1 or 1], which, strict=False):
         yield f"{value:.3g}", f"{word}bounded slowdown: {label}"
-    yield str(sum(bool(row.saturated) for row in rows)), f"of {len(rows)} policies saturated"
+    yield str(sum(bool(row.schedule.saturated) for row in rows)), f"of {len(rows)} policies saturated"
 
 
-def _conditions(content: JobContent) -> Iterator[tuple[str, str]]:
+def _conditions(first: RunRecord, warm_up: int, tau_s: float) -> Iterator[tuple[str, str]]:
     """The jobs and the machine behind the report."""
-    first = content.records[0]
-    source = first.source
-    yield "Processors", str(first.processors)
+    assert first.schedule
+    source = first.schedule.source
+    yield "Processors", str(first.schedule.processors)
     if lost := source.get("machine", {}).get("lost"):
         yield "Lost processors", ", ".join(map(str, lost))
     if (header := source.get("trace")) is not None:
@@ -109,7 +132,7 @@ def _conditions(content: JobContent) -> Iterator[tuple[str, str]]:
     if (model := source.get("model")) is not None:
         arrivals = f"{model.get('arrivals')} arrivals, load {model.get('load')}"
         yield "Random jobs", f"{model.get('count')} in each replication, {arrivals}"
-    yield "Warm-up", f"the first {content.warm_up} jobs do not count"
-    yield "Bounded slowdown", f"jobs shorter than {content.tau_s:g} s count as {content.tau_s:g} s"
+    yield "Warm-up", f"the first {warm_up} jobs do not count"
+    yield "Bounded slowdown", f"jobs shorter than {tau_s:g} s count as {tau_s:g} s"
     yield "Seed", str(first.seed)
     yield "Simulated", f"{first.recorded_at[:16].replace('T', ' ')} UTC"

@@ -1,4 +1,4 @@
-"""The report of an experiment as one self-contained HTML page."""
+"""The report of an experiment that was run, or simulated process by process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from harness.analyse.caveats import conclusive
 from harness.analyse.columns import Column, at, needed
@@ -30,7 +29,7 @@ from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
-from harness.report.rendering import Picture, chosen, rendered
+from harness.report.rendering import Page, Picture, Table
 from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
 from workloads.constants import CONSTANTS
@@ -150,42 +149,35 @@ class Content:
         return min(1.0, statistics.fmean(shares)) if shares else None
 
 
-def html(content: Content) -> str:
-    return rendered(
-        "page.html.j2",
-        content.pictures(),
-        title=content.results.experiment,
-        results=content.results,
-        doubts=content.results.doubts,
-        failures=content.results.failures,
-        rows=content.results.rows,
+def of_runs(content: Content) -> Page:
+    """The page of an experiment that was run, or simulated process by process."""
+    results = content.results
+    how = "measured and simulated" if any(row.simulated for row in results.rows) else "measured"
+    host = results.machine["host"]
+    return Page(
+        title=results.experiment,
+        about=f"Time-shared MPI jobs on {host}: how much each scheduling policy slows them down, {how}.",
         facts=list(_facts(content)),
-        run=list(_conditions(content)),
-        tables=[table for table in tables(content.results.rows, content.tolerance) if table.records],
+        behind="Experiment and host",
+        conditions=list(_conditions(content)),
+        doubts=results.doubts,
+        failures=results.failures,
+        pictures=list(content.pictures()),
+        tables=list(tables(results.rows, content.tolerance)),
+        origin=f"; session {results.session}",
+        remedy="record more (run --timeline), or choose another picture",
     )
 
 
-@dataclass(frozen=True)
-class PageTable:
-    """A table of the page; ``label`` is for readers who hear it."""
-
-    name: str
-    heading: str
-    label: str
-    columns: Sequence[Column]
-    records: Sequence[Any]
-    about: str = ""
-
-
-def tables(rows: Sequence[Row], tolerance: float) -> Iterator[PageTable]:
+def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
     """All tables, also those without records."""
     first, simulated = places(rows), any(row.simulated for row in rows)
     main = [_judged(column) for column in needed(columns("page", "", *([] if simulated else [TIMES])), rows)]
     about = ALL_FIGURES.format(ERRORS.format(f"{tolerance:.0%}") if simulated else "")
-    yield PageTable("table", "All figures", "Slowdowns", [*first, *main], rows, about)
+    yield Table("table", "All figures", "Slowdowns", [*first, *main], rows, about)
     known = [row for row in rows if row.measured and row.measured.responses]
     shown = [*first, *columns("page", RESPONSES)]
-    yield PageTable("responses", "Response times of interactive jobs", "Response times", shown, known)
+    yield Table("responses", "Response times of interactive jobs", "Response times", shown, known)
     sides = [*first, Column("side", words=True, page="side")]
     if different_jobs(rows):
         jobs = [(number, naming.short_name(job.program)) for number, job in enumerate(rows[0].jobs)]
@@ -194,16 +186,16 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[PageTable]:
             for number, name in jobs
         ]
         heading = "Slowdown of each job"
-        yield PageTable("jobs", heading, heading, [*sides, *shown], _of_sides(rows, "slowdown"))
+        yield Table("jobs", heading, heading, [*sides, *shown], _of_sides(rows, "slowdown"))
     known = [row for row in rows if row.measured and row.measured.states]
     waits = [row for row in known if at(row, "measured.states.in_waits") is not None]
     shown = [
         column for column in columns("page", RANKS) if waits or column.path != "measured.states.in_waits"
     ]
     heading, about = "States of the ranks", RANK_STATES + (IN_WAITS if waits else "")
-    yield PageTable("ranks", heading, heading, [*first, *shown], known, about)
+    yield Table("ranks", heading, heading, [*first, *shown], known, about)
     heading, shown = "Breakdown of the processors' time", [*sides, *columns("page", BREAKDOWN)]
-    yield PageTable("parts", heading, "Breakdown", shown, _of_sides(rows, "breakdown"))
+    yield Table("parts", heading, "Breakdown", shown, _of_sides(rows, "breakdown"))
 
 
 ALL_FIGURES = (
@@ -237,11 +229,6 @@ def _judged(column: Column) -> Column:
 def _verdict(found: Verdict) -> Markup:
     made = Markup('<span class="{}">{}</span>').format(found.verdict.replace(" ", "-"), found.verdict)
     return made + (f": {found.reason}" if found.reason else "")
-
-
-def picture(content: Content, name: str) -> Figure:
-    """The picture of this name, as wide as on the page."""
-    return chosen(content.pictures(), name, "record more (run --timeline), or choose another picture")
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,8 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from harness.analyse.columns import four_digits, one_digit
+from harness.analyse.columns import Column
 from harness.report.style import DARK, LIGHT, SETTINGS, drawn, inline
-from harness.spec.naming import short_name
 from workloads.validation import InputError, one_of
 
 WIDE, NARROW = 900, 358
@@ -34,10 +33,47 @@ class Picture:
     missing: str = ""
 
 
-def rendered(template: str, pictures: Iterable[Picture], **values: Any) -> str:
-    """A page from a template that extends ``base.html.j2``."""
+@dataclass(frozen=True)
+class Table:
+    """A table of a page; ``label`` is for those who hear it. A table without records is left out."""
+
+    name: str
+    heading: str
+    label: str
+    columns: Sequence[Column]
+    records: Sequence[Any]
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a report shows.
+
+    Attributes:
+        facts: the key figures: numbers and their meaning; an empty number is not conclusive.
+        behind: the heading of ``conditions``, which are names and values.
+        pictures, tables: also those without data.
+        origin: what follows after "from records only" at the end.
+        remedy: for an error about a picture without data.
+    """
+
+    title: str
+    about: str
+    facts: Sequence[tuple[str, str]]
+    behind: str
+    conditions: Sequence[tuple[str, str]]
+    doubts: Sequence[str]
+    failures: Sequence[str]
+    pictures: Sequence[Picture]
+    tables: Sequence[Table]
+    origin: str
+    remedy: str
+
+
+def html(page: Page) -> str:
+    """The page in one self-contained file."""
     with rc_context(SETTINGS):
-        figures = [vars(one) | {"drawn": _drawn(one.draw, one.name, one.heading)} for one in pictures]
+        figures = [vars(one) | {"drawn": _drawn(one.draw, one.name, one.heading)} for one in page.pictures]
     environment = Environment(
         loader=PackageLoader("harness.report", "."),
         autoescape=True,
@@ -45,18 +81,22 @@ def rendered(template: str, pictures: Iterable[Picture], **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short": short_name, "four_digits": four_digits, "one_digit": one_digit}
-    return environment.get_template(template).render(figures=figures, light=LIGHT, dark=DARK, **values)
+    template = environment.get_template("page.html.j2")
+    return template.render(page=page, figures=figures, light=LIGHT, dark=DARK)
 
 
-def chosen(pictures: Iterable[Picture], name: str, remedy: str) -> Figure:
-    """The picture of this name, as wide as in a window."""
-    known = {one.name: one for one in pictures}
+def picture(page: Page, name: str) -> Figure:
+    """The picture of this name, as wide as in a window.
+
+    Raises:
+        InputError: for an unknown name, or a picture that there are no data for.
+    """
+    known = {one.name: one for one in page.pictures}
     one_of("--picture", name, known)
     wanted = known[name]
     if (figure := drawn(lambda: wanted.draw(WIDE))) is None:
         rule = wanted.missing or "the records have no data for this picture"
-        raise InputError("--picture", name, rule, remedy)
+        raise InputError("--picture", name, rule, page.remedy)
     return figure
 
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-from harness.analyse.columns import UNKNOWN, Column
+from harness.analyse.columns import UNKNOWN, Column, needed
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import BREAKDOWN, RANKS, RESPONSES, Row, columns, places
+from harness.analyse.rows import (
+    BREAKDOWN,
+    OF_JOBS,
+    RANKS,
+    RESPONSES,
+    SCHEDULER,
+    Row,
+    ScheduleRow,
+    columns,
+    places,
+)
 from harness.analyse.verdicts import Threshold
 
 MARKUP = "|<\\`"
@@ -18,10 +29,23 @@ MARKUP = "|<\\`"
 
 
 def comma_separated(found: ResultsDocument) -> str:
-    """A heading and a line for each row, with full precision; unknown values are empty."""
+    """A heading and a line for each row, with full precision; unknown values are empty.
+
+    If jobs were simulated, these are their means, and then the half-widths of the means.
+    """
+    if schedules := [row.schedule for row in found.rows if isinstance(row, ScheduleRow)]:
+        names = dict.fromkeys(name for schedule in schedules for name in schedule.metrics)
+        shown = [SCHEDULER, *(Column(f"schedule.{key}", csv=key) for key in ("replications", "saturated"))]
+        shown += [Column(f"schedule.metrics.{name}", csv=name) for name in names]
+        shown += [Column(f"schedule.half_width.{name}", csv=f"{name}_half") for name in names]
+        return _lines(shown, found.rows)
     commands = any(side.states for row in found.rows for side in row.sides.values())
     shown = [*_columns(found.rows), *columns("csv", BREAKDOWN, *([RANKS] if commands else []))]
-    return lines_of_values([{one.csv: one.value(row) for one in shown} for row in found.rows])
+    return _lines(shown, found.rows)
+
+
+def _lines(shown: Sequence[Column], rows: Sequence[Row]) -> str:
+    return lines_of_values([{one.csv: one.value(row) for one in shown} for row in rows])
 
 
 def lines_of_values(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -44,6 +68,12 @@ def markdown(found: ResultsDocument) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> list[Column]:
+    if schedules := [row for row in rows if isinstance(row, ScheduleRow)]:
+        texts = (
+            replace(column, path=column.text, csv=column.page.strip())
+            for column in needed(OF_JOBS, schedules)
+        )
+        return [replace(SCHEDULER, path=lambda row: row.label("{} (saturated: {})")), *texts]
     return [Column("workload", csv="program"), *places(rows), *columns("csv", "", RESPONSES)]
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -22,6 +22,7 @@ from harness.analyse.rows import (
     CI95,
     ERROR,
     INTERVAL,
+    OF_JOBS,
     PREDICTED,
     RANKS,
     RESPONSES,
@@ -30,6 +31,7 @@ from harness.analyse.rows import (
     SLOWDOWN,
     SPINNING,
     Row,
+    ScheduleRow,
     StartUp,
     Verdict,
     columns,
@@ -139,6 +141,21 @@ def simulated(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
         yield listed([*NAMES, *_simulated("", BREAKDOWN)], block, wrap=False)
     if any(row.simulated and row.simulated.workload_slowdown.n == 2 for row in rows):
         yield Text(LEGEND_TWO, style="dim")
+
+
+def simulated_jobs(document: Mapping[str, Any], rows: Sequence[ScheduleRow]) -> Iterator[RenderableType]:
+    """One row for each scheduler; ``document`` is the one of --json."""
+    title = f"{document['experiment']}: {document['jobs']} jobs on {document['processors']} processors"
+    if document["lost"]:
+        title += f", of which {len(document['lost'])} are lost"
+    left_out = ", ".join(f"{count} {reason}" for reason, count in document["skipped"].items())
+    yield Text(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
+    if assumed := document["assumed"]:
+        yield Text("assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items()))
+    name = Column(lambda row: row.label("{}\nsaturated: {}"), "scheduler\n", words=True)
+    made = listed([name, *needed(OF_JOBS, rows)], rows)
+    made.columns[0].min_width = 24
+    yield made
 
 
 def _simulated(*groups: str) -> list[Column]:

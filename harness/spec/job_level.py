@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from coordinator.migration import Migration
-from coordinator.owners import Owner
-from coordinator.policies import Policy
 from harness.spec import owners
-from harness.spec.experiment import experiment_name
+from harness.spec.experiment import Cell, Experiment, experiment_name
 from harness.spec.experiment_source import Document
-from harness.spec.scheduler import policy_of
+from harness.spec.scheduler import Scheduler, policy_of
 from harness.spec.table_checks import as_table, each
 from workloads.bounds import SIMULATED_PROCESSORS, within
 from workloads.machine import ARRIVALS, TAU_S, TOPOLOGY_KEYS
@@ -56,65 +54,69 @@ class Model(Checked):
             raise InputError("shares", list(self.shares), rule, "write [0.125, 0.875]")
 
 
+@dataclass(frozen=True, eq=False)
+class JobScheduler(Scheduler):
+    """A policy for jobs without processes: its table stays as ``written``. A file may have two alike."""
+
+    written: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check nothing: the options of processes mean nothing here."""
+
+    @property
+    def table(self) -> dict[str, Any]:
+        return dict(self.written)
+
+
 @dataclass(frozen=True)
-class JobExperiment:
+class JobExperiment(Experiment):
     """A validated experiment of the job level; it has either ``trace`` or ``model``.
 
+    It has one cell, with the machine. ``repeats`` is the largest number of replications of a model, and
+    0 ``processors`` are as many as the trace says.
+
     Attributes:
-        name: as in the file, else the file's name.
-        processors: of the machine; 0 for as many as the trace says.
-        seed: of the model's random numbers.
-        schedulers: each table with its policy.
         trace: file of the jobs.
         load: offered load to which the trace is stretched; None leaves its times as they are.
         model: of random jobs.
         warm_up: jobs at the beginning that do not count.
         tau_s: bound of the bounded slowdown.
         half_width: relative half-width of the intervals to reach by replications of the model.
-        replications: the largest number of replications.
-        machine: the [machine] table: the topology's values, and lost processors.
-        owners: of the workstations; see ``harness.spec.owners.on``.
         migration: what jobs pay that move, or vacate their processors.
     """
 
-    name: str
-    processors: int
-    seed: int
-    schedulers: tuple[tuple[Mapping[str, Any], Policy], ...]
     trace: Path | None = None
     load: float | None = None
     model: Model | None = None
     warm_up: int = 0
     tau_s: float = TAU_S
     half_width: float = 0.05
-    replications: int = 30
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    owners: tuple[Owner, ...] = ()
     migration: Migration = field(default_factory=Migration)
+
+    @property
+    def cell(self) -> Cell:
+        return self.cells[0]
+
+    def on(self, processors: int) -> JobExperiment:
+        """The same on a machine of so many processors."""
+        return replace(self, processors=processors, cells=(replace(self.cell, processors=processors),))
 
 
 _NUMBERS = ("load", "warm_up", "tau_s", "half_width", "replications")
-_KEYS = (
-    "level",
-    "name",
-    "processors",
-    "seed",
-    "trace",
-    "model",
-    "machine",
-    "owners",
-    "migration",
-    "schedulers",
-    *_NUMBERS,
-)
+_TABLES = ("model", "machine", "owners", "migration", "schedulers")
+_KEYS = ("level", "name", "processors", "seed", "trace", *_TABLES, *_NUMBERS)
 
 
-def load(document: Document, *, trace: str | None = None) -> JobExperiment:
-    """The experiment in ``document``; ``trace`` replaces the file's."""
+def load(document: Document, *, trace: str | None = None, quick: bool = False) -> JobExperiment:
+    """The experiment in ``document``; ``trace`` replaces the file's.
+
+    With ``quick``, intervals of random jobs may be twice as wide, and there are at most 5 replications.
+    """
     try:
-        return _experiment(document.data, Path(document.file), trace)
+        made = _experiment(document.data, Path(document.file), trace)
     except InputError as error:
         raise document.located(error) from None
+    return replace(made, half_width=2 * made.half_width, repeats=5) if quick and made.model else made
 
 
 def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobExperiment:
@@ -130,23 +132,30 @@ def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobEx
     machine = as_table(data.get("machine", {}), "machine")
     known_keys(machine, (*TOPOLOGY_KEYS, "lost"), "machine")
     model = None if source else build(Model, as_table(data["model"], "model"), "model")
-    if model and not numbers.get("processors"):
+    processors = numbers.pop("processors", 0)
+    if model and not processors:
         raise no_processors("[model]", "write processors = 128")
     schedulers = each(
-        data.get("schedulers"), "schedulers", 'policy = "easy"', lambda table: (table, policy_of(table))
+        data.get("schedulers"),
+        "schedulers",
+        'policy = "easy"',
+        lambda table: JobScheduler(policy=policy_of(table), name=table["policy"], written=table),
     )
     present = owners.parse(data.get("owners", []), file.parent)
-    owners.check_heeded(present, [table["policy"] for table, _ in schedulers], [p for _, p in schedulers])
+    owners.check_heeded(present, [one.name for one in schedulers], [one.policy for one in schedulers])
     migration = build(Migration, as_table(data.get("migration", {}), "migration"), "migration")
     return JobExperiment(
         name=experiment_name(data, file.stem),
+        processors=processors,
+        repeats=numbers.pop("replications", 30),
+        seed=numbers.pop("seed", 1),
         schedulers=schedulers,
+        cells=(Cell(0, {}, (), machine, processors),),
         owners=present,
         migration=migration,
         trace=Path(str(source)) if source else None,
         model=model,
-        machine=machine,
-        **{"processors": 0, "seed": 1, **numbers},
+        **numbers,
     )
 
 

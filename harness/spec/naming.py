@@ -28,7 +28,7 @@ LONG_MS = 10_000
 def scheduler_name(table: Mapping[str, Any]) -> str:
     """The policy of a [[schedulers]] table, and its waiting rule if it is not ``spin``."""
     name = policy_name(table)
-    return name if table["blocking"] == "spin" else f"{name} {waiting_name(table)}"
+    return name if table.get("blocking", "spin") == "spin" else f"{name} {waiting_name(table)}"
 
 
 def policy_name(table: Mapping[str, Any]) -> str:

@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from harness.store import spool
-from harness.store.records import Calibration, RunRecord, ScheduleRecord, plain, switch_summary, typed
+from harness.store.records import BY_JOB, Calibration, RunRecord, plain, switch_summary, typed
 from harness.store.schema import connect, uri
 from harness.store.spool import Spool
 from harness.store.stored import (
@@ -47,8 +47,6 @@ __all__ = ["FILE_NAME", "Frames", "Store", "StoreError", "load"]
 
 FILE_NAME = "lockstep.sqlite"
 
-Made = TypeVar("Made", Calibration, ScheduleRecord)
-
 CLOSING_MS = 1000
 """How long a store waits for a lock when it takes in the runs beside it."""
 
@@ -62,7 +60,6 @@ class Frames:
     ranks: pandas.DataFrame
     switches: pandas.DataFrame
     calibrations: pandas.DataFrame
-    schedules: pandas.DataFrame
 
 
 class Store:
@@ -197,12 +194,6 @@ class Store:
                 median = {"median": statistics.median(one.samples)}
                 self._insert("calibrations", plain(one) | median)
 
-    def add_schedules(self, schedules: Iterable[ScheduleRecord]) -> None:
-        """Store the rows of schedulers at the job level, all or nothing."""
-        with self._transaction():
-            for schedule in schedules:
-                self._insert("schedules", plain(schedule))
-
     def last_calibration(self) -> list[Calibration]:
         """The last machine constants of the session that calibrated last; empty if none did.
 
@@ -211,21 +202,14 @@ class Store:
         session = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
         one = "CASE WHEN quantity IN ('walk_step_ns', 'unit_ns') THEN min(id) ELSE max(id) END"
         last = f"SELECT {one} FROM calibrations WHERE {session} GROUP BY quantity, working_set_bytes"
-        found = self._records(Calibration, "calibrations", f"id IN ({last})")
+        fields = [f.name for f in dataclasses.fields(Calibration)]
         with reading(self.path):
+            rows = self._database.execute(f"SELECT * FROM calibrations WHERE id IN ({last}) ORDER BY id")
+            known = [decoded("calibrations", row) for row in rows]
+            found = [Calibration(**typed({name: row[name] for name in fields})) for row in known]
             for made in found:
                 check_calibration(made)
-        return found
-
-    def schedules(self) -> list[ScheduleRecord]:
-        return self._records(ScheduleRecord, "schedules", "true")
-
-    def _records(self, made: type[Made], table: str, where: str) -> list[Made]:
-        fields = [f.name for f in dataclasses.fields(made)]
-        with reading(self.path):
-            rows = self._database.execute(f"SELECT * FROM {table} WHERE {where} ORDER BY id")
-            found = [decoded(table, row) for row in rows]
-            return [made(**typed({name: row[name] for name in fields})) for row in found]
+            return found
 
     def merge(self, other: Store) -> int:
         """Add the records that only ``other`` holds, in its order; returns the number of runs.
@@ -296,13 +280,18 @@ class Store:
         rule = f"the store's runs have the numbers 1 to {last}"
         raise InputError("--run", number, rule, "choose one of them, or leave --run out")
 
-    def experiments(self) -> list[tuple[str, str]]:
-        """Digest and name of each experiment in the store, in the order of their last runs."""
+    def experiments(self, *, by_job: bool = False) -> list[tuple[str, str]]:
+        """Digest and name of each experiment in the store, in the order of their last runs.
+
+        With ``by_job`` it includes simulations of jobs.
+        """
         with reading(self.path):
             found = self._database.execute(
-                "SELECT digest, experiment, max(id) AS last FROM runs GROUP BY digest ORDER BY last"
+                "SELECT digest, experiment, max(recorded_at) AS last FROM runs WHERE kind <> ? "
+                "GROUP BY digest ORDER BY last, id",
+                ["" if by_job else BY_JOB],
             ).fetchall()
-            if not all(isinstance(value, str) for row in found for value in tuple(row)[:2]):
+            if not all(isinstance(value, str) for row in found for value in tuple(row)):
                 raise ValueError("an experiment's name or digest is no text")
             return [(row["digest"], row["experiment"]) for row in found]
 

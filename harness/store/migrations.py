@@ -6,16 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.spec.scheduler import added, present
+from harness.store.records import BY_JOB
 from harness.store.tables import made, remade
 
-SCHEMA = 6
+SCHEMA = 7
 
 STATEMENTS = {
     1: made("timelines"),
     2: remade("ranks"),
-    3: made("schedules"),
+    3: "CREATE TABLE schedules (id INTEGER PRIMARY KEY, session, recorded_at, experiment, source, "
+    "processors, seed, scheduler, metrics, half_width, replications, saturated, conditions);",
     4: made("checksums"),
     5: "ALTER TABLE jobs ADD COLUMN admitted_ns INTEGER; ALTER TABLE jobs ADD COLUMN estimate TEXT;",
+    6: f"""
+    ALTER TABLE runs ADD COLUMN schedule TEXT;
+    INSERT INTO runs (session, recorded_at, experiment, digest, cell, settings, kind, scheduler, repeat, seed,
+        processors, constants, mechanism, mechanism_reason, launcher, wall_s, failure, conditions, schedule)
+    SELECT session, recorded_at, experiment, session, 0, '{{}}', '{BY_JOB}', scheduler, 0, seed,
+        '[]', '{{}}', '', '', 'simulator', 0.0, '', conditions,
+        '{{"source": ' || source || ', "processors": ' || processors || ', "metrics": ' || metrics ||
+        ', "half_width": ' || half_width || ', "replications": ' || replications ||
+        ', "saturated": ' || json_quote(saturated) || '}}'
+    FROM schedules ORDER BY id;
+    DROP TABLE schedules;
+    """,
 }
 """For each older schema number the statements that lead to the next one."""
 
@@ -33,6 +47,7 @@ def migrate(table: str, row: dict[str, Any]) -> None:
         row["quantity"] = present_name(row["quantity"])
     if table == "runs":
         row["constants"] = present_constants(row["constants"])
+    if table == "runs" and row["kind"] != BY_JOB:
         scheduler = present(row["scheduler"])
         defaults = added(str(scheduler.get("policy")))
         remedy = defaults["remedy"] | scheduler.get("remedy", {})

@@ -18,11 +18,14 @@ FIRST = ("none", "implicit", "gang", "partitioned", "batch")
 
 
 def experiment_of(records: Sequence[RunRecord]) -> Experiment:
-    """The experiment of ``records``, which have one digest.
+    """The experiment of ``records``, which have one digest; without cells if it was simulated by job.
 
     Runs are shuffled, so the function sorts the schedulers by FIRST, waiting rule and quantum. The
     digest may differ from the file's: records lack cells that differ by simulated machines alone.
     """
+    last = records[-1]
+    if last.schedule:
+        return Experiment(last.experiment, last.schedule.processors, 1, last.seed, schedulers=(), cells=())
     ours = [record for record in records if record.kind in (POLICY, SIMULATED)]
     if not ours:
         rule = "it holds dedicated runs only"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,9 @@ POLICY = "policy"
 SIMULATED_DEDICATED = "simulated dedicated"
 SIMULATED = "simulated"
 """Kinds of run: a program alone and the workload under a scheduler, measured and simulated."""
+
+BY_JOB = "simulated by job"
+"""The kind of simulations of a trace or a model of jobs; they have no measured counterpart."""
 
 MEASURED_KINDS = (DEDICATED, POLICY)
 
@@ -66,6 +69,38 @@ class JobRecord:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """Means over the jobs of a trace or a model under a scheduler.
+
+    Attributes:
+        source: of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
+            (docs/formats.md).
+        processors: of the machine.
+        metrics: means by name, none if ``saturated``; a mean that nothing has is None.
+        half_width: half-widths of their 95 % intervals, if there are several replications.
+        replications: how many.
+        saturated: why the scheduler cannot keep up; empty if it can.
+        outcome: when which job of a trace ran (``JobLevelOutcome``), if known; no part of a stored record:
+            tables beside the store have it.
+    """
+
+    source: Mapping[str, Any]
+    processors: int
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    half_width: Mapping[str, float | None] = field(default_factory=dict)
+    replications: int = 0
+    saturated: str = ""
+    outcome: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of_record(cls, recorded: Mapping[str, Any] | None) -> Schedule | None:
+        return None if recorded is None else cls(**recorded)
+
+    def recorded(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "outcome"}
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """One run, whether it ended well or not.
 
@@ -73,12 +108,12 @@ class RunRecord:
         session: the invocation of Lockstep that made it.
         recorded_at: UTC time of its end, ISO 8601.
         experiment: name of the experiment.
-        digest: of the experiment (``Experiment.digest``).
+        digest: of the experiment (``Experiment.digest``); if simulated by job, the session.
         cell: index of the point of the sweep.
         settings: the settings of that point.
         kind: DEDICATED for a program alone, POLICY for the workload under a scheduler; if
-            simulated, SIMULATED_DEDICATED and SIMULATED.
-        scheduler: the [[schedulers]] table with its defaults filled in.
+            simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB.
+        scheduler: the [[schedulers]] table with its defaults filled in; if simulated by job, as written.
         repeat: number of the repetition, from 0.
         seed: of the experiment.
         processors: ids of the cores it could use.
@@ -90,6 +125,7 @@ class RunRecord:
         jobs: one record per job.
         ranks: one record per rank that finished.
         switches: every slot switch.
+        schedule: the results of a run that was simulated by job; None for all others.
         id: its number in the store that it was read from.
     """
 
@@ -114,6 +150,7 @@ class RunRecord:
     jobs: tuple[JobRecord, ...]
     ranks: tuple[Mapping[str, Any], ...]
     switches: tuple[Switch, ...]
+    schedule: Schedule | None = None
     id: int | None = field(default=None, compare=False)
 
     @property
@@ -142,45 +179,17 @@ class Calibration:
     conditions: Conditions
 
 
-@dataclass(frozen=True)
-class ScheduleRecord:
-    """The means of one scheduler over the jobs of a trace or a model (``lockstep simulate``, level "jobs").
-
-    Attributes:
-        session: the invocation of Lockstep that made it.
-        recorded_at: UTC time, ISO 8601.
-        experiment: its name.
-        source: of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``.
-        processors: of the machine.
-        seed: of the model's random numbers.
-        scheduler: the [[schedulers]] table.
-        metrics: means by name (docs/formats.md), none if ``saturated``.
-        half_width: half-widths of their 95 % intervals, if there are several replications.
-        replications: how many.
-        saturated: why the scheduler cannot keep up; empty if it can.
-    """
-
-    session: str
-    recorded_at: str
-    experiment: str
-    source: Mapping[str, Any]
-    processors: int
-    seed: int
-    scheduler: Mapping[str, Any]
-    metrics: Mapping[str, float | None]
-    half_width: Mapping[str, float | None]
-    replications: int
-    saturated: str
-    conditions: Conditions
-
-
-def plain(record: RunRecord | Calibration | ScheduleRecord, *left_out: str) -> dict[str, Any]:
+def plain(record: RunRecord | Calibration, *left_out: str) -> dict[str, Any]:
     """The fields of a record as values of Python, for ``typed``."""
     values = {one.name: getattr(record, one.name) for one in fields(record) if one.name not in left_out}
-    return values | {name: values[name].recorded() for name in TYPED if name in values}
+    return values | {name: values[name] and values[name].recorded() for name in TYPED if name in values}
 
 
-TYPED = {"constants": MachineConstants.of_record, "conditions": Conditions.of_record}
+TYPED: Mapping[str, Callable[[Any], Any]] = {
+    "constants": MachineConstants.of_record,
+    "conditions": Conditions.of_record,
+    "schedule": Schedule.of_record,
+}
 
 
 def typed(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from coordinator.workload import Switch
 from harness.store.migrations import migrate
-from harness.store.records import Calibration, JobRecord, RunRecord, typed
+from harness.store.records import BY_JOB, Calibration, JobRecord, RunRecord, typed
 from harness.store.tables import PARTS, TABLES, Column
 from workloads.validation import InputError, LockstepError
 
@@ -93,7 +93,7 @@ def check_calibration(one: Calibration) -> None:
 
 
 def _parsed(where: str, column: Column, text: Any) -> Any:
-    value: Any = json.loads(text, parse_constant=float if where == "schedules.source" else _refuse)
+    value: Any = json.loads(text, parse_constant=float if where == "runs.schedule" else _refuse)
     if value is None and not column.required:
         return None
     numbers = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
@@ -145,6 +145,8 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
         del row["run"]
     (whole,) = parts["runs"]
     del whole["makespan_ns"]
+    if whole["kind"] == BY_JOB and whole["schedule"] is None:
+        raise ValueError("runs.schedule is missing")
     every = [json.loads(zlib.decompress(row["every"])) for row in parts["switches"]]
     return RunRecord(
         **typed(whole),

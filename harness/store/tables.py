@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harness.store.conditions import Conditions
-from harness.store.records import Calibration, JobRecord, RunRecord, ScheduleRecord
+from harness.store.records import Calibration, JobRecord, RunRecord, Schedule
 from workloads.constants import MachineConstants
 
 
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 INTEGER, REAL, TEXT, BLOB = Column(int), Column(float), Column(str), Column(bytes)
 TABLE = Column(dict, parsed=True)
 KINDS = {int: INTEGER, float: REAL, str: TEXT, Mapping: TABLE, Sequence: Column(list, parsed=True)}
-KINDS |= {MachineConstants: TABLE, Conditions: TABLE}
+KINDS |= {MachineConstants: TABLE, Conditions: TABLE, Schedule: TABLE}
 SQL = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 OF_RUN = INTEGER._replace(key="REFERENCES runs (id)")
 KEY = Column(int, required=False, key="PRIMARY KEY")
@@ -80,12 +80,12 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
     },
     "timelines": {"run": OF_RUN, **_all("job rank", INTEGER), "rows": BLOB},
     "calibrations": {"id": KEY} | _fields(Calibration) | {"median": REAL},
-    "schedules": {"id": KEY} | _fields(ScheduleRecord) | {"processors": Column(int, parsed=True)},
     "checksums": {"run": KEY._replace(key="PRIMARY KEY REFERENCES runs (id)"), "sha256": TEXT},
 }
 
 PRIMARY = {"jobs": "run, job", "ranks": "run, job, rank", "timelines": "run, job, rank"}
 """Primary keys of several columns."""
+
 
 PARTS = ("jobs", "ranks", "switches")
 """Tables that hold a run together with ``runs``; its checksum covers them."""

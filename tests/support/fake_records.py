@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import fake_runs
 import numpy as np
+import pytest
 
 from harness.analyse import results_document, verdicts
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import ScheduleRow
 from harness.analyse.summary import TAU_S
 from harness.analyse.timelines import PLANNED, Lanes, planned_slots
-from harness.commands import job_level
 from harness.measure.measured import Measured
-from harness.measure.plan import plan
+from harness.measure.plan import Task, plan
 from harness.measure.session import MeasurementSession, constants
-from harness.predict.job_level import Schedule, Study
-from harness.report import job_page, page
-from harness.report.job_content import JobContent
+from harness.predict.job_level import SimulatedByJob
+from harness.report import job_page, page, rendering
 from harness.simulator.jobs.event_by_event import simulate
 from harness.simulator.jobs.metrics import measure
 from harness.spec.experiment import Experiment
 from harness.spec.job_level import JobExperiment
-from harness.spec.naming import policy_name, scheduler_name
+from harness.spec.naming import scheduler_name
 from harness.store import conditions
-from harness.store.records import POLICY, RunRecord
+from harness.store.records import POLICY, RunRecord, Schedule
 
 
 def records(experiment: Experiment) -> list[RunRecord]:
@@ -61,7 +61,7 @@ def report(experiment: Experiment) -> str:
             planned[name] = Lanes(name, {PLANNED: slots})
     names = [scheduler_name(scheduler.table) for scheduler in experiment.schedulers]
     lanes = [planned[name] for name in names if name in planned]
-    return page.html(page.Content(judged, found, lanes, verdicts.TOLERANCE))
+    return rendering.html(page.of_runs(page.Content(judged, found, lanes, verdicts.TOLERANCE)))
 
 
 def write_trace(path: Path, jobs: int = 240, processors: int = 16) -> None:
@@ -74,41 +74,39 @@ def write_trace(path: Path, jobs: int = 240, processors: int = 16) -> None:
     path.write_text(f"; MaxProcs: {processors}\n; Computer: <made up>\n" + "\n".join(lines))
 
 
-def schedules_of_a_trace(study: Study) -> list[Schedule]:
-    """The schedules of a trace under policies that are asked at every event; ``batch`` cannot keep up."""
-    made = []
-    for table, policy in study.experiment.schedulers:
-        known: dict[str, Any] = {"scheduler": table, "label": policy_name(table)}
-        if table["policy"] == "batch":
-            made.append(Schedule(saturated="one job at a time is a load of 3", **known))
-            continue
-        assert study.trace is not None
-        outcome = simulate(study.trace.jobs, study.processors, policy)[0]
+def runs_of_jobs(back_end: SimulatedByJob, usual: Schedule | None = None) -> list[RunRecord]:
+    """The runs under all schedulers of an experiment of jobs; policies are asked at every event.
+
+    ``batch`` cannot keep up. Random jobs have the ``usual`` means, which nobody has simulated.
+    """
+
+    def simulated(back_end: SimulatedByJob, task: Task) -> dict[str, Any]:
+        if usual:
+            return {"metrics": usual.metrics, "half_width": usual.half_width, "replications": 5}
+        if task.scheduler.name == "batch":
+            return {"saturated": "one job at a time is a load of 3"}
+        assert back_end.trace is not None
+        outcome = simulate(back_end.trace.jobs, task.cell.processors, task.scheduler.policy)[0]
         metrics = {name: value for name, value in measure(outcome).row().items() if name != "jobs"}
-        made.append(Schedule(metrics=metrics, replications=1, outcome=outcome, **known))
-    return made
+        return {"metrics": metrics, "replications": 1, "outcome": outcome}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimulatedByJob, "_results", simulated)
+        return [back_end.run(task) for task in back_end.tasks]
+
+
+MEANS = dict.fromkeys(("response_s", "wait_s", "bounded_slowdown", "utilisation"), 10.0)
 
 
 def job_report(experiment: JobExperiment) -> str:
     """The page of schedules of jobs: of its trace, or means that nobody has simulated."""
-    study = Study.of(experiment)
-    if study.trace:
-        return job_page.html(job_content(study, schedules_of_a_trace(study)))
-    names = ("response_s", "wait_s", "bounded_slowdown", "utilisation")
-    rows = [
-        Schedule(
-            table,
-            dict.fromkeys(names, 10.0 + number),
-            dict.fromkeys(names, 0.5),
-            replications=5,
-            label=policy_name(table),
-        )
-        for number, (table, _) in enumerate(experiment.schedulers)
-    ]
-    return job_page.html(job_content(study, rows))
+    back_end = SimulatedByJob.of(experiment)
+    usual = None if back_end.trace else Schedule({}, 0, MEANS, dict.fromkeys(MEANS, 0.5))
+    return page_of_jobs(runs_of_jobs(back_end, usual))
 
 
-def job_content(study: Study, rows: Sequence[Schedule]) -> JobContent:
-    """What ``lockstep simulate -o`` reports of these rows."""
-    records = [job_level._schedule(study, row, "a session", place) for place, row in enumerate(rows)]
-    return JobContent(records, rows)
+def page_of_jobs(records: list[RunRecord]) -> str:
+    """The page of runs whose schedules are in memory."""
+    rows = list(map(ScheduleRow.of, records))
+    results = ResultsDocument(records[0].experiment, "", "", {}, rows, None, (), ())
+    return rendering.html(job_page.of_jobs(results, records[0]))

@@ -16,7 +16,7 @@ from coordinator.policies import packing
 from coordinator.policies.regions import hypercube, mesh
 from coordinator.view import Job, Machine
 from harness.cli import main
-from harness.predict.job_level import Study, draw
+from harness.predict.job_level import SimulatedByJob, draw
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs import simulate as by_job
 from harness.simulator.jobs.model import rigid
@@ -249,14 +249,14 @@ policy = "fcfs"
 """
 
 
-def study(text):
-    return Study.of(job_level.load(experiment_source.parse(text, "e.toml")))
+def of_jobs(text):
+    return SimulatedByJob.of(job_level.load(experiment_source.parse(text, "e.toml"))).experiment
 
 
 def test_jobs_of_a_model_ask_for_what_is_left():
-    wanted = study(MODEL)
-    assert wanted.lost == {3, 4} and wanted.experiment.model is not None
-    made = draw(wanted.experiment.model, wanted.processors, np.random.default_rng(1), len(wanted.lost))
+    wanted = of_jobs(MODEL)
+    assert wanted.cell.lost == {3, 4} and wanted.model is not None
+    made = draw(wanted.model, wanted.processors, np.random.default_rng(1), len(wanted.cell.lost))
     assert set(made.most.tolist()) == {2, 14}
 
 
@@ -274,7 +274,7 @@ def test_jobs_of_a_model_ask_for_what_is_left():
 def test_bad_lost_processors_of_a_machine_for_jobs_are_named(change, words):
     assert change[0] in MODEL
     with pytest.raises(InputError, match=words):
-        study(MODEL.replace(*change))
+        of_jobs(MODEL.replace(*change))
 
 
 def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path):
@@ -283,7 +283,7 @@ def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path):
     text = MODEL.replace("[model]\ncount = 100\nmaxima = [2, 16]\n", "")
     text = text.replace("processors = 16", f'trace = "{trace}"')
     with pytest.raises(InputError, match=r"job 1 of the trace asks for 15 .*leaves 14 \(1 of 2 jobs"):
-        study(text)
+        of_jobs(text)
 
 
 @pytest.mark.slow

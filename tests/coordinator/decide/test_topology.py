@@ -9,7 +9,7 @@ from coordinator.drive import preflight
 from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime, Machine
 from coordinator.workload import ParallelJob, Workload
-from harness.predict.job_level import Study
+from harness.predict.job_level import SimulatedByJob
 from harness.spec import experiment_source, job_level
 from harness.spec.experiment import load
 from workloads.program import Program
@@ -83,7 +83,8 @@ def found(folder, level, machine):
     text = f'{what}processors = 6\n[machine]\n{machine}\n[[schedulers]]\npolicy = "mesh"\n'
     text += "[model]\ncount = 10\n" if level == "jobs" else jobs
     if level == "jobs":
-        return Study.of(job_level.load(experiment_source.parse(text, "e.toml"))).topology
+        wanted = job_level.load(experiment_source.parse(text, "e.toml"))
+        return SimulatedByJob.of(wanted).experiment.cell.topology
     (folder / "e.toml").write_text(text)
     return load(str(folder / "e.toml")).cells[0].topology
 

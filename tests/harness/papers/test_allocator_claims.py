@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from coordinator import policies
-from harness.predict.job_level import Study
+from harness.predict.job_level import SimulatedByJob
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import WHOLE_NS, rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -26,16 +26,17 @@ def label(policy):
 @cache
 def under(experiment, lost=()):
     """The outcomes under every allocator of a built-in experiment, by name; the same jobs for all."""
-    study = Study.of(job_level.load(experiment_source.read(experiment)))
+    wanted = SimulatedByJob.of(job_level.load(experiment_source.read(experiment))).experiment
     found = {}
     for seed in SEEDS if experiment == "hypercube-allocators" else SEEDS[:1]:
         random = np.random.default_rng(seed)
-        sizes = random.choice(np.array(study.experiment.model.maxima), JOBS)
+        sizes = random.choice(np.array(wanted.model.maxima), JOBS)
         run_ns = np.rint(random.exponential(10 * WHOLE_NS, JOBS)).astype(np.int64)
         jobs = rigid(np.zeros(JOBS, dtype=np.int64), sizes, run_ns)
-        for _, policy in study.experiment.schedulers:
-            how = {"population": POPULATION, "topology": study.topology, "lost": lost}
-            outcome, _ = event_by_event.simulate(jobs, study.processors, policy, **how)
+        for scheduler in wanted.schedulers:
+            policy = scheduler.policy
+            how = {"population": POPULATION, "topology": wanted.cell.topology, "lost": lost}
+            outcome, _ = event_by_event.simulate(jobs, wanted.processors, policy, **how)
             found.setdefault(label(policy), []).append(outcome)
     return found
 

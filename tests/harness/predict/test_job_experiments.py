@@ -10,7 +10,7 @@ from coordinator import policies
 from harness.cli import main
 from harness.commands import job_level as command
 from harness.predict import pool as threads
-from harness.predict.job_level import Schedule, Study, run
+from harness.predict.job_level import SimulatedByJob, run
 from harness.predict.replicate import mean_of
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
@@ -38,7 +38,7 @@ TRACE = os.environ.get("LOCKSTEP_TRACE")
 
 
 def load(text):
-    return Study.of(job_level.load(experiment_source.parse(text, "e.toml")))
+    return SimulatedByJob.of(job_level.load(experiment_source.parse(text, "e.toml")))
 
 
 @pytest.mark.slow  # where the kernel is not compiled yet
@@ -76,12 +76,12 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert made["rows"][0]["replications"] in (3, 4)
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert files == ["lockstep.sqlite", "metrics.csv", "metrics.png", "report.html"]
-    recorded = database.load(tmp_path / "out").schedules
-    known = {table["policy"]: metrics for table, metrics in recorded[["scheduler", "metrics"]].values}
+    recorded = database.load(tmp_path / "out").runs
+    known = {table["policy"]: one["metrics"] for table, one in recorded[["scheduler", "schedule"]].values}
     assert known == {row["scheduler"]["policy"]: row["metrics"] for row in made["rows"]}
     assert recorded["session"].nunique() == 1
-    assert recorded["source"][0]["model"]["maxima"] == [2, 8]
-    again = command.document(load(MODEL), run(load(MODEL), lambda *step: None))
+    assert recorded["schedule"][0]["source"]["model"]["maxima"] == [2, 8]
+    again = command.document(run(load(MODEL), lambda *step: None))
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
 
@@ -100,20 +100,21 @@ def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(30)]
     trace = tmp_path / "log.swf"
     trace.write_text("; MaxProcs: 4\n" + "\n".join(lines))
-    wanted = Study.of(job_level.load(experiment_source.read("trace"), trace=str(trace)))
+    wanted = SimulatedByJob.of(job_level.load(experiment_source.read("trace"), trace=str(trace))).experiment
     assert wanted.processors == 4
     words = ["simulate", "trace", "--trace", str(trace), "-o", str(tmp_path / "out"), "--json"]
     assert main(words) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert len(rows) == len(wanted.experiment.schedulers)
+    assert len(rows) == len(wanted.schedulers)
     saturated = {row["scheduler"]["policy"] for row in rows if row["saturated"]}
     one_at_a_time = {"batch", "two-queue", "multilevel-two-queue"}
     assert saturated == one_at_a_time & {row["scheduler"]["policy"] for row in rows}, (
         "a load of 2.7 for one job at a time"
     )
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    recorded = database.load(tmp_path / "out").schedules
-    assert (len(recorded), recorded["source"][0]["trace"]) == (len(rows), {"MaxProcs": "4"})
+    recorded = database.load(tmp_path / "out").runs
+    assert len(recorded) == len(rows)
+    assert recorded["schedule"][0]["source"]["trace"] == {"MaxProcs": "4"}
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
 
 
@@ -127,7 +128,7 @@ def interrupted_after(count):
 
     def compute(parts, work, progress, keep, guess=None):
         for number, part in enumerate(parts[:count]):
-            keep(Schedule(scheduler=part[0], metrics=MEANS, replications=3, label="x"))
+            keep(work(part))
             progress(number + 1, len(parts), None)
         raise KeyboardInterrupt
 
@@ -147,11 +148,12 @@ def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.toml").write_text(MODEL)
     monkeypatch.setattr(threads, "compute", interrupted_after(1))
+    monkeypatch.setattr(SimulatedByJob, "_results", lambda *_: {"metrics": MEANS, "replications": 3})
     assert main(["simulate", "e.toml", *words]) == 130
     assert said in capsys.readouterr().err
     if words:
-        (row,) = database.load(tmp_path / "out").schedules.to_dict("records")
-        assert row["scheduler"]["policy"] == "aep" and row["metrics"] == MEANS
+        (row,) = database.load(tmp_path / "out").runs.to_dict("records")
+        assert row["scheduler"]["policy"] == "aep" and row["schedule"]["metrics"] == MEANS
         assert main(["report", "out"]) == 0
         assert "Only 1 of 2 schedulers are there" in (tmp_path / "report.html").read_text()
 
@@ -180,7 +182,7 @@ def test_a_real_trace_runs_under_the_batch_policies():
     text = 'level = "jobs"\n' + "".join(
         f'[[schedulers]]\npolicy = "{name}"\n' for name in ("fcfs", "easy", "fcfs-bb", "scan-up", "dqt")
     )
-    wanted = Study.of(job_level.load(experiment_source.parse(text, "real.toml"), trace=TRACE))
-    rows = run(wanted, lambda *step: None)
-    waits = {row.label: row.metrics["wait_s"] for row in rows}
+    wanted = SimulatedByJob.of(job_level.load(experiment_source.parse(text, "real.toml"), trace=TRACE))
+    records = run(wanted, lambda *step: None)
+    waits = {record.scheduler["policy"]: record.schedule.metrics["wait_s"] for record in records}
     assert waits["easy"] <= waits["fcfs"] <= waits["fcfs-bb"]

@@ -78,8 +78,8 @@ def of_processes(compute):
 
 
 def of_adaptive(compute):
-    study = job_simulation.Study.of(job_level.load(experiment_source.read("adaptive")))
-    job_simulation.run(study, lambda *step: None, compute)
+    wanted = job_level.load(experiment_source.read("adaptive"))
+    job_simulation.run(job_simulation.SimulatedByJob.of(wanted), lambda *step: None, compute)
 
 
 @pytest.mark.parametrize(

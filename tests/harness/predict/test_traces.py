@@ -17,7 +17,7 @@ import slow_trace_reader
 from slow_trace_reader import RefusedError
 
 from coordinator import policies
-from harness.predict.job_level import Study, run
+from harness.predict.job_level import SimulatedByJob, run
 from harness.predict.trace import Trace, read
 from harness.simulator import interruption
 from harness.simulator.interruption import InterruptedSimulationError
@@ -185,9 +185,9 @@ EXPERIMENT = 'level = "jobs"\n' + "".join(
 )
 
 
-def study(folder: Path, text: str, *settings: str) -> Study:
+def study(folder: Path, text: str, *settings: str) -> SimulatedByJob:
     written = experiment_source.parse(EXPERIMENT, "e.toml").overridden(map(overrides.parse, settings))
-    return Study.of(job_level.load(written, trace=str(made(folder, text))))
+    return SimulatedByJob.of(job_level.load(written, trace=str(made(folder, text))))
 
 
 def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path: Path) -> None:
@@ -196,10 +196,10 @@ def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path: Path
         InputError, match=r"job 77 of the trace asks for 5000 .*\(1 of 3 jobs .*--set processors=5000,"
     ):
         study(tmp_path, large)
-    assert study(tmp_path, large, "processors=5000").processors == 5000
+    assert study(tmp_path, large, "processors=5000").experiment.processors == 5000
     with pytest.raises(InputError, match="--set processors=4 "):
         study(tmp_path, JOBS)
-    assert study(tmp_path, JOBS, "processors=4").processors == 4
+    assert study(tmp_path, JOBS, "processors=4").experiment.processors == 4
     with pytest.raises(InputError, match="at most 1000000"):
         study(tmp_path, JOBS, "processors=1000001")
 
@@ -207,7 +207,7 @@ def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path: Path
 def test_what_no_clock_holds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"busy for more than 5e\+08 s"):
         study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 500000000 8"))
-    assert study(tmp_path, HEADER + JOBS, "load=0.5").count == 2
+    assert len(study(tmp_path, HEADER + JOBS, "load=0.5").trace.jobs) == 2
     with pytest.raises(InputError, match="arrive over more than"):
         study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 1000 8"), "load=0.000001")
     with pytest.raises(InputError, match="arrive at once"):
@@ -220,8 +220,8 @@ def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(
     tmp_path: Path, at_s: int, responses_s: list[float]
 ) -> None:
     rows = run(study(tmp_path, HEADER + JOBS.replace("2 5", f"2 {at_s}")), lambda *_: None)
-    assert [row.saturated for row in rows] == [""] * 4
-    assert [row.metrics["response_s"] for row in rows] == responses_s
+    assert [row.schedule.saturated for row in rows] == [""] * 4
+    assert [row.schedule.metrics["response_s"] for row in rows] == responses_s
 
 
 @pytest.mark.parametrize("line", ["1 \u0662", "1_0 1", "1 nan", "1\x0c2 1", "1 1e-400"])

@@ -1,58 +1,65 @@
 """The report of simulated schedules of jobs, the tables of jobs, and policies against each other."""
 
 import csv
+import json
+import math
 import os
 import re
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_records import job_content, schedules_of_a_trace, write_trace
+from fake_records import MEANS, page_of_jobs, runs_of_jobs, write_trace
 from fake_runs import Quiet
 from golden import without_pictures
 
-from coordinator import policies
-from harness.analyse import job_table, schedules
+from harness.analyse import job_table, schedules, stored
+from harness.analyse.rows import ScheduleRow
 from harness.cli import main
-from harness.commands import job_level, stored_schedules
-from harness.predict.job_level import Schedule, Study
-from harness.report import job_page, rendering
+from harness.commands import job_level as command
+from harness.predict.job_level import SimulatedByJob
+from harness.report import rendering
 from harness.simulator.jobs import swf
 from harness.simulator.jobs.metrics import measure
-from harness.spec.job_level import JobExperiment, Model
-from harness.store.database import Store
+from harness.spec import experiment_source, job_level
+from harness.store.database import FILE_NAME, Store
+from harness.store.records import Schedule
 
 pytestmark = pytest.mark.slow
 JOBS, PROCESSORS = 240, 16
 HEADING = ",".join(swf.COLUMNS)
-POLICIES = {"fcfs": {}, "easy": {}, "gang": {"quantum_ms": 60_000}, "batch": {}}
+EXPERIMENT = """
+level = "jobs"
+name = "log"
+schedulers = [
+    { policy = "fcfs" }, { policy = "easy" }, { policy = "gang", quantum_ms = 60000 }, { policy = "batch" }
+]
+"""
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def back_end(tmp_path_factory):
     """A trace of jobs of 1 to 16 processors, under policies that are asked at every event."""
     path = tmp_path_factory.mktemp("trace") / "log.swf"
     write_trace(path, JOBS, PROCESSORS)
-    tables = tuple(
-        ({"policy": name, **options}, policies.create(name, options)) for name, options in POLICIES.items()
-    )
-    return Study.of(JobExperiment("log", 0, 1, tables, trace=path))
+    wanted = job_level.load(experiment_source.parse(EXPERIMENT, "e.toml"), trace=str(path))
+    return replace(SimulatedByJob.of(wanted), session="20260101T000000-fa4ed0")
 
 
 @pytest.fixture(scope="module")
-def rows(study):
-    return schedules_of_a_trace(study)
+def records(back_end):
+    return runs_of_jobs(back_end)
 
 
 @pytest.fixture(scope="module")
-def content(study, rows):
-    return job_content(study, rows)
+def rows(records):
+    return [ScheduleRow.of(record) for record in records]
 
 
-def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_each_other(content, golden):
-    page = job_page.html(content)
+def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_each_other(records, golden):
+    page = page_of_jobs(records)
     golden("jobs.html", re.sub(r"<dt>(Trace|Simulated)</dt>.*", "", without_pictures(page)))
     assert page.count("<svg") == 2 * 5
     picture = page[page.index('id="processors"') : page.index('id="table"')]
@@ -60,18 +67,19 @@ def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_
     assert "&lt;made up&gt;" in page and "batch is saturated" in page.replace("Batch", "batch")
 
 
-def test_random_jobs_have_no_single_schedule_and_the_page_says_so(rows):
-    study = Study(JobExperiment("model", 16, 1, (), model=Model()), 16)
-    means = [Schedule(row.scheduler, row.metrics, {"wait_s": 3.0}, 5, label=row.label) for row in rows[:2]]
-    page = job_page.html(job_content(study, means))
+def test_random_jobs_have_no_single_schedule_and_the_page_says_so():
+    text = f"processors = 16\n{EXPERIMENT}\n[model]\ncount = 10"
+    wanted = job_level.load(experiment_source.parse(text, "e.toml"))
+    usual = Schedule({}, 0, MEANS, {"wait_s": 3.0})
+    page = page_of_jobs(runs_of_jobs(SimulatedByJob.of(wanted), usual))
     assert page.count("<svg") == 2
     assert page.count("random jobs have many replications") == 4
     assert "&plusmn;3" in page
 
 
-def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedule(study, rows, tmp_path):
-    outcome = rows[1].outcome
-    swf.write_jobs(tmp_path / "jobs.csv", outcome, study.trace.numbers)
+def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedule(back_end, rows, tmp_path):
+    outcome = rows[1].schedule.outcome
+    swf.write_jobs(tmp_path / "jobs.csv", outcome, back_end.trace.numbers)
     found = list(csv.DictReader((tmp_path / "jobs.csv").open()))
     assert len(found) == JOBS and set(found[0]) >= {"job_id", "starting_time", "allocated_resources"}
     free_at = np.zeros(PROCESSORS)
@@ -95,7 +103,7 @@ def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedu
 def test_a_policy_against_another_one(rows):
     easy, gang = schedules.against_first(rows, warm_up=0, tau_s=10)
     assert (easy.before, easy.after, gang.after) == ("fcfs", "easy", "gang 60 s")
-    waits = [row.outcome.wait_s for row in rows[:2]]
+    waits = [row.schedule.outcome.wait_s for row in rows[:2]]
     assert easy.wait_s == pytest.approx((waits[1] - waits[0]).mean())
     assert easy.sooner == pytest.approx((waits[1] < waits[0]).mean()) and easy.verdict == "better"
     assert easy.interval[0] <= easy.ratio <= easy.interval[1] < 1
@@ -106,11 +114,11 @@ def test_a_policy_against_another_one(rows):
 
 
 def test_slowdowns_by_size_add_up(rows):
-    classes = schedules.by_size(rows[0].outcome, warm_up=0, tau_s=10)
+    classes = schedules.by_size(rows[0].schedule.outcome, warm_up=0, tau_s=10)
     assert [one.name for one in classes] == ["1", "2", "3-4", "5-8", "9-16"]
     assert sum(one.jobs for one in classes) == JOBS
     mean = sum(one.jobs * one.bounded_slowdown for one in classes) / JOBS
-    assert mean == pytest.approx(measure(rows[0].outcome, tau_s=10).bounded_slowdown)
+    assert mean == pytest.approx(measure(rows[0].schedule.outcome, tau_s=10).bounded_slowdown)
 
 
 @pytest.fixture
@@ -120,18 +128,23 @@ def undrawn(monkeypatch):
 
 
 @pytest.fixture
-def folder(study, rows, content, tmp_path):
+def folder(back_end, records, tmp_path):
     """What ``simulate -o`` leaves."""
-    keep(study, rows, content.records, tmp_path)
+    keep(back_end, records, tmp_path)
     return tmp_path
 
 
-def keep(study, rows, records, place):
+def keep(back_end, records, place):
     with Store(place) as store:
-        store.add_schedules(records)
-    for row, record in zip(rows, records, strict=True):
-        stem = stored_schedules.stem(record.source["place"], row.scheduler)
-        list(job_level._write(study, row, place / stem))
+        for record in records:
+            store.add_run(record)
+            list(command._write(back_end, record, place))
+
+
+def read(folder):
+    """The results of the simulation in a directory."""
+    found = stored.read(folder, None, Quiet(), by_job=True)[-1]
+    return schedules.results(found.records, folder)
 
 
 def reported(folder, *words):
@@ -142,10 +155,11 @@ def reported(folder, *words):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_report_of_a_directory_is_the_page_that_the_simulation_wrote(content, folder):
-    assert reported(folder) == job_page.html(content)
-    read = stored_schedules.read(folder, None, Quiet())
-    assert [row.outcome is None for row in read.rows] == [False, False, False, True] and not read.doubts
+def test_the_report_of_a_directory_is_the_page_of_the_schedules_in_memory(records, folder):
+    assert reported(folder) == page_of_jobs(records)
+    found = read(folder)
+    assert [row.schedule.outcome is None for row in found.rows] == [False, False, False, True]
+    assert not found.doubts
 
 
 def test_the_rows_and_pictures_of_a_directory_come_in_each_format(folder, capsys):
@@ -167,8 +181,8 @@ def test_the_rows_and_pictures_of_a_directory_come_in_each_format(folder, capsys
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_interrupted_simulation_is_reported_as_far_as_it_came(study, rows, content, tmp_path):
-    keep(study, rows[1:2], content.records[1:2], tmp_path)
+def test_an_interrupted_simulation_is_reported_as_far_as_it_came(back_end, records, tmp_path):
+    keep(back_end, records[1:2], tmp_path)
     page = reported(tmp_path)
     assert "Only 1 of 4 schedulers are there: the simulation was interrupted" in page
     assert "bounded slowdown: easy" in page and "least" not in page and "Each policy against" not in page
@@ -195,28 +209,29 @@ def test_a_table_of_jobs_that_is_missing_or_of_something_else_is_named(folder, t
         path.unlink()
     else:
         path.write_bytes((folder / "00-fcfs.csv").read_bytes() if table == "another" else table)
-    read = stored_schedules.read(folder, None, Quiet())
-    (doubt,) = read.doubts
+    found = read(folder)
+    (doubt,) = found.doubts
     assert "01-easy.csv" in doubt and why in doubt
-    assert [row.outcome is None for row in read.rows] == [False, True, False, True]
+    assert [row.schedule.outcome is None for row in found.rows] == [False, True, False, True]
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_without_tables_of_jobs_the_page_says_what_it_cannot_show(study, rows, content, tmp_path):
+def test_without_tables_of_jobs_the_page_says_what_it_cannot_show(records, tmp_path):
     with Store(tmp_path) as store:
-        old = [replace(record, source=dict(list(record.source.items())[:3])) for record in content.records]
-        store.add_schedules(old)
+        for record in records:
+            source = {key: record.schedule.source[key] for key in ("warm_up", "tau_s", "trace")}
+            store.add_run(replace(record, schedule=replace(record.schedule, source=source)))
     page = reported(tmp_path)
     assert page.count("the tables of jobs that lockstep simulate -o wrote are not there") == 4
     assert "Schedules of some jobs" in page
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_names_are_text_whatever_they_are(study, rows, tmp_path):
+def test_names_are_text_whatever_they_are(back_end, tmp_path):
     name, file = "<b>$x^2$ \u00fc & \u6f22\u5b57</b>", os.fsdecode(b"a <i>\xff log.swf")
-    odd = replace(study, experiment=replace(study.experiment, name=name, trace=Path(file)))
+    odd = replace(back_end, experiment=replace(back_end.experiment, name=name, trace=Path(file)))
     place = tmp_path / "a b \u6f22"
-    keep(study, rows[:2], job_content(odd, rows[:2]).records, place)
+    keep(back_end, runs_of_jobs(odd)[:2], place)
     page = reported(place, "--experiment", name)
     assert "<b>" not in page and "<i>" not in page
     assert "&lt;b&gt;$x^2$ \u00fc &amp; \u6f22\u5b57&lt;/b&gt;" in page
@@ -225,21 +240,44 @@ def test_names_are_text_whatever_they_are(study, rows, tmp_path):
     assert (place / "r.md").read_text(encoding="utf-8").startswith("# \\<b>")
 
 
-def test_the_newest_of_runs_and_schedules_is_reported(folder, content, monkeypatch):
-    monkeypatch.setattr(Store, "experiments", lambda store: [("abc", "ran")])
-    last = content.records[-1].recorded_at
-    for recorded_at, found in (("1999", True), (last + "9", False)):
-        run = SimpleNamespace(recorded_at=recorded_at)
-        monkeypatch.setattr(Store, "runs", lambda store, digest, run=run: [run])
-        assert (stored_schedules.read(folder, None, Quiet()) is not None) is found
-    assert stored_schedules.read(folder, "log", Quiet()) is not None
-    assert stored_schedules.read(folder, "ran", Quiet()) is None
+def test_the_newest_of_runs_and_schedules_is_reported(folder, records):
+    for recorded_at, newest in (("1999", "log"), (records[-1].recorded_at + "9", "ran")):
+        ran = replace(records[0], recorded_at=recorded_at, experiment="ran", digest="abc", kind="policy")
+        with Store(folder) as store:
+            store.add_run(replace(ran, schedule=None))
+            assert store.experiments(by_job=True)[-1][1] == newest
+            assert store.experiments() == [("abc", "ran")]
 
 
-@pytest.mark.parametrize("change", [{"place": "x"}, {"warm_up": "0"}, {"trace": 3}, {"tau_s": []}])
-def test_a_record_that_nobody_wrote_is_damage(content, tmp_path, capsys, change):
-    first = content.records[0]
+@pytest.mark.usefixtures("undrawn")
+def test_the_schedules_of_older_stores_are_read_as_they_were_written(folder, records):
+    page = reported(folder)
+    of_run = ("session", "recorded_at", "experiment", "seed", "scheduler")
+    rows = [
+        {name: getattr(record, name) for name in of_run} | record.schedule.recorded() | {"conditions": {}}
+        for record in records
+    ]
+    rows[0]["source"] = {**rows[0]["source"], "mu": [math.inf]}
+    with sqlite3.connect(folder / FILE_NAME) as database:
+        triggers = "DROP TRIGGER runs_no_DELETE; DROP TRIGGER checksums_no_DELETE;"
+        rest = "DELETE FROM checksums; DELETE FROM runs; ALTER TABLE runs DROP COLUMN schedule;"
+        made = f"CREATE TABLE schedules (id INTEGER PRIMARY KEY, {', '.join(rows[0])});"
+        database.executescript(f"{triggers} {rest} {made} PRAGMA user_version = 6;")
+        for row in rows:
+            values = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
+            database.execute(f"INSERT INTO schedules VALUES (NULL{', ?' * len(values)})", values)
+    assert reported(folder) == page
+    with Store(folder) as store:
+        found = store.runs(records[0].session)
+    assert [one.scheduler for one in found] == [record.scheduler for record in records], "no defaults"
+    assert [one.schedule.metrics for one in found] == [record.schedule.metrics for record in records]
+    assert found[0].schedule.source["mu"] == [math.inf]
+
+
+@pytest.mark.parametrize("change", [{"place": "x"}, {"warm_up": "many"}, {"tau_s": []}])
+def test_a_record_that_nobody_wrote_is_damage(records, tmp_path, capsys, change):
+    schedule = records[0].schedule
     with Store(tmp_path) as store:
-        store.add_schedules([replace(first, source={**first.source, **change})])
+        store.add_run(replace(records[0], schedule=replace(schedule, source={**schedule.source, **change})))
     assert main(["report", str(tmp_path)]) == 1
-    assert "is damaged: schedules.source has" in capsys.readouterr().err
+    assert "is damaged: " in capsys.readouterr().err

@@ -192,6 +192,7 @@ def test_a_store_of_schema_2_keeps_its_ranks(tmp_path):
     file = tmp_path / "results" / FILE_NAME
     with sqlite3.connect(file) as database:
         columns = "".join(f"ALTER TABLE jobs DROP COLUMN {name};" for name in ("admitted_ns", "estimate"))
+        columns += "ALTER TABLE runs DROP COLUMN schedule;"
         database.executescript(f"DROP TABLE checksums; {columns} PRAGMA user_version = 2;")
     with Store(tmp_path / "results") as opened:
         assert [run.ranks for run in opened.runs(experiment.digest)] == [run.ranks for run in made]

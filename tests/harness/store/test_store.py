@@ -21,7 +21,7 @@ from harness.spec.experiment import load
 from harness.store import database, schema, tables
 from harness.store.conditions import Conditions
 from harness.store.database import Store, StoreError
-from harness.store.records import POLICY, Calibration, ScheduleRecord
+from harness.store.records import POLICY, Calibration
 from harness.store.stored import decoded
 from workloads.validation import InputError
 
@@ -75,7 +75,6 @@ def test_records_are_immutable(records, tmp_path):
         opened.add_calibrations(
             [Calibration("s", "now", "latency_ns", [1.0], [0, 1], 0, "mpich", Conditions())]
         )
-        opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", Conditions())])
     with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
         for table in tables.TABLES:
             column = connection.execute(f"SELECT * FROM {table}").description[0][0]
@@ -348,6 +347,7 @@ def test_an_older_store_is_migrated(records, tmp_path):
     file = tmp_path / "results" / database.FILE_NAME
     with sqlite3.connect(file) as connection:
         columns = "".join(f"ALTER TABLE jobs DROP COLUMN {name};" for name in ("admitted_ns", "estimate"))
+        columns += "ALTER TABLE runs DROP COLUMN schedule;"
         tables = "DROP TABLE timelines; DROP TABLE checksums;"
         connection.executescript(f"{tables} {columns} PRAGMA user_version = 1;")
     with Store(tmp_path / "results") as opened:
