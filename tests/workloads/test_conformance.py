@@ -173,7 +173,7 @@ def test_a_call_to_be_left_must_be_one_that_is_replaced():
 def test_the_calls_of_an_unknown_mpi_are_tried_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(conformance, "FAULTS", {})
-    told: list[str] = []
+    told = []
     made = native.library(wrapper("here"), told.append)
     assert [line.partition(" the ")[0] for line in told] == ["compiling two-phase waits for", "trying"]
     assert (made.front.parent / "outcomes").read_text().count("'same'") > 30

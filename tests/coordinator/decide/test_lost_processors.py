@@ -1,7 +1,6 @@
 """Processors that are lost: no policy puts a process on one, jobs that fit run, larger ones fail."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ from workloads.validation import InputError
 
 MS = 1_000_000
 
-VARIANTS: list[tuple[str, dict[str, Any]]] = [
+VARIANTS = [
     *((name, {}) for name in policies.known()),
     *(("gang", {"packing": name}) for name in packing.PACKINGS),
     *(("gang", {"packing": name, "migrate": True, "unify": True}) for name in ("matrix", "buddy")),
@@ -117,7 +116,7 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
     conductor.lose(sorted(lost), max(loss_ns, 0), hit)
     crew.running = [job for job in crew.running if job not in hit]
     crew.serve(conductor, now_ns)
-    finished: list[int] = []
+    finished = []
     for _ in range(200):
         if conductor.over:
             break

@@ -1,11 +1,10 @@
 """One script of events for the real machine and the simulator: both decide and carry out the same."""
 
 from bisect import bisect_right
-from typing import Any
 
 import numpy as np
 import pytest
-from both_sides import PROCESSORS, Decided, Real, Recorded, Said, departures, heard, simulated
+from both_sides import PROCESSORS, Real, Recorded, departures, heard, simulated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +44,7 @@ def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
     """
     quantum = {"quantum_ms": 5} if "quantum_ms" in policies.parameters(name) else {}
     policy = policies.create(name, quantum | options)
-    observed: list[Said] = []
+    observed = []
     with heard(observed):
         decided, outcome = simulated(policy, jobs, owners(), processors)
     real = Real(policy, [seen(job) for job in jobs], owners(), processors)
@@ -136,7 +135,7 @@ COME_AND_GO = (
     Owner((0,), loads=((0.0051, 0.8), (0.0143, 0.0), (0.0602, 0.4), (0.0671, 0.0))),
     Owner((2, 3), loads=((0.0111, 1.0), (0.0412, 0.0))),
 )
-STATIONS: list[tuple[str, dict[str, Any]]] = [
+STATIONS = [
     ("condor", {"vacate": False, "idle_s": 0.004}),
     ("condor", {"vacate": False, "stop_load": 0.5}),
     ("owner-share", {"quantum_ms": 4, "idle_s": 0.003, "power": 0.3}),
@@ -153,7 +152,7 @@ def test_both_learn_of_owners_and_call_the_policy_when_it_asks(name, options):
 def check_by_job(name, sizes, submit_ns, run_ns, owners=(), **options):
     """The simulator of jobs and the driver decide alike; returns why they decided, and the relocations."""
     decided = []
-    recorded: Any = Recorded(policies.create(name, options), decided)
+    recorded = Recorded(policies.create(name, options), decided)
     outcome, _ = event_by_event.simulate(
         rigid(submit_ns, sizes, run_ns),
         PROCESSORS,
@@ -200,7 +199,7 @@ def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_ot
         )
         for n, (profile, at_ms) in enumerate(zip(profiles, (0, 3.3, 7.1), strict=True))
     ]
-    decided: list[Decided] = []
+    decided = []
     recorded = Recorded(policies.create("dynamic", {}), decided)
     machine = SimulatedMachine(processors=PROCESSORS, context_switch_us=1, latency_us=1, local="round-robin")
     outcome = simulate(jobs, machine, recorded)
@@ -228,7 +227,7 @@ def test_jobs_hear_from_the_driver_what_they_get_in_the_simulator(name):
     real = Real(policy, seen)
     real.play(sorted((ended.finish_ns or 0, ended.number) for ended in outcome.jobs))
     assert real.decided == decided
-    places: dict[int, tuple[int, ...]] = {}
+    places = {}
     changes = []
     for _, at_ns, decision in decided:
         for number, place in decision.placements.items():

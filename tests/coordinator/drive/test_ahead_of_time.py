@@ -22,7 +22,7 @@ HALVES = {"policy": "equipartition", "options": {"parts": 2}, "jobs": 2, "arriva
 @pytest.fixture
 def launched(monkeypatch):
     """Jobs and numbers of processes, in the order of their launches."""
-    seen: list[tuple[int, int]] = []
+    seen = []
     real = running_jobs.start_launcher
 
     def counted(context, job, count, hosts):
@@ -80,7 +80,6 @@ def test_a_job_begins_with_some_of_the_ranks_that_wait_for_it(launched, malleabl
 def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim):
     """Its job fails with it; whoever is killed, nothing remains."""
     with running(**HALVES, phases=20_000 if victim == "driver" else 5000) as run:
-        assert run.driver.stderr
         hear(iter(run.driver.stderr), "job 0 starts", "job 1 starts")
         run.note()
         busy, waiting = (rank_of(run, 1, rank) for rank in range(2))
@@ -97,7 +96,6 @@ def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim):
 def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed(hosts):
     """Job 0 has both hosts; jobs 1 and 2 one each, whose rank there has waited since the beginning."""
     run = start(hosts, policy="asp", jobs=3, phases=2000, arrival_s=0.01)
-    assert run.stderr
 
     def launchers():
         found = [(pid, command(pid)) for pid in hosts.head.processes()]

@@ -38,7 +38,7 @@ def test_a_log_that_is_too_long_loses_its_middle_and_its_writer_goes_on(tmp_path
 def test_a_job_that_writes_without_end_takes_little_of_the_disk_and_the_others_run(monkeypatch):
     """It writes until it is ended; what it had said at last is in the failure."""
     monkeypatch.setattr(launch, "LOG_BYTES", 8 * MIB)
-    seen: list[tuple[int, int]] = []
+    seen = []
     shorten = launch.shorten
 
     def watched(path):

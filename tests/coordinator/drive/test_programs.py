@@ -64,7 +64,6 @@ def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang():
     assert shared.failure == ""
     assert shared.jobs[0].output == alone.jobs[0].output
     one = shared.jobs[0]
-    assert one.start_ns is not None and one.finish_ns is not None
     assert one.finish_ns - one.start_ns > 0.45e9
 
 

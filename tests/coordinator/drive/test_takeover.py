@@ -21,7 +21,7 @@ from coordinator.decide.session import Session
 from coordinator.drive import preflight, run_log
 from coordinator.drive import run_log as log
 from coordinator.drive.nodes import Contacts
-from coordinator.drive.run_log import Beginning, Event, Writer
+from coordinator.drive.run_log import Beginning, Writer
 from coordinator.drive.takeover import Replay
 from coordinator.host import launch
 from coordinator.host.environment import passed_on
@@ -39,7 +39,7 @@ MS = 1_000_000
 def happen(conductor, crew, jobs, choices):
     """A course of events; what the conductor makes of each is done before the next."""
     now_ns = -5 * MS
-    lost: set[int] = set()
+    lost = set()
     while not conductor.over:
         now_ns += choices.randrange(4) * MS
         due_ns = conductor.due_ns()
@@ -77,7 +77,7 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(policy, arr
     crew = Crew()
     conductor = Conductor(session(), jobs, crew, 5 * MS, [0, 1])
     conductor.prepare()
-    seen: list[Event] = []
+    seen = []
     for event in happen(conductor, crew, jobs, choices):
         seen.append(event)
         log.tell(conductor, event)
@@ -129,7 +129,7 @@ def beginning():
 def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_event(tmp_path):
     path = tmp_path / "history"
     written = Writer(path)
-    events: list[Event] = [log.Launched(0, 11), log.Ready(0, 0)]
+    events = [log.Launched(0, 11), log.Ready(0, 0)]
     for event in events:
         written.add(event)
     assert not path.exists()

@@ -51,7 +51,6 @@ def test_a_claim_ends_with_its_process_however_that_ends():
         stdout=subprocess.PIPE,
         cwd=ROOT,
     )
-    assert child.stdout is not None and child.stdin is not None
     child.stdout.readline()
     ours = ProcessorClaim(A, [0])
     assert len(told_of(B, ours)) == 1

@@ -44,7 +44,7 @@ def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(di
 
 def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime, monkeypatch, directory):
     mine, left = runtime / f"lockstep-{directory.run}", runtime / "lockstep-0123abcd"
-    removed: list[Path] = []
+    removed = []
 
     def remove(group, patience_s):
         removed.append(group)
@@ -167,7 +167,6 @@ def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(directory):
     """A name that is cut off at 15 bytes may end in the middle of a character."""
     marks = [f"{name}={value}" for name, value in directory.marks.items()]
     with subprocess.Popen([sys.executable, "-S", "-c", NOT_UTF8, *marks], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
         child = Process(int(parent.stdout.readline()))
         child.send(signal.SIGSTOP)
         try:
@@ -325,7 +324,6 @@ def test_files_whose_names_are_not_utf8_are_no_obstacle(tmp_path):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         ) as process:
-            assert process.stdout is not None
             process.stdout.readline()
             removed = cleanup.remove_files(segments[0].stat().st_ctime)
             process.kill()

@@ -49,7 +49,6 @@ def start(directory):
             )
             stack.enter_context(process)
             stack.callback(process.kill)
-            assert process.stdout is not None
             process.said = process.stdout.readline()
             return process
 
@@ -135,7 +134,6 @@ def test_what_is_below_a_process_of_the_run_is_released(directory, child_of):
     )
     assert RUN not in environment_of(child)
     parent = identity.stat(child)
-    assert parent is not None
     directory.note_process(parent.parent, 0)
     assert {process.pid for process in find(directory.run, evidence=Evidence.of(directory.notes()))} == {
         child,

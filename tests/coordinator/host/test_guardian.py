@@ -130,7 +130,6 @@ def test_whatever_is_killed_of_a_guarded_program_nothing_remains(victim, runtime
     with subprocess.Popen(
         argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
     ) as launcher:
-        assert launcher.stdout is not None
         guarded, program = map(int, launcher.stdout.readline().split())
         pids = {"launcher": launcher.pid, "guarded program": guarded, "program": program}
         os.kill(pids[victim], signal.SIGKILL)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from runs import eventually
@@ -39,7 +38,6 @@ class Keeper:
         self.driver = subprocess.Popen(
             argv + ["apart"] * apart, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        assert self.driver.stdout is not None
         path, self.pid = json.loads(self.driver.stdout.readline())
         self.path = Path(path)
         assert eventually(lambda: RUN in processes.environment_of(self.pid))
@@ -145,7 +143,6 @@ def test_a_keeper_that_only_waits_to_be_reaped_has_ended():
     child = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert child.stdout is not None
     name = child.stdout.readline().strip()
     assert identity.lives(name) is True
     child.kill()
@@ -155,7 +152,7 @@ def test_a_keeper_that_only_waits_to_be_reaped_has_ended():
 
 def test_who_is_not_the_driver_passes_its_name_on(directory, monkeypatch):
     assert directory.marks[KEEPER] == identity.name(os.getpid())
-    other: dict[str, Any] = RunDirectory(directory.path).marks
+    other = RunDirectory(directory.path).marks
     assert KEEPER not in other
     monkeypatch.setenv(KEEPER, "the driver")
     assert RunDirectory(directory.path).marks[KEEPER] == "the driver"

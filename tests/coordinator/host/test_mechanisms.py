@@ -120,7 +120,6 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(directory):
         env={**os.environ, **directory.marks},
         stdout=subprocess.PIPE,
     )
-    assert child.stdout is not None
     child.stdout.readline()
     assert end(directory.run, grace_s=0.2) == (1, 0)
     assert child.wait(5) == -signal.SIGKILL

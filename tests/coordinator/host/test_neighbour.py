@@ -297,7 +297,7 @@ def test_a_history_that_is_none_is_refused_and_told(shared, foreign):
     run.chmod(0o700)
     if foreign:
         os.chown(run / "history", NOBODY, NOBODY)
-    told: list[str] = []
+    told = []
     assert list(takeover.runs(told.append)) == []
     why = "belongs to you alone" if foreign else "not the history of a run of this version"
     assert len(told) == 1 and why in told[0] and RUN_OF_NOBODY in told[0]

@@ -72,7 +72,7 @@ def carried_out(helper, orders, never):
 def test_processes_take_turns_on_time_until_the_end_that_was_given(sleepers, never):
     helper = SlotHelper()
     helper.load([15 * MS, 10 * MS], turns(sleepers))
-    notes: list[SlotNote] = []
+    notes = []
     while not notes:  # a busy host may keep this process from its processor for a whole slot
         begin_ns = time.monotonic_ns() + 5 * MS
         notes, slot, end_ns = helper.run(0, begin_ns, never, begin_ns + 40 * MS)
@@ -98,7 +98,7 @@ def test_notes_without_room_end_the_call(never):
     helper = SlotHelper()
     me = Process(os.getpid())
     helper.load([200_000], [{0: [Order(SIGNAL, me.fileno(), me.pid, 0)]}])
-    found: list[SlotNote] = []
+    found = []
     while len(found) < ROOM:  # some slots may be missed, and then the caller must go on
         notes, _, _ = helper.run(0, time.monotonic_ns() + 200_000, never, FOREVER_NS)
         assert len(notes) <= ROOM
@@ -137,7 +137,7 @@ time.sleep(60)
         assert eventually(lambda: len(members(child.pid)) == 1 + 40 + 1 + 1 + 1 + 1)
         for run, wanted in ((False, {"T"}), (True, {"S"})):
             order = mechanism.order(parent, run)
-            assert order is not None and order.kind == FAMILY
+            assert order.kind == FAMILY
             carried_out(helper, [order], never)
             assert eventually(lambda wanted=wanted: {state(pid) for pid in members(child.pid)} == wanted)
     finally:
@@ -286,7 +286,6 @@ def test_a_switcher_with_a_helper_does_what_it_does_alone(slots, steps):
         assert ours.ready()
         clerk.due = step
         due_ns = ours.due_ns()
-        assert due_ns is not None
         told = [(s.slot, s.due_ns) for s in ours.run_ahead(due_ns + 1000, 0, 0)]  # a clock that is 1000 ahead
         expected = []
         for _ in range(step):

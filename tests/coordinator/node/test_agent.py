@@ -95,7 +95,7 @@ def test_a_channel_keeps_what_the_peer_is_too_slow_to_take():
     for line in sent:
         channel.send(line + b"\n")
     assert channel.unsent
-    received: list[bytes] = []
+    received = []
     while len(received) < len(sent):
         received += other.receive()
         channel.flush()
@@ -128,7 +128,6 @@ def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs():
     clock[0] = 13
     switch = agent.switch(12)
     assert holder.said == [("hold", "0.0"), ("run", "1.0"), ("hold", "0.1"), ("run", "1.1")]
-    assert switch is not None
     assert (switch.slot, switch.due_ns, switch.lateness_ns, switch.skew_ns) == (1, 10, 3, 0)
     assert agent.due_ns() == 20
 
@@ -324,7 +323,6 @@ def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says
 @pytest.mark.slow
 def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run():
     with running(policy="gang", phases=100_000, lease_s=1.0) as run:
-        assert run.driver.stderr is not None
         while "job 0 starts" not in run.driver.stderr.readline():
             assert run.driver.poll() is None
         run.driver.send_signal(signal.SIGSTOP)

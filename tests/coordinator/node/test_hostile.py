@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 import zmq
@@ -145,7 +145,7 @@ def test_a_node_speaks_for_itself_alone(tmp_path):
     endpoint = f"ipc://{tmp_path}/hub"
     hub = Hub(endpoint, keys, {first.public: 0, second.public: 1})
     lines = [Line(endpoint, keys.public, own) for own in (first, second)]
-    heard: list[tuple[int, bytes]] = []
+    heard = []
 
     def arrived(count):
         heard.extend(hub.receive())
@@ -177,7 +177,7 @@ def test_a_driver_drops_what_is_no_message_and_goes_on(nodes, count):
     line.close(0)
 
 
-HINTS: dict[Any, st.SearchStrategy[Any]] = {
+HINTS = {
     int: st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 3),
     float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.just(False),  # of what is fatal the run ends, as it should

@@ -17,7 +17,7 @@ def test_every_job_runs_in_a_round_and_a_controller_favours_none(processors, siz
     """Over many rounds the jobs of a block differ by one slot at most."""
     sizes = [min(size, processors) for size in sizes]
     run = session("dhc", sizes, processors, len(sizes), quantum_ms=10)
-    counts: Counter[int] = Counter()
+    counts = Counter()
     for _ in range(6):
         decision = run.plan.decision
         ran = Counter(n for i in range(len(decision.slots)) for n in decision.running(i))

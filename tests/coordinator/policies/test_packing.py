@@ -20,17 +20,21 @@ def seated(name, sizes, processors=8):
     return seats
 
 
-def test_the_matrix_of_the_survey():
-    """Two jobs of 4 share row 0, one of 8 has row 1; five processes do not fit beside four."""
-    assert seated("matrix", [4, 4, 8]) == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7), 2: tuple(range(8, 16))}
-    assert seated("matrix", [4, 5]) == {0: (0, 1, 2, 3), 1: (8, 9, 10, 11, 12)}
-
-
-def test_the_matrix_uses_scattered_holes_and_undivided_does_not():
-    taken = {1, 3, 5, 7}
-    assert packing.seat("matrix", taken, 4, 8) == (0, 2, 4, 6)
-    assert packing.seat("continuous", taken, 4, 8) == (0, 2, 4, 6)
-    assert packing.seat("undivided", taken, 4, 8) == (8, 9, 10, 11)
+@pytest.mark.parametrize(
+    ("name", "taken", "size", "seat"),
+    [
+        ("matrix", range(8), 8, range(8, 16)),
+        ("matrix", range(4), 5, range(8, 13)),  # five processes do not fit beside four
+        ("matrix", {1, 3, 5, 7}, 4, (0, 2, 4, 6)),
+        ("continuous", {1, 3, 5, 7}, 4, (0, 2, 4, 6)),
+        ("undivided", {1, 3, 5, 7}, 4, range(8, 12)),  # not in scattered holes
+        ("buddy", range(8), 2, (8, 9)),
+        ("buddy", range(10), 2, (10, 11)),  # the next least loaded block of two
+        ("buddy", range(14), 8, range(16, 24)),
+    ],
+)
+def test_seats_by_hand(name, taken, size, seat):
+    assert packing.seat(name, set(taken), size, 8) == tuple(seat)
 
 
 def test_linear_packings_run_over_the_ends_of_rows():
@@ -42,14 +46,6 @@ def test_linear_packings_run_over_the_ends_of_rows():
         assert windows == [0, 6, 12, 18]
     small = seated("continuous", [4, 2, 6])
     assert packing.windows(small, 8, linear=True) == [0, 6], "jobs 0 and 1 run together"
-
-
-def test_buddy_balances_aligned_blocks():
-    seats = seated("buddy", [4, 4, 2, 2, 2, 8])
-    assert (seats[0], seats[1]) == ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert seats[2] == (8, 9)
-    assert (seats[3], seats[4]) == ((10, 11), (12, 13)), "the next least loaded blocks of two"
-    assert seats[5] == tuple(range(16, 24))
 
 
 @given(
@@ -123,7 +119,7 @@ def test_no_more_jobs_share_a_processor_than_there_are_rows(name, processors, ro
     sizes = [min(size, processors) for _, size in events]
     jobs = [Job(n, size, n) for n, size in enumerate(sizes)]
     session = Session(policies.create("gang", {"packing": name, "rows": rows}), Machine(processors), jobs)
-    here: list[int] = []
+    here = []
     for now_ns, (leaves, _) in enumerate(events):
         plan = session.arrive(now_ns, now_ns)
         here.append(now_ns)

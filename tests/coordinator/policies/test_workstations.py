@@ -3,7 +3,6 @@
 import os
 import signal
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from sessions import session
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Plan
 from coordinator.drive.driver import run_workload
 from coordinator.migration import Migration
 from coordinator.owners import Owner, changes
@@ -45,7 +43,7 @@ def test_jobs_beside_owners_leave_them_a_share_of_the_time():
 def days(draw):
     """A policy, its parameters, sizes of jobs, owners by a model, and checkpoints."""
     name = draw(st.sampled_from(["condor", "idle-partition", "owner-share"]))
-    options: dict[str, Any] = {"idle_s": draw(st.sampled_from([0.0, 3.0]))}
+    options = {"idle_s": draw(st.sampled_from([0.0, 3.0]))}
     if name == "condor":
         options |= {"grace_s": draw(st.sampled_from([0.0, 4.0])), "vacate": draw(st.booleans())}
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))
@@ -59,7 +57,7 @@ def test_every_job_ends_and_loses_no_more_than_its_progress_since_a_checkpoint(d
     name, options, sizes, owners, migration = day
     count = len(sizes)
     jobs = rigid(np.arange(count) * 2 * S, np.array(sizes), np.full(count, 11 * S))
-    plans: list[tuple[Plan, int]] = []
+    plans = []
     outcome, _ = event_by_event.simulate(
         jobs,
         4,
@@ -256,7 +254,7 @@ def test_a_real_process_moves_to_an_idle_processor_and_is_stopped_without_one():
     made = with_owner("condor", 1.3, phases=600, vacate=False)
     waited = run_workload(replace(made, processors=made.processors[:1]), None)
     assert waited.failure == ""
-    assert waited.jobs[0].finish_ns is not None and waited.jobs[0].finish_ns > 1.3e9
+    assert waited.jobs[0].finish_ns > 1.3e9
 
 
 @pytest.mark.slow
@@ -267,7 +265,6 @@ def test_whoever_is_killed_while_a_job_is_suspended_or_vacates_nothing_stays_sto
         assert eventually(lambda: run.part("rank"))
         assert eventually(run.holds if grace_s else lambda: not run.part("rank"))
         pid = run.part(part)
-        assert pid is not None
         os.kill(pid, signal.SIGKILL)
         run.driver.communicate(timeout=60)
         assert eventually(lambda: not run.remains()), run.remains()

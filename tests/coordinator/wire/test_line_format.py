@@ -16,20 +16,20 @@ from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.drive import run_log as log
 from coordinator.drive.nodes import Contacts
-from coordinator.drive.run_log import BEGINNING, EVENT, Beginning, Event
+from coordinator.drive.run_log import BEGINNING, EVENT, Beginning
 from coordinator.host.launchers import Hydra
 from coordinator.view import ExecutionTime
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.wire.zmq_transport import Keys
-from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
+from coordinator.workload import Node, ParallelJob, Switch, Workload
 from harness.measure import calibrate, measured
 from harness.store import conditions
 from workloads.options import Options
 from workloads.program import Program
 from workloads.work import Command, InteractiveWork, SequentialWork
 
-WORKS: list[Work] = [
+WORKS = [
     Program(pattern="NEWS", processes=4, granularity_us=100, imbalance=1.5, phases=7),
     Command(("./my app", "--x=ä\udcff"), 2, launcher="/opt/mpiexec"),
     SequentialWork(0.5),
@@ -53,7 +53,7 @@ def beginning(policy="gang"):
     )
 
 
-EVENTS: list[Event] = [
+EVENTS = [
     log.Guarded(5),
     log.Launched(0, 7),
     log.Ready(1, -3),
