@@ -84,13 +84,15 @@ def test_processes_take_turns_on_time_until_the_end_that_was_given(sleepers, nev
     assert eventually(lambda: [state(one.pid) for one in sleepers] == (["T", "S"] if slot else ["S", "T"]))
 
 
-@pytest.mark.parametrize(("event", "ends_ms"), [(True, 1e6), (False, -1)], ids=["event", "over"])
-def test_an_event_and_a_slot_that_is_over_end_the_call_at_once(event, ends_ms, sleepers):
+@pytest.mark.parametrize(
+    ("event", "length_ns", "ends_ns"), [(True, 10**12, 10**12), (False, MS, -MS)], ids=["event", "over"]
+)
+def test_an_event_and_a_slot_that_is_over_end_the_call_at_once(event, length_ns, ends_ns, sleepers):
     helper, (ours, theirs) = SlotHelper(), socket.socketpair()
-    helper.load([10**12, 10**12], turns(sleepers))
+    helper.load([length_ns, length_ns], turns(sleepers))
     if event:
         theirs.send(b"x")
-    end_ns = time.monotonic_ns() + round(ends_ms * MS)
+    end_ns = time.monotonic_ns() + ends_ns
     assert helper.run(0, end_ns, ours.fileno(), FOREVER_NS) == ([], 0, end_ns)
 
 
