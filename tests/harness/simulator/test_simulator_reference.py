@@ -293,6 +293,23 @@ def test_who_pays_for_a_rest_does_so_on_both_sides(name, local):
         compare(outcome, NaiveSimulation(workload, machine, chosen, waits, seed=seed).run())
 
 
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        ("none", {"handles_when_waiting": True}),
+        ("none", {"reads_served_by": "network"}),
+        ("none", {"serve_us": 3.0}),
+        ("partitioned", {}),
+    ],
+)
+def test_the_kernel_equals_the_reference_also_in_what_is_rarely_drawn(policy, options):
+    program = Program("NEWS", 4, granularity_us=100, imbalance=1.0, read_imbalance=1.0, phases=60)
+    machine, chosen = SimulatedMachine(processors=4, **options), policies.create(policy, {})
+    workload = [SimulatedJob(number, program, moldable=policy == "partitioned") for number in range(2)]
+    outcome = simulate(workload, machine, chosen, Options("fixed"), timeline=True)
+    compare(outcome, NaiveSimulation(workload, machine, chosen, Options("fixed")).run())
+
+
 @pytest.mark.parametrize("rule", ["spin", "fixed", "immediate"])
 @pytest.mark.parametrize("granularity_us", [46.7, 180.0])
 def test_who_asks_for_the_lock_of_a_stopped_process_lets_it_run_on(granularity_us, rule):

@@ -11,8 +11,10 @@ def compare(outcome, naive):
     rows = outcome.timeline.tolist()
     for p, processor in enumerate(naive.processors):
         ours = spells([(time, *what) for time, number, *what in rows if number == p])
-        for spell, expected in zip_longest(ours, spells(processor.history)):
+        theirs = spells(processor.history)
+        for spell, expected in zip_longest(ours, theirs):
             assert spell == expected, f"processor {p}"
+        assert outcome.spent_ns[p].tolist() == spent_ns(theirs, naive.now), f"processor {p}"
     assert (outcome.messages, outcome.timers) == (naive.messages, naive.timers)
     assert outcome.switches.tolist() == [processor.switches for processor in naive.processors]
     assert outcome.end_ns == naive.now
@@ -40,3 +42,11 @@ def spells(rows):
         row for row, later in pairwise([(0, NOBODY, IDLE), *rows, None]) if not later or later[0] > row[0]
     ]
     return [row for before, row in pairwise([(None, None), *lasting]) if row[1:] != before[1:]]
+
+
+def spent_ns(spells, end_ns):
+    """What a processor spent at each activity until the end."""
+    spent = [0] * (IDLE + 1)
+    for (since, _, what), (until, *_) in pairwise([*spells, (end_ns, NOBODY, IDLE)]):
+        spent[what] += until - since
+    return spent

@@ -1,4 +1,4 @@
-"""The simulated time-sharing class of SVR4, as Solaris 2 has it: turns computed by hand, and coordination."""
+"""Local schedulers of the simulator: turns computed by hand, as Linux and Solaris 2 have them."""
 
 from itertools import pairwise
 
@@ -16,8 +16,8 @@ TICK_NS = 10_000_000
 NEVER = 32_000
 
 
-def turns(count, table, seconds, seed=0):
-    """Who runs on one processor for how many ticks, of ``count`` processes that only compute."""
+def spans_ns(count, seconds, seed=0, **machine):
+    """Who runs on one processor for how long, of ``count`` processes that only compute."""
     program = Program(processes=1, granularity_us=1e5, phases=100)
     on = SimulatedMachine(
         processors=1,
@@ -25,13 +25,35 @@ def turns(count, table, seconds, seed=0):
         latency_us=1.0,
         messages_to_self=False,
         timers="synchronised",
-        dispatch_table=table,
+        **machine,
     )
     jobs = [SimulatedJob(number, program) for number in range(count)]
     outcome = simulate(jobs, on, policies.create("none", {}), seed=seed, timeline=True)
     began = [(row[0], row[2]) for row in outcome.timeline.tolist() if row[3] == SWITCHING]
     spans = [(who, begin, end) for (begin, who), (end, _) in pairwise(began)]
-    return [(who, round((end - begin) / TICK_NS)) for who, begin, end in spans if end <= seconds * 10**9]
+    return [(who, end - begin) for who, begin, end in spans if end <= seconds * 10**9]
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "machine"),
+    [
+        (100, {"local": "rr"}),
+        (20, {"local": "rr", "dispatch_table": [(5, 0, 0, NEVER, 0)]}),
+        (4, {"local": "eevdf"}),
+        (2, {"local": "eevdf", "tick_us": 1000}),
+        (3, {"local": "eevdf", "tick_us": 1000, "slice_us": 3000}),
+    ],
+)
+def test_turns_of_linux_last_for_whole_ticks(length_ms, machine):
+    """SCHED_RR has intervals of 100 ms; slices of 1.4 ms are looked at in ticks, which are 4 ms apart."""
+    spans = [span_ns for _, span_ns in spans_ns(2, 4, **machine)]
+    assert sorted(spans)[len(spans) // 2] == length_ms * 1_000_000
+
+
+def turns(count, table, seconds, seed=0):
+    """Who runs for how many ticks under a dispatch table of SVR4."""
+    ran = spans_ns(count, seconds, seed, dispatch_table=table)
+    return [(who, round(span_ns / TICK_NS)) for who, span_ns in ran]
 
 
 @pytest.mark.parametrize("seed", range(4))
