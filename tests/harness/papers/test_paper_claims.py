@@ -16,7 +16,7 @@ from harness.papers import zhou97 as zhou
 from harness.predict.replicate import Mean, Replications
 from workloads.validation import InputError
 
-SEEDS = 36
+SEEDS = 24
 
 
 def checked(paper, results):
@@ -51,73 +51,47 @@ def test_a_contradiction_has_two_places(verdict, places):
         papers.Claim("text", "found", verdict, places)
 
 
-class Others:
-    """Other results: each value of a parameter changes each quantity by a factor, and all have some noise.
+def others(results, seed):
+    """Other results: values of each parameter have changed places, and so have those in each outcome."""
+    random, values = np.random.default_rng(seed), defaultdict(dict)
+    for cell in results:
+        for name, value in vars(cell).items():
+            values[name][value] = value
+    for name, some in values.items():
+        values[name] = dict(zip(some, random.permutation(np.array(list(some), object)), strict=True))
 
-    With odd seeds the values of a parameter change places, too.
-    """
+    def source(cell):
+        other = results.get(cell.but(**{name: values[name][value] for name, value in vars(cell).items()}))
+        return other if other and form(other) == form(results[cell]) else results[cell]
 
-    def __init__(self, seed):
-        self.random = np.random.default_rng(seed)
-        self.exchange = seed % 2
-        self.noise = self.random.choice([0.02, 0.2, 0.5])
-        self.factors = {}
-
-    def results(self, results):
-        values = defaultdict(dict)
-        for cell in results:
-            for name, value in vars(cell).items():
-                values[name][value] = value
-        if self.exchange:
-            values = {name: self.mixed(some) for name, some in values.items()}
-        return papers.Results((cell, self.outcome(cell, source(results, cell, values))) for cell in results)
-
-    def outcome(self, cell, found):
-        if isinstance(found, Replications):
-            rows = [[getattr(one, name) for name in paper_results.METRICS] for one in found.metrics]
-            factors = [self.factor(cell, name) for name in paper_results.METRICS]
-            stuck = found.stuck or int(self.random.random() < 0.02)
-            return paper_results.replications(np.array(rows).reshape(-1, len(factors)) * factors, stuck)
-        values = {name: self.changed(value, self.factor(cell, name)) for name, value in vars(found).items()}
-        loads = {name: value for name, value in vars(found).items() if "load" in name}
-        return SimpleNamespace(**values | loads)
-
-    def mixed(self, values):
-        """A dictionary whose values have changed places."""
-        return dict(
-            zip(values, self.random.permutation(np.array(list(values.values()), object)), strict=True)
-        )
-
-    def factor(self, cell, name):
-        values = ((name, *item) for item in vars(cell).items())
-        logs = sum(self.factors.setdefault(value, self.random.normal(0, 0.4)) for value in values)
-        sign = self.random.choice([1, -1]) if name == "fairness" else 1
-        return sign * float(np.exp(logs))
-
-    def changed(self, value, factor):
-        if isinstance(value, list):
-            return [self.changed(one, factor) for one in value]
-        if isinstance(value, dict):
-            return (
-                self.mixed({part: share + 0.001 for part, share in value.items()}) if self.exchange else value
-            )
-        if isinstance(value, Mean):
-            return Mean(self.changed(value.mean, factor), 0.01, value.n)
-        return value * factor * float(np.exp(self.random.normal(0, self.noise)))
+    return papers.Results((cell, changed(source(cell), random)) for cell in results)
 
 
-def source(results, cell, values):
-    """The outcome of the cell with ``values`` in the place of its own, if there is one like it."""
-    found = results[cell]
-    other = results.get(cell.but(**{name: values[name][value] for name, value in vars(cell).items()}), found)
-    return other if sizes(other) == sizes(found) else found
-
-
-def sizes(found):
+def form(found):
     """The numbers of values in an outcome."""
     if isinstance(found, Replications):
         return []
     return [(name, len(value) if isinstance(value, list) else 1) for name, value in vars(found).items()]
+
+
+def changed(value, random):
+    """An outcome whose quantities are larger or smaller, and shares with other parts; loads are as before."""
+    match value:
+        case SimpleNamespace():
+            loads = {name: load for name, load in vars(value).items() if "load" in name}
+            return SimpleNamespace(
+                **{name: changed(one, random) for name, one in vars(value).items()} | loads
+            )
+        case Mean():
+            return Mean(changed(value.mean, random), 0.01, value.n)
+        case list():
+            return [changed(one, random) for one in value]
+        case dict():
+            shares = random.permutation([share + 0.001 for share in value.values()])
+            return dict(zip(value, shares, strict=True))
+        case int() | float():
+            return value * float(np.exp(random.normal(0, 0.5)))
+    return value
 
 
 def failing(claims):
@@ -135,7 +109,10 @@ def mutate(monkeypatch):
 
 
 LONG_WAIT = "with N = 6 and all places at level 3 or below, a new job may wait for over two minutes"
-"""Batch does so, too."""
+STEADY = {
+    LONG_WAIT,  # batch does so, too
+    "worse than the oracle for a number of fine-grained programs",  # of some, whatever the slowdowns are
+}
 
 
 @pytest.mark.slow
@@ -145,8 +122,8 @@ def test_every_claim_fails_on_some_other_results(paper, monkeypatch):
     mutate(monkeypatch)
     firm = {text for _, text, _ in verdicts}
     for seed in range(SEEDS):
-        firm -= failing(checked(paper, Others(seed).results(stored)))
-        if firm <= {LONG_WAIT}:
+        firm -= failing(checked(paper, others(stored, seed)))
+        if firm <= STEADY:
             return
     raise AssertionError(firm)
 

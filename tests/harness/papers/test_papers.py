@@ -63,17 +63,15 @@ def test_an_unknown_paper_lists_the_known_ones():
 
 
 @pytest.mark.slow
-def test_zhou97_matches_formula_3_and_counts_preemptions(tmp_path):
+def test_zhou97_matches_formula_3(tmp_path):
     done = []
-    found = papers.reproduce("zhou97", quick=True, progress=lambda *step: done.append(step))
-    sure = [claim for figure, claim in found.claims if figure == "3" or "is preempted" in claim.text]
-    assert [claim.verdict for claim in sure] == [papers.HOLDS] * 13
+    found = papers.reproduce("zhou97", ["3"], progress=lambda *step: done.append(step))
+    assert {claim.verdict for _, claim in found.claims} == {papers.HOLDS}
     assert done[-1][0] == done[-1][1]
     document = found.document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    paths = found.draw(tmp_path)
-    assert [path.name for path in paths] == ["zhou97-3.png", "zhou97-5.png"]
-    assert all(path.stat().st_size > 1000 for path in paths)
+    (path,) = found.draw(tmp_path)
+    assert path.name == "zhou97-3.png" and path.stat().st_size > 1000
 
 
 def test_the_same_seed_gives_the_same_reproduction():

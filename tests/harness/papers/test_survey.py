@@ -15,51 +15,15 @@ from harness.spec.experiment import load
 from workloads.patterns import PATTERNS
 
 PAGE = (ROOT / "docs" / "survey.md").read_text()
-OPEN, NOT_HERE = "open", "no scheduling system"
-JOBS = "S (jobs)"
-"""Simulated job by job only."""
 
 
-def rows():
-    """The cells of each row of the page's inventory: system, where it is, real, simulated."""
-    tables = re.findall(r"^\| system \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, flags=re.MULTILINE)
-    lines = "".join(tables).splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
-def test_a_row_is_here_or_open_or_says_why_it_is_no_scheduling_system(row):
-    system, where, real, simulated = row
-    assert system
-    if where.startswith((OPEN, NOT_HERE)):
-        assert (real, simulated) == ("", "")
-        assert where == OPEN or where.partition(": ")[2], "it says what is missing, or why"
-        return
-    assert real in ("R", "") and simulated in ("S", JOBS, "") and real + simulated
-    assert (real == "") == ("; not real: " in where), "it says why it is not real, if it is not"
-    assert (simulated == "") == ("; not simulated: " in where)
-    named = re.findall(r"(policy|pattern) `([^`]+)`", where)
-    assert named or re.search(r"`[^`]+`", where), "it names something that a user can write"
+def test_what_the_page_names_is_there():
+    named = re.findall(r"(policy|pattern) `([^`]+)`", PAGE)
+    assert len(named) > 20
     for kind, name in named:
         assert name in (policies.known() if kind == "policy" else PATTERNS), name
-    for key, name in re.findall(r"parameter `(\w+)` of `([\w-]+)`", where):
+    for key, name in re.findall(r"parameter `(\w+)` of `([\w-]+)`", PAGE):
         assert key in policies.parameters(name)
-    for kind, name in named:
-        moves = kind == "policy" and policies.create(name, {}).relocates
-        assert not moves or "`vacate`" in where or simulated == JOBS, name
-
-
-def test_the_page_has_all_parts_of_the_survey():
-    headings = re.findall(r"^### (.+)$", PAGE, flags=re.MULTILINE)
-    assert headings == [
-        "Shared memory: time sharing and coscheduling",
-        "Shared memory: what kernels and thread libraries tell each other",
-        "Shared memory: space sharing",
-        "Kinds of applications",
-        "Distributed memory",
-        "Networks of workstations",
-    ]
-    assert len(rows()) >= 50
 
 
 HIGH = "when the load is high, jobs should receive less than their average parallelism"
