@@ -1,7 +1,6 @@
 """Experiments of the job level, from outside."""
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -34,7 +33,6 @@ order = 2
 policy = "sdf"
 """
 MEANS = {"response_s": 2.0, "wait_s": 1.0, "bounded_slowdown": 1.5}
-TRACE = os.environ.get("LOCKSTEP_TRACE")
 
 
 def load(text):
@@ -174,15 +172,3 @@ def test_bad_input_is_named(change, words):
     assert change[0] in MODEL
     with pytest.raises(InputError, match=words):
         load(MODEL.replace(*change))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not TRACE, reason="set LOCKSTEP_TRACE to a file in the Standard Workload Format")
-def test_a_real_trace_runs_under_the_batch_policies():
-    text = 'level = "jobs"\n' + "".join(
-        f'[[schedulers]]\npolicy = "{name}"\n' for name in ("fcfs", "easy", "fcfs-bb", "scan-up", "dqt")
-    )
-    wanted = SimulatedByJob.of(job_level.load(experiment_source.parse(text, "real.toml"), trace=TRACE))
-    records = run(wanted, lambda *step: None)
-    waits = {record.scheduler["policy"]: record.schedule.metrics["wait_s"] for record in records}
-    assert waits["easy"] <= waits["fcfs"] <= waits["fcfs-bb"]

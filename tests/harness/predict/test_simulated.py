@@ -71,6 +71,7 @@ def test_rows_have_both_sides_and_the_error(both):
     experiment, measured, simulated = both
     for row in summary.rows(experiment, [*measured, *simulated]):
         assert sum(vars(row.simulated.breakdown).values()) == 1.0
+        assert row.simulated.responses is None, "no job is interactive"
         assert row.error == row.median("simulated") / row.median("measured") - 1
 
 

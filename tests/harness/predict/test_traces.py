@@ -83,6 +83,63 @@ def test_a_trace_comes_through_a_pipe(tmp_path: Path) -> None:
     writer.join()
 
 
+LOG = """; Version: 2.2
+; MaxProcs: 16
+; Note: first
+; Note: second
+1 100 -1 50 4 -1 -1 8 90 -1 1 -1 -1 -1 -1 -1 -1 -1
+2 90 -1 0 -1 -1 -1 2 -1 -1 0 -1 -1 -1 -1 -1 -1 -1
+3 110 -1 -1 4 -1 -1 4 60 -1 5 -1 -1 -1 -1 -1 -1 -1
+4 120 -1 7 4 -1 -1 4 60 -1 2 -1 -1 -1 -1 -1 -1 -1
+
+5 130 -1 7 -1 -1 -1 -1 60 -1 1 -1 -1 -1 -1 -1 -1 -1
+6 140 -1 30 1 -1 -1 1 10 -1 5 -1 -1 -1 -1 -1 -1 -1
+"""
+ARRAYS = """JobID|JobIDRaw|Submit|Start|ElapsedRaw|AllocCPUS|State|Timelimit
+12_3|14|2024-01-01T00:00:00|2024-01-01T00:01:00|60|4|COMPLETED|00:02:00
+12_3.batch|14.batch|2024-01-01T00:00:00|2024-01-01T00:01:00|60|4|COMPLETED|
+12_4|15|2024-01-01T00:00:00|2024-01-01T00:02:00|70|4|FAILED|00:02:00
+12_[5-9%2]|12|2024-01-01T00:00:00|Unknown|0|0|PENDING|00:02:00
+20+0|20|2024-01-01T00:00:10|2024-01-01T00:01:00|30|2|COMPLETED|00:01:00
+20+0.0|20.0|2024-01-01T00:00:10|2024-01-01T00:01:00|30|2|COMPLETED|
+20+1|21|2024-01-01T00:00:10|2024-01-01T00:01:00|31|6|COMPLETED|00:03:00
+30+0|30|2024-01-01T00:00:20|2024-01-01T00:01:00|10|2|COMPLETED|00:01:00
+30+1|31|2024-01-01T00:00:20|2024-01-01T00:01:00|10|2|RUNNING|00:01:00
+20+0|20|2024-01-01T00:00:30|2024-01-01T00:05:00|5|2|COMPLETED|00:01:00
+20+1|21|2024-01-01T00:00:30|2024-01-01T00:05:00|5|6|COMPLETED|00:03:00
+"""
+
+
+def test_a_trace_is_read_in_order_of_arrival_without_what_never_ran(tmp_path: Path) -> None:
+    trace = read(made(tmp_path, LOG))
+    assert trace.numbers.tolist() == [2, 1, 6]
+    assert trace.jobs.submit_ns.tolist() == [0, 10 * S, 50 * S]
+    assert trace.jobs.most.tolist() == [2, 4, 1], "what was requested, where what was used is unknown"
+    assert trace.jobs.times_ns(trace.jobs.most).tolist() == [S, 50 * S, 30 * S]
+    assert trace.jobs.estimates_ns().tolist() == [S, 90 * S, 30 * S], "no estimate is below the run time"
+    assert (trace.processors, trace.header["Note"]) == (16, "first")
+    assert trace.skipped == {"partial record": 1, "never ran": 1, "no size": 1}
+
+
+def test_cancelled_jobs_can_be_left_out(tmp_path: Path) -> None:
+    trace = read(made(tmp_path, LOG), cancelled=False)
+    assert trace.numbers.tolist() == [2, 1]
+
+
+def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_one(tmp_path: Path) -> None:
+    trace = read(made(tmp_path, ARRAYS))
+    assert trace.numbers.tolist() == [14, 15, 20, 20]
+    assert trace.jobs.most.tolist() == [4, 4, 8, 8]
+    assert trace.jobs.times_ns(trace.jobs.most).tolist() == [60 * S, 70 * S, 31 * S, 5 * S]
+    assert trace.jobs.estimates_ns().tolist() == [120 * S, 120 * S, 180 * S, 180 * S]
+    assert trace.skipped == {"never ran": 2}, "waiting tasks, and a job that still runs in part"
+
+
+def test_without_raw_numbers_tasks_have_that_of_their_array(tmp_path: Path) -> None:
+    text = "\n".join(line.split("|", 1)[0] + "|" + line.split("|", 2)[2] for line in ARRAYS.splitlines())
+    assert read(made(tmp_path, text)).numbers.tolist() == [12, 12, 20, 20]
+
+
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     for odd in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\r":
         trace = read(made(tmp_path, f"; one{odd}{JOBS}"))
