@@ -181,6 +181,7 @@ def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("harness.application.real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(advise, "CANDIDATES", advise.CANDIDATES[-2:])
     program = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "200", "300"]
     words = ["advise", "--anyway", "--jobs", "2", "--results", str(tmp_path), "--json", "--command", *program]
     assert cli.main(words) == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.host.launchers import find_launcher
+from harness.cli import main
 from harness.predict import pool
 
 FILE = """
@@ -29,30 +30,33 @@ policy = "gang"
 """
 
 
-def simulate(folder: Path, ranks: int = 0) -> subprocess.CompletedProcess[str]:
-    """Simulate FILE, by so many ranks if there are any."""
+def simulated_by(ranks: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Simulate FILE by so many ranks."""
     (folder / "x.toml").write_text(FILE)
-    command = [sys.executable, "-m", "harness", "simulate", "x.toml", "--json"]
+    command = [sys.executable, "-m", "harness", "simulate", "x.toml", "--json", "--mpi"]
     launcher = find_launcher()
-    if ranks:
-        command = launcher.argv(ranks, [*command, "--mpi"])
     return subprocess.run(
-        command, cwd=folder, env=launcher.environment({}), capture_output=True, text=True, check=False
+        launcher.argv(ranks, command),
+        cwd=folder,
+        env=launcher.environment({}),
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 @pytest.mark.slow
-def test_the_ranks_change_nothing_but_the_time(tmp_path: Path) -> None:
-    alone = simulate(tmp_path)
-    shared = simulate(tmp_path, 3)
-    assert alone.returncode == shared.returncode == 0, shared.stderr
-    assert json.loads(shared.stdout)["rows"] == json.loads(alone.stdout)["rows"]
+def test_the_ranks_change_nothing_but_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = simulated_by(3, tmp_path)
+    assert shared.returncode == 0, shared.stderr
     assert "simulated by 2 workers" in shared.stderr and "speed-up" in shared.stderr
+    assert main(["simulate", str(tmp_path / "x.toml"), "--json"]) == 0
+    assert json.loads(shared.stdout)["rows"] == json.loads(capsys.readouterr().out)["rows"]
 
 
 @pytest.mark.slow
 def test_without_workers_the_message_says_how_to_start_them(tmp_path: Path) -> None:
-    done = simulate(tmp_path, 1)
+    done = simulated_by(1, tmp_path)
     assert done.returncode == 2 and "start it as mpiexec -n N lockstep simulate" in done.stderr
 
 

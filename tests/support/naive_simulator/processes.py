@@ -353,13 +353,15 @@ class Process:
                 self.lock.owner.visit()  # ... or elsewhere.
                 begins = False
             self.slept = self.slept or left <= 0
+            every, look_around = self.looks()
+            if every and left > 0:
+                if not (yield from self.spin_until_look(end, every)):
+                    look_around()
+                look()
+                yield from self.handle_messages()
+                left = end - self.simulation.now
+                continue
             spin = Time(left=left, category=self.category, hears=ALERT)
-            if self.simulation.patience and self.wait != "lock" and left > 0:
-                left = yield from self.spin_with_looks(end)
-                continue
-            if self.simulation.remedy.holder_check_ns and self.wait == "lock" and left > 0:
-                left = yield from self.spin_with_checks(end)
-                continue
             left = (yield spin if left > 0 else SLEEP) or 0
             look()
             yield from self.handle_messages()
@@ -368,33 +370,30 @@ class Process:
             yield AWAKE
             yield from self.handle_messages()
 
-    def spin_with_looks(self, end):
-        """Sobalvarro and Weihl: from time to time it sees to it that those run from whom it waits to hear."""
-        patience, now = self.simulation.patience, self.simulation.now
-        looks = self.began + ((now - self.began) // patience + 1) * patience
-        spin = Time(left=min(looks, end) - now, category=self.category, hears=ALERT)
-        if (yield spin) is None and not self.answered and self.simulation.now < end:
-            self.look()
-        yield from self.handle_messages()
-        return end - self.simulation.now
+    def looks(self):
+        """How often it looks around while it spins, if ever, and what it does then."""
+        if self.wait == "lock":
+            return self.simulation.remedy.holder_check_ns, self.check_holder
+        return self.simulation.patience, self.look
 
-    def spin_with_checks(self, end):
-        """From time to time it looks after the holder: it spins only for one that runs, or lifts it."""
-        patience, now = self.simulation.remedy.holder_check_ns, self.simulation.now
-        looks = self.began + ((now - self.began) // patience + 1) * patience
+    def spin_until_look(self, end, every):
+        """Whether a message came, or the end, before it has looked around."""
+        now = self.simulation.now
+        looks = self.began + ((now - self.began) // every + 1) * every
         spin = Time(left=min(looks, end) - now, category=self.category, hears=ALERT)
-        interrupted = (yield spin) is not None
-        self.try_lock()
-        if not interrupted and not self.answered and self.simulation.now < end:
-            holder = self.lock.owner
-            if holder and holder.state != "running":
-                self.gives_way = not self.simulation.lifts or holder.processor is self.processor
-                if not self.gives_way and holder.state == "ready":
-                    holder.lifted = True
-                    holder.processor.reconsider()
-        return end - self.simulation.now
+        return (yield spin) is not None or self.answered or self.simulation.now >= end
+
+    def check_holder(self):
+        """It spins only for a holder that runs, or lifts it."""
+        holder = self.lock.owner
+        if holder and holder.state != "running":
+            self.gives_way = not self.simulation.lifts or holder.processor is self.processor
+            if not self.gives_way and holder.state == "ready":
+                holder.lifted = True
+                holder.processor.reconsider()
 
     def look(self):
+        """Sobalvarro and Weihl: it sees to it that those run from whom it waits to hear."""
         others, now = self.job.processes, self.simulation.now
         if self.wait == "read":
             awaited = [] if self.job.network_reads else [self.asked]
