@@ -21,7 +21,7 @@ UNLIKE = (
     "imbalance-estimates",
     "working-sets",
 )
-UNLIKE += ("working-sets", "distance", "evolving", "three-jobs", "trace", "fragmentation", "commands")
+UNLIKE += ("distance", "evolving", "three-jobs", "trace", "fragmentation", "commands")
 """Experiments whose pages differ in their sections, and in how many rows and words they have."""
 
 OTHERS = sorted({*experiment_source.built_in()} - {*UNLIKE})
@@ -61,7 +61,7 @@ def page(name, trace):
         return fake_records.report(experiment.load(COMMANDS))
     written = experiment_source.read(name)
     if "level" not in written.data:
-        return fake_records.report(experiment.load(name))
+        return fake_records.report(experiment.load(name, quick=True))
     return fake_records.job_report(job_level.load(written, trace=str(trace) if name == "trace" else None))
 
 
@@ -69,7 +69,7 @@ def page(name, trace):
 def looked(request, tmp_path_factory):
     """What a browser makes of the pages of some experiments, and of one with faults."""
     folder = tmp_path_factory.mktemp("pages")
-    fake_records.write_trace(folder / "log.swf", jobs=120)
+    fake_records.write_trace(folder / "log.swf", jobs=40)
     with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
         pages = pool.map(partial(page, trace=folder / "log.swf"), request.param)
         return look(dict(zip(request.param, pages, strict=True)) | {"faulty": FAULTY}, folder)
