@@ -85,18 +85,7 @@ look from whom it gets messages often."""
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
 
-(
-    DONE,
-    END_ACTIVITY,
-    TAKE_OVER,
-    NEXT,
-    READ,
-    ASK,
-    START_WAIT,
-    SPIN,
-    END_WAIT,
-    RESUME,
-) = range(10)
+(DONE, END_ACTIVITY, TAKE_OVER, NEXT, READ, ASK, START_WAIT, SPIN, END_WAIT, RESUME) = range(10)
 """What a process does next (``program.carry_out``)."""
 
 GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED, LOOKS = range(9)
@@ -180,7 +169,7 @@ PROCESS = whole_lines(
         ("home", np.int32),  # where the decision in force has it
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: coscheduling.py
         ("wait_ended_ns", np.int64),  # its last one, where sends differ
-    ],
+    ]
 )
 
 PROCESSOR = whole_lines(
@@ -213,7 +202,7 @@ PROCESSOR = whole_lines(
         ("ticks_to_balance", np.int32),  # the next two: ready_queues.py
         ("failures", np.int32),
         ("late_ns", np.int64),  # how late its next tick is
-    ],
+    ]
 )
 
 JOB = np.dtype(

@@ -113,11 +113,8 @@ def sections(program: Program, draws: Draws, most: int, first: int) -> Iterator[
     for count in pieces(program.phase_count(), most // 2):
         block = operations(1, 2 * count)
         compute, lock = block[:, ::2], block[:, 1::2]
-        compute["code"], compute["marks"], compute["value"] = (
-            m.COMPUTE,
-            m.PASSES | m.OVERRUNS,
-            draws.compute_ns(count),
-        )
+        compute["code"], compute["marks"] = m.COMPUTE, m.PASSES | m.OVERRUNS
+        compute["value"] = draws.compute_ns(count)
         lock["code"], lock["value"] = m.LOCKING, round(program.section_us * 1e3)
         lock["peer"] = first + draws.among(program.locks, count)
         yield block

@@ -23,10 +23,7 @@ STEP = np.dtype(
         ("continues", np.int8),  # and to that of the step before
         ("polls", np.int8),  # the program polls for it, so it spins under every waiting rule
         ("sleeps", np.int8),  # it takes no processor, and has no messages
-        (
-            "carries_us",
-            np.uint16,
-        ),  # the wait spins so much longer than by its rule, if it spins and may block
+        ("carries_us", np.uint16),  # ``more_us`` of its wait
     ],
     align=True,
 )

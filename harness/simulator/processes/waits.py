@@ -13,12 +13,7 @@ from harness.simulator.processes.coscheduling import look
 from harness.simulator.processes.costs import asks_itself, send_cost_ns
 from harness.simulator.processes.events import send, set_activity, spin_until_look
 from harness.simulator.processes.local import scheduler, svr4
-from harness.simulator.processes.locks import (
-    check_holder,
-    enter_section,
-    take_if_free,
-    wait_for_holder,
-)
+from harness.simulator.processes.locks import check_holder, enter_section, take_if_free, wait_for_holder
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, preempt
 
