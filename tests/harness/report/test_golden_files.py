@@ -106,7 +106,8 @@ def test_compare(golden, verdicts):
 
 def test_the_page(golden, verdicts, runs, monkeypatch):
     monkeypatch.setattr(rendering, "_drawn", lambda draw, name, heading: {})  # takes seconds
-    golden("report.html", without_pictures(page.html(page.Content(verdicts, runs[1], [], 0.15))))
+    content = page.of_runs(page.Content(verdicts, runs[1], [], 0.15))
+    golden("report.html", without_pictures(rendering.html(content)))
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse writes help in another way")
