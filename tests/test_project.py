@@ -234,3 +234,15 @@ def test_no_c_sources_call_each_other_in_a_circle():
     while ends := {source for source, others in calls.items() if not others}:
         calls = {source: others - ends for source, others in calls.items() if source not in ends}
     assert not calls
+
+
+def test_the_tests_that_ci_names_are_there():
+    names = re.findall(r"tests/\S+\.py", (ROOT / ".ci" / "run").read_text())
+    files = [
+        name.replace(found[0], word)
+        for name in names
+        if (found := re.search(r"{(.*?)}|$", name))
+        for word in (found[1] or "").split(",")
+    ]
+    assert files
+    assert [file for file in files if not (ROOT / file).is_file()] == []

@@ -1,6 +1,6 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
-``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 40 in ``.ci/run``) and a sixth as many of
+``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 20 in ``.ci/run``) and a sixth as many of
 ``lockstep exec``; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 

@@ -1,0 +1,132 @@
+"""What two-phase waits cost programs of many kinds, alone and three at a time, beside the same without.
+
+    python -P tests/benchmarks/exec_cost.py [--launcher mpirun.openmpi] [--rounds 7] [--only halo]
+
+A row for each program. Columns: the time with two-phase waits over the time as it is, alone; three at a
+time with two-phase waits, and as they are, over three times the time alone as it is. Each is the median
+over rounds of alternating order, with the smallest and the largest. The times are the programs' own, or
+the command's if it tells none; the start of ``lockstep exec`` is in none. Look at ratios, and only on a
+quiet machine.
+"""
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from native import DEBIAN, ENVIRONMENT, PROGRAMS
+
+from workloads import native
+from workloads.blocking import RULES, waiting
+
+SCALAPACK = Path("/usr/lib/x86_64-linux-gnu/scalapack")
+
+
+def programs(openmpi):
+    """Name, ranks, source or file, and arguments of each program."""
+    tests = SCALAPACK / ("openmpi-tests" if openmpi else "mpich-tests")
+    halos = [
+        (f"halo {count} x {size} B, {compute} us", 2, "halo.c", [count, size, compute, 60000 // compute])
+        for count, size, compute in (
+            *((2, 3000, 30), (2, 3000, 70), (2, 100, 100), (2, 65536, 300)),
+            *((4, 3000, 100), (8, 3000, 200), (8, 100, 1000)),
+        )
+    ]
+    return [
+        ("Allreduce, 100 us", 2, "bsp.c", [100, 0.25, 2000]),
+        ("Allreduce, 1 ms", 2, "bsp.c", [1000, 0.25, 200]),
+        *halos,
+        ("16 ranks, Allreduce, 100 us", 16, "bsp.c", [100, 0.25, 200]),
+        ("4 ranks, halo 2 x 3000 B, 100 us", 4, "halo.c", [2, 3000, 100, 600]),
+        *((f"window, {mode}", 2, "others.c", [mode, 100, 1000]) for mode in ("fence", "lock")),
+        ("file", 2, "others.c", ["file", 100, 300]),
+        ("4 threads, 3 ranks", 3, "threads.c", [4, 200, 100]),
+        ("ScaLAPACK xctrd, 4 ranks", 4, tests / "xctrd", []),  # tells no time
+    ]
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--launcher", default="mpiexec")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="rows whose names contain this")
+    parser.add_argument("--blocking", default="global-adaptive", choices=list(RULES))
+    parser.add_argument("--alone", action="store_true", help="only one at a time")
+    options = parser.parse_args()
+    openmpi = options.launcher == DEBIAN or "openmpi" in options.launcher
+    mpicc = native.wrapper([options.launcher])
+    rule = waiting(options.blocking, switch_us=10.0, latency_us=2.0, spin_switches=2)
+    ours = native.library(mpicc).environment(rule)
+    words = [
+        options.launcher,
+        *(["--oversubscribe", "--bind-to", "none"] if openmpi else ["-bind-to", "none"]),
+    ]
+    print(f"{'':34s} {'alone':>20s} {'three':>20s} {'as they are':>20s}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, ranks, source, arguments in programs(openmpi):
+            program = Path(source) if isinstance(source, Path) else compiled(mpicc, source, Path(folder))
+            if options.only not in name or not program.exists():
+                continue
+            command = [*words, "-n", str(ranks), str(program), *map(str, arguments)]
+            place = program.parent if isinstance(source, Path) else Path(folder)
+            print(f"{name:34s} {row(command, place, ours, options)}", flush=True)
+
+
+def compiled(mpicc, source, folder):
+    """One of our programs; a path that is not there if it cannot be compiled."""
+    made = folder / Path(source).stem
+    if (PROGRAMS / source).exists() and not made.exists():
+        subprocess.run([mpicc, "-O1", "-o", made, PROGRAMS / source, "-lpthread"], check=True)
+    return made
+
+
+def row(command, place, ours, options):
+    """The ratios of one program."""
+    alone, three, plain = [], [], []
+    for number in range(options.rounds):
+        took = {}
+        for two_phase in (False, True) if number % 2 else (True, False):
+            took[two_phase] = timed(command, 1, place, ours if two_phase else {})
+        alone.append(took[True] / took[False])
+        if not options.alone:
+            three.append(timed(command, 3, place, ours) / 3 / took[False])
+            plain.append(timed(command, 3, place, {}) / 3 / took[False])
+    return " ".join(f"{shown(ratios):>20s}" for ratios in (alone, three, plain) if ratios)
+
+
+def shown(ratios):
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+
+
+def timed(command, copies, place, variables):
+    """Seconds of the slowest of some copies that run at once."""
+    begin_s = time.monotonic()
+    running = [
+        subprocess.Popen(
+            command,
+            cwd=place,
+            env={**ENVIRONMENT, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(copies)
+    ]
+    said = [one.communicate(timeout=120) for one in running]
+    took_s = time.monotonic() - begin_s
+    for one, (out, err) in zip(running, said, strict=True):
+        if one.returncode or "wrong" in out:
+            raise SystemExit(f"{' '.join(command)}: status {one.returncode}\n{out}{err}")
+    told = [re.match(r"(?:0 )?([\d.]+)", out) for out, _ in said]
+    return max(float(found[1]) for found in told) if all(told) else took_s
+
+
+if __name__ == "__main__":
+    main()
