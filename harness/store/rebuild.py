@@ -23,8 +23,8 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     Runs are shuffled, so the function sorts the schedulers by FIRST, waiting rule and quantum. The
     digest may differ from the file's: records lack cells that differ by simulated machines alone.
     """
-    last = records[-1]
-    if last.schedule:
+    last = records[-1] if records else None  # a damaged index finds none
+    if last and last.schedule:
         return Experiment(last.experiment, last.schedule.processors, 1, last.seed, schedulers=(), cells=())
     ours = [record for record in records if record.kind in (POLICY, SIMULATED)]
     if not ours:
