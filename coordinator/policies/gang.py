@@ -92,7 +92,7 @@ class Gang(Policy):
             (packings "matrix" and "buddy").
         rows: most jobs that share a processor (Ousterhout's A), 0 for any number; a job that
             finds no place waits, and later jobs wait behind it.
-        share: with "sequential", jobs of one process have no slots of their own, but may run in
+        share: with "sequential", jobs of one process have no slots to themselves, but may run in
             all slots (two-level scheduling); with "none", they have slots like other jobs.
         synchronised: whether all processors change slots together, or each at its own phase.
     """

@@ -88,9 +88,9 @@ class LineFormat:
         typed = {key: self._typed(values[key], hint, f"{name}.{key}") for key, hint in hints.items()}
         try:
             built = wanted(**typed)
-        except (ValueError, TypeError) as error:  # a rule of its own
+        except (ValueError, TypeError) as error:  # a rule of the class
             raise LineError(str(error)) from error
-        if why := getattr(built, "flaw", str)():  # a class may refuse values by a check of its own
+        if why := getattr(built, "flaw", str)():  # a class may have a further check
             raise LineError(f"{name} has {why}")
         return built
 

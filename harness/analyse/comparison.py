@@ -181,7 +181,7 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> _LogRatio | None:
 
 
 def flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What :meth:`Comparison.plain` gives, with each setting under a heading of its own."""
+    """What :meth:`Comparison.plain` gives, with a heading for each setting."""
     rows = list(rows)
     headings = setting_names(dict.fromkeys(key for row in rows for key in row["settings"]))
     return [
@@ -272,7 +272,7 @@ class WaitRow:
 
     Attributes:
         choice: its name.
-        alone: the time of one copy over that of one as it is, of the same round.
+        alone: the time of one copy over the time of one as it is, of the same round.
         together: the time of all copies at a time over the sum of theirs alone as it is.
         cpu_s: processor time of all copies at a time: the median.
         stopped: whether it took so long at a time that it was stopped.

@@ -95,7 +95,7 @@ class RowPrecision:
                 yield name, known.width
 
     def _rows(self, of_cell: int | None = None) -> Iterator[tuple[str, Cell, Scheduler]]:
-        """All rows, or those of one cell, with their names."""
+        """All rows, or the rows of one cell, with their names."""
         for cell in self._experiment.measured_cells:
             for scheduler in self._experiment.schedulers if of_cell in (None, cell.index) else ():
                 yield label(POLICY, scheduler.table, cell.settings), cell, scheduler

@@ -30,7 +30,7 @@ SAID = [one.name for one in CONSTANTS if one.said]
 
 @dataclass(frozen=True)
 class ResultsDocument:
-    """The results of an experiment (docs/formats.md); ``failures`` are those of ``session``."""
+    """The results of an experiment (docs/formats.md); ``failures`` happened in ``session``."""
 
     experiment: str
     digest: str

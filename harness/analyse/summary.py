@@ -153,7 +153,7 @@ def _repeats(
 ) -> list[_Repeat]:
     """The successful runs whose jobs all have a dedicated time in the same repeat.
 
-    If the dedicated run of a program waits two-phase, its time counts, not that of the spinning run.
+    If the dedicated run of a program waits two-phase, its time counts, not the time of the spinning run.
     """
     names = [_name(described(job.program)) for job in jobs]
     two_phase = [record for record in dedicated if alone_two_phase(record)]

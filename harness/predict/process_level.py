@@ -1,6 +1,6 @@
 """The back end that simulates tasks: the same jobs, policy and waiting rules, by calculation.
 
-A simulated run has a record like a measured one, with a kind of its own, so that readers of records
+A simulated run has a record like a measured one, with its own kind, so that readers of records
 can put the two side by side.
 """
 

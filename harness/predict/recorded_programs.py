@@ -55,7 +55,7 @@ class DedicatedTime(NamedTuple):
 
     @classmethod
     def of_recording(cls, held: Recording) -> DedicatedTime:
-        """What a recording says of its own run: it has the times of MPI_Init and MPI_Finalize."""
+        """The recorded run itself, which has the times of MPI_Init and MPI_Finalize."""
         elapsed_s = held.elapsed_ns / 1e9
         before_s = max(rank.init_ns for rank in held.ranks) / 1e9
         after_s = max(rank.finalize_ns for rank in held.ranks) / 1e9

@@ -309,7 +309,7 @@ class Store:
         with reading(self.path):
             found = [decoded("timelines", row) for row in rows_of(self._database, "timelines", run)]
             for row in found:
-                timeline.unpack(row["rows"])  # has a checksum of its own
+                timeline.unpack(row["rows"])  # it has a separate checksum
             return {(row["job"], row["rank"]): row["rows"] for row in found}
 
     def _insert(self, table: str, row: Mapping[str, Any]) -> int:

@@ -33,7 +33,7 @@ def _limit(least: Integers, asked: Integers, work_s: Floats, beta_s: Floats, mos
 def demanded(jobs: Jobs, bound: int, share: int) -> tuple[Columns, Integers]:
     """The useful jobs with ``most`` limited by ``bound``, and their weights by ``share``.
 
-    Both go by the users' estimates. Bounds and shares are those of :mod:`coordinator.policies.allocation`.
+    Both use the users' estimates. Bounds and shares come from :mod:`coordinator.policies.allocation`.
     """
     limited = useful(jobs)
     if (bound, share) == (allocation.LARGEST, allocation.EQUAL):

@@ -43,7 +43,7 @@ class SimulatedMachine(MachineConstants):
         remote_wakeup_us: the context switch that waiting rules assume. By what it exceeds ``local_switch_us``
             a dispatch of a process that a message has just woken costs more. 0: ``context_switch_us``.
         local_switch_us: the part of a wake-up that is the switch. 0: ``context_switch_us``.
-        idle_wakeup_us: that of a processor that was idle. 0: ``remote_wakeup_us``.
+        idle_wakeup_us: the wake-up of a processor that was idle. 0: ``remote_wakeup_us``.
         idle_times_us: ascending. Between two of them chance decides which one's costs count, so that the mean
             goes in a straight line; below the first one the other has no costs, and beyond the last one its
             costs count.
@@ -77,7 +77,7 @@ class SimulatedMachine(MachineConstants):
             constant without.
         lost: processors that are faulty from the beginning: no policy puts a process on one.
         queue: where ready processes wait (``ready_queues``).
-        within_job: whether processes that are not bound to one processor stay on those of their job.
+        within_job: whether processes that are not bound to one processor stay on the processors of their job.
     """
 
     processors: int = 32

@@ -94,7 +94,7 @@ EVOLVED: a program can use another number of processes. LOOKS: a process, at the
 whom it gets messages often."""
 
 ENDLESS = 1 << 62
-"""Operations at hand of a process whose last one is among them."""
+"""The number of operations of a process that needs no more blocks."""
 
 REQUEST_BIT, REPLY_BIT = range(2)
 """Message 2 w is from waiting process w (a read request or its arrival at a barrier), and

@@ -306,7 +306,7 @@ class _ProcessLevelRun:
             state.put(self.state, slice(first, first + len(stream.ranks)), next(stream.blocks))
 
     def _launched(self, job: SimulatedJob, placement: Sequence[int]) -> int:
-        """The processes that a job begins with; ``Conductor.prepare`` launches those of a queue of tasks."""
+        """The processes that a job begins with; ``Conductor.prepare`` launches a queue's processes."""
         if not state.has_tasks(job):
             return len(placement)
         room = min(_seen(job).most, self._session.machine.processors)
