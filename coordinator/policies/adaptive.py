@@ -126,6 +126,7 @@ class OrderedAllocation(RunToCompletion):
 
 
 @register("asp")
+@dataclass(frozen=True)
 class AdaptiveStatic(OrderedAllocation):
     """Adaptive static partitioning: the waiting jobs share the free processors equally."""
 
@@ -134,6 +135,7 @@ class AdaptiveStatic(OrderedAllocation):
 
 
 @register("ap1")
+@dataclass(frozen=True)
 class AdaptivePolicy1(OrderedAllocation):
     """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs."""
 
@@ -142,6 +144,7 @@ class AdaptivePolicy1(OrderedAllocation):
 
 
 @register("aep")
+@dataclass(frozen=True)
 class AdaptiveEquipartition(OrderedAllocation):
     """Adaptive equipartition: at most all processors over the number of all jobs present."""
 
@@ -207,6 +210,7 @@ class Equipartition(RunToCompletion):
 
 
 @register("average-parallelism")
+@dataclass(frozen=True)
 class AverageParallelism(OrderedAllocation):
     """A job gets its average parallelism, the best speedup that it can have, or what is free."""
 
@@ -216,6 +220,7 @@ class AverageParallelism(OrderedAllocation):
 
 
 @register("knee")
+@dataclass(frozen=True)
 class Knee(OrderedAllocation):
     """An equal share of the processors, at most the knee of the job: most efficiency over execution time."""
 
@@ -225,6 +230,7 @@ class Knee(OrderedAllocation):
 
 
 @register("parallelism-range")
+@dataclass(frozen=True)
 class ParallelismRange(OrderedAllocation):
     """Shares by average parallelism: up to the largest parallelism at low load, the least at high load."""
 
@@ -234,6 +240,7 @@ class ParallelismRange(OrderedAllocation):
 
 
 @register("parallelism-variance")
+@dataclass(frozen=True)
 class ParallelismVariance(OrderedAllocation):
     """As parallelism-range, but at most one standard deviation of its parallelism above the average."""
 
@@ -244,6 +251,7 @@ class ParallelismVariance(OrderedAllocation):
 
 
 @register("square-root")
+@dataclass(frozen=True)
 class SquareRoot(OrderedAllocation):
     """Shares of the processors in proportion to the square roots of the work of all jobs present."""
 
@@ -253,6 +261,7 @@ class SquareRoot(OrderedAllocation):
 
 
 @register("equal-time")
+@dataclass(frozen=True)
 class EqualTime(OrderedAllocation):
     """Shares of the processors in proportion to the work of all jobs present: equal execution times."""
 

@@ -71,6 +71,7 @@ def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]
 
 
 @register("dynamic")
+@dataclass(frozen=True)
 class DynamicAllocation(DynamicEquipartition):
     """As dyn-equi, also when a program's parallelism changes: equal shares of what each job can use now.
 

@@ -51,6 +51,7 @@ class Uncoordinated(Policy):
 
 
 @register("implicit")
+@dataclass(frozen=True)
 class Implicit(Uncoordinated):
     """Implicit scheduling: as ``none``; two-phase waits coordinate the jobs."""
 

@@ -147,7 +147,7 @@ def command(monkeypatch, tmp_path, capsys):
     def command(host, *words, ranks=True):
         names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE}
 
-        def made_up(argv, copies, variables, limit_s):
+        def made_up(argv, copies, variables, limit_s, look=None):
             assert argv == ["mpiexec", "./app"]
             listener = variables.get("LOCKSTEP_LISTENER")
             kind = tuple(name for name in variables if not name.startswith("LOCKSTEP_"))
