@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from compiled_only import takes_minutes
 
 from coordinator import policies
 from harness.papers.dusseau96 import BASE, coscheduled
@@ -81,6 +82,7 @@ def test_the_update_raises_a_running_process_as_one_that_returns_from_a_sleep():
     assert ran[:4] == [(first, 60), (second, 40 + 9), (first, 7), (second, 7)]
 
 
+@takes_minutes
 def test_those_whom_an_update_raises_queue_up_in_the_same_order_on_all_processors():
     """So it does not undo the coordination: TRANSPOSE stays as if coscheduled (section 7.1)."""
     cell = BASE.but(pattern="TRANSPOSE", granularity_us=100.0, imbalance=1.0, timers="synchronised")
