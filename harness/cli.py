@@ -268,8 +268,19 @@ class _LateWatcher(AbstractContextManager["_LateWatcher"]):
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._watcher, name)
+    # Methods, so that one that is only passed on makes no watcher.
+
+    def progress(self, progress: Any) -> None:
+        self._watcher.progress(progress)
+
+    def standing(self, standing: Any) -> None:
+        self._watcher.standing(standing)
+
+    def note(self, text: str) -> None:
+        self._watcher.note(text)
+
+    def warn(self, text: str) -> None:
+        self._watcher.warn(text)
 
     @cached_property
     def _watcher(self) -> Any:

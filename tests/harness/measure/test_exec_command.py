@@ -15,6 +15,16 @@ from runs import eventually, state
 from harness.commands.exec import PASSED_ON
 from harness.measure.rank_listener import RankListener
 
+HEAVY = ("numpy", "numba", "pandas", "matplotlib", "rich", "zmq", "psutil", "jinja2", "mpi4py")
+"""What takes long to import, and need not be installed for exec."""
+
+
+@pytest.mark.slow
+def test_exec_imports_nothing_that_is_slow_to_load():
+    code = "import sys; from harness import cli; cli.main(['exec', '--', 'true']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, check=True)
+    assert not set(HEAVY) & set(done.stdout.decode().split()), done.stderr
+
 
 @pytest.mark.slow
 def test_output_and_status_are_the_command_s_own():
