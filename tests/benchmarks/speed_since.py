@@ -81,15 +81,18 @@ PROCESSORS = 1024
 """Of the simulation of jobs."""
 
 
+SHARES, MEANS_S = (0.125, 0.875), (101.0, 1.3)
+"""Large and small jobs of Anastasiadis and Sevcik 1997. Here, since the paper has moved between commits."""
+
+
 def streams(count, load=0.7):
     """Rigid and moldable jobs from the distributions of the Toronto paper, scaled to the machine."""
-    from harness.papers import anastasiadis97 as toronto  # noqa: PLC0415
     from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable  # noqa: PLC0415
     from harness.simulator.jobs.model import rigid  # noqa: PLC0415
 
     random = np.random.default_rng(1)
     sizes = 2 ** random.integers(0, 10, count)
-    work_s = hyperexponential(count, toronto.SHARES, toronto.MEANS_S, random)
+    work_s = hyperexponential(count, SHARES, MEANS_S, random)
     gap_s = float((work_s * sizes).mean()) / (PROCESSORS * load)
     arrivals_s = np.cumsum(gaps_s("exponential", count, gap_s, random))
     estimates = 1 + random.exponential(2.0, count)
