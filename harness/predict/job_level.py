@@ -40,7 +40,7 @@ WATCHED_SHARE = 2 / 3
 
 @dataclass(frozen=True)
 class SimulatedByJob:
-    """Simulates the jobs of ``experiment``, which are those of ``trace`` or random.
+    """Simulates the jobs of ``experiment``: the jobs of ``trace``, or random ones.
 
     Records are of ``session`` and have ``conditions``.
     """

@@ -13,6 +13,7 @@ from harness.spec.scheduler import scheduler_of
 from workloads.validation import InputError
 
 SEPARATOR = ":::"
+FEWEST = 2
 
 TOGETHER = {"policy": "none", "bind": False}
 """All start at once, and Linux puts their processes on processors, as when several people start them."""
@@ -53,9 +54,14 @@ def _whole(command: Sequence[str]) -> list[str]:
 
 def scheduler(text: str) -> dict[str, Any]:
     """The [[schedulers]] table that a policy with its keys asks for, such as ``gang quantum_ms=20``."""
-    name, *settings = shlex.split(text) or [""]
-    found = (overrides.parse(setting) for setting in settings)
-    return {"policy": name, **{str(one.steps[0]): one.value for one in found}}
+    try:
+        name, *settings = shlex.split(text) or [""]
+    except ValueError as error:
+        raise InputError("--policy", text, f"is no policy: {error}", "close the quotation") from None
+    made: dict[str, Any] = {"schedulers": [{"policy": name}]}
+    for setting in settings:
+        overrides.apply(made, overrides.parse(f"schedulers.0.{setting}"))
+    return dict(made["schedulers"][0])
 
 
 def table(
@@ -78,6 +84,9 @@ def table(
         precision: width of a 95 % interval, as a share of its median, from which a row needs no more rounds.
         record: whether each is recorded alone, so that all can be simulated.
     """
+    if len(commands) < FEWEST:
+        remedy = f"write a second one behind {SEPARATOR}; lockstep waits runs copies of one"
+        raise InputError("COMMAND", len(commands), f"beside each other are {FEWEST} or more", remedy)
     schedulers = [TOGETHER, *map(scheduler, policies)]
     two_phase = any(scheduler_of(one).options.blocking != "spin" for one in schedulers)
     common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}

@@ -1,4 +1,4 @@
-"""What tests of real processes share: a runtime directory of their own, a run in it, and a run's agent."""
+"""Fixtures of tests of real processes: a runtime directory, a run in it, and the agent of a run."""
 
 import pytest
 from hosts import Host
@@ -14,7 +14,7 @@ from coordinator.workload import Workload
 
 @pytest.fixture
 def runtime(tmp_path_factory, monkeypatch):
-    """A runtime directory of our own; its name is short enough for those of sockets."""
+    """A runtime directory for one test, with a name short enough for sockets in it."""
     path = tmp_path_factory.mktemp("r")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
     return path

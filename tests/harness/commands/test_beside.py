@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 
@@ -44,9 +45,31 @@ def test_a_policy_has_its_keys():
     }
     table = beside.table([ENTRY, ENTRY], ["implicit"], rounds=2, precision=0.1)
     assert {job["waits"] for job in table["jobs"]} == {"two-phase"}
-    assert "waits" not in beside.table([ENTRY], ["gang"], rounds=2, precision=0.1)["jobs"][0]
+    assert "waits" not in beside.table([ENTRY, ENTRY], ["gang"], rounds=2, precision=0.1)["jobs"][0]
     with pytest.raises(InputError, match="gangs"):
-        experiment.load(beside.table([ENTRY], ["gangs"], rounds=1, precision=0.1))
+        experiment.load(beside.table([ENTRY, ENTRY], ["gangs"], rounds=1, precision=0.1))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", "true"],
+        ["--rounds", "0", "--", "true", ":::", "true"],
+        ["--precision", "nan", "--", "true", ":::", "true"],
+        ["--policy", "gang 'quantum_ms=20", "--", "true", ":::", "true"],
+        ["--policy", "gang quantum_ms", "--", "true", ":::", "true"],
+        ["--policy", "gang quantum_ms.x=1", "--", "true", ":::", "true"],
+        ["--policy", "", "--", "true", ":::", "true"],
+        ["--file", os.devnull],
+        ["--pairs", "--", "true", ":::", "true"],
+        ["--", "./not there", ":::", "true"],
+    ],
+)
+def test_absurd_words_are_refused_before_anything_runs(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["beside", *words]) == 2
+    assert "lockstep: " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def row(policy, slowdown):
