@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ def exported(records: Iterable[RunRecord]) -> str:
 
 
 def _command(record: RunRecord) -> str:
-    programs = " ::: ".join(" ".join(job.program["argv"]) for job in record.jobs)
+    programs = " ::: ".join(shlex.join(job.program["argv"]) for job in record.jobs)
     return (
         programs if record.kind == DEDICATED else f"{programs} ({label(record.kind, record.scheduler, {})})"
     )
