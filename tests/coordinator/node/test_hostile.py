@@ -1,5 +1,6 @@
 """Hostile and malformed messages: none is acted upon, memory stays flat, service goes on."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -105,19 +106,23 @@ def test_an_agent_drops_what_is_no_message_and_goes_on(host, count):
 
 
 def test_who_has_no_key_is_not_heard_and_hears_nothing(host):
-    stranger = Line(host.endpoint, host.keys.public, Keys.make())
-    deaf = zmq.Context().socket(zmq.DEALER)
-    deaf.connect(host.endpoint)
+    message = TO_DRIVER.encode(protocol.Trouble("let me in", fatal=True))
     heard = len(host.heard)
-    for _ in range(100):
-        stranger.send(TO_DRIVER.encode(protocol.Trouble("let me in", fatal=True)))
-        deaf.send(TO_DRIVER.encode(protocol.Trouble("let me in", fatal=True)), zmq.NOBLOCK)
-        host.listen()
-    assert host.eventually(lambda: host.hub.refused > 0)
-    assert not any(isinstance(message, protocol.Trouble) for message in host.heard[heard:])
-    assert stranger.receive() == [] and not deaf.poll(100)
-    stranger.close(0)
-    deaf.close(0)
+    with (
+        contextlib.closing(Line(host.endpoint, host.keys.public, Keys.make())) as stranger,
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as deaf,
+    ):
+        deaf.linger = 0
+        deaf.connect(host.endpoint)
+        for _ in range(100):
+            stranger.send(message)
+            with contextlib.suppress(zmq.Again):  # it was hung up on, and has not connected again
+                deaf.send(message, zmq.NOBLOCK)
+            host.listen()
+        assert host.eventually(lambda: host.hub.refused > 0)
+        assert not any(isinstance(message, protocol.Trouble) for message in host.heard[heard:])
+        assert stranger.receive() == [] and not deaf.poll(100)
 
 
 @pytest.mark.parametrize("count", COUNTS)
