@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from coordinator.host.launchers import launched
 from harness.analyse.caveats import of_waits
-from harness.analyse.comparison import wait_rows, wait_verdict
+from harness.analyse.comparison import WaitRow, wait_rows, wait_verdict
 from harness.analyse.statistics import estimate
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, preload, rule_arguments, unheard
@@ -55,20 +57,30 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watcher) -> Answer:
     """The answer of a measurement whose turn it is."""
-    made, variables = _preload(options, command, watcher)
-    libraries = _libraries(command)  # also so that what is first read from a disk counts for nobody
-    there, missing = offered(libraries)
+    libraries = libraries_loaded(command)  # also so that what is first read from a disk counts for nobody
+    processors, told = len(usable_processors()), re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", ""))
+    there, missing = offered(libraries, processors // options.jobs, int(told[0]) if told else processors)
+    of_mpi = any(path.name.startswith("libmpi") for path in libraries)  # else its launcher is none
+    if not of_mpi and not there:
+        rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so nobody knows which settings it has"
+        remedy = "write a command that runs a program with MPI or threads on this host"
+        raise InputError("COMMAND", shlex.join(command), rule, remedy)
+    made, variables = _preload(options, command, watcher) if of_mpi else (None, {})
     choices = [
         WaitChoice(AS_IT_IS),
         *([WaitChoice(TWO_PHASE, variables, (_exec_line(options, command),))] if made else ()),
-        *(WaitChoice(knob.name, knob.variables, _lines(knob)) for knob in there),
+        *(WaitChoice(knob.name, knob.variables, _lines(knob), knob.of_mpi) for knob in there),
     ]
     _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
     before = Moment.now(usable_processors())
     bound: list[str] = []
     run = _runner(options, command, made, watcher, bound)
-    rounds = measure(kept, options.jobs, options.rounds, options.give_up, run, watcher)
+    how = options.jobs, options.rounds, options.give_up, run, watcher
+    rounds = measure(kept, *how)
+    if both := _both(kept, wait_rows([choice.name for choice in kept], options.jobs, rounds)):
+        kept.append(both)
+        rounds += measure([both], *how)
     complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
     doubts = [*of_waits(before, Moment.now(usable_processors()), complete=complete), *dict.fromkeys(bound)]
     document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
@@ -95,14 +107,18 @@ def _preload(
         return None, {}
 
 
-def _libraries(command: Sequence[str]) -> Sequence[Path]:
-    """The libraries of the MPI that a command uses, with all parts of Open MPI; the command runs once."""
-    found = [path for path in libraries_loaded(command) if path.name.startswith(("libmpi", "libopen-"))]
-    if not any(path.name.startswith("libmpi") for path in found):  # its launcher is none
-        rule = "loads no libmpi on this host, so nobody knows which settings its MPI has"
-        remedy = "write a command that runs an MPI program on this host"
-        raise InputError("COMMAND", shlex.join(command), rule, remedy)
-    return found
+def _both(choices: Sequence[WaitChoice], rows: Sequence[WaitRow]) -> WaitChoice | None:
+    """The fastest choice of MPI with the fastest of threads; None unless both are faster than as it is."""
+    seconds = {row.choice: row.together.median or math.inf for row in rows}
+    faster = sorted(
+        (one for one in choices if seconds[one.name] < seconds[AS_IT_IS]), key=lambda one: seconds[one.name]
+    )
+    mpi = next((one for one in faster if one.of_mpi), None)
+    threads = next((one for one in faster if not one.of_mpi), None)
+    if mpi is None or threads is None:
+        return None
+    name, variables = f"{mpi.name} with {threads.name}", {**mpi.variables, **threads.variables}
+    return WaitChoice(name, variables, (*threads.lines, *mpi.lines))
 
 
 def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
@@ -116,8 +132,8 @@ def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
     return shlex.join(["lockstep", "exec", *words, "--", *command])
 
 
-def _lines(knob: Knob) -> tuple[str, str]:
-    return knob.line(), f"or: {knob.words()} (after the launcher's name)"
+def _lines(knob: Knob) -> tuple[str, ...]:
+    return (knob.line(), f"or: {knob.words()} {BEHIND}") if knob.of_mpi else (knob.line(),)
 
 
 def _runner(
@@ -138,7 +154,7 @@ def _runner(
         bound.extend(f"{one.sentence}: {one.remedy}" for one in found[:1])
 
     def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
-        if choice.name != TWO_PHASE or made is None:
+        if not choice.name.startswith(TWO_PHASE) or made is None:
             return run_copies(command, copies, choice.variables, limit_s, look)
         with RankListener() as listener, Registrar(None, watcher.warn) as registrar:
             variables = {**choice.variables, **listener.variables, **registrar.variables}
@@ -173,7 +189,9 @@ def _document(
         "give_up": options.give_up,
         "alone_s": asdict(estimate(alone_s)),
         "choices": shown,
-        "unavailable": [{"name": knob.name, "mpi": knob.mpi, "versions": knob.versions} for knob in missing],
+        "unavailable": [
+            {"name": knob.name, "library": knob.library, "versions": knob.versions} for knob in missing
+        ],
         "best": decided.best,
         "fastest": decided.fastest,
         "as_good": list(decided.as_good),

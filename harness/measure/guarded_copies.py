@@ -9,6 +9,7 @@ import select
 import shlex
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -72,8 +73,8 @@ def run_copies(
         launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
 
 
-def libraries_loaded(command: Sequence[str]) -> list[Path]:
-    """Run a command alone in our environment; returns the libraries that its processes on this host load.
+def libraries_loaded(command: Sequence[str]) -> dict[Path, int]:
+    """Run a command alone in our environment; how many of its processes on this host load each library.
 
     The dynamic loader of the C library names them, also those that a program loads later.
     """
@@ -86,8 +87,8 @@ def libraries_loaded(command: Sequence[str]) -> list[Path]:
             files = [file.read_bytes() for file in directory.path.glob("loaded.*")]
     finally:
         launch.reap(started, STUBBORN_S)
-    names = {name for file in files for name in re.findall(rb"calling init: (/.+)", file)}
-    return sorted(Path(os.fsdecode(name)) for name in names)
+    names = [name for file in files for name in set(re.findall(rb"calling init: (/.+)", file))]
+    return {Path(os.fsdecode(name)): count for name, count in sorted(Counter(names).items())}
 
 
 def _children_s() -> float:

@@ -18,11 +18,12 @@ TWO_PHASE = "two-phase"
 
 @dataclass(frozen=True)
 class WaitChoice:
-    """A way for ranks to wait: its name, its variables, and the lines with which people set it."""
+    """A way to wait: its name, its variables, the lines with which people set it, whether it is of MPI."""
 
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    of_mpi: bool = True
 
 
 class WaitCell(NamedTuple):
@@ -43,13 +44,14 @@ Runner = Callable[[WaitChoice, int, float | None], Spent]
 def measure(
     choices: Sequence[WaitChoice], jobs: int, rounds: int, give_up: float, run: Runner, watcher: Watcher
 ) -> list[Round]:
-    """Measure all choices, alone and ``jobs`` at a time; the first choice must be AS_IT_IS.
+    """Measure all choices, alone and ``jobs`` at a time, and one copy as it is.
 
     Every second round reverses the order, so that a host that drifts favours none. A run that takes
     longer than ``give_up`` times the sum of the times alone is stopped, and its cell not tried again.
     """
-    by_name = {choice.name: choice for choice in choices}
-    cells = [WaitCell(name, copies) for copies in dict.fromkeys((1, jobs)) for name in by_name]
+    by_name = {AS_IT_IS: WaitChoice(AS_IT_IS)} | {choice.name: choice for choice in choices}
+    measured = [WaitCell(choice.name, copies) for copies in dict.fromkeys((1, jobs)) for choice in choices]
+    cells = list(dict.fromkeys([ALONE, *measured]))
     done: list[dict[WaitCell, Spent]] = []
     left, pace = dict.fromkeys(cells, rounds), Pace()
 

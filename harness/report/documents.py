@@ -78,7 +78,7 @@ def waits(document: Document) -> Iterator[RenderableType]:
     yield Text(f"As it is and alone: {alone['median']:.2f} s{ends}, the median of {rounds}.")
     yield listed(_choices(document), document["choices"])
     for knob in document["unavailable"]:
-        yield Text(f"This MPI has no {knob['name']} ({knob['mpi']} {knob['versions']}).")
+        yield Text(f"There is no {knob['name']} ({knob['library']} {knob['versions']}) here.")
     fastest, as_good = document["fastest"], ", ".join(document["as_good"])
     if document["best"]:
         yield Text(f"Best: {fastest}.", style="" if doubtful else "bold")

@@ -35,13 +35,18 @@ TEXTS = {
     "Open MPI 5.0": "ompi_mpi_init yield_when_idle yield_strategy nanosleep_time",
     "Intel MPI 2021": "MPIR_CVAR_POLLS_BEFORE_YIELD I_MPI_WAIT_MODE I_MPI_THREAD_YIELD I_MPI_THREAD_SLEEP",
     "another": "MPI_Init",
+    "OpenMP GNU": "OMP_NUM_THREADS OMP_WAIT_POLICY OMP_DYNAMIC GOMP_SPINCOUNT",
+    "OpenBLAS 0.2": "OPENBLAS_NUM_THREADS",
 }
 """What the libraries hold, of all the texts that are looked for."""
 
 
-def library_of(mpi, folder):
-    made = folder / "libmpi.so"
-    made.write_bytes(b"\x7fELF\0" + TEXTS[mpi].replace(" ", "\0").encode() + b"\0")
+FILES = {"OpenMP GNU": "libgomp-a3.so.1", "OpenBLAS 0.2": "libscipy_openblas64_-32.so"}
+
+
+def library_of(library, folder):
+    made = folder / FILES.get(library, "libmpi.so")
+    made.write_bytes(b"\x7fELF\0" + TEXTS[library].replace(" ", "\0").encode() + b"\0")
     return made
 
 
@@ -54,12 +59,25 @@ def library_of(mpi, folder):
         ("Open MPI 5.0", 2, 0),
         ("Intel MPI 2021", 3, 0),
         ("another", 0, 0),
+        ("OpenMP GNU", 2, 0),
+        ("OpenBLAS 0.2", 0, 1),
     ],
 )
 def test_only_what_a_library_knows_is_offered(tmp_path, mpi, there, missing):
-    found, lacking = offered([library_of(mpi, tmp_path)])
+    found, lacking = offered({library_of(mpi, tmp_path): 2})
     assert (len(found), len(lacking)) == (there, missing)
-    assert {knob.mpi for knob in (*found, *lacking)} <= {mpi.rpartition(" ")[0]}
+    assert {knob.library for knob in (*found, *lacking)} <= {mpi.rpartition(" ")[0]}
+
+
+@pytest.mark.parametrize(
+    ("processes", "room", "threads", "fit"), [(2, 8, 4, None), (2, 8, 5, "4"), (3, 8, 8, "2"), (4, 0, 2, "1")]
+)
+def test_fewer_threads_are_offered_where_they_exceed_the_processors(tmp_path, processes, room, threads, fit):
+    both = [library_of(library, tmp_path) for library in FILES]
+    found, _ = offered(dict.fromkeys(both, processes), room, threads)
+    told = {key: value for knob in found for key, value in knob.variables.items()}
+    assert told.get("OMP_NUM_THREADS") == told.get("OPENBLAS_NUM_THREADS") == fit
+    assert ("OMP_DYNAMIC" in told) == (fit is not None)
 
 
 def test_knobs_are_told_as_environment_as_words_of_the_launcher_and_on_the_page():
@@ -71,7 +89,7 @@ def test_knobs_are_told_as_environment_as_words_of_the_launcher_and_on_the_page(
     page = (ROOT / "docs" / "native.md").read_text()
     for knob in KNOBS:
         variables = " ".join(f"`{name}={value}`" for name, value in knob.variables.items())
-        assert f"| {knob.name} | {knob.mpi} {knob.versions} | {variables} |\n" in page
+        assert f"| {knob.name} | {knob.library} {knob.versions} | {variables} |\n" in page
 
 
 class Host:
@@ -142,10 +160,11 @@ def command(monkeypatch, tmp_path, capsys):
     mpi = library_of("Open MPI 4.1", tmp_path)
     made = Library(tmp_path / "front", (mpi,))
     monkeypatch.setattr(waits, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
-    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: [Path("/lib/libc.so.6"), mpi])
+    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 3, mpi: 2})
 
     def command(host, *words, ranks=True):
-        names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE}
+        names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE, ("OMP_WAIT_POLICY",): "threads"}
+        names["LD_PRELOAD", "OMP_WAIT_POLICY"] = "both"
 
         def made_up(argv, copies, variables, limit_s, look=None):
             assert argv == ["mpiexec", "./app"]
@@ -214,9 +233,28 @@ def test_without_a_compiler_the_settings_of_the_mpi_are_measured(command, monkey
 def test_a_command_of_another_mpi_or_of_none_is_refused(command, monkeypatch):
     status, _, err = command(HOST, ranks=False)
     assert status == 2 and "--mpicc" in err
-    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: [Path("/lib/libc.so.6")])
+    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 1})
     status, _, err = command(HOST)
-    assert status == 2 and "loads no libmpi" in err
+    assert status == 2 and "loads no libmpi, OpenMP or OpenBLAS" in err
+
+
+def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, monkeypatch, tmp_path):
+    mpi, openmp = (library_of(name, tmp_path) for name in ("Open MPI 4.1", "OpenMP GNU"))
+    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: {mpi: 2, openmp: 2})
+    host = Host(as_it_is=(1, 3), two_phase=(1, 1.5), threads=(1, 2), both=(1, 1), knob=(1, 2.5))
+    only = ["--only=two-phase", "--only=passive threads"]
+    status, out, _ = command(host, "--json", "--rounds", "3", "--jobs", "2", *only)
+    document = json.loads(out)
+    assert status == 0 and document["best"] == "two-phase with passive threads"
+    assert document["choices"][-1]["lines"] == [
+        "export OMP_WAIT_POLICY=passive",
+        "lockstep exec -- mpiexec ./app",
+    ]
+    assert document["choices"][-1]["environment"] == {"OMP_WAIT_POLICY": "passive", "LD_PRELOAD": "front"}
+
+    host = Host(as_it_is=(1, 3), two_phase=(1, 3.5), threads=(1, 2), knob=(1, 2.5))
+    _, out, _ = command(host, "--json", "--rounds", "3", "--jobs", "2", *only)
+    assert json.loads(out)["best"] == "passive threads"
 
 
 @pytest.mark.parametrize(
@@ -264,10 +302,13 @@ def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path,
 
 
 @pytest.mark.slow
-def test_libraries_that_a_program_loads_late_are_seen():
+def test_libraries_that_programs_load_late_are_seen_with_the_number_of_processes():
     loads = "import ctypes; ctypes.CDLL('libresolv.so.2')"
-    found = {path.name for path in libraries_loaded(["sh", "-c", f'"{sys.executable}" -S -c "{loads}"'])}
-    assert {"libc.so.6", "libresolv.so.2"} <= found
+    one = f'"{sys.executable}" -S -c "{loads}"'
+    found = {
+        path.name: count for path, count in libraries_loaded(["sh", "-c", f"{one}& {one}; wait"]).items()
+    }
+    assert found["libc.so.6"] == 3 and found["libresolv.so.2"] == 2
 
 
 @pytest.mark.slow
@@ -298,3 +339,20 @@ def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
     assert len(document["choices"]) > 2
     assert all(row["together"]["median"] > 0 or row["stopped"] for row in document["choices"])
     assert document["fastest"] in {row["choice"] for row in document["choices"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mpi", "argv"), [("here", ["mpiexec", "-n", "2"]), ("gcc", [])])
+def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, monkeypatch, mpi, argv):
+    """Two ranks of two threads each, or a program without MPI, two at a time on two processors."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    flags = ["-fopenmp", *([] if argv else ["-DALONE"])]
+    program = [*argv, compiled(mpi, "hybrid.c", *flags), "5", "20", "200"]
+    words = ["waits", "--json", "--rounds", "3", "--jobs", "2", "--only", "passive threads", "--", *program]
+    done = run(["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2])), *LOCKSTEP, *words])
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    as_it_is, passive = document["choices"]
+    assert passive["lines"] == ["export OMP_WAIT_POLICY=passive"]
+    assert document["fastest"] == "passive threads", document
+    assert as_it_is["stopped"] or passive["together"]["median"] < as_it_is["together"]["median"]
