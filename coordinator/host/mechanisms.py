@@ -282,23 +282,38 @@ def check_local(local: str) -> None:
         )
 
 
-def cgroup_base() -> Path | None:
-    """The cgroup of this process in the version 2 hierarchy, also in the hybrid layout; None without one."""
+def cgroup_base(controller: str = "") -> Path | None:
+    """The cgroup of this process in the version 2 hierarchy, also in the hybrid layout; None without one.
+
+    With a ``controller`` the one in the version 1 hierarchy that has it.
+    """
     try:
         mounts = Path("/proc/self/mountinfo").read_bytes()
         groups = Path("/proc/self/cgroup").read_bytes()
     except OSError:
         return None
-    return base_among(mounts, groups)
+    return base_among(mounts, groups, controller.encode())
 
 
-def base_among(mounts: bytes, groups: bytes) -> Path | None:
-    points = [line.split()[4] for line in mounts.splitlines() if b" - cgroup2 " in line]
-    paths = [line[3:] for line in groups.splitlines() if line.startswith(b"0::")]
+def base_among(mounts: bytes, groups: bytes, controller: bytes = b"") -> Path | None:
+    """``cgroup_base`` from the texts of mountinfo and of /proc/self/cgroup."""
+    kind = b"cgroup" if controller else b"cgroup2"
+    split = (line.split(b" - ") for line in mounts.splitlines())
+    points = [
+        place.split()[3:5]
+        for place, (what, _, *options) in ((place, said.split()) for place, said in split)
+        if what == kind and (not controller or controller in options[0].split(b","))
+    ]
+    named = (line.split(b":", 2) for line in groups.splitlines())
+    paths = [path for _, names, path in named if controller in names.split(b",")]
     if not points or not paths:
         return None
-    point = re.sub(rb"\\([0-7]{3})", lambda escaped: bytes([int(escaped[1], 8)]), points[0])
-    base = Path(os.fsdecode(point)) / os.fsdecode(paths[0].lstrip(b"/"))
+    root, point = (
+        re.sub(rb"\\([0-7]{3})", lambda escaped: bytes([int(escaped[1], 8)]), name) for name in points[0]
+    )
+    # A container without a namespace of cgroups sees only its own one, mounted under the host's name for it.
+    below = paths[0].removeprefix(root) if (paths[0] + b"/").startswith(root + b"/") else paths[0]
+    base = Path(os.fsdecode(point)) / os.fsdecode(below.lstrip(b"/"))
     return base if base.is_dir() else None
 
 

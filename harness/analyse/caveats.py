@@ -21,6 +21,10 @@ UNSTEADY = 0.10
 FEW_SLOTS = 10
 LATE = 0.10
 FREQUENCY = 0.05
+THROTTLED = 0.01
+"""Most share of the processors' time in which a CPU quota stops programs that are measured."""
+
+SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep exec)"
 
 
 def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
@@ -56,6 +60,8 @@ def of_host(during: Conditions) -> list[str]:
     steal, load = during.steal or 0.0, during.load_before or 0.0
     if steal > STEAL:
         said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
+    if (lost := during.throttled or 0.0) > THROTTLED:
+        said.append(f"a CPU quota stopped the processes for {lost:.0%} of the processors' time: {SPARE}")
     if load > LOAD:
         said.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
     first_mhz, last_mhz = during.frequency_before_mhz, during.frequency_mhz
@@ -94,6 +100,12 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
         found.append(
             f"other programs took more than {OTHERS:.0%} of the processors' time in {len(shares)} of "
             f"{len(records)} runs, up to {max(shares):.0%}: end them, and repeat"
+        )
+    lost = [share for r in records if (share := r.conditions.throttled or 0.0) > THROTTLED]
+    if lost:
+        found.append(
+            f"a CPU quota stopped the processes for more than {THROTTLED:.0%} of the processors' time in "
+            f"{len(lost)} of {len(records)} runs, up to {max(lost):.0%}: {SPARE}"
         )
     warned = [
         ours[0]

@@ -121,6 +121,7 @@ class Summary:
     failures: int = 0
     against_spinning: AgainstSpinning | None = None
     sections: SectionRate | None = None
+    throttled: float | None = None
 
 
 @dataclass(frozen=True)
@@ -300,6 +301,11 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
     Column("repeats", csv="repeats", page="n", meaning="number of measured repeats"),
     PREDICTED,
     ERROR,
+    Column(
+        *("measured.throttled", "throttled\n%", percent, "throttled", "throttled", "throttled", "%"),
+        needs="measured.throttled",
+        meaning="share of the processors' time in which a CPU quota stopped the processes",
+    ),
     Column("measured.slowdown.mean", "job\nmean", fixed, frame="job_mean", meaning="of the jobs' slowdowns"),
     Column("measured.slowdown.max", "job\nmax", fixed, frame="job_max", meaning="of the jobs' slowdowns"),
     Column("measured.makespan_s", "", _TWO, "", "makespan_s", "makespan", "s", TIMES),

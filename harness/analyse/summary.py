@@ -224,7 +224,14 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         failures=failures,
         against_spinning=_against_spinning(repeats),
         sections=_sections(repeats),
+        throttled=_throttled(runs),
     )
+
+
+def _throttled(runs: Sequence[RunRecord]) -> float | None:
+    shares = [run.conditions.throttled for run in runs]
+    known = [share for share in shares if share is not None]
+    return statistics.fmean(known) if known else None
 
 
 def _sections(repeats: Sequence[_Repeat]) -> SectionRate | None:

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.host import mechanisms
+from coordinator.host import mechanisms, quotas
 from coordinator.host.launchers import find_launcher
-from coordinator.host.mechanisms import cgroup_base
 from coordinator.host.processor_claims import rivals
 from harness.measure import runner
 from harness.measure.measured import Measured
@@ -126,16 +125,10 @@ def _watched(processors: Sequence[int], watch_s: float) -> Iterator[Finding]:
 
 def _quota(processors: int) -> Iterator[Finding]:
     """The quotas of the control groups of this process, where they can be read."""
-    base = cgroup_base()
-    for folder in (base, *base.parents) if base else ():
-        try:
-            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-        except (OSError, ValueError):
-            continue
-        if quota != "max" and int(quota) < processors * int(period):
-            share = int(quota) / int(period)
-            remedy = "raise cpu.max: the kernel stops all ranks when it is used up"
-            yield Finding("control group", f"{folder} may use {share:g} processors", remedy)
+    for quota in quotas.quotas():
+        if quota.processors < processors:
+            remedy = "raise its CPU quota: the kernel stops all ranks when it is used up"
+            yield Finding("control group", f"{quota.group} may use {quota.processors:g} processors", remedy)
 
 
 def _mechanisms() -> Iterator[Finding]:

@@ -15,9 +15,12 @@ from typing import Any
 
 import psutil
 
+from coordinator.host import quotas
+from coordinator.host.quotas import NEVER, Throttled
+
 PACKAGES = ("lockstep-scheduling", "mpi4py", "numpy", "psutil")
 
-COMPARABLE = ("host", "cpu_model", "kernel", "processors", "launcher", "nodes")
+COMPARABLE = ("host", "cpu_model", "kernel", "processors", "quota_processors", "launcher", "nodes")
 """Conditions that must be equal for two sessions to measure the same thing."""
 
 SHORT_S = 1.0
@@ -26,7 +29,10 @@ SHORT_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Lasting:
-    """The conditions that stay the same while Lockstep runs (docs/formats.md); None for an unknown one."""
+    """The conditions that stay the same while Lockstep runs (docs/formats.md); None for an unknown one.
+
+    ``quota_processors`` is the least CPU quota of the control groups of this process; None without one.
+    """
 
     host: str | None = None
     kernel: str | None = None
@@ -34,6 +40,7 @@ class Lasting:
     cores: int | None = None
     affinity: Sequence[int] | None = None
     processors: Sequence[int] | None = None
+    quota_processors: float | None = None
     siblings: Mapping[str, str | None] | None = None
     governor: str | None = None
     memory_bytes: int | None = None
@@ -49,7 +56,8 @@ class Passing:
     """The conditions that change during a run; None for an unknown one.
 
     ``steal`` is the share of the processors' time that the hypervisor gave to others; ``others`` is the
-    share that foreign processes used.
+    share that foreign processes used; ``throttled`` is the share in which a CPU quota stopped our processes,
+    in ``throttled_periods`` of its periods.
     """
 
     load_before: float | None = None
@@ -57,6 +65,8 @@ class Passing:
     steal: float | None = None
     busy: float | None = None
     others: float | None = None
+    throttled: float | None = None
+    throttled_periods: int | None = None
     frequency_before_mhz: float | None = None
     frequency_mhz: float | None = None
 
@@ -106,6 +116,7 @@ def of_session(processors: Sequence[int], launcher: str) -> Conditions:
         cores=os.cpu_count(),
         affinity=sorted(os.sched_getaffinity(0)),
         processors=list(processors),
+        quota_processors=min((quota.processors for quota in quotas.quotas()), default=None),
         siblings={
             str(p): _read(f"/sys/devices/system/cpu/cpu{p}/topology/thread_siblings_list") for p in processors
         },
@@ -123,7 +134,8 @@ def of_session(processors: Sequence[int], launcher: str) -> Conditions:
 class Moment:
     """The state of the host: load average, CPU times of the processors (s), frequency (MHz).
 
-    ``own_s`` is the processor time of this process and of its children that have ended.
+    ``own_s`` is the processor time of this process and of its children that have ended; ``throttled`` is what
+    CPU quotas have done to its control groups.
     """
 
     load: float
@@ -132,6 +144,7 @@ class Moment:
     total_s: float
     frequency_mhz: float | None
     own_s: float = 0.0
+    throttled: Throttled = NEVER
 
     @classmethod
     def now(cls, processors: Sequence[int]) -> Moment:
@@ -147,6 +160,7 @@ class Moment:
             total_s=total_s,
             frequency_mhz=frequency.current if frequency else None,
             own_s=sum(os.times()[:4]),
+            throttled=quotas.throttled(),
         )
 
 
@@ -161,6 +175,8 @@ def of_run(session: Conditions, before: Moment, after: Moment) -> Conditions:
         steal=max(0.0, (after.steal_s - before.steal_s) / span_s) if span_s > 0 else 0.0,
         busy=(after.busy_s - before.busy_s) / span_s if span_s > 0 else None,
         others=others_s / span_s if span_s > SHORT_S else None,
+        throttled=(after.throttled.lost_s - before.throttled.lost_s) / span_s if span_s > 0 else None,
+        throttled_periods=after.throttled.periods - before.throttled.periods,
         frequency_before_mhz=before.frequency_mhz,
         frequency_mhz=after.frequency_mhz,
     )

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from coordinator.host.quotas import Throttled
 from harness.analyse import caveats
 from harness.analyse.caveats import of_calibration, of_waits
 from harness.store.conditions import Conditions, Moment, of_run
@@ -55,6 +56,7 @@ def test_nothing_is_said_of_a_calm_host():
         (CALM, LATER, [sampled("detour_ns", 4e6)], "other programs took 4.1%"),
         (CALM, LATER, [sampled("remote_wakeup_ns", *[90_000.0] * 5)], "remote_wakeup (4.5x)"),
         (CALM, moment(LATER, frequency_mhz=2400.0), [], "from 3000 to 2400 MHz"),
+        (CALM, moment(LATER, throttled=Throttled(7, 4.8)), [], "a CPU quota stopped the processes for 48%"),
     ],
 )
 def test_each_disturbance_is_told_with_its_number(before, after, more, said):

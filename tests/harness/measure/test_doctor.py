@@ -57,7 +57,7 @@ def test_a_governor_that_saves_power_a_missing_launcher_and_a_quota_have_remedie
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("coordinator.host.launchers._candidates", lambda: iter(()))
     (tmp_path / "cpu.max").write_text("50000 100000\n")
-    monkeypatch.setattr(host_check, "cgroup_base", lambda: tmp_path)
+    monkeypatch.setattr("coordinator.host.quotas.cgroup_base", {"": tmp_path}.get)
     findings = found()
     assert "performance" in findings["frequency"].remedy
     assert "pip install" in findings["MPI"].remedy and "gcc" in findings["C compiler"].remedy

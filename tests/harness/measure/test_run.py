@@ -8,6 +8,8 @@ from fake_runs import TOOLS, Quiet, failing, imitate, measure, probe
 from coordinator.workload import Node
 from harness.analyse import summary
 from harness.analyse.caveats import doubts
+from harness.analyse.columns import needed
+from harness.analyse.rows import COLUMNS
 from harness.analyse.statistics import estimate
 from harness.measure import calibrate, runner, session
 from harness.measure.plan import plan, recorded
@@ -223,6 +225,12 @@ def test_doubts_are_told_in_numbers(place):
 
     assert "2 of 27 runs, up to 3.1%" in told(stolen)
     assert "load average of 1.4" in told(loaded)
+    stopped = [during(record, throttled=0.5) for record in calm]
+    assert "in 27 of 27 runs, up to 50%: raise it (cpu.max)" in told(stopped)
+    rows = summary.rows(experiment, stopped)
+    assert rows[0].measured.throttled == 0.5
+    headings = [[c.heading for c in needed(COLUMNS, of)] for of in (rows, summary.rows(experiment, calm))]
+    assert ["throttled\n%" in each for each in headings] == [True, False]
     assert "8 of 8 rows have no interval, with one repeat each" in told(single)
     assert "8 of 8 rows have no interval, with two repeats each: set repeats = 3" in told(double)
 
