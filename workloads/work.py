@@ -7,7 +7,9 @@ interactive jobs beside parallel ones.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Annotated, ClassVar
@@ -32,6 +34,7 @@ class Work(Checked, ABC):
         launcher: its own launcher, if the run's does not start it.
         argv: what each rank executes; empty for our programs.
         waits: how a command waits; empty for programs that wait by the rule of the run.
+        environment: variables of a command and their values, beside those of the shell.
         malleable: whether processes come and go between its phases.
         record: whether dedicated runs are recorded.
         recording: a file with a recording of it.
@@ -43,6 +46,7 @@ class Work(Checked, ABC):
     processes = 1
     working_set_bytes = checkpoint_phases = 0
     argv = tuple[str, ...]()
+    environment = tuple[tuple[str, str], ...]()
     launcher = waits = recording = ""
     malleable = record = False
 
@@ -141,6 +145,9 @@ class InteractiveWork(Work):
         return f"interactive, {self.burst_ms:g} ms after {self.think_ms:g} ms of think time"
 
 
+VARIABLE = re.compile(r"(?!LOCKSTEP_)[A-Za-z_]\w*", re.ASCII)
+"""The names of variables that a command may be given."""
+
 SINGLE = {work.kind: work for work in (SequentialWork, InteractiveWork)}
 """The kinds of one process without messages, by their tags."""
 
@@ -157,6 +164,7 @@ class Command(Work):
         waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
         record: whether its dedicated runs are recorded.
         recording: a file with a recording of it, by which it is simulated; empty: the one of a dedicated run.
+        environment: variables and their values, beside those of the shell; a table becomes such pairs.
     """
 
     kind: ClassVar[str] = "command"
@@ -169,6 +177,7 @@ class Command(Work):
     waits: Annotated[str, OneOf(("mpi", "two-phase"))] = "mpi"
     record: bool = False
     recording: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
@@ -177,6 +186,17 @@ class Command(Work):
         if not isinstance(self.recording, str) or "\0" in self.recording:
             rule = "must be the name of a file"
             raise InputError("recording", self.recording, rule, "write what lockstep observe -o has written")
+        if not isinstance(self.environment, tuple | Mapping):
+            rule, remedy = "must be a table of variables", 'write { OMP_NUM_THREADS = "4" }'
+            raise InputError("environment", self.environment, rule, remedy)
+        for name, value in dict(self.environment).items():
+            key = f"environment.{name}"
+            if not VARIABLE.fullmatch(name):
+                rule = "a name has letters, digits and _, and begins neither with a digit nor with LOCKSTEP_"
+                raise InputError(key, value, rule, "choose another name")
+            if not isinstance(value, str) or "\0" in value:
+                raise InputError(key, value, "must be a text in quotes, without NUL", f'write {name} = "4"')
+        object.__setattr__(self, "environment", tuple(sorted(dict(self.environment).items())))
 
     @property
     def alone_s(self) -> float:
@@ -188,4 +208,5 @@ class Command(Work):
 
     @property
     def label(self) -> str:
-        return f"{' '.join(self.argv)}, {processes_name(self.processes)}"
+        words = *(f"{name}={value}" for name, value in self.environment), *self.argv
+        return f"{' '.join(words)}, {processes_name(self.processes)}"

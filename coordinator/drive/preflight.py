@@ -10,6 +10,7 @@ from pathlib import Path
 from coordinator.decide.session import Session
 from coordinator.host import mechanisms
 from coordinator.host.directories import DirectoryGuardian
+from coordinator.host.environment import of_command
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Workload, seen
@@ -70,7 +71,9 @@ def _preloaded(
         launcher = launchers[job.number]
         if launcher not in made:
             made[launcher] = native.library(native.wrapper([launcher.path]), tell, DirectoryGuardian)
-        found[job.number] = made[launcher].environment(rule, Path(job.recording) if job.recording else None)
+        folder = Path(job.recording) if job.recording else None
+        around = of_command(dict(job.program.environment))
+        found[job.number] = made[launcher].environment(rule, folder, around)
     return found
 
 

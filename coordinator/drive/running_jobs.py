@@ -41,7 +41,8 @@ def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Seq
         marks = directory.marks
     else:
         marks = directory.marks_apart(str(number)) | launcher.memory_apart(directory.memory / str(number))
-    environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts)
+    command = dict(job.program.environment) if job.program.argv else None
+    environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts, command=command)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     status = directory.status(number) if workload.nodes else None
     started = launch.start(words, environment, out, err, status)

@@ -1,7 +1,8 @@
-"""The environment of the processes of a run: an allow-list of variables.
+"""The environment of the processes of a run.
 
-A forgotten variable of a shell can change a measurement, and the variables of an MPI job around
-us would make our launchers part of that job.
+Our programs get an allow-list of variables, because a forgotten variable of a shell can change a measurement.
+Commands of users get what a shell would give them. Nobody gets the variables of an MPI job around us, which
+would make our launchers part of that job.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import workloads
 
 UNDO = "LOCKSTEP_UNDO"
 """Says what ``launchers.launched`` has set for a command."""
+
+HELD = "LOCKSTEP_HELD"
+"""The values of variables in a rank's program that its launcher must not see, as JSON; null for none."""
 
 PYTHON = (sys.executable, "-P")
 """Starts our own processes: no module in the current directory replaces another one."""
@@ -39,11 +43,15 @@ PREFIXES = (
     *("MPICH_", "MPIR_", "HYDRA_", "I_MPI_", "OMPI_", "OPAL_", "PMIX_MCA_", "PRTE_", "FI_", "UCX_"),
 )
 INSIDE = (
-    "OMPI_COMM_WORLD_",
-    "OMPI_UNIVERSE_SIZE",
-    "OMPI_FILE_LOCATION",
-    "HYDRA_PROXY",
-    "HYDRA_LAUNCHER_EXTRA",
+    *("PMI_", "PMI2_", "PMIX_", "HYDI_", "HYDRA_PROXY", "HYDRA_LAUNCHER_EXTRA", "MPI_LOCAL"),
+    *("OMPI_COMM", "OMPI_UNIVERSE_SIZE", "OMPI_FILE_LOCATION", "OMPI_APP_CTX_", "OMPI_NUM_APP_CTX"),
+    *("OMPI_FIRST_RANKS", "OMPI_ARGV", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir"),
+    *(f"OMPI_MCA_orte_{part}" for part in ("app_num", "bound_at", "ess_", "hnp_uri", "jobfam", "launch")),
+    *(f"OMPI_MCA_orte_{part}" for part in ("local_daemon", "num_nodes", "precondition", "tmpdir", "top_")),
+    *("OMPI_MCA_mpi_oversubscribe", "OMPI_MCA_shmem_RUNTIME", "PRTE_LAUNCHED"),
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID", "SLURM_STEP"),
+    *("SLURM_SRUN_", "SLURM_LAUNCH_NODE", "SLURM_PMI", "SLURM_MPI_TYPE", "SLURM_CPU_BIND", "SLURM_DISTRIB"),
+    *("MV2_COMM", "PALS_", "ALPS_APP_", "FLUX_TASK_"),
 )
 """Variables that a launcher sets for its ranks: they describe the job around us, not the jobs we start."""
 
@@ -58,12 +66,28 @@ def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
     passed = {
         name: value
         for name, value in source.items()
-        if (name in NAMES or name.startswith(PREFIXES)) and not name.startswith(INSIDE)
+        if (name in NAMES or name.startswith(PREFIXES)) and not _inside(name)
     }
+    return {**passed, "PYTHONPATH": our_path(passed), "OMP_NUM_THREADS": "1", **extra}
+
+
+def of_command(given: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a user's command: ``source`` (default: ours), overridden by ``given``.
+
+    It lacks what describes a surrounding MPI job, and what Lockstep has set.
+    """
+    found = undone(os.environ if source is None else source)
+    return {n: v for n, v in found.items() if not _inside(n) and not n.startswith("LOCKSTEP_")} | dict(given)
+
+
+def our_path(environment: Mapping[str, str]) -> str:
+    """PYTHONPATH with which our modules are found first, and then those of ``environment``."""
     here = str(Path(workloads.__file__).resolve().parents[1])
-    passed["PYTHONPATH"] = os.pathsep.join(filter(None, [here, passed.get("PYTHONPATH")]))
-    passed["OMP_NUM_THREADS"] = "1"
-    return {**passed, **extra}
+    return os.pathsep.join(filter(None, [here, environment.get("PYTHONPATH")]))
+
+
+def _inside(name: str) -> bool:
+    return name.startswith(INSIDE) and not name.startswith("PMIX_MCA_")  # settings of users
 
 
 def undone(source: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from coordinator.host.directories import check_own
-from coordinator.host.environment import PYTHON, UNDO, passed_on
+from coordinator.host.environment import HELD, PYTHON, UNDO, of_command, our_path, passed_on
 from coordinator.host.launch import LaunchError, run_session
 from workloads.validation import InputError
 
@@ -77,20 +77,31 @@ class Launcher(ABC):
         *,
         hosts: Sequence[str] = (),
         root: bool | None = None,
+        command: Mapping[str, str] | None = None,
     ) -> dict[str, str]:
         """The environment for the launcher: ``environment.passed_on`` and the variables that its kind needs.
 
-        ``hosts`` is as in ``argv``. Only a launcher that must use Slurm's allocation sees it.
+        ``hosts`` is as in ``argv``. Only a launcher that must use Slurm's allocation sees it. A command of
+        users, with variables ``command``, gets ``environment.of_command``. HELD has what would change the
+        launcher or our Python, or gets lost between hosts; ``node.exec_rank`` restores it.
         """
         source = os.environ if source is None else source
         needed = self.needs(root=os.getuid() == 0 if root is None else root)
-        if self.keeps or not hosts:
-            source = {
-                name: v for name, v in source.items() if name in self.keeps or not name.startswith("SLURM_")
-            }
+        wanted, hidden = source, tuple[str, ...]()
+        if command is not None:
+            wanted, hidden = of_command(command, source), ("PYTHON", "BASH_FUNC_")
+        if self.keeps:  # it tells its ranks all about the allocation
+            wanted = {n: v for n, v in wanted.items() if n in self.keeps or not n.startswith("SLURM_")}
+        elif not hosts:
+            hidden = (*hidden, "SLURM_")
         elif "SLURM_JOB_ID" in source:
             needed["SLURM_OVERLAP"] = "1"  # otherwise launches wait for each other
-        return passed_on(needed | dict(extra), source)
+        seen = {name: value for name, value in wanted.items() if not name.startswith(hidden)}
+        if command is None:
+            return passed_on(needed | dict(extra), seen)
+        held = {"PYTHONPATH", *(wanted.keys() - seen.keys()), *(command.keys() & extra.keys())}
+        rest = json.dumps({name: wanted.get(name) for name in held})
+        return {**needed, **seen, **extra, "PYTHONPATH": our_path({}), HELD: rest}
 
     def needs(self, *, root: bool) -> dict[str, str]:
         """The variables that it needs, as ``root`` or as another user."""

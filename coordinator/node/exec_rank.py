@@ -3,7 +3,8 @@
 ``python -P -S -m coordinator.node.exec_rank SOCKET JOB VARIABLES COMMAND...``
 
 The process registers with the node's agent, waits for its start without using the processor, binds
-itself, and executes the program. The VARIABLES, a JSON object, are added to the program's environment.
+itself, and executes the program. The VARIABLES, a JSON object, are added to the program's environment, after
+those that were held back from the launcher.
 Every rank runs this module, so it imports little, and only from the standard library.
 """
 
@@ -14,6 +15,7 @@ import os
 import sys
 import time
 
+from coordinator.host.environment import HELD
 from workloads.agent_line import AgentLine
 
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
@@ -30,8 +32,10 @@ def main(path: str, job: str, variables: str, *command: str) -> None:
     if start is None:
         return
     agent.tell("becoming", processor=start.core, start_ns=time.monotonic_ns())
+    held = json.loads(os.environ.pop(HELD, "{}"))
+    wanted = {**os.environ, **held, **json.loads(variables)}
     try:
-        os.execvpe(command[0], command, {**os.environ, **json.loads(variables)})
+        os.execvpe(command[0], command, {name: v for name, v in wanted.items() if v is not None})
     except OSError as error:
         sys.exit(f"cannot start {command[0]}: {error.strerror}")
 

@@ -195,7 +195,8 @@ def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _hashable(value: Any) -> Any:
-    """The value with tuples for lists, also for lists in lists: stored tuples come back as lists."""
+    """The value with tuples for lists and tables, also in lists: stored tuples come back as lists."""
+    value = sorted(value.items()) if isinstance(value, Mapping) else value
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 

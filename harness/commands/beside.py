@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
     help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
-    shared.add(parser, "--results", "--anyway", *shared.VERDICTS)
+    shared.add(parser, "--env", "--results", "--anyway", *shared.VERDICTS)
     help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
@@ -75,6 +75,7 @@ def _measured(
         rounds=options.rounds,
         precision=options.precision,
         record=options.record,
+        environment=shared.environment_of(options),
     )
     wanted = experiment.load(table, here=True)
     conditions = thresholds_of(options, wanted)

@@ -16,7 +16,7 @@ from harness.commands import Answer
 from harness.report import tables
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
-from workloads.validation import refused
+from workloads.validation import InputError, refused
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "experiment": {
@@ -52,6 +52,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         **{"type": float, "default": TOLERANCE, "metavar": "SHARE"},
         "help": "accepted error of the simulated workload slowdown (default: %(default)s)",
     },
+    "--env": {
+        **{"dest": "environment", "metavar": "NAME=VALUE", "action": "append", "default": []},
+        "help": "a variable for all programs, besides those of the shell (repeatable)",
+    },
     "--anyway": {"action": "store_true", "help": "measure even while another Lockstep uses these processors"},
     "--fail-if": {
         **{"action": "append", "default": [], "metavar": "CONDITION"},
@@ -74,6 +78,14 @@ def add(parser: argparse.ArgumentParser, *names: str, **changes: Any) -> None:
     """Add these of OPTIONS to a parser, with ``changes``."""
     for name in names:
         parser.add_argument(name, **{**OPTIONS[name], **changes})
+
+
+def environment_of(options: argparse.Namespace) -> dict[str, str]:
+    """The variables of --env."""
+    for word in options.environment:
+        if "=" not in word:
+            raise InputError("--env", word, "must be NAME=VALUE", f"write --env {word}=VALUE")
+    return dict(word.split("=", 1) for word in options.environment)
 
 
 def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Threshold]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.host import guardian, launch
+from coordinator.host.environment import of_command
 from coordinator.host.processes import STUBBORN_S
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import refused
@@ -50,7 +51,7 @@ def run_copies(
     limit_s: float | None,
     look: Callable[[Sequence[int]], None] | None = None,
 ) -> Spent:
-    """Run copies of a command at once in our environment with these variables, and wait for them.
+    """Run copies of a command at once with these variables (``environment.of_command``), and wait for them.
 
     They run in the current directory and read nothing. After ``limit_s`` they are stopped. ``look`` is called
     with their pids once they have run for LOOK_S, unless all have ended by then.
@@ -60,7 +61,7 @@ def run_copies(
         with guardian.guarded() as directory:
             cpu_s, begin = _children_s(), time.monotonic()
             for copy in range(copies):
-                started.append(_start(command, copy, {**os.environ, **variables}, directory))
+                started.append(_start(command, copy, of_command(variables), directory))
             deadline = None if limit_s is None else begin + limit_s
             if look is not None and not _ended(started, command, directory, begin + LOOK_S):
                 look([process.pid for process in started])
@@ -82,7 +83,7 @@ def libraries_loaded(command: Sequence[str]) -> dict[Path, int]:
     try:
         with guardian.guarded() as directory:
             told = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(directory.path / "loaded")}
-            started.append(_start(command, 0, {**os.environ, **told}, directory))
+            started.append(_start(command, 0, of_command(told), directory))
             _ended(started, command, directory, None)
             files = [file.read_bytes() for file in directory.path.glob("loaded.*")]
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -71,6 +71,7 @@ def table(
     rounds: int,
     precision: float,
     record: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The experiment, as the table of its file.
 
@@ -83,6 +84,7 @@ def table(
         rounds: how often everything is measured at the most.
         precision: width of a 95 % interval, as a share of its median, from which a row needs no more rounds.
         record: whether each is recorded alone, so that all can be simulated.
+        environment: variables of all, besides those of the shell.
     """
     if len(commands) < FEWEST:
         remedy = f"write a second one behind {SEPARATOR}; lockstep waits runs copies of one"
@@ -91,6 +93,7 @@ def table(
     two_phase = any(scheduler_of(one).options.blocking != "spin" for one in schedulers)
     common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}
     common |= {"record": True} if record else {}
+    common |= {"environment": environment} if environment else {}
     return {
         "name": "beside",
         "repeats": {"least": min(rounds, 3), "most": rounds},

@@ -35,7 +35,9 @@ class JobGroup(Checked):
 
 NUMBER = re.compile("[0-9]{1,9}")
 
-ADDED: Mapping[str, Any] = {"checkpoint_phases": 0, "record": False, "recording": "", "parallelism": []}
+ADDED: Mapping[str, Any] = {
+    **{"checkpoint_phases": 0, "record": False, "recording": "", "parallelism": [], "environment": {}}
+}
 """Keys of programs that older records lack, and the values that those records imply."""
 
 
@@ -84,7 +86,7 @@ def _single(table: Mapping[str, Any], key: str) -> Work:
 
 
 def _command(table: Mapping[str, Any], key: str) -> Work:
-    optional = ("dedicated_s", "waits", "record", "recording")
+    optional = ("dedicated_s", "waits", "record", "recording", "environment")
     known_keys(table, ("command", "processes", *optional, "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
@@ -113,7 +115,8 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
 
 def check_here(group: JobGroup, key: str) -> None:
     program = group.program
-    if program.argv and shutil.which(program.argv[0]) is None:
+    path = dict(program.environment).get("PATH")
+    if program.argv and shutil.which(program.argv[0], path=path) is None:
         rule = f"there is no program {program.argv[0]!r} on the PATH or below the current directory"
         raise InputError(f"{key}.command", list(program.argv), rule, "check its name, its path and its mode")
 
@@ -126,6 +129,8 @@ def described(program: Work) -> dict[str, Any]:
     table = asdict(program)
     if "parallelism" in table:
         table["parallelism"] = [list(phase) for phase in table["parallelism"]]
+    if "environment" in table:
+        table["environment"] = dict(table["environment"])
     return {key: value for key, value in table.items() if (key, value) not in ADDED.items()}
 
 

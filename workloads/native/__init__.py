@@ -14,7 +14,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -84,13 +84,16 @@ class Library:
     libraries: tuple[Path, ...]
     needed: tuple[str, ...] = ()
 
-    def environment(self, waiting: Waiting, operations: Path | None = None) -> dict[str, str]:
+    def environment(
+        self, waiting: Waiting, operations: Path | None = None, around: Mapping[str, str] = os.environ
+    ) -> dict[str, str]:
         """What to set for a command so that its MPI programs wait by the rule; its MPI does the spinning.
 
-        With a directory ``operations`` each rank leaves a recording there (docs/formats.md).
+        With a directory ``operations`` each rank leaves a recording there (docs/formats.md). What ``around``
+        preloads stays.
         """
         numbers = (waiting.rule, waiting.switch_ns, waiting.round_trip_ns, waiting.fixed_ns)
-        before = os.environ.get("LD_PRELOAD", "")
+        before = around.get("LD_PRELOAD", "")
         return {
             "LD_PRELOAD": f"{self.front} {before}".strip(),
             "LOCKSTEP_WAITING": ",".join(map(str, numbers)),

@@ -17,6 +17,7 @@ from harness import cli
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.sharing import ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
 from harness.analyse.statistics import estimate
+from harness.measure.session import MeasurementSession
 from harness.spec import beside, experiment
 from workloads.validation import InputError
 
@@ -62,6 +63,8 @@ def test_a_policy_has_its_keys():
         ["--policy", "", "--", "true", ":::", "true"],
         ["--file", os.devnull],
         ["--pairs", "--", "true", ":::", "true"],
+        ["--env", "NAME", "--", "true", ":::", "true"],
+        ["--env", "1=2", "--", "true", ":::", "true"],
         ["--", "./not there", ":::", "true"],
     ],
 )
@@ -110,3 +113,18 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     times = {one["command"]: one["times"] for one in json.loads(exported.read_text())["results"]}
     assert len(times) == 4
     assert all(len(found) == 2 and min(found) > 0 for found in times.values())
+
+
+@pytest.mark.slow
+@needs_two
+def test_programs_find_the_variables_of_the_shell_and_of_the_option(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ESPRESSO_PSEUDO", "/pseudo")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "7")
+    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])
+    look = "import os; print(*map(os.environ.get, {!r}), file=open({!r}, 'w'))"
+    names = ["ESPRESSO_PSEUDO", "OMPI_COMM_WORLD_RANK", "WM_PROJECT", "EMPTY"]
+    commands = [[sys.executable, "-c", look.format(names, str(tmp_path / name))] for name in "ab"]
+    words = ["--rounds", "1", "--anyway", "--results", str(tmp_path / "r"), "--env", "WM_PROJECT=a=b"]
+    assert cli.main(["beside", *words, "--env", "EMPTY=", "--", *commands[0], ":::", *commands[1]]) == 0
+    assert {(tmp_path / name).read_text() for name in "ab"} == {"/pseudo None a=b \n"}
+    assert "WM_PROJECT=a=b" in capsys.readouterr().out
