@@ -9,6 +9,7 @@ import functools
 import itertools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -183,6 +184,7 @@ class OpenMpi(Launcher):
     """The launcher of Open MPI."""
 
     kind = "openmpi"
+    programs: ClassVar[Sequence[str]] = (*Launcher.programs, "orterun")
     signs: ClassVar[Sequence[str]] = ("Open MPI", "OpenRTE")
     srun_plugin = "pmix"
     rank = "OMPI_COMM_WORLD_RANK"
@@ -260,10 +262,14 @@ class Prrte(OpenMpi):
 @register
 @dataclass(frozen=True)
 class Srun(Launcher):
-    """Starts ranks as a step of our Slurm allocation; ``plugin``: through which it and MPI communicate."""
+    """Starts ranks as a step of our Slurm allocation.
+
+    ``plugin``: through which it and MPI communicate; empty for Slurm's default.
+    """
 
     kind = "srun"
     programs = ("srun",)
+    signs = ("slurm",)
     has_children = False
     keeps = ("SLURM_CONF", "SLURM_JOB_ID")
     """They identify the allocation; others would act as options that the user never set."""
@@ -282,13 +288,17 @@ class Srun(Launcher):
     plugin: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} --mpi={self.plugin} {self.version} ({self.path})"
+        return " ".join([self.kind, *self._mpi, self.version, f"({self.path})"])
+
+    @property
+    def _mpi(self) -> list[str]:
+        return [f"--mpi={self.plugin}"] if self.plugin else []
 
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
         hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
         where = ["--distribution=arbitrary", f"--nodelist={','.join(hosts)}"]
         count = [f"--nodes={len(set(hosts))}", f"--ntasks={processes}"]
-        return [self.path, f"--mpi={self.plugin}", *self.OPTIONS, *count, *where, *command]
+        return [self.path, *self._mpi, *self.OPTIONS, *count, *where, *command]
 
     def found_again(self) -> Launcher | None:
         return self if os.access(self.path, os.X_OK) else None
@@ -393,17 +403,30 @@ def launcher_at(name: str) -> Launcher:
     found = _identify(path) if path else None
     if found is None:
         what = f"{path} is none" if path else "there is no such program"
-        rule = f"must be an mpiexec of {_known()}; {what}"
+        rule = f"must be srun or an mpiexec of {_known()}; {what}"
         raise InputError("launcher", name, rule, 'check the path, or write "{launcher}" for the default one')
+    if found.kind == Srun.kind and "SLURM_JOB_ID" not in os.environ:
+        rule = "starts processes in an allocation of Slurm, and this process is in none"
+        raise InputError("launcher", name, rule, "run this by salloc, sbatch or lockstep submit")
     return found
 
 
+def is_launcher(word: str) -> bool:
+    """Whether a command that begins with this word names a launcher, by its file name."""
+    names = (name for kind in LAUNCHERS.values() for name in kind.programs)
+    return re.match(rf"({'|'.join(names)})\b", Path(word).name) is not None
+
+
+def _of_mpi() -> list[type[Launcher]]:
+    return [kind for kind in LAUNCHERS.values() if kind.signs and kind is not Srun]
+
+
 def _known() -> str:
-    return " or ".join(kind.kind for kind in LAUNCHERS.values() if kind.signs)
+    return " or ".join(kind.kind for kind in _of_mpi())
 
 
 def _candidates() -> Iterator[str]:
-    programs = dict.fromkeys(name for kind in LAUNCHERS.values() if kind.signs for name in kind.programs)
+    programs = dict.fromkeys(name for kind in _of_mpi() for name in kind.programs)
     places = [Path(sys.executable).parent / program for program in programs]
     paths = [str(place) for place in places if os.access(place, os.X_OK)]
     paths += filter(None, map(shutil.which, programs))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
+from coordinator.host.launchers import is_launcher
 from harness.spec import overrides
 from harness.spec.jobs import LAUNCHER
 from harness.spec.scheduler import scheduler_of
@@ -104,5 +104,4 @@ def table(
 
 
 def _launched(words: Sequence[str]) -> list[str]:
-    launches = PurePath(words[0]).name.startswith(("mpiexec", "mpirun"))
-    return [*words] if launches else [LAUNCHER, "-n", "1", *words]
+    return [*words] if is_launcher(words[0]) else [LAUNCHER, "-n", "1", *words]

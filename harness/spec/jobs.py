@@ -6,9 +6,9 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import PurePath
 from typing import Annotated, Any
 
+from coordinator.host.launchers import is_launcher
 from coordinator.workload import KINDS, ParallelJob
 from harness.spec.table_checks import as_table, field_names
 from workloads.bounds import PROCESSES as MOST_PROCESSES
@@ -94,8 +94,8 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
         raise InputError(where, words, "must be a list of words", remedy)
     if any("\0" in word for word in words):
         raise InputError(where, words, "must not contain a NUL character", remedy)
-    if not words or not (words[0] == LAUNCHER or PurePath(words[0]).name.startswith(("mpiexec", "mpirun"))):
-        raise InputError(where, words, "must begin with an mpiexec", remedy)
+    if not words or not (words[0] == LAUNCHER or is_launcher(words[0])):
+        raise InputError(where, words, "must begin with a launcher, as mpiexec and srun are", remedy)
     if "processes" in table:
         MOST_PROCESSES.check(f"{key}.processes", table["processes"])
     count = str(table.get("processes", PROCESSES))

@@ -17,10 +17,11 @@ from runs import eventually, workload
 from coordinator.host import launch, launchers
 from coordinator.host.environment import passed_on
 from coordinator.host.launch import LaunchError, run_session
-from coordinator.host.launchers import Hydra, OpenMpi, Prrte, find_launcher, recognize, unchanged
+from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher, recognize, unchanged
 from coordinator.host.processes import RUN, marked
 from coordinator.wire.line_format import LineFormat, by_name
 from harness.application import real_tools
+from harness.spec.beside import table
 from workloads.validation import InputError
 
 MPICH = Hydra("/x/mpiexec", "5.0")
@@ -38,7 +39,39 @@ def test_recognizes_both_kinds_by_their_answers():
     assert recognize("/y", "mpiexec (Open MPI) 5.0.8\n\nReport bugs to") == OpenMpi("/y", "5.0.8")
     assert recognize("/y", "mpiexec (OpenRTE) 4.1.4\n\nReport bugs to") == OpenMpi("/y", "4.1.4")
     assert recognize("/y", "prterun (PRRTE) 3.0.6\n\nReport") == Prrte("/y", "3.0.6")
-    assert recognize("/z", "srun 23.1\n") is None
+    assert recognize("/s", "slurm-wlm 22.05.8\n") == Srun("/s", "22.05.8")
+    assert recognize("/z", "aprun 23.1\n") is None
+
+
+def test_slurms_launcher_is_used_where_a_command_names_it_in_an_allocation_and_nowhere_else(
+    tmp_path, monkeypatch
+):
+    (program := tmp_path / "srun").write_text("#!/bin/sh\necho slurm 23.11.1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(InputError, match="allocation"):
+        launchers.launcher_at("srun")
+    with pytest.raises(InputError, match="there is none beside Python"):
+        find_launcher()
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    found = launchers.launcher_at("srun")
+    assert found == Srun(str(program), "23.11.1") and str(found) == f"srun 23.11.1 ({program})"
+    assert found.argv(2, ["./a"])[:2] == [str(program), "--overlap"]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        *[("/x/mpiexec.hydra", True), ("mpirun.openmpi", True), ("srun", True), ("orterun", True)],
+        *[("mpiexec-mpich-mp", True), ("./mpirun_tests.sh", False), ("srunner", False), ("./a", False)],
+    ],
+)
+def test_launchers_are_told_by_name(word, expected):
+    assert launchers.is_launcher(word) == expected
+    (job, _) = table([[word, "-n", "2", "./b"]] * 2, rounds=1, precision=0.1)["jobs"]
+    assert (job["command"][0] == word) == expected
 
 
 def test_command_lines_bind_nothing():
