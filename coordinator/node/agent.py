@@ -9,6 +9,7 @@ itself. Without a sign of life from the driver, the agent continues until its le
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import socket
@@ -21,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator.host import cleanup, guardian, launch, mechanisms, processes
+from coordinator.host import bindings, cleanup, guardian, launch, mechanisms, processes
 from coordinator.host.clock import Clock
 from coordinator.host.launch import Stopped
 from coordinator.host.loop import Loop
@@ -48,6 +49,9 @@ from workloads.options import WITHIN_JOB
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
 
+LOOK_NS = 500_000_000
+"""So long after its start, a program has bound its processes, if it does so."""
+
 
 class Agent:
     """The loop that waits for the driver, the ranks, the guardian and the next boundary."""
@@ -69,6 +73,7 @@ class Agent:
         self._over = False
         self._linger_s = 1.0
         self._stopped, self._looks = Stopped(), 0
+        self._unseen_ns: int | None = None
 
     @property
     def _bound(self) -> bool:
@@ -179,6 +184,8 @@ class Agent:
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
         self._look()
+        if self._unseen_ns is not None and self._unseen_ns < self._clock.read_ns():
+            self._look_at_bindings()
 
     def _look(self) -> None:
         """Report processes that somebody else has stopped; each call looks at one rank only, to be short."""
@@ -192,6 +199,16 @@ class Agent:
         for what, pid in seen:
             if text := self._stopped.look(what, pid):
                 self._tell(protocol.Trouble(text, fatal=False))
+
+    def _look_at_bindings(self) -> None:
+        """Report programs that have bound themselves to shared processors while others idle, once."""
+        self._unseen_ns = None
+        roots: dict[str, list[int]] = {}
+        for peer in sorted(self._roster, key=lambda peer: peer.job):
+            roots.setdefault(f"job {peer.job}", []).append(peer.process.pid)
+        found = bindings.overlaps([bindings.job(name, *pids) for name, pids in roots.items()], self._cores)
+        for overlap in itertools.islice(found, 1):
+            self._tell(protocol.Trouble(f"{overlap.sentence}: {overlap.remedy}", fatal=False))
 
     def _on_echo(self, echo: protocol.Echo) -> None:
         missing = self._contact.learn(echo)
@@ -287,6 +304,7 @@ class Agent:
             if self._setup.options.local == "rr":
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
+            self._unseen_ns = None if self._bound else at_ns + LOOK_NS
             cores = (core,) if self._bound else anywhere
             self._roster.send(peer, protocol.RankStart(at_ns, core, cores, start.ranks))
 

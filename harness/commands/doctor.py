@@ -11,12 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from coordinator.host import bindings
 from coordinator.topology import ranges
 from harness import application
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared, user_defaults
-from harness.measure import bindings, host_check
+from harness.measure import host_check
 from harness.measure.host_check import Finding
 from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
@@ -72,7 +73,7 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
     """How the jobs with these launchers are bound; the status is 1 if some share processors in vain."""
     jobs = []
     for pid in pids:
-        found = bindings.job(pid, f"job {pid}")
+        found = bindings.job(f"job {pid}", pid)
         if not found.masks:
             raise InputError(
                 "--pid", pid, "is no running process", "name a launcher, or the root of a program"

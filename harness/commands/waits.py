@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from coordinator.host import bindings
 from coordinator.host.launchers import launched
 from harness.analyse.caveats import of_waits
 from harness.analyse.comparison import WaitRow, wait_rows, wait_verdict
 from harness.analyse.statistics import estimate
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, preload, rule_arguments, unheard
-from harness.measure import bindings, turn
+from harness.measure import turn
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
 from harness.measure.registrar import Registrar
@@ -149,7 +150,7 @@ def _runner(
     """
 
     def look(pids: Sequence[int]) -> None:
-        jobs = [bindings.job(pid, f"copy {copy}") for copy, pid in enumerate(pids)]
+        jobs = [bindings.job(f"copy {copy}", pid) for copy, pid in enumerate(pids)]
         found = list(bindings.overlaps(jobs, usable_processors()))
         bound.extend(f"{one.sentence}: {one.remedy}" for one in found[:1])
 

@@ -128,3 +128,20 @@ def test_programs_find_the_variables_of_the_shell_and_of_the_option(tmp_path, mo
     assert cli.main(["beside", *words, "--env", "EMPTY=", "--", *commands[0], ":::", *commands[1]]) == 0
     assert {(tmp_path / name).read_text() for name in "ab"} == {"/pseudo None a=b \n"}
     assert "WM_PROJECT=a=b" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@needs_two
+def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_stored_row(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_: [])
+    core = str(min(os.sched_getaffinity(0)))
+    program = ["taskset", "-c", core, *ENTRY[:2], "import time; time.sleep(1.3)"]
+    results = ["--results", str(tmp_path / "kept")]
+    assert cli.main(["beside", "--anyway", "--rounds", "1", *results, "--", *program, ":::", *program]) == 0
+    assert f"job 0 and job 1 are both bound to processors {core}, and " in capsys.readouterr().err
+    page = tmp_path / "page.html"
+    assert cli.main(["report", results[1], "-o", str(page)]) == 0
+    assert "1 of 2 runs have warnings; the first: job 0 and job 1 are both bound to" in page.read_text()
+    assert "idle: bind each to other processors (taskset), or to none" in page.read_text()

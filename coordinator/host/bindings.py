@@ -69,15 +69,22 @@ class Overlap:
         return f"{who} bound to processors {ranges(self.shared)}, and {ranges(self.idle)} are idle"
 
 
-def job(pid: int, name: str) -> BoundJob:
-    """The job whose launcher, or root, is the process ``pid``; its masks are empty if that has ended.
+def job(name: str, *pids: int) -> BoundJob:
+    """The job whose launchers, or roots, are these processes; its masks are empty if they have ended.
 
-    A process without children works. It may run wherever one of its threads may.
+    A process without children works. It may run wherever one of its threads may. Its launcher gave it a rank
+    that its root does not have.
     """
-    working = [one for one in _family(pid) if not any(children(one))]
-    masks = [mask for one in working if (mask := _mask(one))]
-    environments = (environment_of(one) for one in working)
-    known = (kind.kind for found in environments for kind in LAUNCHERS.values() if kind.rank in found)
+    working = [(pid, one) for pid in pids for one in _family(pid) if not any(children(one))]
+    masks = [mask for _, one in working if (mask := _mask(one))]
+    environments = ((environment_of(pid), environment_of(one)) for pid, one in working)
+    kinds = [kind for kind in LAUNCHERS.values() if kind.rank]
+    known = (
+        k.kind
+        for root, own in environments
+        for k in kinds
+        if own.get(k.rank, "") not in ("", root.get(k.rank))
+    )
     return BoundJob(name, tuple(masks), next(known, ""))
 
 

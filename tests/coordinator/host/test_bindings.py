@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from native_programs import launcher
 from runs import eventually, needs_two
 
+from coordinator.host.bindings import BoundJob, job, overlaps
 from coordinator.host.launchers import LAUNCHERS
 from harness import cli
-from harness.measure.bindings import BoundJob, job, overlaps
 
 EVERY = frozenset(range(8))
 masks = st.frozensets(st.sampled_from(sorted(EVERY)), min_size=1)
@@ -61,7 +61,7 @@ def test_running_programs_are_looked_at(capsys):
         subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "sleep 60; true"]) for core in (one, one)
     ]
     try:
-        assert eventually(lambda: all(job(p.pid, "").processors == {one} for p in programs))
+        assert eventually(lambda: all(job("", p.pid).processors == {one} for p in programs))
         words = [word for program in programs for word in ("--pid", str(program.pid))]
         assert cli.main(["doctor", "--json", *words]) == 1
         findings = json.loads(capsys.readouterr().out)["findings"]
