@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -97,6 +97,8 @@ def run(
     tools = real_tools(wanted.nodes)
     with Store(results, warn=watcher.warn) as store:
         here = MeasurementSession.here(usable_processors()[: wanted.processors], tools, store, wanted.nodes)
+        if any(job.program.argv for cell in wanted.measured_cells for job in cell.jobs()):
+            here = replace(here, conditions=conditions.of_commands(here.conditions))
         made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
         earlier, before, precision = _begun(wanted, here, made, resumed=resume)
         if _to_do(wanted, cells, [*before, *made], precision):

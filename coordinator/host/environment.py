@@ -38,10 +38,8 @@ NAMES = frozenset(
         ),
     )
 )
-PREFIXES = (
-    *("LC_", "PYTHON", "MPI4PY_", "SLURM_"),
-    *("MPICH_", "MPIR_", "HYDRA_", "I_MPI_", "OMPI_", "OPAL_", "PMIX_MCA_", "PRTE_", "FI_", "UCX_"),
-)
+OF_MPI = ("MPICH_", "MPIR_", "HYDRA_", "I_MPI_", "OMPI_", "OPAL_", "PMIX_MCA_", "PRTE_", "FI_", "UCX_")
+PREFIXES = ("LC_", "PYTHON", "MPI4PY_", "SLURM_", *OF_MPI)
 INSIDE = (
     *("PMI_", "PMI2_", "PMIX_", "HYDI_", "HYDRA_PROXY", "HYDRA_LAUNCHER_EXTRA", "MPI_LOCAL"),
     *("OMPI_COMM", "OMPI_UNIVERSE_SIZE", "OMPI_FILE_LOCATION", "OMPI_APP_CTX_", "OMPI_NUM_APP_CTX"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,9 @@ from harness.measure.host_check import LOAD, OTHERS, STEAL
 from harness.spec.scheduler import OF_SLOTS, shortest_slot_ms
 from harness.store.conditions import Conditions, Moment, of_run
 from harness.store.records import DEDICATED, Calibration, RunRecord, quantile
+from workloads.work import Command, processes_name
 
+THREADS = "OMP_NUM_THREADS"
 WIDE = 0.20
 UNSTEADY = 0.10
 FEW_SLOTS = 10
@@ -29,7 +32,8 @@ SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep ex
 
 def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     """The doubts as sentences, the gravest first."""
-    return [*_machine(records), *_dedicated(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
+    found = *_machine(records), *_threads(records), *_dedicated(records), *_intervals(rows), *_slots(rows)
+    return [*dict.fromkeys(found), *_wakeups(records)]
 
 
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
@@ -121,6 +125,21 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
     if load > LOAD:
         found.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
     return found
+
+
+def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
+    """Commands whose threads must share processors, whatever else runs."""
+    jobs = ((run, job.work) for run in records for job in run.jobs if Command.sign in job.program)
+    for made, work in jobs:
+        values = {**made.conditions.environment, **dict(work.environment)}
+        found = re.match(r"\s*(\d{1,6})", values.get(THREADS, ""))
+        processors, threads, way = len(made.processors), int(found[1]) if found else 1, ""
+        if made.scheduler["bind"] is not False and work.processes < processors:
+            processors, way = work.processes, ", or bind = false, since each process is bound to one"
+        if threads > 1 and work.processes * threads > processors:
+            what = f"{work.short_name}: {processes_name(work.processes)} of {threads} threads"
+            most = max(1, processors // work.processes)
+            yield f"{what} on {processors} of the processors: set {THREADS}={most}{way}"
 
 
 def _dedicated(records: Sequence[RunRecord]) -> list[str]:

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from coordinator.host import quotas
+from coordinator.host.environment import OF_MPI, of_command
 from coordinator.host.quotas import NEVER, Throttled
 
 PACKAGES = ("lockstep-scheduling", "mpi4py", "numpy", "psutil")
+
+TOLD = (
+    *(*OF_MPI, "PSM", "MV2_", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "BLIS_", "TBB_"),
+    *("LD_PRELOAD", "LD_LIBRARY_PATH", "MALLOC_", "GLIBC_TUNABLES"),
+)
+"""Variables of commands that conditions name with their values: they matter to MPI, threads and libraries."""
+
+PASSING = re.compile(
+    "_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|(COLOR)?TERM.*|PS[0-4]|PROMPT.*|HIST.*|MAIL.*|LS_COLORS|LESS.*|PAGER"
+    "|EDITOR|VISUAL|SSH_.*|(WAYLAND_)?DISPLAY|XAUTHORITY|XDG_(SESSION|SEAT|VTNR|RUNTIME).*|DBUS_.*|WINDOW.*"
+    "|TMUX.*|STY|VSCODE_.*|GPG_.*|KRB5.*|INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_.*|TMPDIR"
+    "|(SLURM|SBATCH|PBS|LSB|GITHUB|RUNNER|PYTEST)_.*|.*(TOKEN|SECRET|PASSWORD|CREDENTIAL).*"
+)
+"""Variables that differ from session to session, or are secret, and that programs run alike with."""
 
 COMPARABLE = ("host", "cpu_model", "kernel", "processors", "quota_processors", "launcher", "nodes")
 """Conditions that must be equal for two sessions to measure the same thing."""
@@ -84,6 +101,8 @@ class Conditions(Passing, Lasting):
         nodes_after: the fields of ``coordinator.workload.NodeResult`` for each of several hosts.
         warnings: faults that did not end the run.
         again: whether a calibration follows runs of its session, whose load it sees.
+        environment: the variables of commands that begin with one of TOLD.
+        variables: a digest of all others but PASSING; empty if there are no commands, or it is unknown.
     """
 
     nodes: Sequence[str] = ()
@@ -95,6 +114,8 @@ class Conditions(Passing, Lasting):
     nodes_after: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()
     again: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    variables: str = ""
 
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any]) -> Conditions:
@@ -106,6 +127,14 @@ class Conditions(Passing, Lasting):
         complete = {one.name for one in fields(Lasting) if self.host is not None}
         complete |= {one.name for one in fields(Passing) if self.steal is not None}
         return {name: value for name, value in vars(self).items() if value or name in complete}
+
+
+def of_commands(session: Conditions) -> Conditions:
+    """The conditions of a session that runs commands, here and now."""
+    found = of_command({})
+    told = {name: value for name, value in found.items() if name.startswith(TOLD)}
+    rest = sorted((n, v) for n, v in found.items() if n not in told and not PASSING.fullmatch(n))
+    return replace(session, environment=told, variables=hashlib.sha256(ascii(rest).encode()).hexdigest()[:16])
 
 
 def of_session(processors: Sequence[int], launcher: str) -> Conditions:
@@ -187,11 +216,18 @@ def difference(old: Conditions, new: Conditions) -> tuple[str, Any, Any] | None:
 
 
 def differences(old: Conditions, new: Conditions) -> Iterator[tuple[str, Any, Any]]:
-    """All fields of COMPARABLE in which two sessions differ, with both values."""
-    for field in COMPARABLE:
-        values = getattr(old, field) or None, getattr(new, field) or None
-        if values[0] != values[1]:
-            yield field, *values
+    """All fields of COMPARABLE, and all variables, in which two sessions differ, with both values."""
+    known = bool(old.variables and new.variables)
+    before, after = _compared(old, variables=known), _compared(new, variables=known)
+    for name in {**before, **after}:
+        if before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)
+
+
+def _compared(found: Conditions, *, variables: bool) -> dict[str, Any]:
+    values = {name: getattr(found, name) or None for name in COMPARABLE}
+    told = {f"environment.{name}": value for name, value in found.environment.items()}
+    return values | told | {"variables": found.variables} if variables else values
 
 
 def _read(path: str) -> str | None:

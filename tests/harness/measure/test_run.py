@@ -205,6 +205,50 @@ def test_steps_are_calibrated_for_each_working_set(place):
     assert session.constants([]).walk_step_of({0}) == 0.0
 
 
+COMMANDS = {
+    "name": "commands",
+    "processors": 2,
+    "repeats": 1,
+    "jobs": [
+        {"command": ["{launcher}", "-n", "1", "true"], "environment": {"OMP_NUM_THREADS": "2,4"}},
+        {"kind": "sequential", "work_s": 1.0},
+    ],
+}
+
+
+@pytest.mark.parametrize(("binds", "bound"), [([True], True), ([True, False], False), (["job", True], True)])
+def test_a_command_is_bound_alone_if_it_always_is_beside_others(binds, bound):
+    """With its threads it has as many processors alone as beside others."""
+    table = {**COMMANDS, "schedulers": [{"policy": "none", "bind": bind} for bind in binds]}
+    alone = [task for task in plan(load(table)) if task.kind == "dedicated"]
+    assert {task.jobs[0].program.kind: task.scheduler.options.bind for task in alone} == {
+        "command": bound,
+        "sequential": True,
+    }
+
+
+def test_threads_that_share_processors_are_doubted_with_the_number_that_fits(place):
+    def told(bind, threads, processes=1, shell="8"):
+        table = {**COMMANDS, "schedulers": [{"policy": "none", "bind": bind}]}
+        job = {"command": ["{launcher}", "-n", str(processes), "true"], **threads}
+        records = measure(load(table | {"jobs": [job]}), place)
+        known = dataclasses.replace(records[0].conditions, environment={"OMP_NUM_THREADS": shell})
+        records = [dataclasses.replace(record, conditions=known) for record in records]
+        return [doubt for doubt in doubts([], records) if "OMP_NUM_THREADS" in doubt]
+
+    two = {"environment": {"OMP_NUM_THREADS": "2,4"}}
+    (doubt,) = told(True, two)
+    assert "true: 1 process of 2 threads on 1 of the processors" in doubt
+    assert "set OMP_NUM_THREADS=1, or bind = false" in doubt
+    assert told(False, two) == []
+    (doubt,) = told(False, two, processes=2)
+    assert "2 processes of 2 threads on 2 of the processors: set OMP_NUM_THREADS=1" in doubt
+    (doubt,) = told(False, {})
+    assert "1 process of 8 threads" in doubt and doubt.endswith("set OMP_NUM_THREADS=2")
+    for unknown in ("", "1", "all"):
+        assert told(True, {}, shell=unknown) == []
+
+
 def test_doubts_are_told_in_numbers(place):
     experiment = load("three-jobs", settings=["repeats=3"])
     records = measure(experiment, place)

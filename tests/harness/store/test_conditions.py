@@ -1,0 +1,98 @@
+"""Which variables of commands records hold, and that runs with others are not taken for the same."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+from runs import needs_two
+
+from harness.store import conditions
+from harness.store.conditions import Conditions, differences
+
+TRUE = [sys.executable, "-c", "pass"]
+EXPERIMENT = """
+name = "commands"
+processors = 2
+repeats = 1
+[[jobs]]
+command = ["{launcher}", "-n", "2", "true"]
+environment = { CP2K_DATA_DIR = "/data" }
+[[jobs]]
+command = ["{launcher}", "-n", "2", "true"]
+[[schedulers]]
+policy = "none"
+"""
+SETTINGS = {
+    **{"OMP_NUM_THREADS": "4", "OMPI_MCA_btl": "self,vader", "UCX_TLS": "sm", "LD_PRELOAD": ""},
+    **{"MKL_NUM_THREADS": "2", "FI_PROVIDER": "tcp", "MPICH_ASYNC_PROGRESS": "1", "PMIX_MCA_gds": "hash"},
+}
+REST = {"FOAM_INST_DIR": "/opt", "MY_PASS": "hunter2"}
+HERE = Conditions(host="h")
+
+
+def commands(monkeypatch, **variables):
+    for name in conditions.os.environ:
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return conditions.of_commands(HERE)
+
+
+def test_variables_of_mpi_and_threads_have_values_and_others_a_digest(monkeypatch):
+    found = commands(monkeypatch, **SETTINGS, **REST, PMI_RANK="1")
+    assert found.environment == SETTINGS
+    assert re.fullmatch("[0-9a-f]{16}", found.variables)
+    recorded = json.dumps(found.recorded())
+    assert "hunter2" not in recorded and "FOAM" not in recorded
+    assert Conditions.of_record(json.loads(recorded)) == found
+
+
+def test_each_difference_is_named_with_both_values(monkeypatch):
+    one = commands(monkeypatch, **SETTINGS, **REST)
+    other = commands(monkeypatch, **{**SETTINGS, "OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}, **REST)
+    assert list(differences(one, other)) == [
+        ("environment.OMP_NUM_THREADS", "4", "2"),
+        ("environment.KMP_BLOCKTIME", None, "0"),
+    ]
+    changed = commands(monkeypatch, **SETTINGS, **{**REST, "FOAM_INST_DIR": "/usr"})
+    assert list(differences(one, changed)) == [("variables", one.variables, changed.variables)]
+    empty = commands(monkeypatch, **SETTINGS, **{**REST, "FOAM_INST_DIR": ""})
+    gone = commands(monkeypatch, **SETTINGS, MY_PASS="hunter2")
+    assert len({one.variables, empty.variables, gone.variables}) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["_", "SHLVL", "SSH_CLIENT", "TERM", "XDG_SESSION_ID", "SLURM_JOB_ID", "CI_TOKEN"]
+)
+def test_what_differs_by_session_and_what_older_records_lack_is_no_difference(name, monkeypatch):
+    plain, other = commands(monkeypatch, **REST), commands(monkeypatch, **REST, **{name: "1"})
+    assert not list(differences(plain, other))
+    assert not list(differences(replace(plain, environment={}, variables=""), other))
+    assert list(differences(plain, commands(monkeypatch, **REST, MY_SHLVL="1")))
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_series_of_commands_is_not_resumed_with_other_variables(lockstep, tmp_path, monkeypatch):
+    (tmp_path / "commands.toml").write_text(EXPERIMENT)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    monkeypatch.setenv("MY_PASS", "hunter2")
+    run = ("run", "commands.toml", "--no-simulate", "--resume", "--set", "repeats=1")
+    status, out, err = lockstep(*run)
+    assert status == 0, err
+    assert "2 processes of 4 threads on 2 of the processors: set OMP_NUM_THREADS=1" in out
+    assert "CP2K_DATA_DIR=/data true" in out
+    assert not any(b"hunter2" in file.read_bytes() for file in (tmp_path / "lockstep-results").iterdir())
+    monkeypatch.setenv("SHLVL", "17")
+    assert lockstep(*run)[0] == 0
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    status, _, err = lockstep(*run)
+    assert status == 2 and "environment.OMP_NUM_THREADS = '4', but now it is '2'" in " ".join(err.split())
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    monkeypatch.setenv("FOAM_INST_DIR", "/opt")
+    assert lockstep(*run)[0] == 2
+    assert lockstep("run", "three-jobs", "--no-simulate", "--set", "repeats=1")[0] == 0
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert lockstep("run", "three-jobs", "--no-simulate", "--resume", "--set", "repeats=1")[0] == 0
