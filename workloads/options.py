@@ -73,6 +73,8 @@ class Remedy(Checked):
 NOTHING_DONE = Remedy()
 
 
+LEAST_QUOTA_NS = 1_000_000
+
 WITHIN_JOB = "job"
 """The binding of processes to the processors of their job, among which the kernel chooses."""
 
@@ -91,6 +93,8 @@ class Options(Checked):
             processors of its job ("job"), among which the kernel chooses; else it chooses among all
             processors of the run on the node.
         remedy: against the preemption of processes in critical sections.
+        quota_processors: how many processors' time all jobs together may use: in each ``quota_period_ms`` so
+            often that time, after which all their processes are stopped to the end of the period. 0: no limit.
     """
 
     blocking: Annotated[str, OneOf(RULES)] = "spin"
@@ -100,6 +104,8 @@ class Options(Checked):
     mechanism: str = "auto"
     bind: bool | str = True
     remedy: Remedy = NOTHING_DONE
+    quota_processors: Annotated[float, Bounds(0, 10_000)] = 0.0
+    quota_period_ms: Annotated[float, Bounds(1, 1000)] = 100.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,6 +115,17 @@ class Options(Checked):
         if not isinstance(self.bind, bool) and self.bind != WITHIN_JOB:
             rule = f'must be true, false or "{WITHIN_JOB}"'
             raise InputError("bind", self.bind, rule, "choose one of them")
+        if self.quota_processors and self.quota_ns < LEAST_QUOTA_NS:
+            rule = f"gives less than 1 ms in a period of {self.quota_period_ms:g} ms, which Linux refuses"
+            raise InputError("quota_processors", self.quota_processors, rule, "give more, or 0 for no limit")
+        if self.quota_ns and self.remedy.code == ACTIVATIONS:
+            rule = "a quota stops the processes in whose place the stopped ones would run on"
+            raise InputError("remedy.kind", self.remedy.kind, rule, "choose another remedy, or no quota")
+
+    @property
+    def quota_ns(self) -> int:
+        """The processor time of all jobs together in each period; 0 without a limit."""
+        return round(self.quota_processors * self.quota_period_ms * 1e6)
 
     def check_adapting(self) -> None:
         """Raise InputError if no job may get other processors while it runs."""

@@ -306,6 +306,9 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
         needs="measured.throttled",
         meaning="share of the processors' time in which a CPU quota stopped the processes",
     ),
+    Column(
+        "simulated.throttled", csv="simulated_throttled", needs="simulated.throttled", meaning="by simulation"
+    ),
     Column("measured.slowdown.mean", "job\nmean", fixed, frame="job_mean", meaning="of the jobs' slowdowns"),
     Column("measured.slowdown.max", "job\nmax", fixed, frame="job_max", meaning="of the jobs' slowdowns"),
     Column("measured.makespan_s", "", _TWO, "", "makespan_s", "makespan", "s", TIMES),

@@ -221,7 +221,7 @@ class Simulated:
             launcher=SIMULATOR,
             wall_s=time.monotonic() - begin_s,
             failure=outcome.failure,
-            conditions=host.conditions,
+            conditions=replace(host.conditions, throttled=outcome.throttled, throttled_periods=None),
             jobs=tuple(_job(job, task, outcome.failure) for job in outcome.jobs),
             ranks=tuple(_ranks(outcome, task, host.processors)),
         )

@@ -9,7 +9,7 @@ from typing import Any
 from coordinator import policies
 from harness.spec.jobs import rebuilt
 from harness.spec.scheduler import plain
-from workloads.options import Remedy
+from workloads.options import Options, Remedy
 from workloads.work import duration_name
 
 QUANTA = ("quantum_ms", "quanta_ms")
@@ -46,6 +46,10 @@ def policy_name(table: Mapping[str, Any]) -> str:
         name += f" {table['mechanism']}"
     if table.get("local", "other") != "other":
         name += f", {table['local']}"
+    if quota := table.get("quota_processors"):
+        period_ms = table["quota_period_ms"]
+        every = "" if period_ms == Options.quota_period_ms else f" every {_times_name(period_ms)}"
+        name += f", quota {quota:g}{every}"
     if remedy := table.get("remedy"):
         name += _remedy_name(remedy)
     bind = table.get("bind", True)

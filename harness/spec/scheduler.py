@@ -22,6 +22,7 @@ SHARED = field_names(Options)
 ADDED = {
     **{"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"},
     **{"remedy": asdict(Remedy()), "mapping": "order", "synchronised": True},
+    **{"quota_processors": 0.0, "quota_period_ms": Options.quota_period_ms},
 }
 """Keys that older records lack, and the values that those records imply."""
 
@@ -60,6 +61,9 @@ class Scheduler:
         one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
         self._check_binding(options.bind)
         self._check_remedy(options.remedy.kind)
+        if self.of_slurm and options.quota_processors:
+            rule = "Slurm schedules these jobs, in control groups that it makes"
+            raise InputError("quota_processors", options.quota_processors, rule, "leave it out")
         self._check_coscheduling()
 
     def _check_binding(self, bind: bool | str) -> None:
@@ -193,6 +197,9 @@ def _here(table: Mapping[str, Any]) -> Scheduler:
     """The scheduler of a table, if this host has its mechanism and its scheduling class."""
     scheduler = scheduler_of(table)
     mechanisms.check_local(scheduler.options.local)
+    if quota := scheduler.options.quota_processors:
+        remedy = "ask lockstep simulate, or leave it out"
+        raise InputError("quota_processors", quota, "real runs have no quota yet", remedy)
     if scheduler.policy.needs_mechanism:
         mechanisms.choose(scheduler.options.mechanism)
         _check_slots(scheduler.policy)

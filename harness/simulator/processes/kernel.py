@@ -10,6 +10,7 @@ from __future__ import annotations
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, step
 from harness.simulator.processes import model as m
+from harness.simulator.processes import quota
 from harness.simulator.processes.alarms import ring_alarms
 from harness.simulator.processes.costs import drawn
 from harness.simulator.processes.events import set_timers
@@ -95,10 +96,14 @@ def expire(state: State, p: int) -> None:
 
 @step
 def end_slot(state: State) -> None:
-    """A slot has ended, or the time that the caller set has come."""
+    """A slot has ended, the time that the caller set has come, or the one that a quota has set."""
     clock = state.clock[0]
     clock.now_ns = clock.next_ns
-    if clock.until_ns <= clock.slot_end_ns + clock.late_ns:
+    if clock.quota_at_ns < min(clock.until_ns, clock.slot_end_ns + clock.late_ns):
+        if quota.changes(state):
+            for p in range(len(state.processors)):
+                reconsider(state, p)
+    elif clock.until_ns <= clock.slot_end_ns + clock.late_ns:
         clock.status = m.UNTIL
     elif clock.slot + 1 == len(state.slots) and not clock.cyclic:
         clock.status = m.TABLE_END
@@ -107,7 +112,7 @@ def end_slot(state: State) -> None:
         clock.slot_end_ns += state.slot_ns[clock.slot]
         # It ends at least as late as it has begun already.
         clock.late_ns = max(drawn(clock, state.lateness_ns), clock.now_ns - clock.slot_end_ns)
-        clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns)
+        clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns, clock.quota_at_ns)
         apply_slot(state)
 
 

@@ -301,6 +301,8 @@ MACHINE = np.dtype(
         ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none
         ("queue", np.int8),  # BOUND to STEALING
         ("cache_bytes", np.int64),  # of each processor; 0 for no caches
+        ("quota_ns", np.int64),  # of processor time in each period; 0 for no quota: quota.py
+        ("period_ns", np.int64),
     ],
     align=True,
 )
@@ -314,7 +316,7 @@ CLOCK = np.dtype(
         ("never_ns", np.int64),  # later than all that happens
         ("status", np.int64),
         ("subject", np.int64),
-        ("next_ns", np.int64),  # the end of the slot, lateness included, or until_ns if earlier
+        ("next_ns", np.int64),  # the end of the slot, lateness included, until_ns or quota_at_ns if earlier
         ("slot_end_ns", np.int64),
         ("until_ns", np.int64),
         ("late_ns", np.int64),  # how late the present slot ends
@@ -330,6 +332,14 @@ CLOCK = np.dtype(
         ("recording", np.int64),
         ("recorded", np.int64),
         ("stale", np.int64),  # processors whose timers are no longer right
+        ("quota_at_ns", np.int64),  # when the budget is used up, or the next period begins: quota.py
+        ("period_end_ns", np.int64),
+        ("budget_ns", np.int64),  # left at accounted_ns; since then "busy" processors have used it
+        ("accounted_ns", np.int64),
+        ("busy", np.int64),
+        ("throttled", np.int64),  # the budget is used up
+        ("throttled_at_ns", np.int64),  # since when, or since when not
+        ("throttled_ns", np.int64),  # of all processors together
     ],
     align=True,
 )

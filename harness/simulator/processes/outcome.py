@@ -87,6 +87,7 @@ class Outcome:
         switches: dispatches of each processor.
         messages: messages handled.
         timers: expired timers: ends of phases, gaps, switches and spins, and ticks.
+        throttled_ns: time in which processors stood still by a quota, although processes were ready.
         failure: empty when every job finished.
         timeline: rows of (time, processor, process, category), each valid until the next row of
             its processor. Process numbers run through the jobs in order of arrival; -1 is none.
@@ -99,6 +100,7 @@ class Outcome:
     switches: NDArray[np.int64]
     messages: int
     timers: int
+    throttled_ns: int
     failure: str
     timeline: NDArray[np.int64] = field(repr=False)
 
@@ -109,6 +111,12 @@ class Outcome:
         if len(finishes) < len(self.jobs):
             return None
         return max(finishes) - min(job.arrival_ns for job in self.jobs)
+
+    @property
+    def throttled(self) -> float:
+        """Share of all processors' time in which a quota kept ready processes from running."""
+        total = self.spent_ns.sum()
+        return float(self.throttled_ns / total) if total else 0.0
 
     @property
     def events(self) -> int:
@@ -151,6 +159,7 @@ def summarize(
         switches=accounts[:, m.DISPATCHES],
         messages=int(clock.messages),
         timers=int(clock.timers),
+        throttled_ns=int(clock.throttled_ns),
         failure=failure,
         timeline=timeline,
     )

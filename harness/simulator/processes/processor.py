@@ -13,6 +13,7 @@ from harness.simulator.processes.costs import drawn, switch_cost_ns
 from harness.simulator.processes.events import mark, set_activity
 from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.model import Records, State
+from harness.simulator.processes.quota import account
 from harness.simulator.processes.ready_queues import balance, claim, enqueue, fetch
 
 
@@ -52,6 +53,8 @@ def record(state: State, p: int) -> None:
 @hot
 def next_process(state: State, p: int) -> int:
     """The process that is to run next on processor ``p``, fetched from elsewhere if need be, or NOBODY."""
+    if state.clock[0].throttled:
+        return m.NOBODY
     if state.machine[0].queue != m.BOUND:
         fetch(state, p)
     return scheduler.best(state, p)
@@ -64,6 +67,8 @@ def dispatch(state: State, p: int) -> None:
     if processor.current != m.NOBODY:
         state.accounts[processor.current, m.LEFT] = state.clock[0].now_ns
     q = next_process(state, p)
+    if state.machine[0].quota_ns > 0 and (q == m.NOBODY) != (processor.current == m.NOBODY):
+        account(state, -1 if q == m.NOBODY else 1)
     processor.current = q
     if q == m.NOBODY:
         processor.switching = 0

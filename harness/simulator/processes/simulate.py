@@ -93,6 +93,7 @@ def simulate(
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
     _help(run.state, options.remedy, machine)
+    _limit(run.state, options)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:
@@ -117,6 +118,15 @@ def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
     record.conscious = remedy.code == CONSCIOUS
     record.inheritance = remedy.code == INHERITANCE
     record.activations = remedy.code == ACTIVATIONS
+
+
+def _limit(state: State, options: Options) -> None:
+    """Put a CPU quota into the records of machine and clock, if there is one."""
+    record, clock = state.machine[0], state.clock[0]
+    record.quota_ns, record.period_ns = options.quota_ns, round(options.quota_period_ms * 1e6)
+    if record.quota_ns > 0:
+        clock.budget_ns, clock.period_end_ns = record.quota_ns, record.period_ns
+        clock.quota_at_ns = clock.period_end_ns
 
 
 def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine, policy: Policy) -> None:
@@ -188,7 +198,7 @@ class _ProcessLevelRun:
         while unfinished:
             due = self._agenda.due(tables=False)  # the kernel ends tables, late as the machine is
             clock.until_ns = min(due.at_ns if due else limit_ns, limit_ns, look_ns)
-            clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns)
+            clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns, clock.quota_at_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
             interruption.check()

@@ -128,6 +128,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.given_ns = -1
     processors.ticks_to_balance = BALANCE_TICKS
     state.clock[0].random = ticks[0]
+    state.clock[0].quota_at_ns = state.clock[0].never_ns
     costs = machine.slot_cost_us or (0.0,)
     processors.slot_cost_ns = [round(costs[min(p, len(costs) - 1)] * 1e3) for p in range(count)]
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns

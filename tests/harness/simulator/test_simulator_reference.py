@@ -224,6 +224,15 @@ HELP = st.one_of(
 """Remedies for processes that lose their processors in critical sections; LOOKS need bound ones."""
 
 
+@st.composite
+def quotas(draw, machine, remedy):
+    """Mostly none; with costs of switches a small one would let nobody get on."""
+    if remedy.kind == "activations" or draw(st.sampled_from([True, True, False])):
+        return {}
+    share, period_ms = draw(st.sampled_from([0.5, 0.9, 1.0])), draw(st.sampled_from([10.0, 33.0, 100.0]))
+    return {"quota_processors": share * machine.processors, "quota_period_ms": period_ms}
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
@@ -237,7 +246,7 @@ def test_the_kernel_equals_the_reference(data):
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
     estimate, rule = data.draw(st.sampled_from(list(ESTIMATES))), data.draw(st.sampled_from(list(RULES)))
     remedy = data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)
-    waits = Options(rule, imbalance_estimate=estimate, remedy=remedy)
+    waits = Options(rule, imbalance_estimate=estimate, remedy=remedy, **data.draw(quotas(machine, remedy)))
     outcome = simulate(workload, machine, policy, waits, timeline=True, **how)
     if outcome.failure:
         assert machine.local == "fifo"  # the only one under which processes can spin for ever

@@ -70,6 +70,7 @@ def test_defaults_are_filled_in(write):
         "mechanism": "auto",
         "bind": True,
         "remedy": {"kind": "none", "deferrals": 4, "deferral_us": 50.0, "warning_us": 100.0},
+        **{"quota_processors": 0.0, "quota_period_ms": 100.0},
     }
     assert implicit.options.blocking == "global-adaptive"
 

@@ -30,6 +30,8 @@ def test_no_two_schedulers_of_an_experiment_have_the_same_name(name):
         ({"policy": "slurm-gang", "retry": False}, "slurm-gang 30 s, no retry"),
         ({"policy": "none", "bind": False, "local": "rr"}, "none, rr, unbound"),
         ({"policy": "none", "bind": "job"}, "none, bound to job"),
+        ({"policy": "none", "quota_processors": 1.5}, "none, quota 1.5"),
+        ({"policy": "none", "quota_processors": 2, "quota_period_ms": 20}, "none, quota 2 every 20 ms"),
         ({"policy": "multilevel-two-queue", "quanta_ms": [60_000, 90_000]}, "multilevel-two-queue 60/90 s"),
     ],
 )

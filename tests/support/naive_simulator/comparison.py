@@ -18,6 +18,7 @@ def compare(outcome, naive):
     assert (outcome.messages, outcome.timers) == (naive.messages, naive.timers)
     assert outcome.switches.tolist() == [processor.switches for processor in naive.processors]
     assert outcome.end_ns == naive.now
+    assert outcome.throttled_ns == naive.throttled_ns
     for ours in outcome.jobs:
         theirs = naive.jobs[ours.number]
         assert ours.finish_ns == theirs.finish_ns

@@ -29,13 +29,22 @@ class Processor:
         self.category = category
         self.history.append((self.simulation.now, self.process.number if self.process else -1, category))
 
+    def chosen(self):
+        """Who runs next here; nobody while the quota is used up."""
+        if self.simulation.throttled:
+            return None
+        self.simulation.queues.chooses(self)
+        return self.local.best(self)
+
+    def gives_way(self, process):
+        return self.simulation.throttled or not process.allowed or self.local.outranked(process)
+
     def reconsider(self, extra_ns=0):
         process = self.process
         if process is None:
-            self.simulation.queues.chooses(self)
-            if self.local.best(self):
+            if self.chosen():
                 self.dispatch(extra_ns)
-        elif process.state == "running" and (not process.allowed or self.local.outranked(process)):
+        elif process.state == "running" and self.gives_way(process):
             self.preempt(extra_ns)
 
     def puts_off(self, left):
@@ -59,8 +68,8 @@ class Processor:
         cost, wakeup = self.simulation.cost, "idle_wakeup" if self.category == IDLE else "wakeup"
         if self.process:
             self.process.lost_ns = self.simulation.now
-        self.simulation.queues.chooses(self)
-        self.process = self.local.best(self)
+        self.process = self.chosen()
+        self.simulation.use_budget()
         self.note(SWITCHING if self.process else IDLE)
         if self.process:
             self.process.state = "coming"
@@ -86,7 +95,7 @@ class Processor:
 
     def switched(self):
         process, self.end = self.process, None
-        if not process.allowed or self.local.outranked(process):
+        if self.gives_way(process):
             self.enqueue(process, first=True)
             self.dispatch()
             return
@@ -195,8 +204,7 @@ class Processor:
         if process and process.state == "running" and self.local.turn_ends(process):
             self.simulation.queues.turn_ends(self)
             self.enqueue(self.take_away("ready"))
-            self.simulation.queues.chooses(self)
-            if self.local.best(self) is process:
+            if self.chosen() is process:
                 process.state, process.dispatched = "running", self.simulation.now
                 self.grant(process.wants)
             else:

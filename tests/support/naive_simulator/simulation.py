@@ -62,6 +62,7 @@ class NaiveSimulation:
         self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2**31 + stream)))
         self.processors = [Processor(self, p) for p in range(machine.processors)]
         self.queues = KINDS[machine.queue](self)
+        self.limit(options)
         self.start_timers(machine)
         self.expect(jobs, policy)
 
@@ -134,6 +135,43 @@ class NaiveSimulation:
             processor.due = ticks[p] if independent else machine.tick_ns
             processor.at(processor.due, TICK, processor.tick)
             processor.at(int(detours[p]) + 1, ALARM, processor.detour)
+
+    def limit(self, options):
+        """Turner et al. 2010: in each period the processes have so much time of all processors together."""
+        self.period = round(options.quota_period_ms * 1e6)
+        self.quota = self.budget = round(options.quota_processors * self.period)
+        self.busy = self.counted = self.throttled_ns = 0
+        self.throttled, self.used_up = False, SimpleNamespace()
+        if self.quota:
+            self.at(self.period, PLANS, 2, self.begin_period)
+
+    def begin_period(self):
+        self.at(self.now + self.period, PLANS, 2, self.begin_period)
+        self.use_budget()
+        self.budget = min(self.budget, 0) + self.quota
+        self.throttle()
+
+    def use_budget(self):
+        """Who has a process has used the budget up to now, and goes on."""
+        self.budget -= self.busy * (self.now - self.counted)
+        self.busy = sum(processor.process is not None for processor in self.processors)
+        self.counted, self.used_up.cancelled = self.now, True
+        if self.quota and self.busy and not self.throttled:
+            end = self.now - min(0, -self.budget // self.busy)
+            self.used_up = self.at(end, PLANS, 2, self.throttle)
+
+    def throttle(self):
+        """Without a budget no processor has a process."""
+        self.use_budget()
+        if self.throttled == (self.budget <= 0):
+            return
+        if self.throttled:
+            late = [p for p in self.processors if p.process is None and any(q.ready() for q in p.residents)]
+            self.throttled_ns += sum(self.now - max(p.history[-1][0], self.since) for p in late)
+        self.throttled, self.since = not self.throttled, self.now
+        for processor in self.processors:
+            processor.reconsider()
+        self.use_budget()
 
     def at(self, time, priority, sequence, action):
         event = SimpleNamespace(time=time, action=action, cancelled=False)

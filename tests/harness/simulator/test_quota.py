@@ -1,0 +1,88 @@
+"""CPU quotas in the simulator: what they cost, and what they leave alone."""
+
+import pytest
+
+from coordinator import policies
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import IDLE
+from harness.simulator.processes.simulate import simulate
+from workloads.options import Options, Remedy
+from workloads.program import Program
+from workloads.validation import InputError
+
+MACHINE = SimulatedMachine(2, 0.0, latency_us=0.0, local="eevdf", messages_to_self=False)
+
+
+def simulated(quota, *, jobs=1, blocking="spin", imbalance=1.5, policy="none", period_ms=100.0, **options):
+    """Jobs of two processes of which each computes for about a second."""
+    program = Program("BARRIER", 2, granularity_us=1000, imbalance=imbalance, phases=1000)
+    limits = Options(blocking, quota_processors=quota, quota_period_ms=period_ms)
+    work = [SimulatedJob(number, program) for number in range(jobs)]
+    return simulate(work, MACHINE, policies.create(policy, options), limits, timeline=True)
+
+
+def used(outcome, since_ns, until_ns):
+    """Processor time of all processes between two times."""
+    total = 0
+    for p in range(2):
+        rows = [row for row in outcome.timeline.tolist() if row[1] == p]
+        ends = [row[0] for row in rows[1:]] + [outcome.end_ns]
+        for (begin, _, process, category), end in zip(rows, ends, strict=True):
+            if process >= 0 and category != IDLE:
+                total += max(0, min(end, until_ns) - max(begin, since_ns))
+    return total
+
+
+@pytest.mark.parametrize("period_ms", [20.0, 100.0])
+@pytest.mark.parametrize("quota", [0.5, 1.0, 1.5])
+def test_in_each_period_the_processes_use_the_quota_and_no_more(quota, period_ms):
+    found, period_ns = simulated(quota, period_ms=period_ms), round(period_ms * 1e6)
+    whole = found.end_ns // period_ns
+    assert whole > 8
+    for n in range(whole):
+        assert used(found, n * period_ns, (n + 1) * period_ns) == quota * period_ns
+
+
+def test_spinning_uses_the_quota_and_blocking_does_not():
+    """With a quota of one processor only work counts: two seconds for those that block."""
+    spun, blocked = simulated(1.0), simulated(1.0, blocking="immediate")
+    cpu_s = [sum(outcome.jobs[0].cpu_ns) / 1e9 for outcome in (spun, blocked)]
+    assert spun.end_ns / 1e9 == pytest.approx(cpu_s[0], rel=0.03)
+    assert blocked.end_ns / 1e9 == pytest.approx(cpu_s[1], rel=0.03)
+    assert cpu_s[0] > 1.2 * cpu_s[1]
+    assert spun.throttled == pytest.approx(0.5, abs=0.02)
+    assert 0 < blocked.throttled < spun.throttled
+
+
+@pytest.mark.parametrize("quota", [0, 2, 3.5])
+def test_a_quota_of_all_processors_changes_nothing(quota):
+    found, free = simulated(quota), simulated(0)
+    assert found.end_ns == free.end_ns
+    assert found.throttled == 0
+    assert found.timeline.tolist() == free.timeline.tolist()
+
+
+def test_slots_go_on_by_the_clock_while_processors_stand_still():
+    """The budget ends with the first of two slots, so that the second job gets nothing until the first ends."""
+    found = simulated(1.0, jobs=2, imbalance=0.0, policy="gang", quantum_ms=50)
+    first, second = (sum(job.cpu_ns) for job in found.jobs)
+    ends = [job.finish_ns for job in found.jobs]
+    assert ends[0] < ends[1]
+    assert used(found, 0, ends[0]) == pytest.approx(first, rel=0.1)
+    assert found.end_ns / 1e9 == pytest.approx((first + second) / 1e9, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"quota_processors": 0.005}, "quota_processors"),
+        ({"quota_processors": 1e-9}, "quota_processors"),
+        ({"quota_processors": -1}, "quota_processors"),
+        ({"quota_period_ms": 0.5}, "quota_period_ms"),
+        ({"quota_processors": 1, "remedy": Remedy("activations")}, "remedy.kind"),
+    ],
+)
+def test_quotas_that_linux_refuses_are_refused(given, key):
+    with pytest.raises(InputError) as caught:
+        Options(**given)
+    assert caught.value.key == key
