@@ -93,8 +93,8 @@ class Options(Checked):
             processors of its job ("job"), among which the kernel chooses; else it chooses among all
             processors of the run on the node.
         remedy: against the preemption of processes in critical sections.
-        quota_processors: how many processors' time all jobs together may use: in each ``quota_period_ms`` so
-            often that time, after which all their processes are stopped to the end of the period. 0: no limit.
+        quota_processors: the CPU quota of all jobs together, 0 for none: in each ``quota_period_ms`` they may
+            use the time of so many processors. Then all their processes are stopped to the end of the period.
     """
 
     blocking: Annotated[str, OneOf(RULES)] = "spin"

@@ -19,7 +19,7 @@ from harness.simulator.processes.ready_queues import count
 
 @step
 def account(state: State, more: int) -> None:
-    """From now on so many more processors have processes; set the time at which the budget will be used up."""
+    """From now on so many more processors have processes; set when the budget will be used up."""
     clock = state.clock[0]
     clock.budget_ns -= clock.busy * (clock.now_ns - clock.accounted_ns)
     clock.accounted_ns = clock.now_ns

@@ -63,7 +63,7 @@ def test_a_quota_of_all_processors_changes_nothing(quota):
 
 
 def test_slots_go_on_by_the_clock_while_processors_stand_still():
-    """The budget ends with the first of two slots, so that the second job gets nothing until the first ends."""
+    """The budget ends with the first of two slots: the second job gets nothing before the first one's end."""
     found = simulated(1.0, jobs=2, imbalance=0.0, policy="gang", quantum_ms=50)
     first, second = (sum(job.cpu_ns) for job in found.jobs)
     ends = [job.finish_ns for job in found.jobs]
