@@ -17,19 +17,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache, cached_property
-from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from importlib.util import find_spec
+from types import FrameType, ModuleType
+from typing import Any, TextIO, cast
 
 from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
 from harness.commands import COMMANDS, Answer, user_defaults
 from workloads.validation import InputError, LockstepError
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 DONE, FAILED, BAD_INPUT = 0, 1, 2
-WIDTH_WITHOUT_TERMINAL = 120
 AGAIN_S = 0.01
 """An interruption that a finalizer swallowed comes again after this time."""
 
@@ -135,7 +132,7 @@ def _ended(options: argparse.Namespace) -> int:
         return _interrupted(str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
     except SystemExit as end:
         if end.code not in [128 + signum for signum in ENDING_SIGNALS]:
-            return int(end.code or 0)  # rich raises it when the reader of a pipe has ended
+            return int(end.code or 0)
         return _interrupted("interrupted")
     except BrokenPipeError:  # the reader of our output has ended
         _abandon(sys.stdout)
@@ -155,7 +152,7 @@ def _answered(options: argparse.Namespace) -> int:
             print(json.dumps(answer.document, indent=2, allow_nan=False))
         else:
             for part in answer.text:
-                _out().print(part, markup=False, soft_wrap=answer.verbatim)
+                print(_drawing().shown(part, verbatim=answer.verbatim), end="")
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -252,11 +249,9 @@ class _Bearing:
 
 
 @cache
-def _out() -> Console:
-    from rich.console import Console  # noqa: PLC0415 - slow to load
-
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))
-    return Console(highlight=False, width=width)
+def _drawing() -> ModuleType:
+    """What draws parts of reports, loaded at its first use: with rich, or plainly where that is missing."""
+    return importlib.import_module(f"harness.report.{'terminal' if find_spec('rich') else 'plain'}")
 
 
 class _LateWatcher(AbstractContextManager["_LateWatcher"]):
@@ -284,16 +279,16 @@ class _LateWatcher(AbstractContextManager["_LateWatcher"]):
 
     @cached_property
     def _watcher(self) -> Any:
-        from rich.console import Console  # noqa: PLC0415
+        stream = sys.stderr and cast(TextIO, _Bearing(sys.stderr))
+        if stream and stream.isatty() and find_spec("rich"):
+            from rich.console import Console  # noqa: PLC0415 - slow to load
 
-        from harness.report.progress import BarWatcher, PlainWatcher  # noqa: PLC0415
+            from harness.report.progress import BarWatcher  # noqa: PLC0415
 
-        if sys.stderr is None:
-            console = Console(quiet=True)
-        else:
-            console = Console(file=cast(TextIO, _Bearing(sys.stderr)), highlight=False)
-        watcher = BarWatcher(console) if console.is_terminal else PlainWatcher(console)
-        return self._stack.enter_context(watcher)
+            return self._stack.enter_context(BarWatcher(Console(file=stream, highlight=False)))
+        from harness.report.plain import PlainWatcher  # noqa: PLC0415
+
+        return self._stack.enter_context(PlainWatcher(stream))
 
 
 def _complain(message: str) -> None:

@@ -9,7 +9,6 @@ from types import ModuleType
 
 from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
-from harness.report import listing
 from workloads.validation import InputError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -34,7 +33,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 vars(action)["complete"] = kind
     script = shtab.complete(whole, options.shell)
     document = {"schema": SCHEMA, "shell": options.shell, "script": script}
-    return Answer(document, [listing.as_it_is(script)], verbatim=True)
+    return Answer(document, [script], verbatim=True)
 
 
 def optional(package: str) -> ModuleType:

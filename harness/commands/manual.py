@@ -7,7 +7,6 @@ import argparse
 from harness.commands import SCHEMA, Answer
 from harness.commands.completion import optional
 from harness.measure.session import Watcher
-from harness.report import listing
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,4 +18,4 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     whole, _ = options.whole()
     page = optional("argparse_manpage.manpage").Manpage(whole, format="single-commands-section")
     page.manual, page.description = "Lockstep", "measure and simulate time-shared MPI jobs"
-    return Answer({"schema": SCHEMA, "page": str(page)}, [listing.as_it_is(str(page))], verbatim=True)
+    return Answer({"schema": SCHEMA, "page": str(page)}, [str(page)], verbatim=True)

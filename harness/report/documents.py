@@ -9,15 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from harness.analyse.columns import Column, fixed, interval
 from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
 from harness.analyse.rows import CI95, LEAST_TO_MOST, setting
 from harness.analyse.statistics import CONFIDENCE
-from harness.report.cells import doubts, listed
+from harness.report.cells import Line, Part, Table, doubts, listed
 from harness.spec.naming import setting_names
 
 Document = Mapping[str, Any]
@@ -25,12 +21,12 @@ Document = Mapping[str, Any]
 STYLES = {BETTER: "green", WORSE: "bold red", NO_VERDICT: "dim"}
 
 
-def before_after(document: Document) -> Iterator[RenderableType]:
+def before_after(document: Document) -> Iterator[Part]:
     """One experiment of ``commands.before_after``: doubts, a row for each comparison, and counts."""
     digests = ", ".join(digest[:8] for digest in dict.fromkeys(document["digests"]))
-    yield Text(f"{document['experiment']} ({digests}): workload slowdowns", style="bold")
+    yield Line(f"{document['experiment']} ({digests}): workload slowdowns", style="bold")
     for one in document["differences"]:
-        yield Text(f"Differs: {one['field']}: {one['before']!r} before, {one['after']!r} after.")
+        yield f"Differs: {one['field']}: {one['before']!r} before, {one['after']!r} after."
     yield from doubts(document["doubts"])
     rows = document["rows"]
     settings = setting_names(dict.fromkeys(key for row in rows for key in row["settings"]))
@@ -39,11 +35,11 @@ def before_after(document: Document) -> Iterator[RenderableType]:
         told.append(Column("workload", "jobs", words=True))
     yield listed([*told, *COMPARED], rows)
     counts = Counter(row["verdict"] for row in rows)
-    yield Text(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) + ".")
+    yield ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) + "."
     judged = sum(count for verdict, count in counts.items() if verdict != NO_VERDICT)
     if judged > 1:
         chance = (1 - CONFIDENCE) * judged
-        yield Text(f"If nothing differed, chance would call {chance:.1f} of {judged} rows better or worse.")
+        yield f"If nothing differed, chance would call {chance:.1f} of {judged} rows better or worse."
 
 
 def _schedulers(row: Document) -> str:
@@ -55,9 +51,9 @@ def _ends(row: Document) -> tuple[float, float] | None:
     return None if row["low"] is None else (row["low"], row["high"])
 
 
-def _verdict(row: Document) -> Text:
+def _verdict(row: Document) -> Line:
     reason = f": {row['reason']}" if row["reason"] else ""
-    return Text(row["verdict"] + reason, style=STYLES.get(row["verdict"], ""))
+    return Line(row["verdict"] + reason, style=STYLES.get(row["verdict"], ""))
 
 
 COMPARED = [
@@ -70,24 +66,24 @@ COMPARED = [
 ]
 
 
-def waits(document: Document) -> Iterator[RenderableType]:
+def waits(document: Document) -> Iterator[Part]:
     alone, doubtful = document["alone_s"], document["doubts"]
     rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
     ends = f" ({_interval(alone)})" if alone["n"] > 1 else ""
     yield from doubts(doubtful)
-    yield Text(f"As it is and alone: {alone['median']:.2f} s{ends}, the median of {rounds}.")
+    yield f"As it is and alone: {alone['median']:.2f} s{ends}, the median of {rounds}."
     yield listed(_choices(document), document["choices"])
     for knob in document["unavailable"]:
-        yield Text(f"There is no {knob['name']} ({knob['library']} {knob['versions']}) here.")
+        yield f"There is no {knob['name']} ({knob['library']} {knob['versions']}) here."
     fastest, as_good = document["fastest"], ", ".join(document["as_good"])
     if document["best"]:
-        yield Text(f"Best: {fastest}.", style="" if doubtful else "bold")
+        yield Line(f"Best: {fastest}.", style="" if doubtful else "bold")
     else:
-        yield Text(f"No choice is best beyond noise. Fastest in the median: {fastest}.")
-        yield Text(f"Intervals that overlap with its own: {as_good}. More --rounds may tell them apart.")
+        yield f"No choice is best beyond noise. Fastest in the median: {fastest}."
+        yield f"Intervals that overlap with its own: {as_good}. More --rounds may tell them apart."
     (chosen,) = (row for row in document["choices"] if row["choice"] == fastest)
-    yield Text(f"To have {fastest}:" if chosen["lines"] else "There is nothing to set.")
-    yield from (Text(f"    {line}") for line in chosen["lines"])
+    yield f"To have {fastest}:" if chosen["lines"] else "There is nothing to set."
+    yield from (f"    {line}" for line in chosen["lines"])
 
 
 def _interval(known: Document) -> str:
@@ -116,20 +112,20 @@ def jobs_table(program: Document) -> str:
     return f"[[jobs]]\ncount = 3\nprogram = {{ {fields} }}"
 
 
-def observation(document: Document) -> Iterator[RenderableType]:
+def observation(document: Document) -> Iterator[Part]:
     yield from doubts(document["doubts"])
     share = f"{document['computing']:.1%} computing, {document['in_mpi']:.1%} in MPI"
-    yield Text(f"{document['processes']} ranks, {document['elapsed_s']:.2f} s alone: {share}.")
-    yield Text(_kept(document))
+    yield f"{document['processes']} ranks, {document['elapsed_s']:.2f} s alone: {share}."
+    yield _kept(document)
     if document["computing_us"]:
-        yield Text(_phases(document))
+        yield _phases(document)
     yield listed(KINDS, document["kinds"][:MOST_KINDS])
     if document["program"]:
-        yield Text("The nearest synthetic program, for an experiment file:")
-        yield from (Text(f"    {line}") for line in jobs_table(document["program"]).splitlines())
+        yield "The nearest synthetic program, for an experiment file:"
+        yield from (f"    {line}" for line in jobs_table(document["program"]).splitlines())
     else:
-        yield Text("It has no phases in which its ranks compute and then wait for each other.")
-    yield Text(f"Recorded in {document['recording']}")
+        yield "It has no phases in which its ranks compute and then wait for each other."
+    yield f"Recorded in {document['recording']}"
 
 
 def _kept(document: Document) -> str:
@@ -163,18 +159,18 @@ KINDS = [
 ]
 
 
-def reproduction(document: Document, pictures: Sequence[Path]) -> Iterator[RenderableType]:
+def reproduction(document: Document, pictures: Sequence[Path]) -> Iterator[Part]:
     """Cells beside their published values, claims with their verdicts, and the paths of the pictures."""
-    yield Text(document["title"], style="bold")
+    yield Line(document["title"], style="bold")
     published = [cell for cell in document["cells"] if cell.get("paper") is not None]
     if published:
         yield _published(published)
     if document["claims"]:
         yield listed(CLAIMS, document["claims"])
     if document["note"]:
-        yield Text(document["note"], style="dim")
+        yield Line(document["note"], style="dim")
     for path in pictures:
-        yield Text(str(path))
+        yield str(path)
 
 
 def _claim_verdict(claim: Document) -> str:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from harness.analyse.comparison import EXPECTED, POWER
-from harness.report.cells import doubts, table
+from harness.report.cells import Heading, Line, Part, Table, doubts, table
 from workloads.constants import CONSTANTS
 
 MEANING = {one.quantity.removesuffix("_ns"): one.meaning for one in CONSTANTS} | {
@@ -22,7 +18,7 @@ MEANING = {one.quantity.removesuffix("_ns"): one.meaning for one in CONSTANTS} |
 """What the quantities of a calibration are."""
 
 
-def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+def constants(document: Mapping[str, Any]) -> Iterator[Part]:
     made = table(("constant", "meaning"), ("median\nus", "95 %\ninterval", "p10\nus", "p90\nus", "samples\n"))
     for row in document["constants"]:
         numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
@@ -33,27 +29,27 @@ def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield made
 
 
-def policy(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    yield Text(document["policy"], style="bold")
-    yield Text(document["text"])
-    yield Text()
+def policy(document: Mapping[str, Any]) -> Iterator[Part]:
+    yield Line(document["policy"], style="bold")
+    yield document["text"]
+    yield ""
     for key, value in document["parameters"].items():
-        yield Text(f"{key} = {value!r}")
-    yield Text(f"Source: {document['source']}")
+        yield f"{key} = {value!r}"
+    yield f"Source: {document['source']}"
     if document["needs_mechanism"]:
-        yield Text("It needs a mechanism to stop processes: lockstep policies lists them.")
+        yield "It needs a mechanism to stop processes: lockstep policies lists them."
 
 
-def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+def policies(document: Mapping[str, Any]) -> Iterator[Part]:
     made = _ruled("Policies", "policy", "what it does", "parameters", "source")
     for row in document["policies"]:
         parameters = ", ".join(f"{key} = {value!r}" for key, value in row["parameters"].items())
         made.add_row(row["policy"], row["what"], parameters or "none", row["source"])
     yield made
-    yield Text("\nWaiting rules (blocking): " + ", ".join(document["blocking"]))
-    yield Text("Remedies in critical sections (remedy.kind): " + ", ".join(document["remedies"]))
-    yield Text("Patterns of programs (pattern): " + ", ".join(document["patterns"]))
-    yield Text("Simulated queues (machine.queue): " + ", ".join(document["queues"]) + "\n")
+    yield "\nWaiting rules (blocking): " + ", ".join(document["blocking"])
+    yield "Remedies in critical sections (remedy.kind): " + ", ".join(document["remedies"])
+    yield "Patterns of programs (pattern): " + ", ".join(document["patterns"])
+    yield "Simulated queues (machine.queue): " + ", ".join(document["queues"]) + "\n"
     made = _ruled("Mechanisms", "mechanism", "privilege", "here", "worst harm")
     for row in document["mechanisms"]:
         here = row["unavailable"] or "available"
@@ -62,15 +58,14 @@ def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _ruled(title: str, *headings: str) -> Table:
-    return Table(*headings, title=title, title_justify="left", show_lines=True)
+    return Table([*map(Heading, headings)], title, ruled=True)
 
 
-def experiments(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+def experiments(document: Mapping[str, Any]) -> Iterator[Part]:
     if document["experiments"]:
         counts = ("measured", "simulated", "failed")
-        made = table((), ("sched. x\ncells x\nrepeats", "mea-\nsured", "simu-\nlated", "failed"), wrap=False)
-        made.add_column("last run, UTC", no_wrap=True)
-        made.add_column("experiment (digest)", overflow="fold")
+        made = table((), ("sched. x\ncells x\nrepeats", "mea-\nsured", "simu-\nlated", "failed"))
+        made.headings += [Heading("last run, UTC", wrap=False), Heading("experiment (digest)")]
         for row in document["experiments"]:
             size = " x ".join(str(row[key]) for key in ("schedulers", "cells", "repeats"))
             numbers = (str(row[key]) for key in counts)
@@ -79,48 +74,41 @@ def experiments(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield made
     for row in document["job_level"]:
         last = f"the last at {_minute(row['last'])} UTC"
-        yield Text(f"{row['experiment']}: {row['schedulers']} simulated schedules of jobs, {last}")
+        yield f"{row['experiment']}: {row['schedulers']} simulated schedules of jobs, {last}"
     if not (document["experiments"] or document["job_level"]):
-        yield Text("no runs")
+        yield "no runs"
 
 
 def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def findings(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+def findings(document: Mapping[str, Any]) -> Iterator[Part]:
     made = table(("", "on this host", "remedy"))
     for row in document["findings"]:
         style = "bold yellow" if row["remedy"] else ""
         made.add_row(row["subject"], row["found"], row["remedy"], style=style)
     yield made
     wrong = sum(bool(row["remedy"]) for row in document["findings"])
-    yield Text(
-        f"{wrong} of {len(document['findings'])} disturb measurements." if wrong else "Nothing disturbs."
-    )
+    yield (f"{wrong} of {len(document['findings'])} disturb measurements." if wrong else "Nothing disturbs.")
     if "aa" in document:
         yield from _aa_check(document["aa"], document["failures"])
 
 
-def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[RenderableType]:
-    yield Text()
+def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[Part]:
+    yield ""
     yield from doubts(f"{len(failures)} runs failed; the first: {failures[0]}" for _ in failures[:1])
     if found is None:
-        yield Text("A/A check: too few pairs of runs succeeded.")
+        yield "A/A check: too few pairs of runs succeeded."
         return
     share, repeats = found["false_positives"], found["repeats"]
-    yield Text(
+    yield (
         f"A/A check, {found['pairs']} pairs of equal runs: {found['different']} of {found['comparisons']} "
         f"comparisons of {repeats} repeats call the same scheduler different (false positives: {share:.1%})."
     )
     if share > EXPECTED:
         yield from doubts([f"that is more than {EXPECTED:.0%}: this host drifts; measure more repeats"])
-    yield Text(
+    yield (
         f"The smallest difference that {POWER:.0%} of comparisons of {repeats} repeats tell here: "
         f"{found['smallest']:.1%} of a slowdown."
     )
-
-
-def as_it_is(text: str) -> Text:
-    """A text of which no part stands for an emoji."""
-    return Text(text)

@@ -9,13 +9,12 @@ from typing import Any
 
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from rich.table import Table
 
 from harness.analyse.columns import UNKNOWN, fixed
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.sharing import advice
 from harness.report import tables
-from harness.report.cells import table
+from harness.report.cells import Table, table
 from harness.report.style import LIGHT
 from harness.spec.naming import short_name
 

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, elsewhere plain lines."""
+"""Progress on a terminal: a table of rows and a bar."""
 
 from __future__ import annotations
 
@@ -12,48 +12,16 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from harness.analyse.columns import duration, fixed, interval
+from harness.analyse.columns import duration, fixed
 from harness.report.cells import table
+from harness.report.plain import told
+from harness.report.terminal import drawn
 
 if TYPE_CHECKING:
     from harness.measure import session
 
-PLAIN_EVERY_S = 10.0
 
 MEASURED = ("workload\nslowdown", "\ninterval", "runs\n")
-
-
-class PlainWatcher(AbstractContextManager["PlainWatcher"]):
-    """Lines for a log: one line for the first run, then one every PLAIN_EVERY_S, and all warnings."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._said_s = float("-inf")
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def progress(self, progress: session.Progress) -> None:
-        """Print the progress, unless PLAIN_EVERY_S have not passed."""
-        if time.monotonic() - self._said_s >= PLAIN_EVERY_S or progress.done == progress.total:
-            self._said_s = time.monotonic()
-            left = f"; {duration(progress.left_s)} left" if progress.left_s else ""
-            self._say(f"{progress.done}/{progress.total} {progress.label}{left}")
-
-    def standing(self, standing: session.Standing) -> None:
-        if standing.final:
-            simulated = "" if standing.simulated is None else f", simulated {standing.simulated:.2f}"
-            self._say(f"{standing.row}: {' '.join(_cells(standing)[1:])}{simulated}")
-
-    def note(self, text: str) -> None:
-        """Print nothing: notes are too many for a log."""
-
-    def warn(self, text: str) -> None:
-        self._say(f"warning: {text}")
-
-    def _say(self, line: str) -> None:
-        with suppress(OSError):  # stderr may be closed: no reason to end
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class BarWatcher(AbstractContextManager["BarWatcher"]):
@@ -95,8 +63,8 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         for standing in shown:
             runs = (f"{standing.row}, repeat ", f"simulated {standing.row}, repeat ")
             mark = ">" if running.startswith(runs) else "=" if standing.final else ""
-            made.add_row(mark, *_cells(standing), *([fixed(standing.simulated)] if simulated else []))
-        return Group(made, self._bar)
+            made.add_row(mark, *told(standing), *([fixed(standing.simulated)] if simulated else []))
+        return Group(drawn(made), self._bar)
 
     def progress(self, progress: session.Progress) -> None:
         """Move the bar to the elapsed share of the expected time; it moves to and fro if that is unknown."""
@@ -125,10 +93,6 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
             self._console.print(
                 f"warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True
             )
-
-
-def _cells(standing: session.Standing) -> tuple[str, str, str, str]:
-    return standing.row, fixed(standing.median), interval(standing.interval, standing.n), f"n = {standing.n}"
 
 
 class _Left(ProgressColumn):

@@ -8,11 +8,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
-
 from harness.analyse import agreement
 from harness.analyse.agreement import Errors
 from harness.analyse.columns import SIMULATED, UNKNOWN, Column, at, fixed, needed, percent
@@ -39,7 +34,7 @@ from harness.analyse.rows import (
     places,
 )
 from harness.report import cells
-from harness.report.cells import ENDLESS, listed, table
+from harness.report.cells import Fitting, Line, Part, Table, listed, table
 from harness.spec.naming import policy_name, program_name, scheduler_name, short_name, waiting_name
 from workloads.program import Program
 from workloads.work import duration_name
@@ -64,48 +59,42 @@ LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of sp
 LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 
-def render(found: ResultsDocument) -> Iterator[RenderableType]:
+def render(found: ResultsDocument) -> Iterator[Part]:
     """The doubts, a table for each point of the sweep, and the agreement."""
     yield from cells.doubts(found.doubts)
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
-        yield Text(_title(found.experiment, block[0]), style="bold")
-        yield _Block(block)
+        yield Line(_title(found.experiment, block[0]), style="bold")
+        yield _block(block)
         if different_jobs(block):
             yield _each_job(block)
-    yield Text(LEGEND, style="dim")
+    yield Line(LEGEND, style="dim")
     if any(row.measured and row.measured.responses for row in found.rows):
-        yield Text(LEGEND_RESPONSES, style="dim")
+        yield Line(LEGEND_RESPONSES, style="dim")
     sides = [side for row in found.rows for side in row.sides.values()]
     if any(side.states for side in sides):
-        yield Text(LEGEND_STATES, style="dim")
+        yield Line(LEGEND_STATES, style="dim")
     if any(side.against_spinning for side in sides):
-        yield Text(LEGEND_SPINNING, style="dim")
+        yield Line(LEGEND_SPINNING, style="dim")
     if any(side.workload_slowdown.n == 2 for side in sides):
-        yield Text(LEGEND_TWO, style="dim")
+        yield Line(LEGEND_TWO, style="dim")
     if found.agreement:
-        yield Text(agreement.sentence(found.agreement))
+        yield agreement.sentence(found.agreement)
 
 
-class _Block:
+def _block(rows: Sequence[Row]) -> Fitting:
     """The rows of one point of the sweep: one table, or two if the terminal is too narrow for one."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = rows
-        self._slowdowns = needed(columns("heading", "", SPINNING, RESPONSES), rows)
-        measured = [row.measured for row in rows if row.measured]
-        known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
-        known[BREAKDOWN] = not known[RANKS] and any(side.breakdown for side in measured)
-        self._others = columns("heading", *(group for group, is_known in known.items() if is_known))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole, *parts = (
-            listed([*NAMES, *found], self._rows, wrap=False)
-            for found in ([*self._slowdowns, *self._others], self._slowdowns, self._others)
-            if found
-        )
-        fits = Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width
-        yield from [whole] if fits else parts
+    slowdowns = needed(columns("heading", "", SPINNING, RESPONSES), rows)
+    measured = [row.measured for row in rows if row.measured]
+    known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
+    known[BREAKDOWN] = not known[RANKS] and any(side.breakdown for side in measured)
+    others = columns("heading", *(group for group, is_known in known.items() if is_known))
+    whole, *parts = (
+        listed([*NAMES, *found], rows, wrap=False)
+        for found in ([*slowdowns, *others], slowdowns, others)
+        if found
+    )
+    return Fitting(whole, parts)
 
 
 def _each_job(rows: Sequence[Row]) -> Table:
@@ -132,29 +121,29 @@ def _title(name: str, row: Row) -> str:
     return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def simulated(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
+def simulated(name: str, rows: Sequence[Row]) -> Iterator[Part]:
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)
         described = "; ".join(dict.fromkeys(program_name(job.program) for job in block[0].jobs))
         point = "".join(f"; {key} = {value}" for key, value in settings.items())
-        yield Text(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
+        yield Line(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
         yield listed([*NAMES, *_simulated("", BREAKDOWN)], block, wrap=False)
     if any(row.simulated and row.simulated.workload_slowdown.n == 2 for row in rows):
-        yield Text(LEGEND_TWO, style="dim")
+        yield Line(LEGEND_TWO, style="dim")
 
 
-def simulated_jobs(document: Mapping[str, Any], rows: Sequence[ScheduleRow]) -> Iterator[RenderableType]:
+def simulated_jobs(document: Mapping[str, Any], rows: Sequence[ScheduleRow]) -> Iterator[Part]:
     """One row for each scheduler; ``document`` is the one of --json."""
     title = f"{document['experiment']}: {document['jobs']} jobs on {document['processors']} processors"
     if document["lost"]:
         title += f", of which {len(document['lost'])} are lost"
     left_out = ", ".join(f"{count} {reason}" for reason, count in document["skipped"].items())
-    yield Text(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
+    yield Line(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
     if assumed := document["assumed"]:
-        yield Text("assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items()))
+        yield "assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items())
     name = Column(lambda row: row.label("{}\nsaturated: {}"), "scheduler\n", words=True)
     made = listed([name, *needed(OF_JOBS, rows)], rows)
-    made.columns[0].min_width = 24
+    made.headings[0] = replace(made.headings[0], least=24)
     yield made
 
 
@@ -163,23 +152,23 @@ def _simulated(*groups: str) -> list[Column]:
     return [column.of(SIMULATED) for column in columns("heading", *groups) if not column.needs]
 
 
-def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[RenderableType]:
+def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[Part]:
     """A table for each experiment with its verdicts, and the number of rows with each.
 
     Start-ups are the median and the longest of the jobs' measured times from admission to start.
     """
     for found in experiments:
-        yield Text(f"{found.experiment} ({found.digest[:8]})", style="bold")
+        yield Line(f"{found.experiment} ({found.digest[:8]})", style="bold")
         yield from cells.doubts(found.doubts)
         yield listed([*places(found.rows), *JUDGED], found.rows)
         if any(row.repeats == 2 for row in found.rows):
-            yield Text(LEGEND_TWO, style="dim")
+            yield Line(LEGEND_TWO, style="dim")
         counts = Counter(row.verdict.verdict for row in found.rows if row.verdict)
         said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-        yield Text(f"Tolerance {tolerance:.0%}: {said}.")
+        yield f"Tolerance {tolerance:.0%}: {said}."
         if found.agreement:
             yield listed(ERRORS, list(found.agreement.schedulers.items()))
-            yield Text(agreement.sentence(found.agreement))
+            yield agreement.sentence(found.agreement)
 
 
 def _start_up(found: StartUp) -> str:
@@ -213,17 +202,17 @@ ERRORS = [
 NOT_HERE = "not known here: docs/validation.md has ours"
 
 
-def advice(found: Advice) -> Iterator[RenderableType]:
+def advice(found: Advice) -> Iterator[Part]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes."""
     best, jobs = found.rows[0], len(found.rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
     yield from cells.doubts(found.doubts)
     constants = f"this host's constants of {found.age} ago" if found.age else "nominal constants"
-    yield Text(f"{what} on {found.processors} processors, simulated with {constants}")
+    yield f"{what} on {found.processors} processors, simulated with {constants}"
     if found.doubts:
-        yield Text(f"Not conclusive; {best.name} has the least slowdown.")
+        yield f"Not conclusive; {best.name} has the least slowdown."
     else:
-        yield Text(f"Use {best.name}.", style="bold")
+        yield Line(f"Use {best.name}.", style="bold")
     recorded = not isinstance(found.program, Program)
     made, known = [SCHEDULER, *_simulated("")], found.errors if recorded else {}
     if any(row.name in known for row in found.rows):
@@ -234,9 +223,9 @@ def advice(found: Advice) -> Iterator[RenderableType]:
         ]
     yield listed(made, found.rows, wrap=False)
     if recorded:
-        yield Text(_about(known, [row.name for row in found.rows]))
+        yield _about(known, [row.name for row in found.rows])
     if found.ranges:
-        yield Text("Over the granularity, all else alike:")
+        yield "Over the granularity, all else alike:"
         yield listed(RANGES, found.ranges)
 
 

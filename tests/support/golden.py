@@ -6,6 +6,8 @@ import re
 from places import SUPPORT
 from rich.console import Console
 
+from harness.report import terminal
+
 STORED = SUPPORT / "stored"
 
 
@@ -26,7 +28,7 @@ def printed(parts, width=100):
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None)
     for part in parts:
-        console.print(part)
+        console.print(terminal.drawn(part))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 

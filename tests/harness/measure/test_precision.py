@@ -13,7 +13,8 @@ from harness.measure import runner
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession, Progress, Standing, Tools
-from harness.report.progress import BarWatcher, PlainWatcher
+from harness.report.plain import PlainWatcher
+from harness.report.progress import BarWatcher
 from harness.spec.experiment import load
 from harness.store.database import Store
 
@@ -121,7 +122,7 @@ def test_simulated_values_reach_the_table_as_they_come(tmp_path, series):
 
 def test_a_log_gets_a_line_for_each_row_that_is_final():
     out = io.StringIO()
-    watcher = PlainWatcher(Console(file=out, width=200))
+    watcher = PlainWatcher(out)
     watcher.standing(Standing("gang 10 ms", 1.04, None, 1))
     watcher.standing(Standing("gang 10 ms", 1.03, (1.01, 1.05), 3, final=True))
     watcher.standing(Standing("gang 10 ms", 1.03, (1.01, 1.05), 2, final=True, simulated=1.0249))

@@ -1,0 +1,90 @@
+"""Parts of reports and progress as plain lines: for logs, and where rich is not installed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TextIO
+
+from harness.analyse.columns import duration, fixed, interval
+from harness.report.cells import Fitting, Part, Table
+
+if TYPE_CHECKING:
+    from harness.measure import session
+
+PLAIN_EVERY_S = 10.0
+WIDTH_WITHOUT_TERMINAL = 120
+
+
+def width() -> int:
+    """The width of standard output where it is no terminal, in characters."""
+    return int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))
+
+
+def shown(part: Part, *, verbatim: bool = False) -> str:
+    """A part as text; a terminal wraps its long lines."""
+    return "".join(f"{line}\n" for line in lines(part))
+
+
+def lines(part: Part) -> Iterator[str]:
+    """The lines of a part; columns are as wide as their longest cells."""
+    match part:
+        case Fitting(whole):
+            yield from lines(whole)
+        case Table(headings, title):
+            yield from [title] if title else []
+            rows = [[one.text for one in headings], *(list(map(str, row)) for row, _ in part.rows)]
+            split = [[cell.split("\n") for cell in row] for row in rows]
+            wide = [max(len(line) for cell in column for line in cell) for column in zip(*split, strict=True)]
+            for number, row in enumerate(split):
+                for line in zip_longest(*row, fillvalue=""):
+                    yield "".join(
+                        f" {cell:{'>' if heading.number else '<'}{size}}"
+                        for heading, cell, size in zip(headings, line, wide, strict=True)
+                    ).rstrip()
+                yield from ["-" * (sum(wide) + len(wide))] if number == 0 else []
+        case _:
+            yield str(part)
+
+
+class PlainWatcher(AbstractContextManager["PlainWatcher"]):
+    """Lines for a log: one line for the first run, then one every PLAIN_EVERY_S, and all warnings."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._said_s = float("-inf")
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def progress(self, progress: session.Progress) -> None:
+        """Print the progress, unless PLAIN_EVERY_S have not passed."""
+        if time.monotonic() - self._said_s >= PLAIN_EVERY_S or progress.done == progress.total:
+            self._said_s = time.monotonic()
+            left = f"; {duration(progress.left_s)} left" if progress.left_s else ""
+            self._say(f"{progress.done}/{progress.total} {progress.label}{left}")
+
+    def standing(self, standing: session.Standing) -> None:
+        if standing.final:
+            simulated = "" if standing.simulated is None else f", simulated {standing.simulated:.2f}"
+            self._say(f"{standing.row}: {' '.join(told(standing)[1:])}{simulated}")
+
+    def note(self, text: str) -> None:
+        """Print nothing: notes are too many for a log."""
+
+    def warn(self, text: str) -> None:
+        self._say(f"warning: {text}")
+
+    def _say(self, line: str) -> None:
+        if self._stream is None:
+            return
+        with suppress(OSError):  # stderr may be closed: no reason to end
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+
+def told(standing: session.Standing) -> tuple[str, str, str, str]:
+    return standing.row, fixed(standing.median), interval(standing.interval, standing.n), f"n = {standing.n}"
