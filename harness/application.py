@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
@@ -18,7 +19,6 @@ from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
 from harness import Interrupted
-from harness.analyse import advise as advice
 from harness.analyse import caveats, results_document, summary
 from harness.analyse.agreement import by_scheduler, errors_of
 from harness.analyse.columns import duration
@@ -30,19 +30,27 @@ from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
 from harness.measure.plan import Key, Task
 from harness.measure.recalibration import Recalibrated
 from harness.measure.session import Counted, MeasurementSession, Tools, Watcher, announce_compiler
-from harness.predict import missing, recorded_programs
-from harness.predict import pool as threads
-from harness.predict.pool import Pool
-from harness.predict.recorded_programs import RecordedPrograms
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
 from harness.store import conditions
 from harness.store.database import FILE_NAME, Store
 from harness.store.records import MEASURED_KINDS, Calibration, RunRecord
 from workloads.bounds import within
+from workloads.late import Late
 from workloads.program import Program
 from workloads.validation import InputError
 from workloads.work import Command
+
+if TYPE_CHECKING:
+    from harness.analyse import advise as advice
+    from harness.predict import missing, recorded_programs
+    from harness.predict import pool as threads
+    from harness.predict.pool import Pool
+    from harness.predict.recorded_programs import RecordedPrograms
+else:  # nobody waits for simulators who only measures
+    advice = Late("harness.analyse.advise")
+    missing, recorded_programs = Late("harness.predict.missing"), Late("harness.predict.recorded_programs")
+    threads = Late("harness.predict.pool")
 
 
 def real_tools(nodes: Sequence[Node] = ()) -> Tools:
@@ -241,7 +249,7 @@ def simulate(
     results: Path,
     watcher: Watcher,
     tau_s: float = summary.TAU_S,
-    compute: Pool = threads.compute,
+    compute: Pool | None = None,
 ) -> tuple[ResultsDocument, list[str]]:
     """Simulate every scheduler of an experiment without running it; also returns notes on the results.
 
@@ -252,7 +260,9 @@ def simulate(
 
     calibrated, recorded = _stored(results, wanted)
     announce_compiler(watcher)
-    records = process_level.predict(wanted, calibrated, Counted(watcher, wanted.name), compute, recorded)
+    records = process_level.predict(
+        wanted, calibrated, Counted(watcher, wanted.name), compute or threads.compute, recorded
+    )
     failures = [record.failure for record in records if record.failure]
     first = next(task for task in plan.plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
     rows = summary.rows(wanted, records, tau_s, wanted.cells)

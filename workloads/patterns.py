@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import math
 from functools import cache
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from workloads.bounds import PROCESSES
+from workloads.late import Late
 from workloads.validation import one_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Late("numpy")
+
 
 TASKS = "TASKS"
 """A central queue of tasks (``workloads.tasks``), without any reads or barriers."""

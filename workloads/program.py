@@ -12,17 +12,22 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from workloads import patterns
 from workloads.bounds import ALONE_S, PROCESSES, WORK_S
+from workloads.late import Late
 from workloads.parameters import Bounds, OneOf
 from workloads.patterns import TASKS
 from workloads.validation import InputError, whole
 from workloads.work import Work, duration_name, processes_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Late("numpy")
+
 
 IMBALANCE_KINDS = ("uniform", "exponential")
 READ_KINDS = ("message", "rma")

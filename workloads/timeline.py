@@ -23,10 +23,16 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from workloads.late import Late
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Late("numpy")
+
 
 BARRIER, READ, SLEPT, GONE = range(4)
 RAN = 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from harness.analyse import summary
 from harness.analyse.statistics import FEWEST, Estimate, more_values
@@ -12,10 +13,12 @@ from harness.analyse.summary import simulated_slowdown
 from harness.measure import plan
 from harness.measure.plan import Task, label
 from harness.measure.session import Standing
-from harness.predict.missing import Lacking
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.scheduler import Scheduler
 from harness.store.records import DEDICATED, FURTHER, MEASURED_KINDS, POLICY, SIMULATED, RunRecord
+
+if TYPE_CHECKING:
+    from harness.predict.missing import Lacking
 
 Row = tuple[int, Scheduler]
 """The index of a cell, and a scheduler."""

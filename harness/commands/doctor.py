@@ -13,7 +13,6 @@ from typing import Any
 
 from coordinator.host import bindings
 from coordinator.topology import ranges
-from harness import application
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared, user_defaults
@@ -94,6 +93,8 @@ def _aa(
     options: argparse.Namespace, processors: Sequence[int], watcher: Watcher
 ) -> tuple[AaCheck | None, list[str]]:
     """The check, and the runs that failed."""
+    from harness import application  # noqa: PLC0415 - other checks start nothing
+
     folder, used = options.kept_in, tuple(processors[: host_check.AA_PROCESSORS])
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
         site = MeasurementSession.here(used, application.real_tools(), store)

@@ -9,17 +9,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.workload import ParallelJob, Result
 from harness.measure.plan import Task
 from harness.measure.session import MeasurementSession
-from harness.store import recording
-from harness.store.recording import FOLDER, Recording, RecordingError
 from harness.store.records import DEDICATED
+from workloads.late import Late
 from workloads.validation import refused
 from workloads.work import Work
+
+if TYPE_CHECKING:
+    from harness.store import recording
+    from harness.store.recording import Recording
+else:
+    recording = Late("harness.store.recording")
 
 
 @dataclass
@@ -59,13 +64,13 @@ class Kept:
             found = recording.gather(self.files, self.command.argv)
             if found:
                 recording.write(found[0], self.place)
-                self.path = f"{FOLDER}/{self.place.name}"
+                self.path = f"{recording.FOLDER}/{self.place.name}"
                 self.until_ns = _until_ns(found[0], result)
                 return result
             warning = (
                 f"{self.command.argv[0]} left no recording: it uses another MPI than its launcher's, or none"
             )
-        except RecordingError as error:
+        except recording.RecordingError as error:
             warning = str(error)
         return replace(result, warnings=(*result.warnings, warning))
 
@@ -84,7 +89,7 @@ def of(task: Task, site: MeasurementSession) -> Iterator[Kept]:
     if task.kind != DEDICATED or not job.program.record:
         yield Kept()
         return
-    folder = site.store.path.resolve().parent / FOLDER
+    folder = site.store.path.resolve().parent / recording.FOLDER
     words = [Path(job.program.argv[0]).name, site.session, task.cell.index, job.number, task.repeat]
     words += [] if task.scheduler.options.blocking == "spin" else ["two-phase"]
     with rank_files("--results", folder) as files:

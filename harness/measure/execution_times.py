@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from coordinator.policies import known
 from coordinator.policies.adaptive import RunToCompletion
 from coordinator.view import ExecutionTime
@@ -17,6 +15,7 @@ from workloads.validation import InputError
 from workloads.work import Work
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 Point = tuple[int, float]
@@ -34,7 +33,11 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
     if not points or any(processes < 1 or seconds <= 0 for processes, seconds in points):
         rule = "must be at least one run on at least one process that took some time"
         raise InputError("points", list(points), rule, "measure the program first")
-    from scipy.optimize import nnls  # noqa: PLC0415 - slow to load
+    if len({processes for processes, _ in points}) == 1:
+        shares = [1 / (processes * seconds) for processes, seconds in points]
+        return ExecutionTime(sum(shares) / sum(share**2 for share in shares), 1.0, 0.0, 0.0)
+    import numpy as np  # noqa: PLC0415 - only molded programs take the time to load it
+    from scipy.optimize import nnls  # noqa: PLC0415
 
     count = np.array([processes for processes, _ in points], dtype=float)
     seconds = np.array([time for _, time in points])
