@@ -196,12 +196,17 @@ def _measure(
     here.warn_of_disturbances(watcher)
     for standing in precision.unknown():
         watcher.standing(standing)
-    working_sets = jobs.working_sets(job for task in tasks.values() for job in task.jobs)
+    every = [job for task in tasks.values() for job in task.jobs]
+    working_sets = jobs.working_sets(every)
     users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
     ways = {mechanisms.choose(scheduler.options.mechanism)[0] for scheduler in users}
     try:
-        calibrated = Recalibrated(here, working_sets, ways, caveats.calibration_load, watcher)
-        back_end = measured.Measured(here, calibrated, watcher.note, timeline)
+        constants: Callable[[Task], Constants] = Recalibrated(
+            here, working_sets, ways, caveats.calibration_load, watcher
+        )
+        if not any(job.program.needs_constants for job in every):
+            constants = lambda task: session.constants([])  # noqa: E731
+        back_end = measured.Measured(here, constants, watcher.note, timeline)
         to_do = list(tasks.values())
         for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):
             made.append(record)

@@ -120,7 +120,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _flushed(int(end.code or 0))
     except OSError as error:  # argparse could not print
         return _unwritten(error)
+    except ImportError as error:
+        return _too_small(error)
     return _ended(options)
+
+
+def _too_small(error: ImportError) -> int:
+    """The status of a command that needs what a small installation lacks."""
+    if find_spec("numpy") and find_spec("harness.papers"):
+        raise error  # a fault of ours
+    _complain(f"{error}; this command is not in lockstep-exec: pip install lockstep-scheduling in its place")
+    return BAD_INPUT
 
 
 def _ended(options: argparse.Namespace) -> int:
@@ -147,6 +157,8 @@ def _answered(options: argparse.Namespace) -> int:
     except LockstepError as error:
         _complain(str(error))
         return error.exit_status
+    except ImportError as error:
+        return _too_small(error)
     try:
         if options.json:
             print(json.dumps(answer.document, indent=2, allow_nan=False))

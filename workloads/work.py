@@ -65,6 +65,11 @@ class Work(Checked, ABC):
         return not self.malleable and not self.waits
 
     @property
+    def needs_constants(self) -> bool:
+        """Whether its waits, or simulations of it, rest on the constants of the machine."""
+        return self.waits != "mpi" or self.record or bool(self.recording)
+
+    @property
     @abstractmethod
     def alone_s(self) -> float:
         """About how long it takes alone, in seconds."""

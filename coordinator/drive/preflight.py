@@ -70,7 +70,9 @@ def _preloaded(
         rule = _rule(workload) if two_phase else AS_MPI
         launcher = launchers[job.number]
         if launcher not in made:
-            made[launcher] = native.library(native.wrapper([launcher.path]), tell, DirectoryGuardian)
+            made[launcher] = native.carried([launcher.path]) or native.library(
+                native.wrapper([launcher.path]), tell, DirectoryGuardian
+            )
         folder = Path(job.recording) if job.recording else None
         around = of_command(dict(job.program.environment))
         found[job.number] = made[launcher].environment(rule, folder, around)

@@ -10,6 +10,9 @@ from harness.analyse.statistics import FEWEST, Estimate
 
 UNKNOWN = "-"
 
+CI95, LEAST_TO_MOST = "95 %\ninterval", "least\nto most"
+"""Headings of intervals."""
+
 MEASURED, SIMULATED = SIDES = ("measured", "simulated")
 
 

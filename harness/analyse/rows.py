@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from markupsafe import Markup
-
 from harness.analyse.breakdown import PARTS, STATES, Breakdown, States
 from harness.analyse.columns import (
+    CI95,
     SIMULATED,
     UNKNOWN,
     Column,
@@ -221,7 +220,6 @@ def different_jobs(rows: Sequence[Row]) -> bool:
     return len(names) == 1 and any(job.program != row.program for row in rows for job in row.jobs)
 
 
-CI95, LEAST_TO_MOST = "95 %\ninterval", "least\nto most"
 """Headings of intervals of one kind."""
 
 SPINNING = "measured.against_spinning"
@@ -400,7 +398,7 @@ def _with_half(mean: Mean) -> str:
 
 
 def _plus_minus(mean: Mean) -> str:
-    return Markup(_with_half(mean).replace("+-", "&plusmn;"))
+    return _with_half(mean).replace("+-", "\u00b1")
 
 
 OF_JOBS = [

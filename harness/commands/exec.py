@@ -102,6 +102,8 @@ def library(
     """The library for the MPI of a command, or of --mpicc; ``leave`` as in ``native.library``."""
     from workloads import native  # noqa: PLC0415
 
+    if made := native.carried(command, leave):
+        return made
     mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
     return native.library(mpicc, watcher.note, care=DirectoryGuardian, leave=leave)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.analyse.columns import Column
-from harness.analyse.rows import CI95, LEAST_TO_MOST
+from harness.analyse.columns import CI95, LEAST_TO_MOST, Column
 from harness.analyse.statistics import Estimate
 
 

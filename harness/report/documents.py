@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.analyse.columns import Column, fixed, interval
+from harness.analyse.columns import CI95, LEAST_TO_MOST, Column, fixed, interval
 from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
-from harness.analyse.rows import CI95, LEAST_TO_MOST, setting
+from harness.analyse.rows import setting
 from harness.analyse.statistics import CONFIDENCE
 from harness.report.cells import Line, Part, Table, doubts, listed
 from harness.spec.naming import setting_names

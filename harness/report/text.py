@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analyse import agreement
 from harness.analyse.agreement import Errors
-from harness.analyse.columns import SIMULATED, UNKNOWN, Column, at, fixed, needed, percent
+from harness.analyse.columns import CI95, SIMULATED, UNKNOWN, Column, at, fixed, needed, percent
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
-    CI95,
     ERROR,
     INTERVAL,
     OF_JOBS,

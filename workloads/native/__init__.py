@@ -160,12 +160,12 @@ def library(
         return made
     _check_compiler(
         "two-phase waits are compiled here",
+        "or bring ~/.cache/lockstep from a host with the same MPI; "
         'programs run as they are without lockstep exec, and in experiments with waits = "mpi" and no record',
     )
     header = _run([str(mpicc), "-E", "-include", "mpi.h", "-x", "c", os.devnull])
     digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())
-    for source in _sources():
-        digest.update(hashlib.sha256(source.read_bytes()).digest())
+    digest.update(_digests(_sources()).encode())
     digest.update(" ".join(sorted(leave)).encode())
     folder = place / f"native-{digest.hexdigest()[:24]}"
     if not folder.exists():
@@ -177,6 +177,33 @@ def library(
         raise NativeError(f"{folder} is damaged: remove it")
     remember(place, question, folder.name, _rests_on(mpicc, header, made))
     return made
+
+
+def carried(command: Sequence[str], leave: Set[str] = frozenset()) -> Library | None:
+    """The library that another host has made for the same MPI, where there is no compiler; None with one.
+
+    The user has brought it here in the cache directory. If libraries of several MPIs fit, it is the one for
+    the MPI whose files are nearest to the command's launcher.
+    """
+    if shutil.which("cc"):
+        return None
+    fitting = []
+    for folder in sorted(_cache().glob("native-*")):
+        with suppress(OSError):  # not all files of its MPI are here
+            made = _made(folder)
+            if made and (folder / "origin").read_text() == _origin(made.libraries, leave):
+                fitting.append(made)
+    near = shutil.which(command[0]) or "/"
+    return max(fitting, key=lambda made: len(os.path.commonpath([near, *made.libraries])), default=None)
+
+
+def _origin(libraries: Sequence[Path], leave: Set[str]) -> str:
+    """What a library was made from: our sources, the files of an MPI, and the calls left to it."""
+    return _digests([*_sources(), *libraries]) + " ".join(sorted(leave))
+
+
+def _digests(files: Iterable[Path]) -> str:
+    return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}\n" for file in files)
 
 
 def _made(folder: Path) -> Library | None:
@@ -292,6 +319,7 @@ def _compile(
     ours = [Path(path).resolve() for name, path in found.items() if name.startswith("libmpi")]
     (made / "libraries").write_text("\n".join(map(str, ours)))
     (made / "needed").write_text("\n".join(found))
+    (made / "origin").write_text(_origin(ours, leave))
     (made / "entries.h").write_text(
         replacing.entries(calls.replaced(covered, differing, leave), ours, kept / "back.so")
     )

@@ -27,6 +27,15 @@ def test_exec_imports_nothing_that_is_slow_to_load():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", ["waits", "beside", "doctor", "clean"])
+def test_commands_for_programs_load_nothing_slow_before_they_need_it(command):
+    code = f"import sys; from harness import cli; cli.main(['{command}', '--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, check=True)
+    loaded = set(HEAVY) & set(done.stdout.decode().split())
+    assert loaded <= {"psutil", "zmq"}, done.stderr
+
+
+@pytest.mark.slow
 def test_output_and_status_are_the_command_s_own():
     launcher("here")
     result = two_phase(["sh", "-c", "echo out; echo err >&2; exit 7"])

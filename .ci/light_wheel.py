@@ -1,0 +1,43 @@
+"""Build the wheel of lockstep-exec: ``python .ci/light_wheel.py DIRECTORY`` prints its path.
+
+It has the sources of Lockstep, all but the papers, and asks for psutil and pyzmq only: enough for exec,
+waits, beside, turns, doctor and clean. The other commands say which package they miss.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from configparser import ConfigParser
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NAME = "lockstep-exec"
+LEFT_OUT = (".*", "*.egg-info", "build", "tests", "docs", "papers", "__pycache__")
+NEEDS = ("psutil", "pyzmq")
+
+
+def build(directory: Path) -> Path:
+    """The wheel, built from a copy of the tree."""
+    with tempfile.TemporaryDirectory() as copy:
+        tree = Path(copy) / "tree"
+        left_out = shutil.ignore_patterns(
+            ".*", "*.egg-info", "build", "tests", "docs", "papers", "__pycache__"
+        )
+        shutil.copytree(ROOT, tree, ignore=left_out)
+        settings = ConfigParser(interpolation=None)
+        settings.read(tree / "setup.cfg")
+        settings["metadata"]["name"] = NAME
+        full = settings["options"]["install_requires"].split()
+        kept = [one for one in full if one.startswith(NEEDS)]
+        settings["options"]["install_requires"] = "".join(f"\n{one}" for one in kept)
+        with (tree / "setup.cfg").open("w") as file:
+            settings.write(file)
+        words = ["wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory), str(tree)]
+        subprocess.run([sys.executable, "-m", "pip", *words], check=True)
+    (made,) = directory.glob(f"{NAME.replace('-', '_')}-{settings['metadata']['version']}-*.whl")
+    return made
+
+
+if __name__ == "__main__":
+    print(build(Path(sys.argv[1])))
