@@ -1,10 +1,12 @@
 """Submission to a real Slurm, on two emulated hosts: run, cancel, time out, requeue, share out a sweep."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from runs import eventually, text
 from slurm_cluster import slurm_cluster, unavailable
 
@@ -88,6 +90,39 @@ def test_names_and_values_reach_the_run_as_they_are(cluster, tmp_path):
     assert done["result"]["experiment"] == name
     (number,) = done["jobs"].values()
     assert Path(done["folder"], f"{number}.log").is_file()
+
+
+COMMANDS = """
+name = "commands"
+processors = {nodes}
+repeats = 1
+[[jobs]]
+command = ["{{launcher}}", "-n", "{nodes}", {python}, "-c", {program}]
+environment = {{ OMP_NUM_THREADS = "3" }}
+[[schedulers]]
+policy = "none"
+"""
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_commands_find_the_variables_of_the_submitters_shell(cluster, tmp_path, nodes):
+    """They also find their job of Slurm, and each the number of ranks that their launcher has started."""
+    names = ["ESPRESSO_PSEUDO", "OMP_NUM_THREADS", "SLURM_JOB_ID"]
+    told = f"import os; print(*map(os.environ.get, {names!r}), file=open(os.uname().nodename, 'w'))"
+    file = tmp_path / "commands.toml"
+    words = {"python": json.dumps(sys.executable), "program": json.dumps(told)}
+    file.write_text(COMMANDS.format(nodes=nodes, **words))
+    submit = [sys.executable, "-m", "harness.cli", "submit", str(file), "--no-simulate", "--time=5", "--wait"]
+    start = f"cd {tmp_path}; export ESPRESSO_PSEUDO=/pseudo PMI_RANK=7; exec {shlex.join(submit)}"
+    options = f"--nodes={nodes} --results {tmp_path / 'results'} --json"
+    run = cluster.hosts.start(["env", f"PYTHONPATH={ROOT}", "sh", "-c", f"{start} {options}"])
+    out, err = run.communicate(timeout=250)
+    done = json.loads(out)
+    assert run.returncode == 0, err + log(done)
+    (number,) = done["jobs"].values()
+    for node in range(1, nodes + 1):
+        assert (tmp_path / f"node{node}").read_text() == f"/pseudo 3 {number}\n"
+    assert nothing_is_left(cluster)
 
 
 def test_a_cancelled_job_leaves_nothing_behind(cluster, tmp_path):
