@@ -66,7 +66,10 @@ def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
         for name, value in source.items()
         if (name in NAMES or name.startswith(PREFIXES)) and not _inside(name)
     }
-    return {**passed, "PYTHONPATH": our_path(passed), "OMP_NUM_THREADS": "1", **extra}
+    here = str(Path(workloads.__file__).resolve().parents[1])
+    passed["PYTHONPATH"] = os.pathsep.join(filter(None, [here, passed.get("PYTHONPATH")]))
+    passed["OMP_NUM_THREADS"] = "1"
+    return {**passed, **extra}
 
 
 def of_command(given: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -76,12 +79,6 @@ def of_command(given: Mapping[str, str], source: Mapping[str, str] | None = None
     """
     found = undone(os.environ if source is None else source)
     return {n: v for n, v in found.items() if not _inside(n) and not n.startswith("LOCKSTEP_")} | dict(given)
-
-
-def our_path(environment: Mapping[str, str]) -> str:
-    """PYTHONPATH with which our modules are found first, and then those of ``environment``."""
-    here = str(Path(workloads.__file__).resolve().parents[1])
-    return os.pathsep.join(filter(None, [here, environment.get("PYTHONPATH")]))
 
 
 def _inside(name: str) -> bool:

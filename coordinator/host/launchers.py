@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from coordinator.host.directories import check_own
-from coordinator.host.environment import HELD, PYTHON, UNDO, of_command, our_path, passed_on
+from coordinator.host.environment import HELD, PYTHON, UNDO, of_command, passed_on
 from coordinator.host.launch import LaunchError, run_session
 from workloads.validation import InputError
 
@@ -90,7 +90,8 @@ class Launcher(ABC):
         needed = self.needs(root=os.getuid() == 0 if root is None else root)
         wanted, hidden = source, tuple[str, ...]()
         if command is not None:
-            wanted, hidden = of_command(command, source), ("PYTHON", "BASH_FUNC_")
+            hidden = ("BASH_FUNC_", *(name for name in command if name.startswith("PYTHON")))
+            wanted = of_command(command, source)
         if self.keeps:  # it tells its ranks all about the allocation
             wanted = {n: v for n, v in wanted.items() if n in self.keeps or not n.startswith("SLURM_")}
         elif not hosts:
@@ -102,7 +103,7 @@ class Launcher(ABC):
             return passed_on(needed | dict(extra), seen)
         held = {"PYTHONPATH", *(wanted.keys() - seen.keys()), *(command.keys() & extra.keys())}
         rest = json.dumps({name: wanted.get(name) for name in held})
-        return {**needed, **seen, **extra, "PYTHONPATH": our_path({}), HELD: rest}
+        return {**needed, **seen, **extra, "PYTHONPATH": passed_on({}, seen)["PYTHONPATH"], HELD: rest}
 
     def needs(self, *, root: bool) -> dict[str, str]:
         """The variables that it needs, as ``root`` or as another user."""

@@ -60,12 +60,13 @@ def test_a_command_gets_what_the_shell_has_but_nothing_of_a_job_around_it():
 def test_a_launcher_does_not_see_what_would_change_it_and_the_program_does():
     marks = {"LOCKSTEP_RUN": "r", "TMPDIR": "/run"}
     source = {**OF_USERS, **OF_A_JOB, "TMPDIR": "/tmp", "SLURM_NTASKS": "8", "SLURM_CONF": "/c"}
-    given = Hydra("mpiexec", "5").environment(marks, source, command={"TMPDIR": "/scratch"})
+    own = {"TMPDIR": "/scratch", "PYTHONHOME": "/theirs"}
+    given = Hydra("mpiexec", "5").environment(marks, source, command=own)
     assert given["TMPDIR"] == "/run" and "SLURM_NTASKS" not in given
-    assert "/home/me/lib" not in given["PYTHONPATH"]
+    assert "PYTHONHOME" not in given and given["PYTHONPATH"].endswith(":/home/me/lib")
     function, *rest = "BASH_FUNC_module%%", "PYTHONPATH", "SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_CONF"
     held = {name: source[name] for name in (function, *rest)}
-    assert json.loads(given[HELD]) == {**held, "TMPDIR": "/scratch"}
+    assert json.loads(given[HELD]) == {**held, **own}
     srun = Srun("srun", "", "pmi2").environment(marks, source, hosts=["a", "b"], command={})
     assert srun["SLURM_CONF"] == "/c" and "SLURM_NTASKS" not in srun
     assert not any(name.startswith("SLURM_") for name in json.loads(srun[HELD])), (
