@@ -37,9 +37,10 @@ class ParallelJob:
 
 
 def seen(number: int, work: Work, arrival_s: float, estimate: ExecutionTime | None) -> Job:
+    """The job as policies see it: each thread of a command's rank is a process of its own."""
     return Job(
         number=number,
-        processes=work.processes,
+        processes=work.width,
         arrival_ns=round(arrival_s * 1e9),
         moldable=work.moldable,
         malleable=work.adapts,
@@ -109,8 +110,8 @@ class Workload:
 class JobResult:
     """The result of one job. Times are nanoseconds since the start of the run.
 
-    ``placement`` is the processor of each rank, as the policy numbers them, from 0.
-    ``start_ns`` is the first instruction of the first rank, ``finish_ns`` the last instruction of the
+    ``placement`` is the processor of each rank, or of each of its threads, as the policy numbers them, from
+    0. ``start_ns`` is the first instruction of the first rank, ``finish_ns`` the last instruction of the
     last rank; both are None if the job did not get that far. ``failure`` is empty for
     a job that finished. ``output`` is the output of a command. ``admitted_ns`` is when the
     policy first gave the job processors and a slot; the time from then to its start is the start-up.

@@ -28,6 +28,7 @@ class Work(Checked, ABC):
         sign: a key that the tables of this kind have, and no others.
         moldable: whether its number of processes can be chosen at its start.
         processes: how many there are.
+        threads: how many processors each process gets.
         adapts: whether the number of processes that work on it can change while it runs.
         working_set_bytes: memory that each process walks; 0 for none.
         checkpoint_phases: phases from one checkpoint to the next; 0 for none.
@@ -43,12 +44,17 @@ class Work(Checked, ABC):
     kind: ClassVar[str]
     sign: ClassVar[str]
     moldable: ClassVar[bool] = False
-    processes = 1
+    processes = threads = 1
     working_set_bytes = checkpoint_phases = 0
     argv = tuple[str, ...]()
     environment = tuple[tuple[str, str], ...]()
     launcher = waits = recording = ""
     malleable = record = False
+
+    @property
+    def width(self) -> int:
+        """The number of processors that a policy gives it at once."""
+        return self.processes * self.threads
 
     @property
     def adapts(self) -> bool:
@@ -170,6 +176,7 @@ class Command(Work):
         record: whether its dedicated runs are recorded.
         recording: a file with a recording of it, by which it is simulated; empty: the one of a dedicated run.
         environment: variables and their values, beside those of the shell; a table becomes such pairs.
+        threads: how many threads each rank has, and OMP_NUM_THREADS unless the environment names it.
     """
 
     kind: ClassVar[str] = "command"
@@ -183,6 +190,7 @@ class Command(Work):
     record: bool = False
     recording: str = ""
     environment: tuple[tuple[str, str], ...] = ()
+    threads: Annotated[int, PROCESSES] = 1
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
@@ -201,7 +209,8 @@ class Command(Work):
                 raise InputError(key, value, rule, "choose another name")
             if not isinstance(value, str) or "\0" in value:
                 raise InputError(key, value, "must be a text in quotes, without NUL", f'write {name} = "4"')
-        object.__setattr__(self, "environment", tuple(sorted(dict(self.environment).items())))
+        told = {"OMP_NUM_THREADS": str(self.threads)} if self.threads > 1 else {}
+        object.__setattr__(self, "environment", tuple(sorted((told | dict(self.environment)).items())))
 
     @property
     def alone_s(self) -> float:

@@ -260,13 +260,15 @@ class Nodes:
         for number, node in enumerate(self._nodes):
             self._say(number, protocol.Table.of(plan, from_ns, origin_ns, node.processors, active))
 
-    def begin(self, job: int, at_ns: int, places: Mapping[int, int], taking_part: tuple[int, ...]) -> None:
-        """Let ranks begin at ``at_ns`` of the run's clock, each on its processor.
+    def begin(
+        self, job: int, at_ns: int, places: Mapping[int, Sequence[int]], taking_part: tuple[int, ...]
+    ) -> None:
+        """Let ranks begin at ``at_ns`` of the run's clock, each on its processors.
 
         ``taking_part`` is as in ``protocol.Start``.
         """
         cores: dict[int, list[tuple[int, int]]] = {}
-        for rank, processor in places.items():
+        for rank, processor in ((rank, one) for rank, group in places.items() for one in group):
             cores.setdefault(self.node_of[processor], []).append((rank, self.core(processor)))
         for number, ranks in sorted(cores.items()):
             self._say(number, protocol.Start(job, at_ns, tuple(ranks), taking_part))
@@ -275,9 +277,9 @@ class Nodes:
         """Give a malleable job, which runs on one node, new processors."""
         self._say(self.node_of[placement[0]], protocol.Resize(job, tuple(map(self.core, placement))))
 
-    def move(self, job: int, places: Mapping[int, int]) -> None:
+    def move(self, job: int, places: Mapping[int, Sequence[int]]) -> None:
         """Let ranks of a job, which runs on this host, continue on other processors."""
-        cores = tuple((rank, self.core(processor)) for rank, processor in places.items())
+        cores = tuple((rank, self.core(processor)) for rank, group in places.items() for processor in group)
         self.send(protocol.Move(job, cores))
 
     def core(self, processor: int) -> int:

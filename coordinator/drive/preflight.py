@@ -107,6 +107,11 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         raise InputError(
             "checkpoint_phases", True, rule, "run it on one host, or leave checkpoint_phases out"
         )
+    if workload.nodes and any(job.program.threads > 1 for job in workload.jobs):
+        rule = "the threads of a process would get processors of several hosts"
+        raise InputError(
+            "threads", True, rule, "run it on one host, or leave threads out and set bind = false"
+        )
     if any(job.program.adapts for job in workload.jobs):
         workload.options.check_adapting()
     moves = workload.policy.moves and (workload.owners or not workload.policy.heeds_owners)

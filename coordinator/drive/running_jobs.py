@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from coordinator.decide.conductor import Conductor, active_ranks
@@ -117,7 +117,7 @@ class RunningJobs:
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
         state = self.states[job]
-        state.launched = placement
+        state.launched = tuple(first for first, *_ in self._groups(job, placement))
         state.ready.clear()
         if state.mpiexec is not None:
             state.mpiexec = None
@@ -144,14 +144,31 @@ class RunningJobs:
         self._loop.watch(handle, lambda: self._on_exit(job, mpiexec, handle))
 
     def publish(self, plan: Plan, from_ns: int) -> None:
+        """The first processor of a rank says when all its threads run."""
         assert self._context.origin_ns is not None
-        taking_part = {job: self._active(job, place) for job, place in plan.decision.placements.items()}
+        decision, threads = plan.decision, {job: one.program.threads for job, one in self._jobs.items()}
+        taking_part = {job: self._active(job, place) for job, place in decision.placements.items()}
+        if max(threads.values()) > 1:
+            placements = {job: place[:: threads[job]] for job, place in decision.placements.items()}
+            slots = tuple(
+                replace(
+                    slot,
+                    only=tuple((job, n // threads[job]) for job, n in slot.only if n % threads[job] == 0),
+                )
+                for slot in decision.slots
+            )
+            plan = replace(plan, decision=replace(decision, placements=placements, slots=slots))
         self._nodes.publish(plan, from_ns, self._context.origin_ns, taking_part)
+
+    def _groups(self, job: int, placement: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """The processors of each rank of a placement, one for each thread."""
+        return list(zip(*[iter(placement)] * self._jobs[job].program.threads, strict=True))
 
     def _active(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
         """The launched ranks that take part in a job, in its order; all if it must start again elsewhere."""
-        found = active_ranks(self.states[job].launched, placement, self._nodes.node_of)
-        return found or tuple(range(len(placement)))
+        places = [first for first, *_ in self._groups(job, placement)]
+        found = active_ranks(self.states[job].launched, places, self._nodes.node_of)
+        return found or tuple(range(len(places)))
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Let a job's ranks begin, including the parked ranks of a malleable job."""
@@ -161,10 +178,10 @@ class RunningJobs:
             return
         first, everybody = not state.begun, tuple(range(len(state.launched)))
         state.ranks = active = self._active(job, placement)
-        places = dict(zip(active, placement, strict=True))
+        places = dict(zip(active, self._groups(job, placement), strict=True))
         if self._jobs[job].program.adapts:
             state.ranks = everybody
-            places = {rank: placement[rank % len(placement)] for rank in everybody}
+            places = {rank: (placement[rank % len(placement)],) for rank in everybody}
         told = () if active == everybody else active
         self._nodes.begin(job, self._context.origin_ns + at_ns, places, told)
         if first:
@@ -177,7 +194,8 @@ class RunningJobs:
 
     def move(self, job: int, placement: tuple[int, ...]) -> None:
         """Let each process of a job continue on its new processor."""
-        self._nodes.move(job, dict(zip(self._active(job, placement), placement, strict=True)))
+        groups = self._groups(job, placement)
+        self._nodes.move(job, dict(zip(self._active(job, placement), groups, strict=True)))
         self._context.progress(f"job {job} moves to processors {', '.join(map(str, placement))}")
 
     def vacate(self, job: int) -> None:

@@ -12,7 +12,7 @@ import re
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
@@ -253,24 +253,33 @@ def set_class(process: Process, local: str) -> None:
     policy, priority = (os.SCHED_OTHER, 0)
     if local == "rr" and granted is not None:
         policy, priority = os.SCHED_RR, granted.ranks
-    with suppress(ProcessLookupError):
-        os.sched_setscheduler(process.pid, policy, os.sched_param(priority))
-    if process.family:
-        for child in descendants(process.pid):
-            with suppress(ProcessLookupError):
-                os.sched_setscheduler(child.pid, policy, os.sched_param(priority))
+    for thread in _threads(process):
+        with suppress(ProcessLookupError):
+            os.sched_setscheduler(thread, policy, os.sched_param(priority))
 
 
-def set_core(process: Process, core: int) -> None:
-    """Bind all threads of a process, and of its children, to a core; skip those that have ended."""
+def set_cores(process: Process, *cores: int) -> None:
+    """Bind all threads of a process, and of its children, to cores; skip those that have ended."""
     if process.wait(0):
         return
-    below = descendants(process.pid) if process.family else []
-    for pid in (process.pid, *(child.pid for child in below)):
+    for thread in _threads(process):
         with suppress(OSError):
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                with suppress(OSError):
-                    os.sched_setaffinity(int(thread.name), {core})
+            os.sched_setaffinity(thread, cores)
+
+
+def _threads(process: Process) -> Iterator[int]:
+    """All threads of a process, and of its children if it is a family, with those made meanwhile."""
+    yield from _own_threads(process.pid)
+    for child in descendants(process.pid) if process.family else ():
+        yield from _own_threads(child.pid)
+
+
+def _own_threads(pid: int) -> Iterator[int]:
+    seen = set[int]()
+    with suppress(OSError):
+        while new := {int(name) for name in os.listdir(f"/proc/{pid}/task")} - seen:  # noqa: PTH208 - as there
+            yield from new
+            seen |= new
 
 
 def check_local(local: str) -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import syslog
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -277,9 +277,9 @@ class Agent:
                 peer.process.send(signal.SIGKILL)
 
     def _move(self, job: int, cores: tuple[tuple[int, int], ...]) -> None:
-        for rank, core in cores if self._bound else ():
+        for rank, own in _by_rank(cores).items() if self._bound else ():
             if peer := self._roster.find(job, rank):
-                mechanisms.set_core(peer.process, core)
+                mechanisms.set_cores(peer.process, *own)
 
     def _on_claim(self, cores: tuple[int, ...]) -> None:
         self._cores = cores
@@ -296,7 +296,7 @@ class Agent:
     def _start(self, start: protocol.Start) -> None:
         of_job = tuple(sorted({core for _, core in start.cores}))
         anywhere = of_job if self._setup.options.bind == WITHIN_JOB else self._cores
-        for rank, core in start.cores:
+        for rank, own in _by_rank(start.cores).items():
             peer = self._roster.find(start.job, rank)
             if peer is None or peer.begun:  # a second driver repeats what the first has said
                 continue
@@ -305,8 +305,8 @@ class Agent:
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
             self._unseen_ns = None if self._bound else at_ns + LOOK_NS
-            cores = (core,) if self._bound else anywhere
-            self._roster.send(peer, protocol.RankStart(at_ns, core, cores, start.ranks))
+            cores = own if self._bound else anywhere
+            self._roster.send(peer, protocol.RankStart(at_ns, own[0], cores, start.ranks))
 
     # The guardian.
 
@@ -369,6 +369,12 @@ class Agent:
         """Report a process that the roster has refused."""
         self._dropped += 1
         self._tell(protocol.Trouble(why, fatal=False))
+
+
+def _by_rank(cores: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
+    """The cores of each rank, from pairs of both."""
+    ranks = dict.fromkeys(rank for rank, _ in cores)
+    return {rank: tuple(core for own, core in cores if own == rank) for rank in ranks}
 
 
 def serve(found: Setup) -> None:

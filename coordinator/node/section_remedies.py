@@ -33,7 +33,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from coordinator.host.mechanisms import Mechanism, set_core
+from coordinator.host.mechanisms import Mechanism, set_cores
 from coordinator.host.processes import Process
 from workloads.locks import SectionMarks, page_file
 from workloads.options import Remedy
@@ -140,7 +140,7 @@ class Activations(SectionMechanism):
         self,
         mechanism: Mechanism,
         pages: SectionPages,
-        move: Callable[[Process, int], None] = set_core,
+        move: Callable[[Process, int], None] = set_cores,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(mechanism, pages, pause)

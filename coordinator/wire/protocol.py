@@ -94,7 +94,8 @@ class Table:
 class Start:
     """Let ranks of ``job`` begin at ``at_ns`` of the run's clock; ``cores`` has (rank, core) for each here.
 
-    ``ranks`` are the launched ranks of all nodes that take part, in the order of the job; empty for all.
+    A rank with several threads has several cores, first its place's. ``ranks`` are the launched ranks of all
+    nodes that take part, in the order of the job; empty for all.
     """
 
     job: int

@@ -73,7 +73,7 @@ class Measured:
 
     def guess_s(self, task: Task) -> float:
         """A guess from the nominal times of the programs alone."""
-        folds = [max(1.0, job.program.processes / task.cell.processors) for job in task.jobs]
+        folds = [max(1.0, job.program.width / task.cell.processors) for job in task.jobs]
         alone_s = sum(job.program.alone_s * f for job, f in zip(task.jobs, folds, strict=True))
         shared = task.scheduler.name in ("none", "implicit") and task.scheduler.options.blocking == "spin"
         return START_S + alone_s * (len(task.jobs) if shared else 1.3)

@@ -162,7 +162,7 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
 
 def _dedicated(job: ParallelJob, cell: Cell, experiment: Experiment) -> tuple[Scheduler, ...]:
     found = (FOLDED,) if experiment.dedicated == SPINNING else (FOLDED, FOLDED_TWO_PHASE)
-    found = (ALONE,) if job.program.processes <= cell.processors else found
+    found = (ALONE,) if job.program.width <= cell.processors else found
     if job.program.argv and not all(scheduler.options.bind for scheduler in experiment.schedulers):
         # A process may have threads and children, which have all processors when it runs with others.
         return tuple(replace(one, options=replace(one.options, bind=False)) for one in found)

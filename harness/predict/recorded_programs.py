@@ -91,7 +91,7 @@ class RecordedPrograms:
     _made: dict[tuple[Work, bool], ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
 
     def known(self, program: Work) -> bool:
-        return program in self.files
+        return program in self.files and program.threads == 1
 
     def replayed(self, command: Work, *, blocking_calls: bool = True) -> ReplayedProgram:
         """The program of a known command.

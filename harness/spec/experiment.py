@@ -286,7 +286,7 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
 
 def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     counts = [group.count for group in cell.groups]
-    ranks = sum(group.count * group.program.processes for group in cell.groups)
+    ranks = sum(group.count * group.program.width for group in cell.groups)
     if sum(counts) > JOBS or ranks > RANKS:
         rule = f"make {sum(counts)} jobs with {ranks} processes; at most {JOBS} and {RANKS} are allowed"
         raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
@@ -295,7 +295,7 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
         what = "program.processes" if group.program.moldable else "command"
         with sweep.blamed(cell.settings):
             key, lost = f"jobs[{index}].{what}", len(cell.lost)
-            fits(key, group.program.processes, cell.processors, lost=lost, under=strict[0])
+            fits(key, group.program.width, cell.processors, lost=lost, under=strict[0])
 
 
 def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
@@ -311,8 +311,9 @@ def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
 def _check_waits(cell: Cell) -> None:
     for index, group in enumerate(cell.groups):
         program = group.program
-        if program.waits == "mpi" and program.processes > cell.processors:
-            rule = f"the command of jobs[{index}] has {program.processes} processes and waits as its MPI does"
+        if program.waits == "mpi" and program.width > cell.processors:
+            what = "threads" if program.threads > 1 else "processes"
+            rule = f"the command of jobs[{index}] has {program.width} {what} and waits as its MPI does"
             raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
 
 

@@ -36,7 +36,14 @@ class JobGroup(Checked):
 NUMBER = re.compile("[0-9]{1,9}")
 
 ADDED: Mapping[str, Any] = {
-    **{"checkpoint_phases": 0, "record": False, "recording": "", "parallelism": [], "environment": {}}
+    **{
+        "checkpoint_phases": 0,
+        "record": False,
+        "recording": "",
+        "parallelism": [],
+        "environment": {},
+        "threads": 1,
+    }
 }
 """Keys of programs that older records lack, and the values that those records imply."""
 
@@ -86,7 +93,7 @@ def _single(table: Mapping[str, Any], key: str) -> Work:
 
 
 def _command(table: Mapping[str, Any], key: str) -> Work:
-    optional = ("dedicated_s", "waits", "record", "recording", "environment")
+    optional = ("dedicated_s", "waits", "record", "recording", "environment", "threads")
     known_keys(table, ("command", "processes", *optional, "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'

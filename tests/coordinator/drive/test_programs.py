@@ -5,7 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -114,6 +117,63 @@ int main(void)
     MPI_Finalize();
 }
 """
+
+
+def hybrid(compiled, processes, *words):
+    """A command of ranks with two threads each, which prints on how many processors each thread may run."""
+    flags = [] if processes > 1 else ["-DALONE"]
+    program = compiled("here" if processes > 1 else "gcc", "hybrid.c", "-fopenmp", *flags)
+    passive = (("OMP_WAIT_POLICY", "passive"),)  # also fast on a busy host
+    return Command((program, *words), processes, environment=passive, threads=2)
+
+
+@pytest.mark.parametrize("policy", ["gang", "rr-job", "none"])
+def test_each_thread_of_a_rank_gets_a_processor(compiled, policy):
+    one, other = workload().processors
+    command = hybrid(compiled, 2, "3", "5", "100")
+    made = policies.create(policy, {})
+    for processors, may in (((one, one, other, other), "1 1"), ((one, other, other, one), "2 2")):
+        jobs = tuple(ParallelJob(number, command) for number in (0, 1))
+        result = run_workload(Workload(jobs, made, processors, timeout_s=60))
+        assert result.failure == ""
+        assert [job.output for job in result.jobs] == [f"60 {may}\n"] * 2
+        placed = [(rank["rank"], rank["processor"]) for rank in result.ranks]
+        assert placed == [(0, processors[0]), (1, processors[2])] * 2
+        assert {len(job.placement) for job in result.jobs} == {4}
+
+
+def test_all_threads_of_a_job_stop_in_the_slots_of_another(compiled, tmp_path):
+    """Each thread counts its pieces in a file; only one job's counts grow at a time."""
+    files = [tmp_path / name for name in "ab"]
+    jobs = [ParallelJob(n, hybrid(compiled, 1, "8", "100", "400", str(files[n]))) for n in (0, 1)]
+    seen, over = [], threading.Event()
+
+    def watch():
+        while not over.wait(0.005):
+            found = [Path(f"{file}-0") for file in files]
+            if all(file.exists() and file.stat().st_size for file in found):
+                seen.append([list(memoryview(file.read_bytes()[:16]).cast("l")) for file in found])
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(watch)
+        try:
+            result = run(jobs, "gang", quantum_ms=50)
+        finally:
+            over.set()
+    assert [(job.failure, job.output) for job in result.jobs] == [("", "1600 2 2\n")] * 2
+    grew = [
+        [before != now for before, now in zip(*pair, strict=True)]
+        for pair in pairwise(seen)
+        if pair[0] != pair[1]
+    ]
+    assert all(thread > 0 for thread in (count for job in seen[-1] for count in job))
+    assert sum(map(all, grew)) <= 2 * len(result.switches) + 2 < len(grew)
+
+
+def test_threads_of_ranks_on_several_hosts_are_refused():
+    there = replace(workload(hosts=["a", "b"]), jobs=(ParallelJob(0, Command(("true",), threads=2)),))
+    with pytest.raises(InputError, match="several hosts"):
+        preflight.session(there)
 
 
 @pytest.mark.parametrize("which", ["", ".openmpi"])

@@ -57,6 +57,53 @@ def test_a_held_process_uses_no_processor(mechanism, spinner, directory):
     assert eventually(lambda: progresses(spinner))
 
 
+@pytest.fixture
+def threads(directory, compiled, tmp_path):
+    """A process with two threads that compute, and a function that reads how far each has come."""
+    program, file = compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), tmp_path / "counts-0"
+    words = [program, "1000000", "10", "100", str(tmp_path / "counts")]
+    child = subprocess.Popen(words, env={**os.environ, **directory.marks, "OMP_NUM_THREADS": "2"})
+    counts = lambda: list(memoryview(file.read_bytes()[:16]).cast("l"))  # noqa: E731
+    assert eventually(lambda: file.exists() and file.stat().st_size and all(counts()))
+    yield Process(child.pid), counts
+    child.kill()
+    child.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [Signals, Freezer])
+def test_all_threads_of_a_held_process_stop_and_go_on(mechanism, threads, directory):
+    if mechanism.unavailable():
+        pytest.skip(mechanism.unavailable())
+    process, counts = threads
+    holder = mechanism(directory)
+    holder.adopt(process, 0, 0)
+    holder.hold(process)
+    time.sleep(0.02)
+    held = counts()
+    time.sleep(0.05)
+    assert counts() == held
+    holder.run(process)
+    assert eventually(lambda: all(now > then for now, then in zip(counts(), held, strict=True)))
+
+
+@pytest.mark.slow
+def test_all_threads_change_their_class_and_their_processors(threads, directory):
+    process, _ = threads
+    tasks = [int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()]
+    assert len(tasks) == 2
+    core = min(os.sched_getaffinity(0))
+    mechanisms.set_cores(process, core)
+    assert [os.sched_getaffinity(task) for task in tasks] == [{core}] * 2
+    if Realtime.unavailable():
+        pytest.skip(Realtime.unavailable())
+    holder = Realtime(directory)
+    process.send(signal.SIGSTOP)
+    for deed, expected in ((holder.run, os.SCHED_RR), (holder.hold, os.SCHED_OTHER)):
+        deed(process)
+        assert [os.sched_getscheduler(task) for task in tasks] == [expected] * 2
+
+
 @pytest.mark.slow
 def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(spinner, directory):
     """A job that vacated when its workstation's owner came was frozen then."""

@@ -8,6 +8,7 @@ import pytest
 from fake_runs import TOOLS, Quiet, imitate, measured, probe
 from runs import needs_two
 
+from coordinator.workload import seen
 from harness import cli
 from harness.analyse import summary
 from harness.analyse.rows import Responses
@@ -15,6 +16,7 @@ from harness.analyse.verdicts import NOT_COMPARABLE, verdict
 from harness.measure.plan import plan
 from harness.measure.session import Tools
 from harness.predict import missing
+from harness.predict.recorded_programs import RecordedPrograms
 from harness.spec.experiment import load
 from harness.spec.jobs import described, rebuilt
 from harness.spec.naming import program_name
@@ -68,7 +70,18 @@ def test_each_kind_of_job_is_read(tmp_path):
     assert [job.program for job in jobs[1:]] == [SequentialWork(0.02), user, user, COMMAND]
 
 
-@pytest.mark.parametrize("launcher", ["mpiexec", "mpirun", "/usr/bin/mpiexec.openmpi"])
+def test_a_command_with_threads_is_as_wide_as_all_of_them_and_not_simulated(tmp_path):
+    table = 'command = ["{launcher}", "-n", "4", "a"]\nthreads = 2'
+    (job,) = only(tmp_path, table).cells[0].jobs()
+    assert seen(0, job.program, 0.0, None).processes == 8
+    assert dict(job.program.environment) == {"OMP_NUM_THREADS": "2"}
+    assert rebuilt(described(job.program)) == job.program
+    assert not RecordedPrograms({job.program: tmp_path}).known(job.program)
+    (job,) = only(tmp_path, f'{table}\nenvironment = {{ OMP_NUM_THREADS = "1" }}').cells[0].jobs()
+    assert dict(job.program.environment) == {"OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("launcher", ["mpiexec", "mpirun", "/usr/bin/mpiexec.openmpi", "srun"])
 def test_a_command_may_name_its_own_launcher(tmp_path, launcher):
     (job,) = only(tmp_path, f'command = ["{launcher}", "-np", "3", "./app", "-n", "1"]').cells[0].jobs()
     assert job.program == Command(("./app", "-n", "1"), 3, launcher)
@@ -76,13 +89,14 @@ def test_a_command_may_name_its_own_launcher(tmp_path, launcher):
 
 WRONG = [
     ('command = "mpiexec -n 4 ./app"', "jobs[0].command", "list of words"),
-    ('command = ["./app"]', "jobs[0].command", "begin with an mpiexec"),
-    ('command = ["srun", "-n", "4", "./app"]', "jobs[0].command", "begin with an mpiexec"),
+    ('command = ["./app"]', "jobs[0].command", "begin with a launcher"),
     ('command = ["{launcher}", "-n", "4"]', "jobs[0].command", "a number and the program"),
     ('command = ["{launcher}", "-bind-to", "core", "-n", "4", "a"]', "jobs[0].command", "Lockstep binds"),
     ('command = ["{launcher}", "-n", "{processes}", "a"]', "jobs[0].command", "a number"),
     ('command = ["{launcher}", "-n", "0", "a"]', "jobs[0].processes", "at least 1"),
     ('command = ["{launcher}", "-n", "9", "a"]', "jobs[0].command", "processors is 8"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nthreads = 0', "jobs[0].threads", "at least 1"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nthreads = 3', "jobs[0].command", "processors is 8"),
     ('command = ["{launcher}", "-n", "4", "a"]\nprocesses = 2', "jobs[0].processes", "starts 4 processes"),
     ('command = ["{launcher}", "-n", "4", "a"]\nkind = "sequential"', "jobs[0].kind", "either a program"),
     (f"{PROGRAM}processes = 4", "jobs[0].processes", "not a key"),
