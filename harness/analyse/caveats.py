@@ -134,8 +134,9 @@ def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
         values = {**made.conditions.environment, **dict(work.environment)}
         found = re.match(r"\s*(\d{1,6})", values.get(THREADS, ""))
         processors, threads, way = len(made.processors), int(found[1]) if found else 1, ""
-        if made.scheduler["bind"] is not False and work.processes < processors:
-            processors, way = work.processes, ", or bind = false, since each process is bound to one"
+        if made.scheduler["bind"] is not False and work.width < processors:
+            way = f", threads = {threads} or bind = false, since each process is bound to {work.threads}"
+            processors = work.width
         if threads > 1 and work.processes * threads > processors:
             what = f"{work.short_name}: {processes_name(work.processes)} of {threads} threads"
             most = max(1, processors // work.processes)

@@ -239,7 +239,8 @@ def test_threads_that_share_processors_are_doubted_with_the_number_that_fits(pla
     two = {"environment": {"OMP_NUM_THREADS": "2,4"}}
     (doubt,) = told(True, two)
     assert "true: 1 process of 2 threads on 1 of the processors" in doubt
-    assert "set OMP_NUM_THREADS=1, or bind = false" in doubt
+    assert "set OMP_NUM_THREADS=1, threads = 2 or bind = false, since each process is bound to 1" in doubt
+    assert told(True, {"threads": 2}) == []
     assert told(False, two) == []
     (doubt,) = told(False, two, processes=2)
     assert "2 processes of 2 threads on 2 of the processors: set OMP_NUM_THREADS=1" in doubt
