@@ -205,6 +205,7 @@ def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so()
 
 
 def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # with no library that was made before
     monkeypatch.setattr(shutil, "which", lambda name, *rest: None)
     (tmp_path / "mpiexec").symlink_to(find_launcher().path)
     monkeypatch.setattr(
