@@ -382,9 +382,10 @@ def simulated_job(
             return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_us, estimate=job.estimate)
         case Program(malleable=False) as program:
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
-    if job.program.argv:
+    if job.program.argv and job.program.threads == 1:
         rule = "a command is simulated by a recording, and it has none"
         remedy = 'write recording = "FILE" (lockstep observe makes one), or record = true for lockstep run'
         raise InputError(f"job {job.number}", described(job.program), rule, remedy)
-    rule = "cannot be simulated: it changes its number of processes"
+    what = "its ranks have threads" if job.program.threads > 1 else "it changes its number of processes"
+    rule = f"cannot be simulated: {what}"
     raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")

@@ -142,6 +142,17 @@ def test_each_thread_of_a_rank_gets_a_processor(compiled, policy):
         assert {len(job.placement) for job in result.jobs} == {4}
 
 
+def test_a_rank_moves_with_its_threads(compiled):
+    one, other = workload().processors
+    long, short = (hybrid(compiled, 1, rounds, "40", "400") for rounds in ("40", "4"))
+    jobs = tuple(ParallelJob(number, command) for number, command in enumerate((long, short, long, short)))
+    gang = policies.create("gang", {"quantum_ms": 50, "migrate": True})
+    result = run_workload(Workload(jobs, gang, (one, one, one, other), timeout_s=60))
+    assert result.failure == ""
+    assert [job.placement for job in result.jobs] == [(0, 1), (2, 3), (2, 3), (2, 3)]
+    assert [job.output for job in result.jobs][::2] == ["3200 1 1\n", "3200 2 2\n"]
+
+
 def test_all_threads_of_a_job_stop_in_the_slots_of_another(compiled, tmp_path):
     """Each thread counts its pieces in a file; only one job's counts grow at a time."""
     files = [tmp_path / name for name in "ab"]

@@ -16,6 +16,7 @@ from harness.analyse.verdicts import NOT_COMPARABLE, verdict
 from harness.measure.plan import plan
 from harness.measure.session import Tools
 from harness.predict import missing
+from harness.predict.process_level import simulated_job
 from harness.predict.recorded_programs import RecordedPrograms
 from harness.spec.experiment import load
 from harness.spec.jobs import described, rebuilt
@@ -76,7 +77,8 @@ def test_a_command_with_threads_is_as_wide_as_all_of_them_and_not_simulated(tmp_
     assert seen(0, job.program, 0.0, None).processes == 8
     assert dict(job.program.environment) == {"OMP_NUM_THREADS": "2"}
     assert rebuilt(described(job.program)) == job.program
-    assert not RecordedPrograms({job.program: tmp_path}).known(job.program)
+    with pytest.raises(InputError, match="ranks have threads"):
+        simulated_job(job, RecordedPrograms({job.program: tmp_path}))
     (job,) = only(tmp_path, f'{table}\nenvironment = {{ OMP_NUM_THREADS = "1" }}').cells[0].jobs()
     assert dict(job.program.environment) == {"OMP_NUM_THREADS": "1"}
 
