@@ -117,16 +117,20 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
 
 @pytest.mark.slow
 @needs_two
-def test_programs_find_the_variables_of_the_shell_and_of_the_option(tmp_path, monkeypatch, capsys):
+def test_programs_find_the_variables_of_the_shell_and_of_the_option_and_all_processors(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("ESPRESSO_PSEUDO", "/pseudo")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "7")
     monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])
-    look = "import os; print(*map(os.environ.get, {!r}), file=open({!r}, 'w'))"
+    told = "*map(os.environ.get, {!r}), os.sched_getaffinity(0)"
+    look = f"import os; print({told}, file=open({{!r}}, 'a'))"
     names = ["ESPRESSO_PSEUDO", "OMPI_COMM_WORLD_RANK", "WM_PROJECT", "EMPTY"]
     commands = [[sys.executable, "-c", look.format(names, str(tmp_path / name))] for name in "ab"]
     words = ["--rounds", "1", "--anyway", "--results", str(tmp_path / "r"), "--env", "WM_PROJECT=a=b"]
     assert cli.main(["beside", *words, "--env", "EMPTY=", "--", *commands[0], ":::", *commands[1]]) == 0
-    assert {(tmp_path / name).read_text() for name in "ab"} == {"/pseudo None a=b \n"}
+    lines = [line for name in "ab" for line in (tmp_path / name).read_text().splitlines()]
+    assert len(lines) == 4 and set(lines) == {f"/pseudo None a=b  {os.sched_getaffinity(0)}"}, "also alone"
     assert "WM_PROJECT=a=b" in capsys.readouterr().out
 
 

@@ -287,13 +287,17 @@ def program(tmp_path):
 @pytest.mark.slow
 def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("CP2K_DATA_DIR", "/data")
+    monkeypatch.setenv("PMI_RANK", "7")
     monkeypatch.chdir(tmp_path)
     before = set(children(os.getpid()))
     os.mkfifo("meet")
     meet = "case {copy} in 0) echo > meet;; 1) read x < meet;; esac; env > {copy}"
     spent = run_copies(["sh", "-c", meet], 2, {"KNOB": "1"}, None)
     assert spent.wall_s > 0 and spent.cpu_s > 0
-    assert all("KNOB=1" in (tmp_path / str(copy)).read_text() for copy in (0, 1))
+    for copy in ("0", "1"):
+        told = (tmp_path / copy).read_text().splitlines()
+        assert {"KNOB=1", "CP2K_DATA_DIR=/data"} <= set(told) and "PMI_RANK=7" not in told
     with pytest.raises(LaunchError, match=r"(?s)status 7.*for a reason"):
         run_copies(["sh", "-c", "echo for a reason >&2; test {copy} = 0 || exit 7; sleep 1000"], 2, {}, None)
     assert run_copies(["sleep", "1000"], 2, {}, 0.01) == Spent(None, None)
