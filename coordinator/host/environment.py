@@ -28,14 +28,9 @@ PYTHON = (sys.executable, "-P")
 NAMES = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR"),
-        *(
-            "XDG_RUNTIME_DIR",
-            "XDG_CACHE_HOME",
-            "LD_LIBRARY_PATH",
-            "LD_PRELOAD",
-            "VIRTUAL_ENV",
-            "CONDA_PREFIX",
-        ),
+        *("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV"),
+        "CONDA_PREFIX",
+        *("SSH_AUTH_SOCK", "KRB5CCNAME"),  # with which launchers log in to other hosts
     )
 )
 OF_MPI = ("MPICH_", "MPIR_", "HYDRA_", "I_MPI_", "OMPI_", "OPAL_", "PMIX_MCA_", "PRTE_", "FI_", "UCX_")

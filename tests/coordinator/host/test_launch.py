@@ -102,8 +102,9 @@ def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path):
 
 def test_the_environment_is_an_allow_list():
     source = {"PATH": "/bin", "SECRET": "x", "LC_ALL": "C", "UCX_TLS": "sm", "OMPI_COMM_WORLD_RANK": "1"}
+    source["SSH_AUTH_SOCK"] = "/agent"
     passed = passed_on({"LOCKSTEP_RUN": "r"}, source)
-    assert {"PATH", "LC_ALL", "UCX_TLS", "LOCKSTEP_RUN"} <= passed.keys()
+    assert {"PATH", "LC_ALL", "UCX_TLS", "LOCKSTEP_RUN", "SSH_AUTH_SOCK"} <= passed.keys()
     assert passed.keys().isdisjoint({"SECRET", "OMPI_COMM_WORLD_RANK"})
     assert passed["OMP_NUM_THREADS"] == "1"
     first, *rest = passed_on({}, {"PYTHONPATH": "/a:/b"})["PYTHONPATH"].split(":")
