@@ -15,6 +15,9 @@ from workloads.options import DEFAULTS, Options
 from workloads.program import Program
 from workloads.work import Command, InteractiveWork, SequentialWork, Work
 
+FOR_EVER_S = 1e9
+"""A time limit for a run without one, in which nobody keeps the changes of slot."""
+
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
 
@@ -27,6 +30,7 @@ class ParallelJob:
     """A job of the workload: number, work, arrival, and an estimate of its execution time, if any.
 
     ``recording`` is the directory of this host in which ranks of a command leave a recording; empty for none.
+    ``root`` is the name (``coordinator.host.identity``) of the first process, if others have started the job.
     """
 
     number: int
@@ -34,6 +38,7 @@ class ParallelJob:
     arrival_s: float = 0.0
     estimate: ExecutionTime | None = None
     recording: str = ""
+    root: str = ""
 
 
 def seen(number: int, work: Work, arrival_s: float, estimate: ExecutionTime | None) -> Job:

@@ -31,7 +31,7 @@ from coordinator.owners import changes
 from coordinator.view import Job
 from coordinator.wire import protocol
 from coordinator.wire.zmq_transport import LinkError
-from coordinator.workload import Result, Switch, Workload
+from coordinator.workload import FOR_EVER_S, Result, Switch, Workload
 
 HEAD_START_NS = 50_000_000
 """Time from the moment at which all ranks are ready to the start of the run."""
@@ -221,7 +221,8 @@ class Driver:
             case protocol.SwitchReport(switches):
                 reported = tuple(Switch(*switch, node=node) for switch in switches)
                 self._context.note(Switched(reported))
-                self._context.switches += reported
+                if self._context.workload.timeout_s < FOR_EVER_S:
+                    self._context.switches += reported
             case protocol.Trouble(text, fatal=True):
                 raise RunFailed(text)
             case protocol.Trouble(text):

@@ -187,6 +187,7 @@ class Nodes:
                 options=workload.options,
                 same_clock=not self._remote,
                 lease_s=workload.lease_s,
+                trees=tuple((job.number, job.root) for job in workload.jobs if job.root),
             )
             for node in self._nodes
         ]

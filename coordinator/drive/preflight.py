@@ -89,7 +89,7 @@ def _rule(workload: Workload) -> Waiting:
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:
     mechanisms.check_local(workload.options.local)
-    if not workload.policy.needs_mechanism:
+    if not workload.policy.needs_mechanism and not any(job.root for job in workload.jobs):
         return None, "the policy stops nothing"
     return mechanisms.choose(workload.options.mechanism)
 

@@ -126,7 +126,7 @@ class RunningJobs:
 
     def _start(self, job: int, state: JobState) -> None:
         over = state is not self.states[job] or self.conductor.is_over(job)
-        if over or self._refused(state, state.launched):
+        if over or self._refused(state, state.launched) or self._jobs[job].root:
             return
         hosts = self._nodes.hosts(state.launched)
         try:
@@ -262,6 +262,8 @@ class RunningJobs:
                 state.ready.add(rank)
                 if not state.missing:
                     self._happened(run_log.Ready(job, self._context.now_ns()))
+            case protocol.Finished() if self._jobs[job].root and self._unfit(job, state, 0, message.record):
+                self._leave(job, state)  # it has ended before its turn
             case protocol.Finished() if state.vacated and not state.begun:
                 pass  # it had just finished when it lost its processors
             case protocol.Finished() if rank in state.ranks or not state.begun:
@@ -278,10 +280,14 @@ class RunningJobs:
                     # Its launcher knows the reason, and gives it when it ends.
                     self._give_up(job, f"rank {rank} has gone", EXIT_S)
 
+    def _unfit(self, job: int, state: JobState, rank: int, record: Mapping[str, Any]) -> str:
+        context = self._context
+        return unfit(context.workload, self._jobs[job], state, rank, record, context.origin_ns)
+
     def _on_record(self, job: int, state: JobState, rank: int, record: Mapping[str, Any]) -> None:
         """Keep a rank's record; an invalid one fails its job."""
         context, over = self._context, self.conductor.is_over(job)
-        if why := unfit(context.workload, self._jobs[job], state, rank, record, context.origin_ns):
+        if why := self._unfit(job, state, rank, record):
             if not over:
                 state.failure = ""  # if the launcher has ended before, this is why
                 self._fail(job, f"rank {rank} reported an invalid record: {why}")

@@ -126,9 +126,13 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         if not times_s and (starts := processes.starts_s(run)):
             times_s.append(min(starts) - FILE_TIMES_S)
     with step():
+        did += [f"continued {_count(number)} of others"] if (number := processes.let_go(notes)) else []
+    with step():
         ended, left = processes.end(run, spare=spare, evidence=Evidence.of(notes, groups))
         did += [f"ended {_count(ended)}"] if ended else []
         did += [f"{_count(left)} did not end; run lockstep clean later"] if left else []
+    with step():
+        processes.let_go(notes)  # the agent, which has ended now, may have stopped some again
     with step():
         removed = filter(mechanisms.remove_cgroups, dict.fromkeys(groups))
         did += [f"thawed and removed cgroup {group}" for group in removed]

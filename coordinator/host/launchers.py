@@ -325,6 +325,18 @@ class Srun(Launcher):
         return {} if there is None else {cls.EXPORTS: _exported(there, variables)}
 
 
+class Unlaunched(Launcher):
+    """In place of a launcher, where all jobs run already."""
+
+    kind = "none"
+
+    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+        return [*command]
+
+    def found_again(self) -> Launcher | None:
+        return self
+
+
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
     """Host and number of ranks of each run of ranks on one host."""
     return [(host, len(list(ranks))) for host, ranks in itertools.groupby(hosts)]

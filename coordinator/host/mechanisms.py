@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
 from coordinator.host.priority import LEAST, levels
-from coordinator.host.processes import Process, descendants
+from coordinator.host.processes import Process, descendants, family
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError, one_of
 
@@ -115,7 +115,8 @@ class Signals(Mechanism):
     """SIGSTOP and SIGCONT."""
 
     harm: ClassVar[str] = (
-        "processes stay stopped if every part of Lockstep is killed at once; `lockstep clean` ends them"
+        "processes stay stopped if every part of Lockstep is killed at once; `lockstep clean` ends them, or "
+        "continues those of others"
     )
 
     @staticmethod
@@ -129,20 +130,23 @@ class Signals(Mechanism):
 
     def hold(self, process: Process) -> None:
         process.send(signal.SIGSTOP)
-        if process.family:
-            for child in descendants(process.pid):
-                child.send(signal.SIGSTOP)
+        self._tell_family(process, signal.SIGSTOP)
 
     def run(self, process: Process) -> None:
-        if process.family:
-            for child in descendants(process.pid):
-                child.send(signal.SIGCONT)
+        self._tell_family(process, signal.SIGCONT)
         process.send(signal.SIGCONT)
 
     free = run
 
+    def _tell_family(self, process: Process, signum: signal.Signals) -> None:
+        for member in family(process) if process.family else ():
+            with suppress(PermissionError):  # it has become another user's
+                member.send(signum)
+
     def order(self, process: Process, run: bool) -> Order | None:
         """A signal, to the whole family if the process has one."""
+        if process.heirs:
+            return None
         signum = signal.SIGCONT if run else signal.SIGSTOP
         return Order(FAMILY if process.family else SIGNAL, process.fileno(), process.pid, signum)
 

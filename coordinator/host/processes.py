@@ -42,11 +42,13 @@ class Evidence:
     groups: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, notes: Iterable[Mapping[str, Any]], groups: Iterable[Path] = ()) -> Evidence:
+    def of(
+        cls, notes: Iterable[Mapping[str, Any]], groups: Iterable[Path] = (), key: str = "process"
+    ) -> Evidence:
         """The evidence in the notes of a journal, whose content may be anything."""
         known = []
         for note in notes:
-            if process := identity.meant(note.get("process")):
+            if process := identity.meant(note.get(key)):
                 job = note.get("job")
                 known.append(JournaledProcess(*process, job if type(job) is int else None))
         return cls(tuple(known), tuple(dict.fromkeys(groups)))
@@ -88,6 +90,8 @@ class Evidence:
 
 NOTHING = Evidence()
 
+ATTACHED, LET_GO = "attached", "let_go"
+"""Keys of notes: on processes of others, which the run may stop and must let go; that it has done that."""
 
 RUN = "LOCKSTEP_RUN"
 JOB = "LOCKSTEP_JOB"
@@ -112,13 +116,25 @@ class Process:
     """A handle on one process, which never refers to another one that reuses its pid.
 
     ``descriptor`` is an open pidfd, if there is one. With ``family``, mechanisms treat the
-    descendants like the process.
+    descendants like the process, and so the ``heirs``, which have outlived their parents.
     """
 
     def __init__(self, pid: int, descriptor: int | None = None) -> None:
         self.pid = pid
         self.family = False
+        self.heirs: list[Process] = []
         self._fd = os.pidfd_open(pid) if descriptor is None else descriptor
+
+    @classmethod
+    def named(cls, name: str) -> Process:
+        """The process of this name (``identity``); if it has gone, a handle that shows its end."""
+        pid, start = identity.meant(name) or (0, 0)
+        with suppress(OSError):
+            process = cls(pid)
+            if (known := identity.stat(pid)) and known.start == start:
+                return process
+            process.close()
+        return cls(pid, os.eventfd(1))
 
     def fileno(self) -> int:
         """A descriptor that turns readable when the process ends."""
@@ -158,6 +174,15 @@ def descendants(pid: int) -> Iterator[Process]:
         yield from descendants(child)
 
 
+def family(process: Process) -> Iterator[Process]:
+    """Handles as of ``descendants`` on those of a process, on its heirs, and on theirs."""
+    for one in (process, *process.heirs):
+        if one is not process:
+            yield one
+        if not one.wait(0):  # else the pid may be another process's
+            yield from descendants(one.pid)
+
+
 def children(pid: int) -> Iterator[int]:
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
@@ -188,10 +213,10 @@ def environment_of(pid: int) -> dict[str, str]:
 def marked() -> dict[int, dict[str, str]]:
     """Pid and environment of every living process of this user with the mark of a run."""
     found = {pid: environment_of(pid) for pid in identity.pids()}
-    return {pid: variables for pid, variables in found.items() if RUN in variables and _is_ours(pid)}
+    return {pid: variables for pid, variables in found.items() if RUN in variables and is_ours(pid)}
 
 
-def _is_ours(pid: int) -> bool:
+def is_ours(pid: int) -> bool:
     """Whether all user ids of a process are ours; a set-uid program has another user's environment."""
     try:
         lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
@@ -201,16 +226,17 @@ def _is_ours(pid: int) -> bool:
 
 
 def find(
-    run: str, job: int | None = None, spare: Collection[int] = (), evidence: Evidence = NOTHING
+    run: str | None, job: int | None = None, spare: Collection[int] = (), evidence: Evidence = NOTHING
 ) -> list[Process]:
     """Handles on the processes of a run, or of one of its jobs, except those in ``spare``.
 
     These are the processes with its mark, those with other evidence, and their descendants
-    and members of their sessions, unless they carry the mark of another run.
+    and members of their sessions, unless they carry the mark of another run. Without a ``run`` only
+    evidence counts, and no mark.
     """
     # Before reading the marks: a pid that is reused meanwhile has another start.
     table = {pid: known for pid in identity.pids() if (known := identity.stat(pid))}
-    marks = marked()
+    marks = marked() if run else {}
     meant = {
         pid
         for pid, variables in marks.items()
@@ -229,6 +255,17 @@ def find(
         else:
             process.close()
     return found
+
+
+def let_go(notes: Sequence[Mapping[str, Any]]) -> int:
+    """Continue the processes of others, by the notes of a run's journal; returns how many there are."""
+    if any(LET_GO in note for note in notes):
+        return 0
+    found = find(None, evidence=Evidence.of(notes, key=ATTACHED))
+    for process in found:
+        _ask(process, ())
+        process.close()
+    return len(found)
 
 
 def starts_s(run: str) -> list[float]:

@@ -201,14 +201,14 @@ class RunDirectory:
             if os.write(descriptor, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._journal))
 
-    def note_process(self, pid: int, job: int | None = None) -> None:
+    def note_process(self, pid: int, job: int | None = None, key: str = "process") -> None:
         """Note a process that the run has started or taken over, unless it is gone or the disk is full.
 
         Its mark, if readable, identifies it as well.
         """
         with suppress(OSError):
             if name := identity.name(pid):
-                self.note(process=name, job=job)
+                self.note(**{key: name}, job=job)
 
     def note_launcher(self, pid: int) -> None:
         """Note a launcher outside the run: files that it made for a program of the run belong to the run."""

@@ -35,7 +35,7 @@ from coordinator.node import roster
 from coordinator.node.contact import Contact
 from coordinator.node.roster import Peer, Roster
 from coordinator.node.section_remedies import Activations, DoNotPreempt, SectionPages
-from coordinator.node.switcher import Switcher, Switching
+from coordinator.node.switcher import FREE, HOLD, Switcher, Switching
 from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
@@ -58,6 +58,7 @@ class Agent:
 
     def __init__(self, setup: Setup, priority: str, helper: SlotHelper | None = None) -> None:
         self._setup = setup
+        self._trees = dict(setup.trees)
         self._priority = priority
         self._helper = helper
         self._clock = Clock()
@@ -95,6 +96,8 @@ class Agent:
         while not self._over:
             self._turn()
         self._switcher.release()
+        with suppress(OSError):
+            self._directory.note(**{processes.LET_GO: True})
         self._report()
         self._line.close(self._linger_s)
         # A launcher on another host may kill all that we leave when we end, as Slurm does.
@@ -134,6 +137,8 @@ class Agent:
             after_change=activations.after_change if activations else lambda: None,
         )
         self._loop.watch(self._guardian, self._on_guardian)
+        for job, root in self._trees.items():
+            self._roster.attach(job, root)
 
     def _turn(self) -> None:
         boundary_ns = self._boundary_ns()
@@ -191,7 +196,8 @@ class Agent:
         """Report processes that somebody else has stopped; each call looks at one rank only, to be short."""
         self._looks += 1
         seen = [(f"the guardian of {socket.gethostname()}", self._guardian_process.pid)]
-        running = [peer for peer in self._roster if not self._switcher.holds(peer.job, peer.rank)]
+        known = (peer for peer in self._roster if peer.begun or peer.job not in self._trees)
+        running = [peer for peer in known if not self._switcher.holds(peer.job, peer.rank)]
         if running:
             peer = running[self._looks % len(running)]
             name, pid = f"rank {peer.rank} of job {peer.job}", peer.process.pid
@@ -273,7 +279,7 @@ class Agent:
 
     def _discard(self, job: int) -> None:
         for peer in self._roster:
-            if peer.job == job:
+            if peer.job == job and job not in self._trees:
                 peer.process.send(signal.SIGKILL)
 
     def _move(self, job: int, cores: tuple[tuple[int, int], ...]) -> None:
@@ -304,6 +310,11 @@ class Agent:
             if self._setup.options.local == "rr":
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
+            if start.job in self._trees:
+                peer.program = protocol.RankBecoming(own[0], at_ns)
+                if self._bound and not peer.process.wait(0):
+                    os.sched_setaffinity(peer.process.pid, own)  # it waits to start all others
+                continue
             self._unseen_ns = None if self._bound else at_ns + LOOK_NS
             cores = own if self._bound else anywhere
             self._roster.send(peer, protocol.RankStart(at_ns, own[0], cores, start.ranks))
@@ -321,7 +332,8 @@ class Agent:
     def admitted(self, peer: Peer) -> None:
         self._told = [told for told in self._told if (told.job, told.rank) != (peer.job, peer.rank)]
         try:
-            self._switcher.adopt(peer.job, peer.rank, peer.process)
+            unplaced = HOLD if peer.job in self._trees else FREE
+            self._switcher.adopt(peer.job, peer.rank, peer.process, unplaced)
         except OSError as error:
             text = f"cannot take over rank {peer.rank} of job {peer.job}: {error}"
             self._tell(protocol.Trouble(text, fatal=True))
@@ -346,6 +358,9 @@ class Agent:
                 self._tell_of_rank(protocol.Traffic(*who, peers))
             case protocol.RankRecord(record):
                 self._finished(peer, roster.in_run_time(record, self._clock))
+
+    def orphaned(self) -> None:
+        self._switcher.forget()
 
     def ended(self, peer: Peer) -> None:
         """Send the record of a program that has ended."""

@@ -13,13 +13,15 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
+from coordinator.host import processes
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
-from coordinator.host.processes import JOB, RUN, Process, descendants, environment_of
+from coordinator.host.processes import ATTACHED, JOB, RUN, Evidence, Process, environment_of, family
 from coordinator.host.processor_time import ProcessorTime
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -44,8 +46,11 @@ class Listener(Protocol):
     def gone(self, peer: Peer) -> None:
         """An admitted rank has closed its connection."""
 
+    def orphaned(self) -> None:
+        """Processes of a tree have outlived their parents."""
+
     def ended(self, peer: Peer) -> None:
-        """The program of an admitted rank has ended."""
+        """The program of an admitted rank has ended; of a tree, all its processes."""
 
     def refused(self, why: str) -> None:
         """The roster has refused a process."""
@@ -57,7 +62,7 @@ class Peer:
 
     ``ready``: it waits for its start. ``begun``: the agent has started it. ``program``: it executes
     another program, without a connection, since when ``time`` counts. ``recorded``: it has sent its
-    record. Each happens at most once.
+    record. Each happens at most once. ``key``: of notes on its processes in the journal.
     """
 
     channel: Channel
@@ -67,6 +72,7 @@ class Peer:
     ready: bool = False
     begun: bool = False
     recorded: bool = False
+    key: str = "process"
     program: protocol.RankBecoming | None = None
     time: ProcessorTime | None = None
 
@@ -79,7 +85,7 @@ class Roster:
         self._loop = loop
         self._listener = listener
         self._peers: dict[tuple[int, int], Peer] = {}
-        self._below: set[tuple[int, int]] = set()
+        self._below: set[tuple[int, int, str]] = set()
         self._socket = socket.socket(socket.AF_UNIX)
         # The socket gets its name once it listens, so that a rank that finds it can connect.
         coming = directory.socket.with_name("new")
@@ -108,12 +114,43 @@ class Roster:
         seen = set()
         for peer in self:
             if peer.time is not None:
-                below = [child.pid for child in descendants(peer.process.pid)]
+                below = [child.pid for child in family(peer.process)]
                 peer.time.look(below)
-                seen |= {(pid, peer.job) for pid in below}
-        for pid, job in seen - self._below:
-            self._directory.note_process(pid, job)
+                seen |= {(pid, peer.job, peer.key) for pid in below}
+        for new in seen - self._below:
+            self._directory.note_process(*new)
         self._below = seen
+
+    def attach(self, job: int, root: str) -> None:
+        """Take over a tree that runs already, by the name of its first process."""
+        unconnected = Channel(socket.socket(socket.AF_UNIX))
+        unconnected.close()
+        peer = Peer(unconnected, Process.named(root), job, 0, ready=True, key=ATTACHED)
+        peer.process.family, peer.time = True, ProcessorTime(peer.process.pid)
+        self._peers[job, 0] = peer
+        self._directory.note(**{ATTACHED: root}, job=job)
+        self._loop.watch(peer.process, lambda: self._on_end(peer, peer.process))
+        self._listener.admitted(peer)
+        self._listener.said(peer, protocol.RankReady())
+        self.look_below()
+
+    def _inherited(self, peer: Peer, ended: Process) -> bool:
+        """Keep the processes of a tree that have outlived their parents, one of which has ``ended``.
+
+        Returns whether anything of the tree is left.
+        """
+        heirs = peer.process.heirs
+        if ended in heirs:
+            heirs.remove(ended)
+            ended.close()
+        evidence = Evidence.of(self._directory.notes(), key=ATTACHED)
+        root = [] if peer.process.wait(0) else [peer.process.pid]
+        known = [*root, *(one.pid for one in family(peer.process))]
+        for heir in processes.find(None, peer.job, known, evidence):
+            heirs.append(heir)
+            self._loop.watch(heir, partial(self._on_end, peer, heir))
+        self._listener.orphaned()
+        return bool(root or heirs)
 
     def _flush(self, channel: Channel) -> None:
         channel.flush()
@@ -154,17 +191,19 @@ class Roster:
             peer.channel.close()
             if peer.program is not None:
                 # The connection closed at exec; from now on the handle reports the program's end.
-                self._loop.watch(peer.process, lambda: self._on_end(peer))
+                self._loop.watch(peer.process, lambda: self._on_end(peer, peer.process))
                 return
             if self._peers.get((peer.job, peer.rank)) is peer:
                 del self._peers[peer.job, peer.rank]
                 self._listener.gone(peer)
             peer.process.close()
 
-    def _on_end(self, peer: Peer) -> None:
+    def _on_end(self, peer: Peer, ended: Process) -> None:
         if peer.time is not None:
             peer.time.look_at_end()
-        self._loop.unwatch(peer.process)
+        self._loop.unwatch(ended)
+        if peer.key == ATTACHED and self._inherited(peer, ended):
+            return
         if self._peers.get((peer.job, peer.rank)) is peer:
             del self._peers[peer.job, peer.rank]
             self._listener.ended(peer)
@@ -219,7 +258,8 @@ def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
 
 def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
     """The record of a rank that became a program: when and where it ran, its processor time, its counts."""
-    assert peer.program is not None and peer.time is not None
+    if peer.program is None or peer.time is None:
+        return {FLAW: "it has not begun"}
     record = {
         "job": peer.job,
         "rank": peer.rank,

@@ -44,6 +44,7 @@ class _Rank:
     job: int
     rank: int
     process: Process
+    unplaced: int = FREE
     state: int = FREE
 
 
@@ -81,9 +82,9 @@ class Switcher:
         self._prepared: tuple[int, Changes] | None = None
         self._loaded: list[list[tuple[_Rank, int]]] | None = None
 
-    def adopt(self, job: int, rank: int, process: Process) -> None:
-        """Take over a rank; its state follows the table in force at once."""
-        adopted = _Rank(job, rank, process)
+    def adopt(self, job: int, rank: int, process: Process, unplaced: int = FREE) -> None:
+        """Take over a rank; its state follows the table in force at once, or is ``unplaced``."""
+        adopted = _Rank(job, rank, process, unplaced)
         self._ranks[job, rank] = adopted
         if self._mechanism is not None:
             self._mechanism.adopt(process, job, rank)
@@ -211,9 +212,9 @@ class Switcher:
         return [[(rank, state) for _, rank, state in wanted] for wanted in states]
 
     def release(self) -> None:
-        """Free every process."""
+        """Free every process. If one of others is stopped in its slot, they have stopped it themselves."""
         for rank in self._ranks.values():
-            if rank.state != FREE and self._mechanism is not None:
+            if rank.state not in (FREE, RUN if rank.unplaced else FREE) and self._mechanism is not None:
                 self._mechanism.free(rank.process)
                 rank.state = FREE
         self.forget()
@@ -233,7 +234,8 @@ class Switcher:
             # A rank without a place waits at its first or last line, where it harms nobody.
             processor = self._places.get((rank.job, rank.rank), -1)
             chosen = rank.job not in apart or (rank.job, rank.rank) in only
-            state = FREE if processor < 0 else RUN if chosen and rank.job in runs[processor] else HOLD
+            placed = HOLD if processor >= 0 else rank.unplaced
+            state = RUN if processor >= 0 and chosen and rank.job in runs[processor] else placed
             yield processor, rank, state
 
     def _carry_out(self, changes: Changes) -> list[int]:

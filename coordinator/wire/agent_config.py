@@ -41,6 +41,7 @@ class Setup:
         options: the scheduler's.
         same_clock: whether the run is on the driver's host only, so that both share one clock.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
+        trees: the jobs that others have started, each with the name of its first process.
     """
 
     directory: str
@@ -52,6 +53,7 @@ class Setup:
     options: Options = DEFAULTS
     same_clock: bool = True
     driver: int | None = None
+    trees: tuple[tuple[int, str], ...] = ()
 
     def encode(self) -> str:
         return SETUP.encode(self).decode()

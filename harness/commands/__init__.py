@@ -25,6 +25,7 @@ COMMANDS = {
     "exec": "run any command with two-phase waits in its MPI programs",
     "waits": "measure which way of waiting suits an MPI program that shares the processors",
     "beside": "measure any programs alone and beside each other on the same processors, and advise",
+    "turns": "let programs, or jobs that run already, share the processors by turns",
     "observe": "record an MPI program alone, and describe it in the terms of the model",
     "advise": "recommend a policy and a waiting rule for a program on this host",
     "policies": "list scheduling policies, waiting rules and mechanisms",

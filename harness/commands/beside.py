@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Measure each program alone and all together, or two at a time, and advise."""
-    commands = _commands(options)
+    commands = commands_of(options)
     if options.pairs:
         return _pairs(options, commands, watcher)
     if options.output is not None:
@@ -131,7 +131,8 @@ def _notes(ran: Ran) -> tuple[str, ...]:
     return (f"{len(failed)} of {len(ran.made)} runs failed: {failed[0]}",) if failed else ()
 
 
-def _commands(options: argparse.Namespace) -> list[list[str]]:
+def commands_of(options: argparse.Namespace) -> list[list[str]]:
+    """The commands after --, or in the file of --file."""
     words: Sequence[str] = options.program[options.program[:1] == ["--"] :]
     if options.file is None:
         return beside.split(words)

@@ -1,0 +1,159 @@
+"""``lockstep turns -- COMMAND ::: COMMAND...`` and ``--pid P``: programs share the processors by turns."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any
+
+from coordinator.drive.driver import run_workload
+from coordinator.host import guardian, identity, launch
+from coordinator.host.environment import of_command
+from coordinator.host.launchers import Unlaunched
+from coordinator.host.rundir import RunDirectory
+from coordinator.workload import Workload
+from harness import Interrupted
+from harness.commands import SCHEMA, Answer
+from harness.commands.beside import commands_of
+from harness.measure.passing_on import passed_on
+from harness.measure.session import Watcher
+from harness.spec import turns
+from harness.spec.beside import FEWEST, SEPARATOR
+from harness.spec.experiment import usable_processors
+from workloads import native
+from workloads.validation import InputError, refused
+
+Row = dict[str, Any]
+
+QUANTUM_MS = 100.0
+
+GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
+"""Starts a program when somebody continues it."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--quantum-ms", type=float, metavar="MS", help=f"length of a turn (default: {QUANTUM_MS:g})")
+    help_text = 'another policy, with its keys: "batch", "gang quantum_ms=20 fill=jobs"'
+    add("--policy", metavar="POLICY", help=help_text)
+    help_text = "a job that runs already: its launcher, or the root of its processes; may be repeated"
+    add("--pid", type=int, action="append", default=[], metavar="PID", help=help_text)
+    help_text = "how many processors each program uses (default: all, so that one runs at a time)"
+    add("--processes", type=int, metavar="N", help=help_text)
+    add("--file", type=Path, metavar="FILE", help="a file with a command on each line")
+    help_text = "write the outputs of the commands to files there, instead of passing them on"
+    add("-o", "--output", type=Path, metavar="DIR", help=help_text)
+    help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Let the commands, and the jobs that run already, take turns until all have ended."""
+    pids: list[int] = options.pid
+    if options.policy is not None and options.quantum_ms is not None:
+        remedy = 'write --policy "gang quantum_ms=20"'
+        raise InputError("--quantum-ms", options.quantum_ms, "has no place beside --policy", remedy)
+    quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
+    policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
+    commands = commands_of(options) if options.program or options.file or not pids else []
+    if len(pids) + len(commands) < FEWEST:
+        remedy = f"write another behind {SEPARATOR}, or one more --pid"
+        raise InputError("COMMAND", len(pids) + len(commands), f"{FEWEST} or more take turns", remedy)
+    for words in commands:
+        if shutil.which(words[0]) is None:
+            raise InputError("COMMAND", words[0], "there is no such program", "check its name, path and mode")
+    turns.check_roots(pids)
+    chosen = turns.scheduler(policy, running=bool(pids))
+    made = partial(turns.workload, chosen=chosen, processors=usable_processors(), size=options.processes)
+    roots = [identity.name(pid) for pid in pids]
+    made(roots)  # bad input shows before anything starts
+    rows = [_row(f"process {pid}", pid=pid) for pid in pids]
+    own = [_row(name, command=words) for name, words in zip(_names(commands), commands, strict=True)]
+    try:
+        with _outputs(options, own) as outputs:
+            with guardian.guarded() as directory:
+                pairs = zip(commands, outputs, strict=True)
+                programs = [_start(words, out, err, directory) for words, (out, err) in pairs]
+                roots += [identity.name(program.pid) for program in programs]
+                failure = _take_turns(made(roots), rows + own)
+            for row, program in zip(own, programs, strict=True):
+                _, status, used = os.wait4(program.pid, 0)
+                program.returncode = os.waitstatus_to_exitcode(status)
+                row["status"] = program.returncode if program.returncode >= 0 else 128 - program.returncode
+                row["processor_s"] = used.ru_utime + used.ru_stime
+    except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
+        raise Interrupted("interrupted: commands have ended, jobs of --pid go on") from None
+    document = {"schema": SCHEMA, "programs": rows + own, "failure": failure}
+    notes = [*map(_line, rows + own), *failure.splitlines()[:1]]
+    return Answer(document, (), max(bool(failure), *(row["status"] for row in own), 0), tuple(notes))
+
+
+def _row(name: str, pid: int | None = None, command: Sequence[str] | None = None) -> Row:
+    times = {"seconds": None, "processor_s": None}
+    return {"name": name, "pid": pid, "command": command, "status": None, **times}
+
+
+def _names(commands: Sequence[Sequence[str]]) -> list[str]:
+    """A name for each command: of its program, and its place if several have that name."""
+    programs = []
+    for words in commands:
+        behind = (word for word in words[1:] if not word.startswith("-") and shutil.which(word))
+        program = next(behind, words[0]) if native.is_launcher(words) else words[0]
+        programs.append(PurePath(program).name)
+    numbered = enumerate(programs, start=1)
+    return [f"{name}-{place}" if programs.count(name) > 1 else name for place, name in numbered]
+
+
+@contextmanager
+def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[list[Path]]]:
+    """The files for the two outputs of each command."""
+    if (folder := options.output) is None:
+        out = sys.stderr if options.json else sys.stdout
+        with passed_on([row["name"] for row in rows], out.buffer, sys.stderr.buffer) as found:
+            yield found
+        return
+    with refused("--output", folder, "cannot be made", "name a directory of yours"):
+        folder.mkdir(parents=True, exist_ok=True)
+    yield [[folder / f"{row['name']}.{end}" for end in ("out", "err")] for row in rows]
+
+
+def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory) -> subprocess.Popen[bytes]:
+    """Start a program of a run in our environment; it waits to be continued."""
+    with refused("COMMAND", command[0], "cannot be started", "look at its outputs, and end other programs"):
+        program = launch.start([*GATE, *command], of_command(directory.signs), out, err)
+    directory.note_process(program.pid)
+    os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    return program
+
+
+def _take_turns(workload: Workload, rows: Sequence[Row]) -> str:
+    """Let jobs take turns until all have ended, and note their times; returns why it could not go on."""
+    while True:
+        result = run_workload(workload, _tell, Unlaunched("", ""))
+        for job, row in zip(result.jobs, rows, strict=True):
+            if job.start_ns is not None and job.finish_ns is not None:
+                row["seconds"] = (job.finish_ns - job.start_ns) / 1e9
+        for rank in result.ranks:
+            rows[rank["job"]]["processor_s"] = rank["running_ns"] / 1e9 if "running_ns" in rank else None
+        if not result.failure.startswith("suspended"):  # from the terminal, and now continued
+            return result.failure
+
+
+def _tell(text: str) -> None:
+    """Pass on what the driver warns of, but not how far the jobs are."""
+    if not text.startswith(("job ", "starting ")):
+        os.write(2, f"lockstep: {text}\n".encode(errors="backslashreplace"))
+
+
+def _line(row: Row) -> str:
+    """A sentence about a program that has ended."""
+    how = "has ended" if row["status"] is None else launch.describe(row["status"])
+    times = ((" after", row["seconds"], "s"), (" with", row["processor_s"], "s of processor time"))
+    return f"{row['name']} {how}" + "".join(f"{a} {s:.1f} {b}" for a, s, b in times if s is not None)

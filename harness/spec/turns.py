@@ -1,0 +1,102 @@
+"""Jobs that take turns, as a workload: each with all that its first process has started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+from coordinator.host import identity
+from coordinator.host.processes import descendants, is_ours
+from coordinator.workload import FOR_EVER_S, ParallelJob, Workload
+from harness.spec import beside
+from harness.spec.scheduler import Scheduler, schedulers_of
+from workloads.bounds import PROCESSES, fits
+from workloads.options import DEFAULTS
+from workloads.validation import InputError
+from workloads.work import Command
+
+LEASE_S = 10.0
+"""How long turns go on without their driver: no stall of a busy host must end them."""
+
+
+def scheduler(text: str, *, running: bool) -> Scheduler:
+    """The scheduler that a policy with its keys asks for, such as ``gang quantum_ms=20``.
+
+    Raises:
+        InputError: if it cannot be carried out on programs as they are, or on jobs that are ``running``.
+    """
+    (found,) = schedulers_of([beside.scheduler(text)], here=True)
+    policy, options = found.policy, found.options
+    changed = [key for key in vars(DEFAULTS) if getattr(options, key) != getattr(DEFAULTS, key)]
+    key = next((key for key in changed if key != "bind"), "")
+    places = running and not policy.needs_mechanism and found.name not in ("none", "batch")
+    for refused, rule, remedy in (
+        (found.of_slurm, "Slurm schedules its jobs", "choose gang"),
+        (key == "blocking", "its ranks wait two-phase", "start them together under lockstep exec"),
+        (key, f"{key} is for the programs of experiments", "leave it out"),
+        (policy.relocates, "it moves jobs to other processors", "choose gang or batch"),
+        (places, "it has places for jobs that start, and some run already", "choose gang, batch or none"),
+    ):
+        if refused:
+            raise InputError("--policy", text, rule, remedy)
+    return replace(found, options=replace(options, bind=False)) if running else found
+
+
+def workload(
+    roots: Sequence[str], chosen: Scheduler, processors: tuple[int, ...], size: int | None
+) -> Workload:
+    """The workload of jobs whose first processes have these names, without a time limit.
+
+    Each uses ``size`` of the ``processors``, which are ids of cores; None for all.
+    """
+    if size is not None:
+        PROCESSES.check("--processes", size)
+        fits("--processes", size, len(processors))
+    programs = [Command((root,), threads=size or len(processors)) for root in roots]
+    jobs = [ParallelJob(number, program, root=program.argv[0]) for number, program in enumerate(programs)]
+    made = Workload(tuple(jobs), chosen.policy, processors, chosen.options)
+    return replace(made, timeout_s=FOR_EVER_S, lease_s=LEASE_S)
+
+
+def check_roots(pids: Sequence[int]) -> None:
+    """Check that these processes, with all that they have started, are jobs that we may stop and continue."""
+    above = set(_upwards(os.getpid()))
+    for pid in pids:
+        members = [pid, *(one.pid for one in descendants(pid))]
+        states = {one: known.state for one in members if (known := identity.stat(one))}
+        there = pid in identity.pids() and states.get(pid, "Z") not in "ZX"
+        stopped = next((one for one, state in states.items() if state == "T"), None)
+        for refused, rule, remedy in (
+            (
+                not there or _of_kernel(pid),
+                "is no running program",
+                "name a launcher, or the root of a program",
+            ),
+            (pid in above, "has started this command", "name the root of a job, not its shell"),
+            (os.getuid() and not is_ours(pid), "belongs to another user", "be that user, or root"),
+            (stopped, f"process {stopped} of it is stopped", f"kill -CONT {stopped}, or leave it out"),
+        ):
+            if refused:
+                raise InputError("--pid", pid, rule, remedy)
+    for one, other in permutations(pids, 2):
+        if one in _upwards(other):
+            raise InputError(
+                "--pid", other, f"belongs to {one}, which is named, too", "leave one of them out"
+            )
+
+
+def _of_kernel(pid: int) -> bool:
+    try:
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
+
+
+def _upwards(pid: int) -> Iterator[int]:
+    """A process, its parent, and so on."""
+    while pid and (known := identity.stat(pid)):
+        yield pid
+        pid = known.parent

@@ -1,0 +1,260 @@
+"""``lockstep turns``: commands and running jobs share the processors, and nothing stays stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from runs import NOBODY, command, eventually, everything_in, needs_two, state, text
+
+from coordinator.host import cleanup
+from coordinator.host.processes import children
+from harness import cli
+from harness.spec import turns
+from workloads.validation import InputError
+
+SPIN = "import time; end = time.time() + {}\nwhile time.time() < end: pass"
+LOCKSTEP = [sys.executable, "-P", "-m", "harness", "turns"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", "true"],
+        ["--", "true", ":::", "./not there"],
+        ["--policy", "implicit", "--", "true", ":::", "true"],
+        ["--policy", "gang migrate=true", "--", "true", ":::", "true"],
+        ["--policy", "gang mechanism=freezer", "--", "true", ":::", "true"],
+        ["--policy", "gang local=rr", "--", "true", ":::", "true"],
+        ["--policy", "slurm-gang", "--", "true", ":::", "true"],
+        ["--policy", "batch", "--quantum-ms", "10", "--", "true", ":::", "true"],
+        ["--quantum-ms", "0", "--", "true", ":::", "true"],
+        ["--quantum-ms", "nan", "--", "true", ":::", "true"],
+        ["--processes", "0", "--", "true", ":::", "true"],
+        ["--processes", "5000", "--", "true", ":::", "true"],
+        ["--output", os.devnull, "--", "true", ":::", "true"],
+        ["--pid", "-1", "--", "true"],
+        ["--pid", str(os.getpid()), "--", "true"],
+        ["--pid", "x"],
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_before_anything_starts(words, capsys, monkeypatch):
+    monkeypatch.setattr("harness.commands.turns._start", lambda *ignored: pytest.fail("it has started"))
+    assert cli.main(["turns", *words]) == 2
+    assert "lockstep" in capsys.readouterr().err
+
+
+@contextmanager
+def started(*words, **options):
+    """A program that does not outlive the test, whatever the test did."""
+    program = subprocess.Popen(words, process_group=0, **options)
+    try:
+        yield program
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+
+
+def refused(pids):
+    with pytest.raises(InputError) as error:
+        turns.check_roots(pids)
+    return error.value.rule
+
+
+THREADS = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); print(flush=True)"
+
+
+@pytest.mark.slow
+def test_only_the_roots_of_running_jobs_can_take_turns():
+    shell = "sleep 60 & wait"
+    out = {"stdout": subprocess.PIPE}
+    with started("sh", "-c", shell) as one, started(sys.executable, "-c", THREADS, **out) as threaded:
+        child = eventually(lambda: next(children(one.pid), 0))
+        turns.check_roots([one.pid, threaded.pid])
+        assert "belongs to" in refused([one.pid, child]) and "belongs to" in refused([one.pid, one.pid])
+        threaded.stdout.readline()
+        threads = {int(path.name) for path in Path(f"/proc/{threaded.pid}/task").iterdir()} - {threaded.pid}
+        assert "no running" in refused([threads.pop()]) and "no running" in refused([2])
+        assert "has started this" in refused([os.getppid()])
+        os.kill(child, signal.SIGSTOP)
+        assert eventually(lambda: state(child) == "T")
+        assert f"process {child} of it is stopped" in refused([one.pid])
+        threaded.kill()
+        assert eventually(lambda: state(threaded.pid) == "Z")
+        assert "no running" in refused([threaded.pid])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="takes a second user")
+def test_the_job_of_another_user_is_refused(monkeypatch):
+    with started("sleep", "60", user=NOBODY) as one:
+        turns.check_roots([one.pid])
+        monkeypatch.setattr(os, "getuid", lambda: NOBODY + 1)
+        assert refused([one.pid]) == "belongs to another user"
+
+
+@pytest.mark.slow
+@needs_two
+def test_commands_say_what_they_write_and_the_worst_status_is_ours(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONLY_THEIRS", "x y")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    late = "sh -c 'sleep .2; printf late' & exit 3"
+    (tmp_path / "all").write_text(
+        f'sh -c "{late}"\n# none\necho "$ONLY"\nsh -c "echo $ONLY_THEIRS; kill -9 $$"\n'
+    )
+    assert cli.main(["turns", "--file", "all"]) == 137
+    told = capfd.readouterr()
+    assert sorted(told.out.splitlines()) == ["echo: $ONLY", "sh-1: late", "sh-3: x y"]
+    assert "sh-1 exited with status 3" in told.err and "sh-3 exited with status 137" in told.err
+    assert cli.main(["turns", "--json", "-o", "out", "--", "printf", "a b", ":::", "sh -c 'echo c >&2'"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert [one["status"] for one in found["programs"]] == [0, 0]
+    assert all(one["seconds"] > 0 and one["processor_s"] > 0 for one in found["programs"])
+    assert (tmp_path / "out/printf.out").read_text() == "a b" and (
+        tmp_path / "out/sh.err"
+    ).read_text() == "c\n"
+    assert everything_in(tmp_path / "lockstep-0") == []
+
+
+def shares(pids, seconds):
+    """How often none, one, or several of some processes may run, at many instants."""
+    end, found = time.monotonic() + seconds, []
+    while time.monotonic() < end:
+        found.append(sum(state(pid) != "T" for pid in pids))
+        time.sleep(0.003)
+    return [found.count(number) / len(found) for number in range(len(pids) + 1)]
+
+
+@contextmanager
+def attached(tmp_path, count=2, seconds=60, *more, **options):
+    """Spinning programs, and a Lockstep that has them take turns; yields it and their pids."""
+    spin = (sys.executable, "-c", SPIN.format(seconds))
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    with started(*spin) as one, started("sh", "-c", '"$@"; true', "sh", *spin) as other:
+        child = eventually(lambda: next(children(other.pid), 0))
+        words = [*LOCKSTEP, *more, "--quantum-ms", "50", "--pid", str(one.pid), "--pid", str(other.pid)]
+        with started(*words, env=environment, stderr=subprocess.PIPE, text=True, **options) as lockstep:
+            assert eventually(lambda: "T" in (state(one.pid), state(child)), 20)
+            yield lockstep, (one.pid, child)
+
+
+def go_on(pids):
+    """Whether processes use their processors, and none of them is stopped."""
+
+    def used():
+        return [sum(map(int, text(f"/proc/{pid}/stat").rpartition(")")[2].split()[11:13])) for pid in pids]
+
+    assert eventually(lambda: all(state(pid) in ("R", "S") for pid in pids), 20), [state(pid) for pid in pids]
+    before = used()
+    return eventually(lambda: all(a > b for a, b in zip(used(), before, strict=True)), 20)
+
+
+def parts(lockstep):
+    return [pid for one in children(lockstep.pid) for pid in (one, *children(one))]
+
+
+@pytest.mark.slow
+def test_running_jobs_take_turns_and_go_on_after_an_interrupt(tmp_path):
+    with attached(tmp_path) as (lockstep, pids):
+        none, one, both = shares(pids, 1.0)
+        assert one > 0.5, (none, one, both)  # on a busy host, it takes time to stop
+        lockstep.send_signal(signal.SIGINT)
+        assert lockstep.wait(20) == 130 and "go on" in lockstep.stderr.read()
+        assert go_on(pids) and shares(pids, 0.2)[2] == 1
+        assert everything_in(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["harness", "coordinator.node.agent"])
+def test_running_jobs_survive_a_kill(tmp_path, part):
+    with attached(tmp_path) as (lockstep, pids):
+        found = [lockstep.pid, *parts(lockstep)]
+        os.kill(next(pid for pid in found if part in command(pid)), signal.SIGKILL)
+        lockstep.wait(30)
+        assert go_on(pids)
+        assert eventually(lambda: everything_in(tmp_path) == [], 20)
+
+
+@pytest.mark.slow
+def test_clean_lets_jobs_go_on_after_all_parts_were_killed_at_once(tmp_path, monkeypatch):
+    with attached(tmp_path) as (lockstep, pids):
+        everyone = [lockstep.pid, *parts(lockstep)]
+        for pid in everyone:
+            os.kill(pid, signal.SIGSTOP)
+        while all(state(pid) != "T" for pid in pids):
+            time.sleep(0.01)
+        for pid in everyone:
+            os.kill(pid, signal.SIGKILL)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        lockstep.wait()
+        told = "\n".join(cleanup.clean())
+        assert "continued 3 processes of others" in told
+        assert go_on(pids) and everything_in(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_a_suspended_lockstep_lets_jobs_go_on_and_then_take_turns_again(tmp_path):
+    with attached(tmp_path) as (lockstep, pids):
+        lockstep.send_signal(signal.SIGTSTP)
+        assert eventually(lambda: state(lockstep.pid) == "T", 20) and go_on(pids)
+        assert shares(pids, 0.2)[2] == 1
+        lockstep.send_signal(signal.SIGCONT)
+        assert eventually(lambda: shares(pids, 0.3)[1] > 0.5, 20)
+
+
+@pytest.mark.slow
+def test_a_job_that_somebody_else_has_stopped_is_not_continued_at_the_end(tmp_path):
+    """It is alone, so that no turn continues it."""
+    with attached(tmp_path) as (lockstep, (one, other)):
+        os.kill(other, signal.SIGKILL)
+        assert eventually(lambda: state(one) == "R" and shares([one], 0.2)[1] == 1, 20)
+        os.kill(one, signal.SIGSTOP)
+        line = lockstep.stderr.readline()
+        assert f"has stopped rank 0 of job 0 (process {one})" in line
+        lockstep.send_signal(signal.SIGINT)
+        assert lockstep.wait(20) == 130 and state(one) == "T"
+
+
+@pytest.mark.slow
+def test_processes_that_outlive_the_first_one_take_turns_until_they_have_ended(tmp_path):
+    """The first process of a command leaves two behind, each in another session."""
+    spin = tmp_path / "spin.py"
+    spin.write_text("import os; os.write(1, b'%d\\n' % os.getpid())\n" + SPIN.format(2.5))
+    program = f"{sys.executable} {spin}"
+    leaves = f"{program} & setsid {program} & sleep .7"
+    words = ["--quantum-ms", "50", "--", "sh", "-c", leaves, ":::", *program.split()]
+    with started(*LOCKSTEP, *words, stdout=subprocess.PIPE, text=True) as lockstep:
+        told = (lockstep.stdout.readline().split(": ") for _ in range(3))
+        own, other = sorted({name: int(pid) for name, pid in told}.items(), reverse=True)
+        time.sleep(1.0)
+        assert shares([own[1], other[1]], 0.3)[2] < 0.5
+        assert lockstep.wait(30) == 0
+        assert state(own[1]) in ("", "Z")
+
+
+@pytest.mark.slow
+def test_a_reader_that_does_not_read_holds_up_nobody_but_the_writer(tmp_path):
+    done = tmp_path / "done"
+    words = ["--quantum-ms", "20", "--", "yes", ":::", f"sh -c 'sleep .2; touch {done}'"]
+    with started(*LOCKSTEP, *words, stdout=subprocess.PIPE) as lockstep:
+        assert eventually(done.exists, 20) and lockstep.poll() is None
+        lockstep.stdout.read(1000)
+        lockstep.stdout.close()
+        assert lockstep.wait(20) == 141  # yes has found its pipe closed
+
+
+@pytest.mark.slow
+def test_under_batch_one_begins_when_the_other_has_ended(tmp_path):
+    note = "import time, sys; a = time.time(); time.sleep(.3); print(a, time.time())"
+    words = ["--policy", "batch", "--", *([sys.executable, "-c", note, ":::"] * 3)[:-1]]
+    told = subprocess.run([*LOCKSTEP, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+    spans = sorted(tuple(map(float, line.split()[1:])) for line in told.splitlines())
+    assert len(spans) == 3 and all(end <= begin for (_, end), (begin, _) in pairwise(spans))
