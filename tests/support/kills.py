@@ -22,6 +22,9 @@ from runs import command, state
 from coordinator.host.mechanisms import cgroups_of_runs
 from coordinator.host.processes import JOB, RUN, environment_of
 
+BEFORE = frozenset(cgroups_of_runs())
+"""Groups that others have left."""
+
 PATIENCE_S = 10.0
 """How long parts of a run may remain after the end of its driver."""
 
@@ -149,7 +152,9 @@ class Kill:
     def _expected(self, role: str) -> Sequence[int]:
         if not role:
             return (0,)
-        if self.what in ("simulate", "exec") and role != "driver":  # as the launcher says
+        if (
+            self.what in ("simulate", "exec", "turns") and role != "driver"
+        ):  # as the launcher, or the program, says
             return range(-64, 256)
         if self.signum == signal.SIGKILL:
             return (-signal.SIGKILL,) if role == "driver" else (0, 1)
@@ -181,7 +186,7 @@ def remains(life: Life) -> list[str]:
         marks = {name: value for name, value in environment_of(pid).items() if name in (RUN, JOB)}
         words = " ".join(command(pid))[:200]
         left.append(f"process {pid} in state {state(pid)}, child of {parent(pid)}, {marks}: {words}")
-    return left + life.files() + [str(group) for group in cgroups_of_runs()]
+    return left + life.files() + [str(group) for group in cgroups_of_runs() if group not in BEFORE]
 
 
 def undisturbed(what: str) -> tuple[float, Outcome]:

@@ -134,6 +134,9 @@ class OneHost:
         ours = [name for place in ("runtime", "tmp") for name in everything_in(self._root / place)]
         ours += [str(path) for path in self._root.glob("cache/lockstep/.*")]
         ours += [str(path) for path in self._root.glob("records/*") if not _whole(path)]
+        ours += [
+            f"job {job.pid} of others is {state(job.pid)}, {job.poll()}" for job in OTHERS if _harmed(job)
+        ]
         return ours + sorted({*_segments(), *_temporary()} - self._before)
 
     def said(self) -> str:
@@ -201,6 +204,10 @@ def _temporary() -> list[str]:
     return [str(path) for path in listed if TEMPORARY.match(path.name) and _ours(path)]
 
 
+def _harmed(job: subprocess.Popen[bytes]) -> bool:
+    return state(job.pid) == "T" or job.poll() not in (None, 0)
+
+
 def _whole(record: Path) -> bool:
     """Whether a file is the record of a rank."""
     try:
@@ -255,6 +262,35 @@ def _exec(number: int) -> list[str]:
     return [*compiling, *LOCKSTEP, "exec", "--record", "records", "--", *command]
 
 
+def _spinning(seconds: float = 3.0) -> list[str]:
+    return [sys.executable, "-c", f"import time; e = time.time() + {seconds}\nwhile time.time() < e: pass"]
+
+
+def _beside(number: int) -> list[str]:
+    return [*LOCKSTEP, "beside", "--rounds", "1", "--", *_spinning(0.3), ":::", *_spinning(0.3)]
+
+
+def _turns(number: int) -> list[str]:
+    return [*LOCKSTEP, "turns", "--quantum-ms", "20", "--", *_spinning(), ":::", *_spinning()]
+
+
+def _turns_of_others(number: int) -> list[str]:
+    """Its jobs are others', who look whether they go on: ``OneHost.files`` tells."""
+    jobs = [subprocess.Popen(_spinning(6.0), start_new_session=True) for _ in range(2)]
+    OTHERS.extend(jobs)
+    return [
+        *LOCKSTEP,
+        "turns",
+        "--quantum-ms",
+        "20",
+        *(word for job in jobs for word in ("--pid", str(job.pid))),
+    ]
+
+
+OTHERS: list[subprocess.Popen[bytes]] = []
+"""Programs that a command may stop, but must let go."""
+
+
 def _submit(number: int) -> list[str]:
     return [*LOCKSTEP, "submit", "x.toml"]
 
@@ -266,6 +302,9 @@ COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "simulate": _simulate,
     "exec": _exec,
     "submit": _submit,
+    "beside": _beside,
+    "turns": _turns,
+    "turns of others": _turns_of_others,
 }
 """Command lines on one host, by their names."""
 
@@ -285,6 +324,9 @@ def started(what: str, number: int) -> Iterator[Life]:
                 yield alone
             finally:
                 alone.end()
+                while OTHERS:
+                    OTHERS[-1].kill()
+                    OTHERS.pop().wait()
             return
         with cluster(2) as hosts:
             there = TwoHosts(_run(number, hosts.hosts), root, hosts)

@@ -1,7 +1,7 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
-``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 20 in ``.ci/run``) and a sixth as many of
-``lockstep exec``; ``LOCKSTEP_KILLS_SEED`` repeats a series.
+``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 20 in ``.ci/run``), a sixth as many of
+``lockstep exec``, and a third as many of ``turns`` and ``beside``; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 
 import functools
@@ -19,7 +19,10 @@ SEED = os.environ.get("LOCKSTEP_KILLS_SEED", str(random.randrange(10**6)))
 COUNT = int(os.environ.get("LOCKSTEP_KILLS", "300"))
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-LIVES_S = {"run": 8.0, ELSEWHERE: 8.0, "calibrate": 10.0, "simulate": 2.5, "submit": 0.6, "exec": 1.0}
+LIVES_S = {
+    **{"run": 8.0, ELSEWHERE: 8.0, "calibrate": 10.0, "simulate": 2.5, "submit": 0.6, "exec": 1.0},
+    **{"beside": 8.0, "turns": 4.0, "turns of others": 5.0},
+}
 """About how long each command lives. The short form kills within these times; the long one measures them."""
 
 
@@ -56,6 +59,12 @@ def execs(count):
     return [Kill("exec", number, SEED) for number in range(1, count + 1)]
 
 
+def sharing(count):
+    """So many kills of commands whose programs are no experiment, some of them others'."""
+    whats = ("turns of others", "turns", "turns of others", "beside")
+    return [Kill(whats[number % 4], number, SEED) for number in range(count)]
+
+
 def nothing_remains(kill, life_s):
     why = unavailable() if kill.what == ELSEWHERE else ""
     if why:
@@ -68,13 +77,13 @@ def nothing_remains(kill, life_s):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", [*series(1, 1, 1, 3), *execs(2)], ids=shown)
+@pytest.mark.parametrize("kill", [*series(1, 1, 1, 3), *execs(2), *sharing(2)], ids=shown)
 def test_nothing_remains_after_a_kill(kill):
     nothing_remains(kill, LIVES_S.__getitem__)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kill", [*MANY, *execs(COUNT // 6)], ids=shown)
+@pytest.mark.parametrize("kill", [*MANY, *execs(COUNT // 6), *sharing(COUNT // 3)], ids=shown)
 def test_nothing_remains_after_many_kills(kill):
     nothing_remains(kill, measured_s)
 
