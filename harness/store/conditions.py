@@ -217,17 +217,12 @@ def difference(old: Conditions, new: Conditions) -> tuple[str, Any, Any] | None:
 
 def differences(old: Conditions, new: Conditions) -> Iterator[tuple[str, Any, Any]]:
     """All fields of COMPARABLE, and all variables, in which two sessions differ, with both values."""
-    known = bool(old.variables and new.variables)
-    before, after = _compared(old, variables=known), _compared(new, variables=known)
-    for name in {**before, **after}:
-        if before.get(name) != after.get(name):
-            yield name, before.get(name), after.get(name)
-
-
-def _compared(found: Conditions, *, variables: bool) -> dict[str, Any]:
-    values = {name: getattr(found, name) or None for name in COMPARABLE}
-    told = {f"environment.{name}": value for name, value in found.environment.items()}
-    return values | told | {"variables": found.variables} if variables else values
+    both = [(name, getattr(old, name) or None, getattr(new, name) or None) for name in COMPARABLE]
+    if old.variables and new.variables:
+        before, after = old.environment, new.environment
+        both += [(f"environment.{n}", before.get(n), after.get(n)) for n in sorted({**before, **after})]
+        both.append(("variables", old.variables, new.variables))
+    yield from (one for one in both if one[1] != one[2])
 
 
 def _read(path: str) -> str | None:

@@ -53,8 +53,8 @@ def test_each_difference_is_named_with_both_values(monkeypatch):
     one = commands(monkeypatch, **SETTINGS, **REST)
     other = commands(monkeypatch, **{**SETTINGS, "OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}, **REST)
     assert list(differences(one, other)) == [
-        ("environment.OMP_NUM_THREADS", "4", "2"),
         ("environment.KMP_BLOCKTIME", None, "0"),
+        ("environment.OMP_NUM_THREADS", "4", "2"),
     ]
     changed = commands(monkeypatch, **SETTINGS, **{**REST, "FOAM_INST_DIR": "/usr"})
     assert list(differences(one, changed)) == [("variables", one.variables, changed.variables)]
