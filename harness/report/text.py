@@ -127,6 +127,8 @@ def simulated(name: str, rows: Sequence[Row]) -> Iterator[Part]:
         point = "".join(f"; {key} = {value}" for key, value in settings.items())
         yield Line(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
         yield listed([*NAMES, *_simulated("", BREAKDOWN)], block, wrap=False)
+        if different_jobs(block):
+            yield _each_job(block)
     if any(row.simulated and row.simulated.workload_slowdown.n == 2 for row in rows):
         yield Line(LEGEND_TWO, style="dim")
 
