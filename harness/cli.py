@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache, cached_property
@@ -23,10 +24,25 @@ from typing import Any, TextIO, cast
 
 from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
-from harness.commands import COMMANDS, Answer, user_defaults
+from harness.commands import COMMANDS, DOORS, Answer, user_defaults
 from workloads.validation import InputError, LockstepError
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
+
+QUESTION = """\
+MPI jobs that share processors can take many times as long as they should.
+Lockstep measures by how much, makes them take turns or wait politely, and
+predicts it."""
+
+FIRST_STEPS = f"""{QUESTION}
+
+measure policies   lockstep run three-jobs
+my own programs    lockstep beside -- 'mpiexec -n 2 ./one' ::: ./two
+on a cluster       lockstep submit three-jobs --wait
+predict            lockstep simulate three-jobs
+
+All commands: lockstep --help
+"""
 AGAIN_S = 0.01
 """An interruption that a finalizer swallowed comes again after this time."""
 
@@ -74,17 +90,25 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _TopParser(argparse.ArgumentParser):
+    """The parser of the whole command line; its help has the commands by what they are for."""
+
+    def format_help(self) -> str:
+        doors = []
+        for door, commands in DOORS.items():
+            lines = (f"  {name:<11} {line}" for name, line in commands.items())
+            filled = (textwrap.fill(line, 79, subsequent_indent=" " * 14) for line in lines)
+            doors.append("\n".join([door, *filled]))
+        options = "lockstep COMMAND --help tells more; lockstep --version prints the version."
+        return "\n\n".join([self.format_usage().strip(), QUESTION, *doors, f"{options}\n"])
+
+
 def parser(only: str = "") -> argparse.ArgumentParser:
     """The command line; if ``only`` is a subcommand, without the others, whose parsers take time to make."""
-    top = argparse.ArgumentParser(
-        prog="lockstep",
-        description="Run several MPI jobs against each other on the same processors under gang, implicit or "
-        "partitioned scheduling, and measure how much each policy slows them down.",
-        epilog="Start with: lockstep run three-jobs",
-    )
+    top = _TopParser(prog="lockstep")
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(
-        title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
+        metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
     )
     parsers = [
         commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
@@ -115,6 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.update(left)
     try:
         words = sys.argv[1:] if arguments is None else list(arguments)
+        if not words:
+            print(FIRST_STEPS, end="")
+            return _flushed(DONE)
         options = parser(words[0] if words else "").parse_args(words)
     except SystemExit as end:  # argparse has printed the error
         return _flushed(int(end.code or 0))

@@ -12,32 +12,44 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-COMMANDS = {
-    "init": "write an experiment file to start from, with comments",
-    "run": "run an experiment on real processes and compare its schedulers",
-    "simulate": "simulate an experiment, without running it",
-    "reproduce": "simulate the figures and check the claims of a paper",
-    "compare": "compare measured with simulated slowdowns, or before with after, with a verdict for each row",
-    "list": "list the experiments and runs in a store",
-    "report": "write the results of an experiment as a page, picture or table",
-    "trace": "write the timeline of a run for Perfetto or Chrome",
-    "calibrate": "measure the machine constants that waiting rules and simulator use",
-    "exec": "run any command with two-phase waits in its MPI programs",
-    "waits": "measure which way of waiting suits an MPI program that shares the processors",
-    "beside": "measure any programs alone and beside each other on the same processors, and advise",
-    "turns": "let programs, or jobs that run already, share the processors by turns",
-    "observe": "record an MPI program alone, and describe it in the terms of the model",
-    "advise": "recommend a policy and a waiting rule for a program on this host",
-    "policies": "list scheduling policies, waiting rules and mechanisms",
-    "agent": "act as the agent of a node (internal: lockstep run starts it)",
-    "submit": "run an experiment in a Slurm allocation",
-    "collect": "merge the results of the parts of a sweep, and report them",
-    "doctor": "check what on this host disturbs measurements",
-    "clean": "release the leftovers of killed runs",
-    "completion": "print what completes this command line in a shell",
-    "manual": "print the manual page",
+DOORS = {
+    "measure policies": {
+        "init": "write an experiment file to start from, with comments",
+        "run": "run an experiment on real processes and compare its schedulers",
+        "compare": "compare measured with simulated slowdowns, or before with after, with verdicts",
+        "report": "write the results of an experiment as a page, picture or table",
+        "trace": "write the timeline of a run for Perfetto or Chrome",
+        "list": "list the experiments and runs in a store",
+        "policies": "list scheduling policies, waiting rules and mechanisms",
+    },
+    "my own programs": {
+        "beside": "measure any programs alone and beside each other on the same processors, and advise",
+        "turns": "let programs, or jobs that run already, share the processors by turns",
+        "exec": "run any command with two-phase waits in its MPI programs",
+        "waits": "measure which way of waiting suits a program that shares the processors",
+        "observe": "record an MPI program alone, and describe it in the terms of the model",
+    },
+    "on a cluster": {
+        "submit": "run an experiment in a Slurm allocation",
+        "collect": "merge the results of the parts of a sweep, and report them",
+    },
+    "predict": {
+        "simulate": "simulate an experiment, without running it",
+        "advise": "recommend a policy and a waiting rule for a program on this host",
+        "reproduce": "simulate the figures and check the claims of a paper",
+    },
+    "this host": {
+        "doctor": "check what on this host disturbs measurements",
+        "calibrate": "measure the machine constants that waiting rules and simulator use",
+        "clean": "release the leftovers of killed runs",
+        "agent": "act as the agent of a node (internal: lockstep run starts it)",
+        "completion": "print what completes this command line in a shell",
+        "manual": "print the manual page",
+    },
 }
-"""Every subcommand with its line of help."""
+"""Every subcommand with its line of help, by what it is for."""
+
+COMMANDS = {name: line for commands in DOORS.values() for name, line in commands.items()}
 
 SCHEMA = 1
 """Version of the documents that --json prints."""

@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
     help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
-    shared.add(parser, "--env", "--results", "--anyway", *shared.VERDICTS)
+    shared.add(parser, "--env", "--results", "--anyway", "--wide", *shared.VERDICTS)
     help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.export_hyperfine is not None:
         write("--export-hyperfine", options.export_hyperfine, hyperfine.exported(ran.made))
     said = advice(found.rows)
-    lines = [*text.render(found), *([said.sentence] if said else [])]
+    lines = [*text.render(found, wide=options.wide), *([said.sentence] if said else [])]
     document = {**found.document(), "advice": said and _document(said)}
     answer = Answer(document, lines, status=1 if found.failures else 0, notes=_notes(ran))
     return judged(answer, found, options, conditions, "measured")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 from harness import application
@@ -12,6 +13,7 @@ from harness.commands import Answer
 from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, thresholds_of
 from harness.measure.session import Watcher
 from harness.report import text
+from harness.report.cells import Line
 from harness.spec import experiment, hosts
 from slurm import allocation
 
@@ -26,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
     help_text = "only part K of N of the sweep (see lockstep collect)"
     parser.add_argument("--part", metavar="K/N", help=help_text)
-    add(parser, "--tau", "--results", "--anyway", *VERDICTS)
+    add(parser, "--tau", "--results", "--anyway", "--wide", *VERDICTS)
 
 
 def passed_on(options: argparse.Namespace) -> list[str]:
@@ -67,7 +69,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             notes.append(f"{failed} of {len(ours)} {what} failed")
             bad = 1
     found = ran.results
-    answer = Answer(found.document(), text.render(found), status=bad, notes=tuple(notes))
+    folder = shlex.quote(str(options.results))
+    following = "--resume repeats what failed" if bad else f"lockstep report {folder} -o report.html"
+    shown = [*text.render(found, wide=options.wide), Line(f"Next: {following}", "dim")]
+    answer = Answer(found.document(), shown, status=bad, notes=tuple(notes))
     return judged(answer, found, options, conditions, "measured")
 
 

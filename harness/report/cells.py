@@ -50,10 +50,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Fitting:
-    """One table where it fits, else its parts one below the other."""
+    """A table, with lines below it, where the terminal is wide enough; else something else."""
 
     whole: Table
-    parts: Sequence[Table]
+    below: Sequence[Line]
+    otherwise: Sequence[Part]
 
 
 Part = str | Line | Table | Fitting

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import zip_longest
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from harness.analyse.columns import duration, fixed, interval
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from harness.measure import session
 
 PLAIN_EVERY_S = 10.0
-WIDTH_WITHOUT_TERMINAL = 120
+WIDTH_WITHOUT_TERMINAL = 80
 
 
 def width() -> int:
-    """The width of standard output where it is no terminal, in characters."""
-    return int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))
+    """The width of the terminal, or of standard output without one, in characters."""
+    return get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
 
 
 def shown(part: Part, *, verbatim: bool = False) -> str:
@@ -32,8 +32,12 @@ def shown(part: Part, *, verbatim: bool = False) -> str:
 def lines(part: Part) -> Iterator[str]:
     """The lines of a part; columns are as wide as their longest cells."""
     match part:
-        case Fitting(whole):
-            yield from lines(whole)
+        case Fitting(whole, below, otherwise):
+            drawn = [*lines(whole)]
+            fits = max(map(len, drawn)) <= (width())
+            yield from (
+                [*drawn, *map(str, below)] if fits else (line for one in otherwise for line in lines(one))
+            )
         case Table(headings, title):
             yield from [title] if title else []
             rows = [[one.text for one in headings], *(list(map(str, row)) for row, _ in part.rows)]

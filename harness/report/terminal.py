@@ -64,12 +64,14 @@ def _table(table: cells.Table) -> rich.Table:
 
 class _Fitting:
     def __init__(self, fitting: Fitting) -> None:
-        self._whole, self._parts = _table(fitting.whole), [*map(_table, fitting.parts)]
+        self._fitting = fitting
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        wide = options.update(max_width=ENDLESS)
-        fits = Measurement.get(console, wide, self._whole).maximum <= options.max_width
-        yield from [self._whole] if fits else self._parts
+        whole, wide = _table(self._fitting.whole), options.update(max_width=ENDLESS)
+        if Measurement.get(console, wide, whole).maximum <= options.max_width:
+            yield from [whole, *map(drawn, self._fitting.below)]
+        else:
+            yield from map(drawn, self._fitting.otherwise)
 
 
 class _WholeTable(rich.Table):

@@ -45,10 +45,9 @@ NAMES = [
     Column("scheduler", "policy", policy_name, words=True),
     Column("scheduler", "waiting", waiting_name, words=True),
 ]
-LEGEND = (
-    "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
-    "Late, skew: median/99th percentile of slot switches."
-)
+LEGEND = "Workload slowdown: makespan / sum of dedicated times; error: simulated / measured - 1."
+LEGEND_WIDE = "Job: response time / dedicated time. Late, skew: median/99th percentile of slot switches."
+MORE = "The slowdowns of jobs, the processors' time and the slots: --wide, or a wider terminal."
 LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of the bursts of interactive jobs."
 LEGEND_STATES = (
     "Run, ready, asleep: the ranks' time by the kernel's count. Run: computing, or spinning in waits; "
@@ -58,13 +57,18 @@ LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of sp
 LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 
-def render(found: ResultsDocument) -> Iterator[Part]:
-    """The doubts, a table for each point of the sweep, and the agreement."""
-    yield from cells.doubts(found.doubts)
+def render(found: ResultsDocument, *, wide: bool = False) -> Iterator[Part]:
+    """The doubts, a table for each point of the sweep, and the agreement.
+
+    On a terminal that is too narrow for all columns, tables have those that answer the question; if ``wide``,
+    all, in two tables.
+    """
+    if found.doubts:
+        yield from cells.doubts(["; ".join(found.doubts) + ". Next: lockstep doctor"])
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Line(_title(found.experiment, block[0]), style="bold")
-        yield _block(block)
+        yield _block(block, wide=wide)
         if different_jobs(block):
             yield _each_job(block)
     yield Line(LEGEND, style="dim")
@@ -81,19 +85,19 @@ def render(found: ResultsDocument) -> Iterator[Part]:
         yield agreement.sentence(found.agreement)
 
 
-def _block(rows: Sequence[Row]) -> Fitting:
-    """The rows of one point of the sweep: one table, or two if the terminal is too narrow for one."""
+def _block(rows: Sequence[Row], *, wide: bool) -> Fitting:
+    """The rows of one point of the sweep."""
     slowdowns = needed(columns("heading", "", SPINNING, RESPONSES), rows)
     measured = [row.measured for row in rows if row.measured]
     known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
     known[BREAKDOWN] = not known[RANKS] and any(side.breakdown for side in measured)
     others = columns("heading", *(group for group, is_known in known.items() if is_known))
-    whole, *parts = (
-        listed([*NAMES, *found], rows, wrap=False)
-        for found in ([*slowdowns, *others], slowdowns, others)
-        if found
+    answers = [column for column in slowdowns if not str(column.path).startswith("measured.slowdown.")]
+    whole, answer, *parts = (
+        listed([*NAMES, *shown], rows, wrap=False)
+        for shown in ([*slowdowns, *others], answers, *filter(None, (slowdowns, others)))
     )
-    return Fitting(whole, parts)
+    return Fitting(whole, [Line(LEGEND_WIDE, "dim")], parts if wide else [answer, Line(MORE, "dim")])
 
 
 def _each_job(rows: Sequence[Row]) -> Table:

@@ -14,6 +14,7 @@ from places import ROOT, SUPPORT
 from runs import needs_two
 
 from harness import application
+from harness.commands import DOORS
 from harness.spec.experiment import load
 from harness.store import database
 
@@ -127,7 +128,6 @@ def test_a_second_series_says_what_becomes_of_the_first_and_both_are_listed(lock
 BOUND = 'jobs=[{command=["mpiexec", "-n", "2", "--bind-to", "core", "./app"]}]'
 MISSING = 'jobs=[{command=["mpiexec", "-n", "2", "./nosuch", "x"]}]'
 BAD_USAGE = [
-    ((), "COMMAND"),
     (("fly",), "invalid choice: 'fly'"),
     (("run",), "EXPERIMENT"),
     (("run", "three-jobs", "--sed", "1"), "--sed"),
@@ -159,6 +159,14 @@ def test_bad_usage_is_a_message_and_exit_status_2(lockstep, arguments, message):
     assert (status, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_without_a_command_it_shows_where_to_begin(lockstep):
+    status, out, err = lockstep()
+    assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 80
+    for door in DOORS:
+        begin = [line for line in out.splitlines() if line.startswith(f"{door} ")]
+        assert door == "this host" or begin[0].split("lockstep ")[1].split()[0] in DOORS[door]
 
 
 def test_help_imports_nothing_slow():
