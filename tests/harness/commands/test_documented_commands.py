@@ -9,7 +9,7 @@ from places import ROOT
 from harness.cli import parser
 from harness.spec import experiment, experiment_source, job_level, overrides
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PLACEHOLDERS = {"EXPERIMENT": "three-jobs", "N": "1", "repeats=N": "repeats=1"}
 
 
