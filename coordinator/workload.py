@@ -183,7 +183,9 @@ class Result:
     ``ranks`` holds a record of each rank that finished (``workloads.record``), with start and
     finish in nanoseconds since the start of the run. ``failure`` is empty if every
     job finished. ``warnings`` are faults that did not end the run. ``origin_ns`` is when it began, by the
-    clock of the driver's host (time.monotonic_ns()); None if that is not known.
+    clock of the driver's host (time.monotonic_ns()); None if that is not known. ``throttled``: in how many
+    periods the CPU quota of the workload's options has stopped processes, and the processor time that this
+    has cost, in seconds; None without one.
     """
 
     jobs: tuple[JobResult, ...]
@@ -196,3 +198,4 @@ class Result:
     nodes: tuple[NodeResult, ...] = ()
     warnings: tuple[str, ...] = ()
     origin_ns: int | None = None
+    throttled: tuple[int, float] | None = None

@@ -118,9 +118,11 @@ class Options(Checked):
         if self.quota_processors and self.quota_ns < LEAST_QUOTA_NS:
             rule = f"gives less than 1 ms in a period of {self.quota_period_ms:g} ms, which Linux refuses"
             raise InputError("quota_processors", self.quota_processors, rule, "give more, or 0 for no limit")
-        if self.quota_ns and self.remedy.code == ACTIVATIONS:
-            rule = "a quota stops the processes in whose place the stopped ones would run on"
-            raise InputError("remedy.kind", self.remedy.kind, rule, "choose another remedy, or no quota")
+        kind, alone = self.remedy.kind, {"realtime", "freezer", "rr", "activations", "inheritance"}
+        for key, value in (("local", self.local), ("mechanism", self.mechanism), ("remedy.kind", kind)):
+            if self.quota_ns and value in alone:
+                rule = "a CPU quota is for processes of SCHED_OTHER, in one control group"
+                raise InputError(key, value, rule, "leave one of the two out")
 
     @property
     def quota_ns(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import astuple, replace
 from typing import Any
 
 from coordinator.decide.conductor import Conductor
@@ -19,7 +20,7 @@ from coordinator.drive.nodes import Contacts, Nodes
 from coordinator.drive.outcome import never_begun, outcome
 from coordinator.drive.run_log import Beginning, Guarded, Switched
 from coordinator.drive.running_jobs import RunningJobs
-from coordinator.host import cleanup, guardian, launch, processes
+from coordinator.host import cleanup, guardian, launch, processes, quotas
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.launch import Logs
 from coordinator.host.launchers import Launcher
@@ -134,6 +135,7 @@ class Driver:
         self._interrupt = interrupt
         self._logs = Logs(context.directory, context.warn)
         self._prepared = self._under_way = False
+        self._throttled: tuple[int, float] | None = None
         self._give_up_why = f"timed out: the run may take {context.workload.timeout_s:g} s"
 
     def play(self) -> Result:
@@ -188,6 +190,8 @@ class Driver:
     def _perform(self) -> None:
         while not (self._under_way and self._jobs.conductor.over):
             self._wait()
+        if self._context.workload.options.quota_ns:
+            self._throttled = astuple(quotas.throttled_of_run(self._context.directory))
         self._nodes.send(protocol.Leave())
         self._context.give_up_ns = time.monotonic_ns() + round(FINALIZE_S * 1e9)
         self._give_up_why = f"a launcher did not end within {FINALIZE_S:g} s after its job"
@@ -242,7 +246,7 @@ class Driver:
         context = self._context
         if not self._prepared:
             return never_begun(context.workload, context.launch_plan, failure)
-        return outcome(
+        made = outcome(
             context.workload,
             context.launch_plan,
             self._jobs.states,
@@ -254,3 +258,4 @@ class Driver:
             failure=failure,
             warnings=tuple(context.warnings),
         )
+        return replace(made, throttled=self._throttled)

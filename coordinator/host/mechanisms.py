@@ -168,7 +168,7 @@ class Freezer(Mechanism):
         self._switches: dict[Process, int] = {}
         self._groups: dict[Path, int] = {}
         directory.note(cgroup=str(self._parent))
-        self._in_use = _make_in_use(self._parent)
+        self._in_use = make_in_use(self._parent)
 
     @staticmethod
     def unavailable() -> str:
@@ -178,7 +178,7 @@ class Freezer(Mechanism):
             return "no cgroup v2 hierarchy that holds this process is mounted"
         trial = base / f"lockstep-trial-{os.getpid()}"
         try:
-            descriptor = _make_in_use(trial)
+            descriptor = make_in_use(trial)
             there = (trial / "cgroup.freeze").exists()
             trial.rmdir()
             os.close(descriptor)
@@ -330,13 +330,23 @@ def base_among(mounts: bytes, groups: bytes, controller: bytes = b"") -> Path | 
     return base if base.is_dir() else None
 
 
-def cgroups_of_runs() -> list[Path]:
-    """The existing groups of runs (and trials) in our base."""
+def quota_base() -> Path | None:
+    """The control group in which groups can have a CPU quota: ours, the nearest around it, or none."""
     base = cgroup_base()
-    return sorted(base.glob("lockstep-*")) if base else []
+    for group in (base, *base.parents) if base else ():
+        with suppress(OSError):
+            if "cpu" in (group / "cgroup.subtree_control").read_text().split():
+                return group
+    return cgroup_base("cpu")
 
 
-def _make_in_use(group: Path) -> int:
+def cgroups_of_runs() -> list[Path]:
+    """The existing groups of runs (and trials) in our bases."""
+    bases = {cgroup_base(), quota_base()}
+    return sorted(group for base in bases if base for group in base.glob("lockstep-*"))
+
+
+def make_in_use(group: Path) -> int:
     """Make ``group``; it is in use until the returned descriptor is closed, or this process ends."""
     group.mkdir()
     descriptor = os.open(group, os.O_RDONLY)
@@ -361,10 +371,10 @@ def in_use(group: Path) -> bool:
 
 def populated(group: Path) -> bool:
     """Whether a process is in ``group`` or below it; false if the group is gone."""
-    try:
-        return "populated 1" in (group / "cgroup.events").read_text()
-    except OSError:
-        return False
+    for name, sign in (("cgroup.events", "populated 1"), ("cgroup.procs", "\n")):  # version 1 has no events
+        with suppress(OSError):
+            return sign in (group / name).read_text()
+    return False
 
 
 def thaw(parent: Path) -> None:

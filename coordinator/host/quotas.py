@@ -6,12 +6,17 @@ The kernel gives a group with a quota so much processor time in each period (``c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.host.mechanisms import cgroup_base
+from coordinator.host.mechanisms import cgroup_base, make_in_use, quota_base
+from coordinator.host.processes import Process
+from coordinator.host.rundir import RunDirectory
+from workloads.options import Options
 
 
 class Quota(NamedTuple):
@@ -48,6 +53,61 @@ def throttled_in(group: Path) -> Throttled:
     said = dict(line.split() for line in _text(group / "cpu.stat").splitlines())
     lost_ns = int(said.get("throttled_usec", 0)) * 1000 + int(said.get("throttled_time", 0))
     return Throttled(int(said.get("nr_throttled", 0)), lost_ns / 1e9)
+
+
+def unavailable(options: Options) -> str:
+    """Why no group with the quota of these options can be made here; empty if one can: it tries."""
+    base = quota_base()
+    if base is None:
+        return "no control group around this process gives its groups the CPU controller"
+    trial = base / f"lockstep-trial-{os.getpid()}"
+    try:
+        os.close(make_in_use(trial))
+        try:
+            _limit(trial, options)
+        finally:
+            trial.rmdir()
+    except OSError as error:
+        why = f"cannot make a control group with this quota in {base} ({error.strerror})"
+        return f"{why}: needs write access to it (root, or a delegated one with the CPU controller)"
+    return ""
+
+
+class QuotaGroup:
+    """A new control group with the quota of ``options``, for processes of the run in ``directory``.
+
+    It lasts until the run is released. Raises OSError if it cannot be made.
+    """
+
+    def __init__(self, directory: RunDirectory, options: Options) -> None:
+        group = _of_run(directory)
+        directory.note(cgroup=str(group))
+        self._in_use = make_in_use(group)
+        _limit(group, options)
+        self._members = group / "cgroup.procs"
+
+    def adopt(self, process: Process) -> None:
+        """Move a process there; the children that it will have go there, too."""
+        with suppress(ProcessLookupError):
+            self._members.write_text(str(process.pid))
+
+
+def throttled_of_run(directory: RunDirectory) -> Throttled:
+    """What the quota of a run on this host has done so far, if it has one."""
+    return throttled_in(_of_run(directory))
+
+
+def _of_run(directory: RunDirectory) -> Path:
+    return (quota_base() or Path("/")) / f"lockstep-{directory.run}"
+
+
+def _limit(group: Path, options: Options) -> None:
+    period_us, quota_us = round(options.quota_period_ms * 1e3), options.quota_ns // 1000
+    if (group / "cpu.max").exists():
+        (group / "cpu.max").write_text(f"{quota_us} {period_us}")
+    else:
+        (group / "cpu.cfs_period_us").write_text(str(period_us))
+        (group / "cpu.cfs_quota_us").write_text(str(quota_us))
 
 
 def _groups() -> Iterator[Path]:

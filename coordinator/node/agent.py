@@ -29,6 +29,7 @@ from coordinator.host.loop import Loop
 from coordinator.host.mechanisms import Mechanism
 from coordinator.host.priority import prompt
 from coordinator.host.processor_claims import ProcessorClaim
+from coordinator.host.quotas import QuotaGroup
 from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.slot_helper import SlotHelper
 from coordinator.node import roster
@@ -112,6 +113,8 @@ class Agent:
         self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
         if name and (reason := mechanisms.known()[name].unavailable()):
             raise OSError(reason)
+        options = self._setup.options
+        self._quota = QuotaGroup(self._directory, options) if options.quota_ns else None
         mechanism: Mechanism | None = mechanisms.known()[name](self._directory) if name else None
         pages = SectionPages(path)
         remedy, activations = self._setup.options.remedy, None
@@ -332,6 +335,8 @@ class Agent:
     def admitted(self, peer: Peer) -> None:
         self._told = [told for told in self._told if (told.job, told.rank) != (peer.job, peer.rank)]
         try:
+            if self._quota:
+                self._quota.adopt(peer.process)
             unplaced = HOLD if peer.job in self._trees else FREE
             self._switcher.adopt(peer.job, peer.rank, peer.process, unplaced)
         except OSError as error:

@@ -39,10 +39,13 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
     """The rows whose measured slowdown stands for itself; ``records`` are the measured runs.
 
-    Their 95 % intervals are at most WIDE. There is none if other runs of Lockstep used the processors, or
-    if on average the hypervisor or other programs took more than STEAL or OTHERS of them.
+    Their 95 % intervals are at most WIDE. There is none if other runs of Lockstep used the processors, if
+    on average the hypervisor or other programs took more than STEAL or OTHERS of them, or if a CPU quota of
+    others stopped runs.
     """
     if _shared(records) or _mean(records, "steal") > STEAL or _mean(records, "others") > OTHERS:
+        return []
+    if _throttled(records):
         return []
     return [row for row in rows if row.measured and row.measured.workload_slowdown.width <= WIDE]
 
@@ -86,6 +89,12 @@ def _mean(records: Sequence[RunRecord], share: str) -> float:
     return statistics.fmean([getattr(record.conditions, share) or 0.0 for record in records] or [0.0])
 
 
+def _throttled(records: Sequence[RunRecord]) -> list[float]:
+    """The shares of the processors' time in which a CPU quota stopped runs that ask for none."""
+    free = [record.conditions for record in records if not record.scheduler.get("quota_processors")]
+    return [share for during in free if (share := during.throttled or 0.0) > THROTTLED]
+
+
 def _machine(records: Sequence[RunRecord]) -> list[str]:
     found = []
     if shared := _shared(records):
@@ -105,8 +114,7 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
             f"other programs took more than {OTHERS:.0%} of the processors' time in {len(shares)} of "
             f"{len(records)} runs, up to {max(shares):.0%}: end them, and repeat"
         )
-    lost = [share for r in records if (share := r.conditions.throttled or 0.0) > THROTTLED]
-    if lost:
+    if lost := _throttled(records):
         found.append(
             f"a CPU quota stopped the processes for more than {THROTTLED:.0%} of the processors' time in "
             f"{len(lost)} of {len(records)} runs, up to {max(lost):.0%}: {SPARE}"

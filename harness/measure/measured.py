@@ -170,7 +170,7 @@ def _record(
             conditions.of_run(site.conditions, purpose.before, after),
             **task.cell.topology.table(),
             **more,
-            **_afterwards(result),
+            **_afterwards(result, task.cell.processors),
         ),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,
@@ -178,7 +178,13 @@ def _record(
     )
 
 
-def _afterwards(result: Result) -> dict[str, Any]:
-    """The conditions at the end of a run: of the nodes, if there were several, and warnings."""
-    nodes = {"nodes_after": [asdict(node) for node in result.nodes]} if len(result.nodes) > 1 else {}
-    return nodes | ({"warnings": list(result.warnings)} if result.warnings else {})
+def _afterwards(result: Result, processors: int) -> dict[str, Any]:
+    """The conditions at the end of a run: of several nodes, of its own quota, and warnings."""
+    found: dict[str, Any] = {}
+    if len(result.nodes) > 1:
+        found["nodes_after"] = [asdict(node) for node in result.nodes]
+    ends_ns = [job.finish_ns for job in result.jobs if job.finish_ns]
+    if result.throttled and ends_ns:
+        periods, lost_s = result.throttled
+        found |= {"throttled": lost_s * 1e9 / max(ends_ns) / processors, "throttled_periods": periods}
+    return found | ({"warnings": list(result.warnings)} if result.warnings else {})

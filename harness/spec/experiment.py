@@ -224,6 +224,9 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
     adapting = any(group.program.adapts for cell in cells for group in cell.groups)
     schedulers = sweep.schedulers(data, swept, here, adapting=adapting)
+    if nodes and any(scheduler.options.quota_ns for scheduler in schedulers):
+        rule = "a CPU quota is of one host (quota_processors)"
+        raise InputError("hosts", data["hosts"], rule, "leave one of the two out")
     present = owners.parse(data.get("owners", []), file.parent)
     owners.check_heeded(present, [s.name for s in schedulers], [s.policy for s in schedulers])
     for cell in cells:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coordinator import policies
-from coordinator.host import mechanisms
+from coordinator.host import mechanisms, quotas
 from coordinator.policies import Policy
 from coordinator.policies.gang import SlurmGang
 from harness.spec.table_checks import each, field_names
@@ -197,9 +197,8 @@ def _here(table: Mapping[str, Any]) -> Scheduler:
     """The scheduler of a table, if this host has its mechanism and its scheduling class."""
     scheduler = scheduler_of(table)
     mechanisms.check_local(scheduler.options.local)
-    if quota := scheduler.options.quota_processors:
-        remedy = "ask lockstep simulate, or leave it out"
-        raise InputError("quota_processors", quota, "real runs have no quota yet", remedy)
+    if (quota := scheduler.options.quota_processors) and (reason := quotas.unavailable(scheduler.options)):
+        raise InputError("quota_processors", quota, reason, "ask lockstep simulate, or leave it out")
     if scheduler.policy.needs_mechanism:
         mechanisms.choose(scheduler.options.mechanism)
         _check_slots(scheduler.policy)

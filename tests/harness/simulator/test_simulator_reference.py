@@ -227,7 +227,7 @@ HELP = st.one_of(
 @st.composite
 def quotas(draw, machine, remedy):
     """Mostly none; with costs of switches a small one would let nobody get on."""
-    if remedy.kind == "activations" or draw(st.sampled_from([True, True, False])):
+    if remedy.kind in ("activations", "inheritance") or draw(st.sampled_from([True, True, False])):
         return {}
     share, period_ms = draw(st.sampled_from([0.5, 0.9, 1.0])), draw(st.sampled_from([10.0, 33.0, 100.0]))
     return {"quota_processors": share * machine.processors, "quota_period_ms": period_ms}
