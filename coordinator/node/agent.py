@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import os
 import signal
 import socket
@@ -75,7 +76,7 @@ class Agent:
         self._over = False
         self._linger_s = 1.0
         self._stopped, self._looks = Stopped(), 0
-        self._unseen_ns: int | None = None
+        self._unseen_ns = math.inf
 
     @property
     def _bound(self) -> bool:
@@ -192,7 +193,7 @@ class Agent:
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
         self._look()
-        if self._unseen_ns is not None and self._unseen_ns < self._clock.read_ns():
+        if 0 < self._unseen_ns < self._clock.read_ns():
             self._look_at_bindings()
 
     def _look(self) -> None:
@@ -211,12 +212,13 @@ class Agent:
 
     def _look_at_bindings(self) -> None:
         """Report programs that have bound themselves to shared processors while others idle, once."""
-        self._unseen_ns = None
+        self._unseen_ns = math.inf
         roots: dict[str, list[int]] = {}
         for peer in sorted(self._roster, key=lambda peer: peer.job):
             roots.setdefault(f"job {peer.job}", []).append(peer.process.pid)
         found = bindings.overlaps([bindings.job(name, *pids) for name, pids in roots.items()], self._cores)
         for overlap in itertools.islice(found, 1):
+            self._unseen_ns = 0
             self._tell(protocol.Trouble(f"{overlap.sentence}: {overlap.remedy}", fatal=False))
 
     def _on_echo(self, echo: protocol.Echo) -> None:
@@ -318,7 +320,7 @@ class Agent:
                 if self._bound and not peer.process.wait(0):
                     os.sched_setaffinity(peer.process.pid, own)  # it waits to start all others
                 continue
-            self._unseen_ns = None if self._bound else at_ns + LOOK_NS
+            self._unseen_ns = 0 if self._bound or not self._unseen_ns else at_ns + LOOK_NS
             cores = own if self._bound else anywhere
             self._roster.send(peer, protocol.RankStart(at_ns, own[0], cores, start.ranks))
 

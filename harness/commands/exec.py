@@ -59,7 +59,7 @@ def rule_arguments(parser: argparse.ArgumentParser) -> None:
     mpicc_argument(parser)
 
 
-def _call(name: str) -> str:
+def call_of(name: str) -> str:
     """The name of a call that can be left to MPI, without "MPI_"."""
     import difflib  # noqa: PLC0415 - seldom needed
 
@@ -92,7 +92,7 @@ def preload(
     """The library that waits for the MPI of a command, and what to set to wait by the rule."""
     numbers = {name: getattr(options, name) for name in ("switch_us", "latency_us", "spin_switches")}
     rule = waiting(options.blocking, **numbers)
-    made = library(options, command, watcher, frozenset(map(_call, options.leave)))
+    made = library(options, command, watcher, frozenset(map(call_of, options.leave)))
     return made, made.environment(rule)
 
 

@@ -17,7 +17,7 @@ from harness.analyse.caveats import of_waits
 from harness.analyse.comparison import WaitRow, wait_rows, wait_verdict
 from harness.analyse.statistics import estimate
 from harness.commands import SCHEMA, Answer, shared
-from harness.commands.exec import command_of, preload, rule_arguments, unheard
+from harness.commands.exec import call_of, command_of, preload, rule_arguments, unheard
 from harness.measure import turn
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
@@ -52,6 +52,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     command = command_of(options, "waits")
     _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
+    for name in options.leave:
+        call_of(name)
     with turn.reserved(usable_processors(), watcher, options.anyway):
         return _measured(options, command, watcher)
 

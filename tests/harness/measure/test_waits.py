@@ -263,6 +263,7 @@ def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, 
         (["--rounds=0"], "--rounds"),
         (["--give-up=0.5"], "--give-up"),
         (["--only=speed"], "two-phase"),
+        (["--leave=scann"], "Scan"),
         (["--only=heavy yield"], "yield when idle"),
     ],
 )
