@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
@@ -20,7 +19,7 @@ from harness.measure.session import Watcher
 from harness.report import hyperfine, text
 from harness.spec import beside, experiment
 from harness.spec.beside import SEPARATOR
-from workloads.validation import InputError, one_of, refused
+from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
     from harness.report.pairs import Pairs
@@ -50,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Measure each program alone and all together, or two at a time, and advise."""
-    commands = commands_of(options)
+    commands = beside.given(options.program, options.file)
     if options.pairs:
         return _pairs(options, commands, watcher)
     if options.output is not None:
@@ -129,19 +128,6 @@ def _file(kind: str, found: Pairs) -> str | bytes:
 def _notes(ran: Ran) -> tuple[str, ...]:
     failed = [record.failure for record in ran.made if record.failure]
     return (f"{len(failed)} of {len(ran.made)} runs failed: {failed[0]}",) if failed else ()
-
-
-def commands_of(options: argparse.Namespace) -> list[list[str]]:
-    """The commands after --, or in the file of --file."""
-    words: Sequence[str] = options.program[options.program[:1] == ["--"] :]
-    if options.file is None:
-        return beside.split(words)
-    if words:
-        rule = "names commands, and more of them follow --"
-        raise InputError("--file", str(options.file), rule, "leave one of the two out")
-    with refused("--file", options.file, "cannot be read", "name a file with a command on each line"):
-        lines = os.fsdecode(options.file.read_bytes())
-    return beside.lines(lines)
 
 
 def _document(said: Advice) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
@@ -21,14 +21,15 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Workload
 from harness import Interrupted
 from harness.commands import SCHEMA, Answer
-from harness.commands.beside import commands_of
 from harness.measure.passing_on import passed_on
-from harness.measure.session import Watcher
-from harness.spec import turns
+from harness.spec import beside, turns
 from harness.spec.beside import FEWEST, SEPARATOR
 from harness.spec.experiment import usable_processors
 from workloads import native
 from workloads.validation import InputError, refused
+
+if TYPE_CHECKING:
+    from harness.measure.session import Watcher
 
 Row = dict[str, Any]
 
@@ -62,7 +63,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         raise InputError("--quantum-ms", options.quantum_ms, "has no place beside --policy", remedy)
     quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
     policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
-    commands = commands_of(options) if options.program or options.file or not pids else []
+    named = options.program or options.file or not pids
+    commands = beside.given(options.program, options.file) if named else []
     if len(pids) + len(commands) < FEWEST:
         remedy = f"write another behind {SEPARATOR}, or one more --pid"
         raise InputError("COMMAND", len(pids) + len(commands), f"{FEWEST} or more take turns", remedy)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from coordinator.host.launchers import is_launcher
 from harness.spec import overrides
 from harness.spec.jobs import LAUNCHER
 from harness.spec.scheduler import scheduler_of
-from workloads.validation import InputError
+from workloads.validation import InputError, refused
 
 SEPARATOR = ":::"
 FEWEST = 2
@@ -38,6 +40,19 @@ def lines(text: str) -> list[list[str]]:
     """The commands of a file with one on each line; empty lines and comments with # count for nothing."""
     stripped = (line.strip() for line in text.splitlines())
     return [_whole([line]) for line in stripped if line and not line.startswith("#")]
+
+
+def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
+    """The commands in the words of a command line, after --, or in a file."""
+    words = program[program[:1] == ["--"] :]
+    if file is None:
+        return split(words)
+    if words:
+        rule = "names commands, and more of them follow --"
+        raise InputError("--file", str(file), rule, "leave one of the two out")
+    with refused("--file", file, "cannot be read", "name a file with a command on each line"):
+        text = os.fsdecode(file.read_bytes())
+    return lines(text)
 
 
 def _whole(command: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.node.contact import BEAT_NS, QUIET_NS, Contact
-from coordinator.node.switcher import Switcher
+from coordinator.node.switcher import HOLD, Switcher
 from coordinator.view import Decision, Slot
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
@@ -184,6 +184,20 @@ def test_jobs_without_a_place_are_freed_and_all_at_the_end():
     holder.said.clear()
     agent.release()
     assert set(holder.said) == {("free", "0.0"), ("free", "0.1")}
+
+
+def test_jobs_of_others_wait_without_a_place_and_are_left_alone_if_they_run_at_the_end():
+    agent, holder, _ = switcher()
+    for job in (1, 2, 3):
+        agent.adopt(job, 0, f"other {job}", HOLD)
+    agent.publish(gang(0, 0, 0, 1))
+    agent.switch(0)
+    assert {("hold", "other 1"), ("hold", "other 2"), ("hold", "other 3")} <= set(holder.said)
+    agent.switch(10)
+    holder.said.clear()
+    agent.release()
+    others = [said for said in holder.said if said[1].startswith("other")]
+    assert others == [("free", "other 2"), ("free", "other 3")]
 
 
 def test_a_rank_that_comes_late_is_held_at_once():

@@ -11,9 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from runs import NOBODY, command, eventually, everything_in, needs_two, state, text
+from runs import NOBODY, command, eventually, everything_in, needs_two, state, text, two_processors
 
-from coordinator.host import cleanup
+from coordinator.drive.driver import run_workload
+from coordinator.host import cleanup, identity
+from coordinator.host.launchers import Unlaunched
 from coordinator.host.processes import children
 from harness import cli
 from harness.spec import turns
@@ -258,3 +260,17 @@ def test_under_batch_one_begins_when_the_other_has_ended(tmp_path):
     told = subprocess.run([*LOCKSTEP, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
     spans = sorted(tuple(map(float, line.split()[1:])) for line in told.splitlines())
     assert len(spans) == 3 and all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+
+@pytest.mark.slow
+@needs_two
+def test_a_job_that_has_ended_before_it_can_be_taken_over_is_no_failure():
+    ended = subprocess.Popen(["sleep", "60"])
+    name = identity.name(ended.pid)
+    ended.kill()
+    ended.wait()
+    chosen = turns.scheduler("gang", running=True)
+    found = run_workload(
+        turns.workload([name, name], chosen, two_processors(), None), None, Unlaunched("", "")
+    )
+    assert found.failure == "" and [job.finish_ns for job in found.jobs] == [None, None]
