@@ -18,6 +18,9 @@ from workloads.options import DEFAULTS
 from workloads.validation import InputError
 from workloads.work import Command
 
+KERNEL_THREAD = 0x200000
+"""PF_KTHREAD of the kernel."""
+
 LEASE_S = 10.0
 """How long turns go on without their driver: no stall of a busy host must end them."""
 
@@ -90,9 +93,10 @@ def check_roots(pids: Sequence[int]) -> None:
 
 def _of_kernel(pid: int) -> bool:
     try:
-        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+        flags = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[6]
     except OSError:
-        return True
+        return False
+    return bool(int(flags) & KERNEL_THREAD)
 
 
 def _upwards(pid: int) -> Iterator[int]:

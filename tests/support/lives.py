@@ -262,8 +262,8 @@ def _exec(number: int) -> list[str]:
     return [*compiling, *LOCKSTEP, "exec", "--record", "records", "--", *command]
 
 
-def _spinning(seconds: float = 3.0) -> list[str]:
-    return [sys.executable, "-c", f"import time; e = time.time() + {seconds}\nwhile time.time() < e: pass"]
+def _spinning(seconds: float = 2.0) -> list[str]:
+    return [sys.executable, "-c", f"import time\nwhile time.process_time() < {seconds}: pass"]
 
 
 def _beside(number: int) -> list[str]:
@@ -276,7 +276,7 @@ def _turns(number: int) -> list[str]:
 
 def _turns_of_others(number: int) -> list[str]:
     """Its jobs are others', who look whether they go on: ``OneHost.files`` tells."""
-    jobs = [subprocess.Popen(_spinning(6.0), start_new_session=True) for _ in range(2)]
+    jobs = [subprocess.Popen(_spinning(3.0), start_new_session=True) for _ in range(2)]
     OTHERS.extend(jobs)
     return [
         *LOCKSTEP,
