@@ -67,10 +67,12 @@ def program(compiled):
 def test_commands_for_programs_work_with_nothing_else_installed(lockstep, tmp_path, program):
     started = ["mpiexec", "-n", "2", program, "100", "0.25", "500"]
     assert done(lockstep, tmp_path, "exec", "--", *started).returncode == 0
-    waits = done(lockstep, tmp_path, "waits", "--jobs", "1", "--rounds", "1", "--", *started)
+    waits = done(lockstep, tmp_path, "waits", "--anyway", "--jobs", "1", "--rounds", "1", "--", *started)
     assert waits.returncode == 0 and "two-phase" in waits.stdout, waits.stderr
-    beside = done(lockstep, tmp_path, "beside", "--rounds", "1", "--", *started, ":::", *started)
+    beside = done(lockstep, tmp_path, "beside", "--anyway", "--rounds", "1", "--", *started, ":::", *started)
     assert beside.returncode == 0 and "one after the other" in beside.stdout, beside.stderr
+    turns = done(lockstep, tmp_path, "turns", "--", *started, ":::", "echo", "hello")
+    assert turns.returncode == 0 and "hello" in turns.stdout, turns.stderr
     doctor = done(lockstep, tmp_path, "doctor")
     assert doctor.returncode in (0, 1) and "on this host" in doctor.stdout, doctor.stderr
     assert done(lockstep, tmp_path, "clean").stdout == "nothing to clean\n"

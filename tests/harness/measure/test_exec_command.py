@@ -27,7 +27,7 @@ def test_exec_imports_nothing_that_is_slow_to_load():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["waits", "beside", "doctor", "clean"])
+@pytest.mark.parametrize("command", ["waits", "beside", "turns", "doctor", "clean"])
 def test_commands_for_programs_load_nothing_slow_before_they_need_it(command):
     code = f"import sys; from harness import cli; cli.main(['{command}', '--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, check=True)
