@@ -79,7 +79,7 @@ def test_running_programs_are_looked_at(capsys):
 def test_waits_doubts_copies_that_are_bound_to_one_processor(compiled, capsys):
     core = min(os.sched_getaffinity(0))
     program = ["taskset", "-c", str(core), *launcher("here"), "-n", "2", compiled("here", "bsp.c")]
-    words = ["waits", "--json", "--jobs", "2", "--rounds", "1", "--only", "two-phase"]
+    words = ["waits", "--anyway", "--json", "--jobs", "2", "--rounds", "1", "--only", "two-phase"]
     assert cli.main([*words, "--", *program, "100", ".25", "300"]) == 0
     doubts = json.loads(capsys.readouterr().out)["doubts"]
     assert any("bound to processors" in doubt for doubt in doubts), shlex.join([sys.executable, *doubts])
