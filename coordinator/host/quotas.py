@@ -11,19 +11,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from coordinator.host.mechanisms import cgroup_base, make_in_use, quota_base
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from workloads.options import Options
-
-
-class Quota(NamedTuple):
-    """A control group and the number of processors whose time it may use."""
-
-    group: Path
-    processors: float
 
 
 @dataclass(frozen=True)
@@ -37,19 +29,23 @@ class Throttled:
 NEVER = Throttled()
 
 
-def quotas() -> list[Quota]:
-    """The quotas of this process: of its group and the groups around that, as far as it sees them."""
-    return [Quota(group, found) for group in _groups() if (found := _processors(group)) is not None]
+def quotas() -> dict[Path, float]:
+    """The quotas of the groups of this process and of those around them that it sees, in processors."""
+    return {group: found for group in _groups() if (found := _processors(group)) is not None}
 
 
 def throttled() -> Throttled:
     """What these quotas have done since their groups were made."""
-    found = [throttled_in(group) for group in _groups()]
+    found = [_throttled(group) for group in _groups()]
     return Throttled(sum(one.periods for one in found), sum(one.lost_s for one in found))
 
 
-def throttled_in(group: Path) -> Throttled:
-    """What the quota of a group has done; nothing if it has none."""
+def throttled_of_run(directory: RunDirectory) -> Throttled:
+    """What the quota of a run on this host has done so far, if it has one."""
+    return _throttled(_of_run(directory))
+
+
+def _throttled(group: Path) -> Throttled:
     said = dict(line.split() for line in _text(group / "cpu.stat").splitlines())
     lost_ns = int(said.get("throttled_usec", 0)) * 1000 + int(said.get("throttled_time", 0))
     return Throttled(int(said.get("nr_throttled", 0)), lost_ns / 1e9)
@@ -82,7 +78,7 @@ class QuotaGroup:
     def __init__(self, directory: RunDirectory, options: Options) -> None:
         group = _of_run(directory)
         directory.note(cgroup=str(group))
-        self._in_use = make_in_use(group)
+        make_in_use(group)  # by this process, which keeps the descriptor
         _limit(group, options)
         self._members = group / "cgroup.procs"
 
@@ -90,11 +86,6 @@ class QuotaGroup:
         """Move a process there; the children that it will have go there, too."""
         with suppress(ProcessLookupError):
             self._members.write_text(str(process.pid))
-
-
-def throttled_of_run(directory: RunDirectory) -> Throttled:
-    """What the quota of a run on this host has done so far, if it has one."""
-    return throttled_in(_of_run(directory))
 
 
 def _of_run(directory: RunDirectory) -> Path:

@@ -125,10 +125,10 @@ def _watched(processors: Sequence[int], watch_s: float) -> Iterator[Finding]:
 
 def _quota(processors: int) -> Iterator[Finding]:
     """The quotas of the control groups of this process, where they can be read."""
-    for quota in quotas.quotas():
-        if quota.processors < processors:
+    for group, quota in quotas.quotas().items():
+        if quota < processors:
             remedy = "raise its CPU quota: the kernel stops all ranks when it is used up"
-            yield Finding("control group", f"{quota.group} may use {quota.processors:g} processors", remedy)
+            yield Finding("control group", f"{group} may use {quota:g} processors", remedy)
 
 
 def _mechanisms() -> Iterator[Finding]:

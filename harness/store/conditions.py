@@ -145,7 +145,7 @@ def of_session(processors: Sequence[int], launcher: str) -> Conditions:
         cores=os.cpu_count(),
         affinity=sorted(os.sched_getaffinity(0)),
         processors=list(processors),
-        quota_processors=min((quota.processors for quota in quotas.quotas()), default=None),
+        quota_processors=min(quotas.quotas().values(), default=None),
         siblings={
             str(p): _read(f"/sys/devices/system/cpu/cpu{p}/topology/thread_siblings_list") for p in processors
         },

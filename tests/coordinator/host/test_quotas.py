@@ -14,7 +14,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host import cleanup, mechanisms, quotas
 from coordinator.host.mechanisms import base_among, remove_cgroups
 from coordinator.host.processes import Process
-from coordinator.host.quotas import Quota, QuotaGroup, Throttled
+from coordinator.host.quotas import QuotaGroup, Throttled
 from coordinator.host.rundir import RunDirectory
 from harness.spec.experiment import load
 from workloads.options import Options
@@ -40,14 +40,14 @@ def groups(tmp_path, monkeypatch):
 
 def test_without_a_quota_nothing_is_limited(groups):
     groups(v2__a__b__cpu_max="max 100000\n", v2__a__cpu_max="")
-    assert quotas.quotas() == []
+    assert quotas.quotas() == {}
     assert quotas.throttled() == Throttled(0, 0.0)
 
 
 def test_the_quotas_of_all_groups_around_count(groups):
     stat = "usage_usec 5\nnr_throttled 3\nthrottled_usec 1500000\n"
     top = groups(v2__a__b__cpu_max="max 100000\n", v2__a__cpu_max="150000 100000\n", v2__a__cpu_stat=stat)
-    assert quotas.quotas() == [Quota(top / "v2/a", 1.5)]
+    assert quotas.quotas() == {top / "v2/a": 1.5}
     assert quotas.throttled() == Throttled(3, 1.5)
 
 
@@ -57,7 +57,7 @@ def test_version_1_has_its_own_files_and_units(groups):
     (top / "v1/a/b/cpu.cfs_period_us").write_text("100000\n")
     (top / "v1/a/cpu.cfs_quota_us").write_text("-1\n")
     (top / "v1/a/cpu.cfs_period_us").write_text("100000\n")
-    assert quotas.quotas() == [Quota(top / "v1/a/b", 0.5)]
+    assert quotas.quotas() == {top / "v1/a/b": 0.5}
     assert quotas.throttled() == Throttled(2, 0.25)
 
 
