@@ -53,7 +53,9 @@ def _throttled(group: Path) -> Throttled:
 
 def unavailable(options: Options) -> str:
     """Why no group with the quota of these options can be made here; empty if one can: it tries."""
-    base = quota_base()
+    base, wanted = quota_base(), options.quota_processors
+    if (most := min(quotas().values(), default=wanted)) < wanted:
+        return f"this process has a quota itself, of {most:g} processors"
     if base is None:
         return "no control group around this process gives its groups the CPU controller"
     trial = base / f"lockstep-trial-{os.getpid()}"

@@ -110,6 +110,14 @@ def test_where_no_group_can_be_made_a_run_is_refused_and_a_simulation_is_not(mon
     assert len(load("quota").schedulers) == 9
 
 
+def test_a_run_gets_no_more_than_this_process_has(groups):
+    groups(v2__a__cpu_max="100000 100000\n")
+    assert (
+        quotas.unavailable(Options(quota_processors=1.5))
+        == "this process has a quota itself, of 1 processors"
+    )
+
+
 @pytest.mark.parametrize("setting", ["local=rr", "mechanism=freezer", "schedulers.0.remedy.kind=activations"])
 def test_what_would_leave_the_group_or_the_class_of_the_quota_is_refused(setting):
     key = setting.partition("=")[0].removeprefix("schedulers.0.")
