@@ -1,4 +1,4 @@
-"""Every command that README and docs show exists, with its options, experiments, keys and files."""
+"""Commands that README and docs show exist, with options, experiments, keys and files; links lead on."""
 
 import re
 import shlex
@@ -9,7 +9,9 @@ from places import ROOT
 from harness.cli import parser
 from harness.spec import experiment, experiment_source, job_level, overrides
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BEFORE = r" *(?:\$ |RUN |- |- run: )?(?:\w+=\S+ )*(?:[\w.]+/bin/)?"
+"""What may stand before a command in a block: a prompt, the syntax of a CI or a Dockerfile, variables."""
 PLACEHOLDERS = {"EXPERIMENT": "three-jobs", "N": "1", "repeats=N": "repeats=1"}
 
 
@@ -20,7 +22,7 @@ def shown(page, program):
     sentences = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     found = re.findall(rf"`({program} [^`]*)`", sentences)
     for block in blocks:
-        found += re.findall(rf"^(?:\$ )?({program} .*)$", block.replace("\\\n", " "), flags=re.MULTILINE)
+        found += re.findall(rf"^{BEFORE}({program} .*)$", block.replace("\\\n", " "), flags=re.MULTILINE)
     commands = [shlex.split(" ".join(command.split()), comments=True) for command in found]
     return [[PLACEHOLDERS.get(word, word) for word in command] for command in commands]
 
@@ -58,3 +60,25 @@ def test_scripts_exist(page):
         for word in command:
             if word.startswith(("tests/", "docs/", "harness/")):
                 assert (ROOT / word).exists(), shlex.join(command)
+
+
+def anchors(page):
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        if ":" not in path:
+            target = page.parent / path if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+def test_the_index_names_every_page():
+    index = ROOT / "docs" / "index.md"
+    linked = re.findall(r"\]\(([^)#\s]+)\)", index.read_text())
+    assert {(index.parent / path).resolve() for path in linked} >= {*PAGES[2:]} - {index}
