@@ -100,7 +100,7 @@ def row_document(row: Row) -> dict[str, Any]:
 def summary_document(known: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
     values = asdict(known)
-    for key in ("against_spinning", "sections", "states"):
+    for key in ("against_spinning", "sections", "states", "processor_s"):
         if values[key] is None:
             del values[key]
     if switches := values["switches"]:

@@ -39,6 +39,7 @@ class Slowdowns:
     bounded_max: float
     tau_s: float
     per_job: tuple[float, ...]
+    per_job_ci95: tuple[tuple[float, float] | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ class Summary:
     against_spinning: AgainstSpinning | None = None
     sections: SectionRate | None = None
     throttled: float | None = None
+    processor_s: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,6 +205,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
     if not repeats:
         return Summary(estimate([]), failures=failures)
     runs = [one.run for one in repeats]
+    of_jobs = [estimate(slowdowns) for slowdowns in zip(*(one.slowdowns for one in repeats), strict=True)]
     return Summary(
         workload_slowdown=estimate([one.workload_slowdown for one in repeats]),
         slowdown=Slowdowns(
@@ -212,7 +214,8 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
             bounded_mean=statistics.median(statistics.fmean(one.bounded(tau_s)) for one in repeats),
             bounded_max=statistics.median(max(one.bounded(tau_s)) for one in repeats),
             tau_s=tau_s,
-            per_job=tuple(map(statistics.median, zip(*(one.slowdowns for one in repeats), strict=True))),
+            per_job=tuple(one.median or math.nan for one in of_jobs),
+            per_job_ci95=tuple(one.ci95 for one in of_jobs),
         ),
         breakdown=_breakdown(repeats),
         states=breakdown.states(rank for run in runs for rank in run.ranks),
@@ -226,7 +229,19 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         against_spinning=_against_spinning(repeats),
         sections=_sections(repeats),
         throttled=_throttled(runs),
+        processor_s=_processor_s(runs),
     )
+
+
+def _processor_s(runs: Sequence[RunRecord]) -> tuple[float, ...] | None:
+    """The processor time of each job, by the kernel's count; None without one."""
+    if not all("running_ns" in rank for run in runs for rank in run.ranks):
+        return None
+    of_runs = [
+        [sum(rank["running_ns"] for rank in run.ranks if rank["job"] == job.job) / 1e9 for job in run.jobs]
+        for run in runs
+    ]
+    return tuple(map(statistics.median, zip(*of_runs, strict=True)))
 
 
 def _throttled(runs: Sequence[RunRecord]) -> float | None:

@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.export_hyperfine is not None:
         write("--export-hyperfine", options.export_hyperfine, hyperfine.exported(ran.made))
     said = advice(found.rows)
-    lines = [*text.render(found, wide=options.wide), *([said.sentence] if said else [])]
+    lines = [*text.render(found, wide=options.wide, programs=True), *([said.sentence] if said else [])]
     document = {**found.document(), "advice": said and _document(said)}
     answer = Answer(document, lines, status=1 if found.failures else 0, notes=_notes(ran))
     return judged(answer, found, options, conditions, "measured")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analyse import agreement
 from harness.analyse.agreement import Errors
-from harness.analyse.columns import CI95, SIMULATED, UNKNOWN, Column, at, fixed, needed, percent
+from harness.analyse.columns import CI95, SIMULATED, UNKNOWN, Column, at, fixed, interval, needed, percent
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
@@ -45,8 +45,10 @@ NAMES = [
     Column("scheduler", "policy", policy_name, words=True),
     Column("scheduler", "waiting", waiting_name, words=True),
 ]
-LEGEND = "Workload slowdown: makespan / sum of dedicated times; error: simulated / measured - 1."
-LEGEND_WIDE = "Job: response time / dedicated time. Late, skew: median/99th percentile of slot switches."
+LEGEND = "Workload slowdown: makespan / sum of dedicated times"
+LEGEND_ERROR = "; error: simulated / measured - 1"
+LEGEND_JOBS = "Job: response time / dedicated time."
+LEGEND_SLOTS = " Late, skew: median/99th percentile of slot switches."
 MORE = "The slowdowns of jobs, the processors' time and the slots: --wide, or a wider terminal."
 LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of the bursts of interactive jobs."
 LEGEND_STATES = (
@@ -57,11 +59,11 @@ LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of sp
 LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 
-def render(found: ResultsDocument, *, wide: bool = False) -> Iterator[Part]:
+def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False) -> Iterator[Part]:
     """The doubts, a table for each point of the sweep, and the agreement.
 
     On a terminal that is too narrow for all columns, tables have those that answer the question; if ``wide``,
-    all, in two tables.
+    all, in two tables. ``programs`` asks for a line for each job, with its processor time.
     """
     if found.doubts:
         yield from cells.doubts(["; ".join(found.doubts) + ". Next: lockstep doctor"])
@@ -69,9 +71,11 @@ def render(found: ResultsDocument, *, wide: bool = False) -> Iterator[Part]:
         block = list(rows)
         yield Line(_title(found.experiment, block[0]), style="bold")
         yield _block(block, wide=wide)
-        if different_jobs(block):
+        if programs:
+            yield _programs(block)
+        elif different_jobs(block):
             yield _each_job(block)
-    yield Line(LEGEND, style="dim")
+    yield Line(LEGEND + (LEGEND_ERROR if any(row.simulated for row in found.rows) else "") + ".", "dim")
     if any(row.measured and row.measured.responses for row in found.rows):
         yield Line(LEGEND_RESPONSES, style="dim")
     sides = [side for row in found.rows for side in row.sides.values()]
@@ -97,7 +101,11 @@ def _block(rows: Sequence[Row], *, wide: bool) -> Fitting:
         listed([*NAMES, *shown], rows, wrap=False)
         for shown in ([*slowdowns, *others], answers, *filter(None, (slowdowns, others)))
     )
-    return Fitting(whole, [Line(LEGEND_WIDE, "dim")], parts if wide else [answer, Line(MORE, "dim")])
+    return Fitting(
+        whole,
+        [Line(LEGEND_JOBS + (LEGEND_SLOTS if known[SLOTS] else ""), "dim")],
+        parts if wide else [answer, Line(MORE, "dim")],
+    )
 
 
 def _each_job(rows: Sequence[Row]) -> Table:
@@ -107,6 +115,19 @@ def _each_job(rows: Sequence[Row]) -> Table:
     for row in rows:
         found = [side.slowdown.per_job for side in row.sides.values() if side.slowdown]
         made.add_row(row.name, *(" / ".join(map(fixed, values)) for values in zip(*found, strict=True)))
+    return made
+
+
+def _programs(rows: Sequence[Row]) -> Table:
+    made = table(["program", "under"], ["slowdown", CI95, "processor\ntime, s"])
+    for number, job in enumerate(rows[0].jobs):
+        for row in (row for row in rows if row.measured and row.measured.slowdown):
+            side = row.measured
+            assert side and side.slowdown
+            ends = side.slowdown.per_job_ci95[number]
+            used = fixed(side.processor_s[number]) if side.processor_s else UNKNOWN
+            known = fixed(side.slowdown.per_job[number]), interval(ends, side.workload_slowdown.n), used
+            made.add_row(f"{number + 1} {short_name(job.program)}", row.name, *known)
     return made
 
 
