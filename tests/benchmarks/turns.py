@@ -113,7 +113,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         base = compiled(folder)
-        hundreds = max(20, round(seconds / (alone_s([*base, "2000"]) / 20)))
+        hundreds = round(seconds / 0.01)  # of 0.1 ms of computing, and a little more
         command = [*base, str(100 * hundreds)]
         for number in range(rounds):
             once_s = alone_s(command)
