@@ -2,22 +2,29 @@
 
 import re
 from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 from places import ROOT
 
 from harness.analyse import rows
 from harness.analyse.columns import Column
-from harness.report import cells, documents, listing, text
+from harness.report import cells, documents, listing, pairs, text
 
 UNITS = "%", "us", "ms", "s", "UTC"
 CHOICES = {"jobs": 3, "alone_s": {"n": 3}, "give_up": 10}
 EMPTY = defaultdict(list, experiments=[defaultdict(str)])
+ROWS = [SimpleNamespace(jobs=[], sides={}, name="", measured=None)]
 TABLES = [
-    part
-    for made in (listing.constants, listing.policies, listing.experiments, listing.findings)
-    for part in made(EMPTY)
-    if isinstance(part, cells.Table)
+    pairs.text(pairs.Pairs([], {})),
+    text._each_job(ROWS),
+    text._programs(ROWS),
+    *(
+        part
+        for made in (listing.constants, listing.policies, listing.experiments, listing.findings)
+        for part in made(EMPTY)
+        if isinstance(part, cells.Table)
+    ),
 ]
 
 
