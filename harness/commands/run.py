@@ -70,7 +70,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             bad = 1
     found = ran.results
     folder = shlex.quote(str(options.results))
-    following = "--resume repeats what failed" if bad else f"lockstep report {folder} -o report.html"
+    following = "--resume repeats what failed" if bad else f"lockstep report {folder} --open"
     shown = [*text.render(found, wide=options.wide), Line(f"Next: {following}", "dim")]
     answer = Answer(found.document(), shown, status=bad, notes=tuple(notes))
     return judged(answer, found, options, conditions, "measured")

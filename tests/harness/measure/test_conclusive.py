@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import webbrowser
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,18 @@ def reported(lockstep, *more):
     assert lockstep("report", "lockstep-results", "-o", "r.html")[0] == 0
     found = STOOD_OUT.findall(Path("r.html").read_text())
     return out, {what.split(":")[0] for _, what in found}
+
+
+def test_the_report_opens_in_a_browser_or_says_that_there_is_none(lockstep, monkeypatch):
+    out = lockstep("run", "two.toml", "--no-simulate")[1]
+    assert out.endswith("Next: lockstep report lockstep-results --open\n")
+    shown = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: not shown.append(url))
+    assert lockstep("report", "lockstep-results", "--open")[0] == 0
+    assert shown == [Path("report.html").absolute().as_uri()]
+    monkeypatch.setattr(webbrowser, "open", lambda url: False)
+    status, _, err = lockstep("report", "lockstep-results", "--open")
+    assert status == 2 and "there is no browser" in err
 
 
 def is_above_the_table(doubt, out):
