@@ -83,10 +83,11 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *ignored: Any) -> None:
         from importlib import metadata  # noqa: PLC0415
 
-        try:
-            print("lockstep", metadata.version("lockstep-scheduling"))
-        except metadata.PackageNotFoundError:
-            print("lockstep (not installed)")
+        found = []
+        for name in ("lockstep-scheduling", "lockstep-exec"):
+            with suppress(metadata.PackageNotFoundError):
+                found.append(metadata.version(name))
+        print("lockstep", *found or ["(not installed)"])
         parser.exit()
 
 

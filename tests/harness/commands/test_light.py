@@ -76,6 +76,7 @@ def test_commands_for_programs_work_with_nothing_else_installed(lockstep, tmp_pa
     doctor = done(lockstep, tmp_path, "doctor")
     assert doctor.returncode in (0, 1) and "on this host" in doctor.stdout, doctor.stderr
     assert done(lockstep, tmp_path, "clean").stdout == "nothing to clean\n"
+    assert done(lockstep, tmp_path, "--version").stdout.split()[1][0].isdigit()
 
 
 @pytest.mark.parametrize("words", [["simulate", "three-jobs"], ["reproduce", "dusseau96"]])
