@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
@@ -246,3 +247,13 @@ def test_the_tests_that_ci_names_are_there():
     ]
     assert files
     assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_the_version_is_the_same_everywhere():
+    settings = ConfigParser(interpolation=None)
+    settings.read(ROOT / "setup.cfg")
+    version = settings["metadata"]["version"]
+    cited = re.findall(r"(?m)^version: (\S+)$", (ROOT / "CITATION.cff").read_text())
+    assert cited == [version]
+    headings = re.findall(r"(?m)^## (\S+)", (ROOT / "CHANGELOG.md").read_text())
+    assert headings.count(version) == 1 and headings[0] in (version, "Unreleased")
