@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -93,6 +94,11 @@ class Scheduler:
         if self.options.mechanism == "realtime":
             rule = "the realtime mechanism does not stop the processes that it holds"
             raise InputError("remedy.kind", kind, rule, "choose another mechanism")
+        shortest_ms = [shortest_slot_ms(vars(self.policy), key) for key in OF_SLOTS]
+        least_ms = min((one for one in shortest_ms if one is not None), default=math.inf)
+        if kind == "warning" and self.options.remedy.warning_us >= least_ms * 1e3:
+            rule = f"is no shorter than the slots of {least_ms:g} ms, so no process would enter a section"
+            raise InputError("remedy.warning_us", self.options.remedy.warning_us, rule, "write less")
         if kind == "activations" and self.options.bind is not True:
             rule = "a holder runs on on another processor of its job, and then goes back to its own"
             raise InputError("bind", self.options.bind, rule, "leave bind out, or choose another remedy")

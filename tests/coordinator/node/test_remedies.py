@@ -220,6 +220,10 @@ BIT = {"remedy": "none", "do_not_preempt": 3}
         ({"policy": "gang", "put_off_us": 0}, "^put_off_us = 0: .* of at least 1 and at most 1000"),
         ({"policy": "gang", "do_not_preempt": 1}, "has the do-not-preempt bit; leave one of the two out"),
         ({"policy": "gang", "warning_us": 0}, "of at least 1 and at most 100000"),
+        (
+            {"policy": "gang", "quantum_ms": 2, "remedy": "warning", "warning_us": 2000},
+            "is no shorter than the slots of 2 ms",
+        ),
         ({"policy": "gang", "remedy": "warnig"}, "did you mean 'warning'"),
         ({"policy": "gang", "remedy": "inheritance"}, "a stopped process runs at no priority"),
         ({"policy": "none", "remedy": "inheritance", "local": "rr"}, "lifted into SCHED_RR"),

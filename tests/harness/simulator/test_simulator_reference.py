@@ -2,7 +2,7 @@
 
 import pytest
 from compiled_only import PLAIN
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from naive_simulator.comparison import compare
 from naive_simulator.simulation import DEVIATIONS, NaiveSimulation
@@ -12,6 +12,7 @@ from step_lists import step
 from coordinator import policies
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
 from harness.simulator.processes.simulate import simulate
+from harness.spec.scheduler import OF_SLOTS, shortest_slot_ms
 from workloads.blocking import ESTIMATES, RULES
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.machine import QUEUES
@@ -246,6 +247,8 @@ def test_the_kernel_equals_the_reference(data):
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
     estimate, rule = data.draw(st.sampled_from(list(ESTIMATES))), data.draw(st.sampled_from(list(RULES)))
     remedy = data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)
+    slots_ms = [known for key in OF_SLOTS if (known := shortest_slot_ms(vars(policy), key)) is not None]
+    assume(remedy.warning_ns < min(slots_ms, default=1e3) * 1e6)  # else nobody enters a section
     waits = Options(rule, imbalance_estimate=estimate, remedy=remedy, **data.draw(quotas(machine, remedy)))
     outcome = simulate(workload, machine, policy, waits, timeline=True, **how)
     if outcome.failure:
