@@ -76,7 +76,7 @@ async function look(name, width) {
   await loaded;
   const page = frame.contentDocument;
   if (width == PAPER && page.styleSheets.length) print(page);
-  const made = {lines: lines(page), empty: empty(page)};
+  const made = {lines: lines(page), empty: empty(page), reaches: page.documentElement.scrollWidth};
   frame.remove();
   return made;
 }
@@ -113,10 +113,12 @@ class Sight:
     Attributes:
         lines: of text.
         empty: sections without content, tables without rows and axes without a coloured mark.
+        reaches: how far the page reaches to the right in pixels; beyond its width it scrolls sideways.
     """
 
     lines: Sequence[Line]
     empty: Sequence[str]
+    reaches: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def look(pages: Mapping[str, str], folder: Path) -> Looked:
     (found,) = re.findall(r'<pre id="found">(.*?)</pre>', ran.stdout, flags=re.DOTALL)
     sights = {
         name: {
-            int(width): Sight([Line(*line) for line in sight["lines"]], sight["empty"])
+            int(width): Sight([Line(*line) for line in sight["lines"]], sight["empty"], sight["reaches"])
             for width, sight in by_width.items()
         }
         for name, by_width in json.loads(html.unescape(found)).items()

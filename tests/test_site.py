@@ -1,0 +1,73 @@
+"""The documentation as a site: built strictly, looked at in a browser, and searched without a server."""
+
+import subprocess
+import sys
+
+import pytest
+from browser import BROWSER, OPTIONS, look
+from places import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.site]
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+LOOKED_AT = ("index", "native", "decisions")
+"""A page with a picture, one with wide tables, and the longest."""
+
+
+def build(site, tree=ROOT):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+    return subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    built = build(folder)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[x](nowhere.md)", "'nowhere.md'"),
+        ("[x](glossary.md#nowhere)", "#nowhere"),
+        ("[x](../harness/nowhere.py)", "'../harness/nowhere.py'"),
+    ],
+)
+def test_a_link_that_leads_nowhere_fails(text, complaint, tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in ("docs", ".ci", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "mkdocs.yml"):
+        subprocess.run(["cp", "-r", ROOT / name, tree], check=True)
+    with (tree / "docs" / "index.md").open("a") as page:
+        page.write(f"\n{text}\n")
+    failed = build(tmp_path / "site", tree)
+    assert failed.returncode == 1
+    assert complaint in failed.stderr
+
+
+def test_links_out_of_docs_lead_to_pages_of_the_site_or_are_text(site):
+    assert '<a href="index.html">README</a>' in (site / "pages.html").read_text()
+    page = (site / "experiments.html").read_text()
+    assert "harness/experiments" in page
+    assert 'harness/experiments"' not in page
+
+
+@needs_browser
+def test_pages_do_not_scroll_sideways_and_ask_no_host(site):
+    looked = look({name: (site / f"{name}.html").read_text() for name in LOOKED_AT}, site)
+    found = {
+        (name, width): sight for name, widths in looked.sights.items() for width, sight in widths.items()
+    }
+    assert all(len(sight.lines) > 60 for sight in found.values()), "all texts are looked at"
+    assert {key: sight.reaches for key, sight in found.items() if sight.reaches > key[1]} == {}
+    assert looked.asked == set()
+
+
+@needs_browser
+def test_the_search_finds_a_page_from_files(site, tmp_path):
+    options = [option for option in OPTIONS if option != "--allow-file-access-from-files"]
+    address = (site / "index.html").as_uri() + "?q=guardian"
+    command = [str(BROWSER), *options, f"--user-data-dir={tmp_path}", address]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "faults.html?h=guardian" in ran.stdout
