@@ -21,10 +21,7 @@ def build(directory: Path) -> Path:
     """The wheel, built from a copy of the tree."""
     with tempfile.TemporaryDirectory() as copy:
         tree = Path(copy) / "tree"
-        left_out = shutil.ignore_patterns(
-            ".*", "*.egg-info", "build", "tests", "docs", "papers", "__pycache__"
-        )
-        shutil.copytree(ROOT, tree, ignore=left_out)
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
         settings = ConfigParser(interpolation=None)
         settings.read(tree / "setup.cfg")
         settings["metadata"]["name"] = NAME
