@@ -1,5 +1,7 @@
 """The documentation as a site: built strictly, looked at in a browser, and searched without a server."""
 
+import html
+import re
 import subprocess
 import sys
 
@@ -7,10 +9,13 @@ import pytest
 from browser import BROWSER, OPTIONS, look
 from places import ROOT
 
+import lockstep
+from harness.cli import parser
+
 pytestmark = [pytest.mark.slow, pytest.mark.site]
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
-LOOKED_AT = ("index", "native", "decisions")
-"""A page with a picture, one with wide tables, and the longest."""
+LOOKED_AT = ("index", "native", "reference/command-line")
+"""A page with a picture, one with wide tables, and one that is made from declarations."""
 
 
 def build(site, tree=ROOT):
@@ -31,7 +36,7 @@ def site(tmp_path_factory):
     [
         ("[x](nowhere.md)", "'nowhere.md'"),
         ("[x](glossary.md#nowhere)", "#nowhere"),
-        ("[x](../harness/nowhere.py)", "'../harness/nowhere.py'"),
+        ("[x](../harness/nowhere.py)", "harness/nowhere.py'"),
     ],
 )
 def test_a_link_that_leads_nowhere_fails(text, complaint, tmp_path):
@@ -51,6 +56,20 @@ def test_links_out_of_docs_lead_to_pages_of_the_site_or_are_text(site):
     page = (site / "experiments.html").read_text()
     assert "harness/experiments" in page
     assert 'harness/experiments"' not in page
+
+
+def test_the_references_have_every_option_and_every_public_name(site):
+    page = html.unescape((site / "reference" / "command-line.html").read_text())
+    commands = parser().get_default("whole")()[1]
+    options = {
+        option for command in commands for action in command._actions for option in action.option_strings
+    }
+    words = set(re.findall(r"-[\w-]+", re.sub(r"<pre.*?</pre>", "", page, flags=re.DOTALL)))
+    assert options - words <= {"-h", "--help"}
+    assert [command.name for command in commands if f"lockstep {command.name}<a" not in page] == []
+    page = (site / "reference" / "python.html").read_text()
+    assert [name for name in {*lockstep.__all__} - {"plot"} if f"<code>{name}</code>" not in page] == []
+    assert ":class:" not in page
 
 
 @needs_browser
