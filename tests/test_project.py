@@ -257,3 +257,8 @@ def test_the_version_is_the_same_everywhere():
     assert cited == [version]
     headings = re.findall(r"(?m)^## (\S+)", (ROOT / "CHANGELOG.md").read_text())
     assert headings.count(version) == 1 and headings[0] in (version, "Unreleased")
+
+
+def test_the_image_gets_every_room():
+    copied = re.findall(r"(?m)^COPY (\w+) /source/\1$", (ROOT / "Containerfile").read_text())
+    assert sorted(copied) == sorted(ROOMS)
