@@ -18,7 +18,7 @@ from harness.commands import DOORS
 
 ROOT = Path(__file__).resolve().parent.parent
 MOVED = {"README.md": "index.md", "docs/index.md": "pages.md", "docs/first-steps.ipynb": "first-steps.md"}
-MOVED |= {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+MOVED |= {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 """Pages of the site by files of the repository; other files of docs/ keep their places."""
 
 PUBLIC = ("lockstep", "lockstep.plot", "coordinator.policies", "coordinator.view")
