@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coordinator import policies
 from harness.analyse.columns import fixed
-from harness.analyse.rows import Row
+from harness.analyse.rows import Row, Summary
 from harness.analyse.statistics import Estimate, apart
 
 TOGETHER, APART, TURNS, ONE_BY_ONE = "together", "apart", "turns", "one after the other"
@@ -60,13 +60,15 @@ class Advice:
         compared = [f"{way.scheduler} takes {fixed(way.median)}" for way in others if way.scheduler]
         text += f"; {', '.join(compared)}" if compared else ""
         unclear = [way.scheduler or ONE_BY_ONE for way in self.rivals]
+        if self.best.kind != ONE_BY_ONE and self.best.slowdown.ci95 is None:
+            return f"{text}; so few rounds give no interval."
         return text + (f"; not measurably different: {', '.join(unclear)}." if unclear else ".")
 
 
 def advice(rows: Sequence[Row]) -> Advice | None:
     """The way with the least workload slowdown, or one within TIE of it that is easier; None without runs."""
     ways = [
-        Way(_kind(row.scheduler["policy"]), row.name, row.measured.workload_slowdown)
+        Way(_kind(row.scheduler["policy"], row.measured), row.name, row.measured.workload_slowdown)
         for row in rows
         if row.measured and row.measured.workload_slowdown.median is not None
     ]
@@ -82,6 +84,8 @@ def advice(rows: Sequence[Row]) -> Advice | None:
     return Advice(best, ways, rivals)
 
 
-def _kind(policy: str) -> str:
-    slots = policies.known()[policy].needs_mechanism
-    return OF_POLICY.get(policy, TURNS if slots else TOGETHER)
+def _kind(policy: str, found: Summary) -> str:
+    """The kind of sharing; programs that had a slot in common, and processors each, did not take turns."""
+    if not policies.known()[policy].needs_mechanism:
+        return OF_POLICY.get(policy, TOGETHER)
+    return OF_POLICY.get(policy, TURNS if found.switches else APART)

@@ -32,7 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_text = 'also under this policy, with its keys: "gang quantum_ms=20"; may be repeated'
     add("--policy", action="append", default=[], metavar="POLICY", help=help_text)
-    add("--rounds", type=int, default=8, metavar="N", help="how often everything is measured at the most")
+    help_text = "how often everything is measured at the most (default: %(default)s)"
+    add("--rounds", type=int, default=8, metavar="N", help=help_text)
     help_text = "enough rounds: 95 %% intervals are at most this share of the median (default: %(default)s)"
     add("--precision", type=float, default=experiment.PRECISION, metavar="SHARE", help=help_text)
     add("--record", action="store_true", help="record each program alone, and simulate all ways")

@@ -63,6 +63,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         raise InputError("--quantum-ms", options.quantum_ms, "has no place beside --policy", remedy)
     quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
     policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
+    if options.program and all(word.isdigit() for word in options.program):
+        remedy = " ".join(f"--pid {word}" for word in options.program)
+        raise InputError("COMMAND", options.program[0], "is no program", f"for jobs that run write {remedy}")
     named = options.program or options.file or not pids
     commands = beside.given(options.program, options.file) if named else []
     if len(pids) + len(commands) < FEWEST:

@@ -38,7 +38,13 @@ DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--jobs", type=int, default=3, metavar="K", help="copies of the command at a time (1: it alone)")
-    add("--rounds", type=int, default=5, metavar="N", help="how often everything is measured")
+    add(
+        "--rounds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="how often everything is measured (default: %(default)s)",
+    )
     help_text = "stop after X times the sum of the times alone"
     add("--give-up", type=float, default=10.0, metavar="X", help=help_text)
     help_text = "measure only this beside as it is; may be repeated"

@@ -79,8 +79,6 @@ def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False
     if any(row.measured and row.measured.responses for row in found.rows):
         yield Line(LEGEND_RESPONSES, style="dim")
     sides = [side for row in found.rows for side in row.sides.values()]
-    if any(side.states for side in sides):
-        yield Line(LEGEND_STATES, style="dim")
     if any(side.against_spinning for side in sides):
         yield Line(LEGEND_SPINNING, style="dim")
     if any(side.workload_slowdown.n == 2 for side in sides):
@@ -101,11 +99,9 @@ def _block(rows: Sequence[Row], *, wide: bool) -> Fitting:
         listed([*NAMES, *shown], rows, wrap=False)
         for shown in ([*slowdowns, *others], answers, *filter(None, (slowdowns, others)))
     )
-    return Fitting(
-        whole,
-        [Line(LEGEND_JOBS + (LEGEND_SLOTS if known[SLOTS] else ""), "dim")],
-        parts if wide else [answer, Line(MORE, "dim")],
-    )
+    legend = LEGEND_JOBS + (LEGEND_SLOTS if known[SLOTS] else "")
+    below = [Line(text, "dim") for text in [legend, *([LEGEND_STATES] if known[RANKS] else [])]]
+    return Fitting(whole, below, [*parts, *below] if wide else [answer, Line(MORE, "dim")])
 
 
 def _each_job(rows: Sequence[Row]) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from workloads.validation import InputError, refused
 
 SEPARATOR = ":::"
 FEWEST = 2
+OF_SHELL = re.compile(r"^(&&?|\|\|?|>>?|<)$|;$")
+"""Words that mean something to a shell only."""
 
 TOGETHER = {"policy": "none", "bind": False}
 """All start at once, and Linux puts their processes on processors, as when several people start them."""
@@ -62,8 +65,10 @@ def _whole(command: Sequence[str]) -> list[str]:
         rule = f"is no command: {error}"
         raise InputError("COMMAND", command[0], rule, "close the quotation") from None
     if not words:
-        remedy = f"write: lockstep beside -- mpiexec -n 2 ./one {SEPARATOR} mpiexec -n 2 ./other"
-        raise InputError("COMMAND", "", "is missing", remedy)
+        raise InputError("COMMAND", "", "is missing", f"write -- mpiexec -n 2 ./one {SEPARATOR} ./other")
+    if of_shell := next((word for word in words if len(command) == 1 and OF_SHELL.search(word)), None):
+        rule = f"has {of_shell!r}, and no shell reads it"
+        raise InputError("COMMAND", command[0], rule, f"write sh -c {shlex.quote(command[0])}")
     return words
 
 

@@ -85,6 +85,8 @@ def check_roots(pids: Sequence[int]) -> None:
             if refused:
                 raise InputError("--pid", pid, rule, remedy)
     for one, other in permutations(pids, 2):
+        if one == other:
+            raise InputError("--pid", one, "is named twice", "leave one of them out")
         if one in _upwards(other):
             raise InputError(
                 "--pid", other, f"belongs to {one}, which is named, too", "leave one of them out"

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,8 @@ from native_programs import launcher
 from runs import needs_two
 
 from harness import cli
-from harness.analyse.rows import JobRow, Row, Summary
-from harness.analyse.sharing import ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
+from harness.analyse.rows import JobRow, Percentiles, Row, Summary, Switches
+from harness.analyse.sharing import APART, ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
 from harness.analyse.statistics import estimate
 from harness.measure.session import MeasurementSession
 from harness.spec import beside, experiment
@@ -66,6 +67,8 @@ def test_a_policy_has_its_keys():
         ["--env", "NAME", "--", "true", ":::", "true"],
         ["--env", "1=2", "--", "true", ":::", "true"],
         ["--", "./not there", ":::", "true"],
+        ["--", "true; true", ":::", "true"],
+        ["--", "true && true", ":::", "true"],
     ],
 )
 def test_absurd_words_are_refused_before_anything_runs(words, capsys, tmp_path, monkeypatch):
@@ -75,9 +78,12 @@ def test_absurd_words_are_refused_before_anything_runs(words, capsys, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
-def row(policy, slowdown):
+SLOTS = Switches(40, "signals", Percentiles(1, 2), Percentiles(1, 2))
+
+
+def row(policy, slowdown, switches=SLOTS):
     job = JobRow(0.0, {"argv": ENTRY, "processes": 1})
-    measured = Summary(estimate([slowdown * 0.99, slowdown, slowdown * 1.01]))
+    measured = Summary(estimate([slowdown * 0.99, slowdown, slowdown * 1.01]), switches=switches)
     return Row((job, job), {}, {"policy": policy, "blocking": "spin"}, measured, None)
 
 
@@ -92,6 +98,18 @@ def test_the_advised_way_is_the_best_one_or_easier_and_hardly_slower(together, t
     least = min(known.values())
     assert known[found.best.kind] <= least * (1 + TIE)
     assert found.best.kind == next(kind for kind in known if known[kind] <= least * (1 + TIE))
+
+
+def test_programs_that_had_one_slot_in_common_took_no_turns():
+    found = advice([row("none", 0.9), row("gang", 0.5, switches=None)])
+    assert found.best.kind == APART and "turns" not in found.sentence
+
+
+def test_one_round_gives_no_interval_and_nothing_is_said_to_be_alike():
+    alone = replace(row("none", 0.6), measured=Summary(estimate([0.6])))
+    assert advice([alone]).sentence.endswith(
+        "0.60 of the time one after the other; so few rounds give no interval."
+    )
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def test_only_the_roots_of_running_jobs_can_take_turns():
     with started("sh", "-c", shell) as one, started(sys.executable, "-c", THREADS, **out) as threaded:
         child = eventually(lambda: next(children(one.pid), 0))
         turns.check_roots([one.pid, threaded.pid])
-        assert "belongs to" in refused([one.pid, child]) and "belongs to" in refused([one.pid, one.pid])
+        assert "belongs to" in refused([one.pid, child]) and "named twice" in refused([one.pid, one.pid])
         threaded.stdout.readline()
         threads = {int(path.name) for path in Path(f"/proc/{threaded.pid}/task").iterdir()} - {threaded.pid}
         assert "no running" in refused([threads.pop()]) and "no running" in refused([2])
