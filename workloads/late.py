@@ -17,6 +17,4 @@ class Late:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(importlib.import_module(self._name), attribute)
-        setattr(self, attribute, found)
-        return found
+        return getattr(importlib.import_module(self._name), attribute)
