@@ -12,7 +12,7 @@ import zipfile
 import pytest
 from places import ROOT
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.slow]
 
 ROOMS = ("workloads", "coordinator", "harness", "slurm", "lockstep")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.slow]
 
 MIB = 1 << 20
 NO_COMPILER = """
