@@ -1,0 +1,88 @@
+"""Stores and recordings that released versions wrote, in ``stored/VERSION``, and what is read from them.
+
+A folder holds ``lockstep.sqlite.xz``, a store with an experiment ``two-jobs`` (measured and simulated), one
+``shown`` (measured, with timelines) and a simulation of jobs ``queues``; ``two-jobs.toml``; a recording
+``bsp.npz``; and ``told.json``. The version wrote the store and the recording by ``run``, ``simulate -o`` and
+``observe``, and ``python -P tests/support/kept_files.py VERSION`` the last. Nobody writes them again: later
+versions must read what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lockstep
+from harness.analyse import stored
+from harness.measure.session import Silent
+from harness.store import database, recording
+from workloads.native.recorded import KINDS
+
+STORED = Path(__file__).resolve().parent / "stored"
+VERSIONS = sorted(path.parent.name for path in STORED.glob("*/told.json"))
+COLUMNS = [
+    *(
+        "policy",
+        "blocking",
+        "kind",
+        "jobs",
+        "n",
+        "slowdown",
+        "job_mean",
+        "job_max",
+        "makespan_s",
+        "dedicated_s",
+    ),
+    *("computing", "communicating", "synchronizing", "switching", "idle"),
+]
+
+
+def unpacked(version: str, folder: Path) -> Path:
+    """The store of a version, in a folder."""
+    packed = (STORED / version / f"{database.FILE_NAME}.xz").read_bytes()
+    (folder / database.FILE_NAME).write_bytes(lzma.decompress(packed))
+    return folder
+
+
+def told(version: str, results: Path) -> dict[str, Any]:
+    """What is read from the unpacked store and from the recording of a version, in types of JSON."""
+    (shown,) = stored.read(results, "shown", Silent())
+    with database.Store(results, existing=True) as store:
+        spans = [stored.spans_of(store, record) for record in shown.records]
+    (queues,) = (one for one in stored.read(results, "queues", Silent(), by_job=True) if one.by_job)
+    samples = database.load(results).calibrations
+    return {
+        "rows": [
+            lockstep.load(results, name).rows()[COLUMNS].to_dict("records") for name in ("two-jobs", "shown")
+        ],
+        "spans": [[len(run), sum(span.end_ns - span.begin_ns for span in run)] for run in spans],
+        "schedules": [
+            [record.scheduler["policy"], record.schedule.saturated, dict(record.schedule.metrics)]
+            for record in queues.records
+            if record.schedule
+        ],
+        "samples": {row.quantity: [len(row.samples), sum(row.samples)] for row in samples.itertuples()},
+        "recording": [
+            [rank.rank, rank.elapsed_ns, int(rank.rows["compute_ns"].sum()), kinds_of(rank)]
+            for rank in recording.read(STORED / version / "bsp.npz").ranks
+        ],
+    }
+
+
+def kinds_of(rank: recording.RankRecording) -> dict[str, int]:
+    """How many operations of each kind a rank did."""
+    kinds, counts = np.unique(rank.rows["kind"], return_counts=True)
+    return {KINDS[kind]: int(count) for kind, count in zip(kinds, counts, strict=True)}
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        found = told(sys.argv[1], unpacked(sys.argv[1], Path(place)))
+    with (STORED / sys.argv[1] / "told.json").open("x") as file:
+        file.write(json.dumps(found, indent=1) + "\n")
