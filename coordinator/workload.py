@@ -42,7 +42,7 @@ class ParallelJob:
 
 
 def seen(number: int, work: Work, arrival_s: float, estimate: ExecutionTime | None) -> Job:
-    """The job as policies see it: each thread of a command's rank is a process of its own."""
+    """The job as policies see it: each thread of a command's rank counts as a process."""
     return Job(
         number=number,
         processes=work.width,

@@ -115,8 +115,8 @@ class Signals(Mechanism):
     """SIGSTOP and SIGCONT."""
 
     harm: ClassVar[str] = (
-        "processes stay stopped if every part of Lockstep is killed at once; `lockstep clean` ends them, or "
-        "continues those of others"
+        "processes stay stopped if every part of Lockstep is killed at once; `lockstep clean` ends them, and "
+        "lets jobs go on that ran before"
     )
 
     @staticmethod

@@ -175,7 +175,7 @@ def descendants(pid: int) -> Iterator[Process]:
 
 
 def family(process: Process) -> Iterator[Process]:
-    """Handles as of ``descendants`` on those of a process, on its heirs, and on theirs."""
+    """Handles on the descendants of a process, on its heirs, and on the descendants of these."""
     for one in (process, *process.heirs):
         if one is not process:
             yield one

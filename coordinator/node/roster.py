@@ -135,7 +135,7 @@ class Roster:
         self.look_below()
 
     def _inherited(self, peer: Peer, ended: Process) -> bool:
-        """Keep the processes of a tree that have outlived their parents, one of which has ``ended``.
+        """Keep the processes of a tree whose parents have ended, ``ended`` among them.
 
         Returns whether anything of the tree is left.
         """

@@ -222,8 +222,6 @@ def different_jobs(rows: Sequence[Row]) -> bool:
     return len(names) == 1 and any(job.program != row.program for row in rows for job in row.jobs)
 
 
-"""Headings of intervals of one kind."""
-
 SPINNING = "measured.against_spinning"
 TIMES, RESPONSES, BREAKDOWN, RANKS, SLOTS = "times", "responses", "parts", "ranks", "slots"
 GROUPS = {

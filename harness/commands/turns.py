@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
 from coordinator.host.environment import of_command
-from coordinator.host.launchers import Unlaunched
+from coordinator.host.launchers import Unlaunched, is_launcher
 from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Workload
 from harness import Interrupted
@@ -25,7 +25,6 @@ from harness.measure.passing_on import passed_on
 from harness.spec import beside, turns
 from harness.spec.beside import FEWEST, SEPARATOR
 from harness.spec.experiment import usable_processors
-from workloads import native
 from workloads.validation import InputError, refused
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _names(commands: Sequence[Sequence[str]]) -> list[str]:
     programs = []
     for words in commands:
         behind = (word for word in words[1:] if not word.startswith("-") and shutil.which(word))
-        program = next(behind, words[0]) if native.is_launcher(words) else words[0]
+        program = next(behind, words[0]) if is_launcher(words[0]) else words[0]
         programs.append(PurePath(program).name)
     numbered = enumerate(programs, start=1)
     return [f"{name}-{place}" if programs.count(name) > 1 else name for place, name in numbered]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from harness.measure.plan import BackEnd, Task
 from harness.measure.session import Progress, Watcher
@@ -36,9 +37,13 @@ def run(
 
     def progress(label: str, begun: int) -> None:
         left = [guesses[n] for n, task in enumerate(tasks) if n == begun or (n > begun and expects(task))]
-        watcher.progress(Progress(label, *pace.state(left)))
+        state = Progress(label, *pace.state(left))
+        # Nobody knows how long a user's program takes before it has run.
+        unknown = of_users and not failures + successes and begun < len(tasks)
+        watcher.progress(replace(state, left_s=None) if unknown else state)
 
     failures = successes = 0
+    of_users = any(job.program.argv for task in tasks for job in task.jobs)
     warned: set[str] = set()
     for number, task in enumerate(tasks):
         if not needed(task):

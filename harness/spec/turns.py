@@ -31,7 +31,11 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
     Raises:
         InputError: if it cannot be carried out on programs as they are, or on jobs that are ``running``.
     """
-    (found,) = schedulers_of([beside.scheduler(text)], here=True)
+    try:
+        (found,) = schedulers_of([beside.scheduler(text)], here=True)
+    except InputError as error:
+        key = error.key.removeprefix("schedulers[0].")
+        raise InputError("--policy", text, f"{key} {error.rule}", error.remedy) from None
     policy, options = found.policy, found.options
     changed = [key for key in vars(DEFAULTS) if getattr(options, key) != getattr(DEFAULTS, key)]
     key = next((key for key in changed if key != "bind"), "")

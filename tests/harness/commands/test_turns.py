@@ -219,7 +219,7 @@ def test_a_job_that_somebody_else_has_stopped_is_not_continued_at_the_end(tmp_pa
         os.kill(other, signal.SIGKILL)
         assert eventually(lambda: state(one) == "R" and shares([one], 0.2)[1] == 1, 20)
         os.kill(one, signal.SIGSTOP)
-        line = lockstep.stderr.readline()
+        line = next(line for line in lockstep.stderr if "has stopped" in line)  # behind others, of other runs
         assert f"has stopped rank 0 of job 0 (process {one})" in line
         lockstep.send_signal(signal.SIGINT)
         assert lockstep.wait(20) == 130 and state(one) == "T"

@@ -216,6 +216,13 @@ COMMANDS = {
 }
 
 
+def test_nobody_says_how_long_a_users_program_takes_before_one_has_run(place):
+    watcher = Quiet()
+    measure(load({**COMMANDS, "schedulers": [{"policy": "none"}]}), place, watcher=watcher)
+    first, *others = watcher.steps
+    assert first.left_s is None and all(step.left_s is not None for step in others)
+
+
 @pytest.mark.parametrize(("binds", "bound"), [([True], True), ([True, False], False), (["job", True], True)])
 def test_a_command_is_bound_alone_if_it_always_is_beside_others(binds, bound):
     """With its threads it has as many processors alone as beside others."""
