@@ -49,7 +49,7 @@ LEGEND = "Workload slowdown: makespan / sum of dedicated times"
 LEGEND_ERROR = "; error: simulated / measured - 1"
 LEGEND_JOBS = "Job: response time / dedicated time."
 LEGEND_SLOTS = " Late, skew: median/99th percentile of slot switches."
-MORE = "The slowdowns of jobs, the processors' time and the slots: --wide, or a wider terminal."
+MORE = "More columns (jobs, processors' time, slots): --wide, or a wider terminal."
 LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of the bursts of interactive jobs."
 LEGEND_STATES = (
     "Run, ready, asleep: the ranks' time by the kernel's count. Run: computing, or spinning in waits; "
