@@ -18,6 +18,15 @@ from coordinator.host.processes import Process, end, find
 from workloads.validation import InputError
 
 
+def leave_nothing(child, directory):
+    """End a process, and remove the control groups of its run."""
+    child.kill()
+    child.wait()
+    for group in mechanisms.cgroups_of_runs():
+        if group.name == f"lockstep-{directory.run}":
+            mechanisms.remove_cgroups(group)
+
+
 @pytest.fixture
 def spinner(directory):
     """A process that computes all the time."""
@@ -25,11 +34,7 @@ def spinner(directory):
         [sys.executable, "-S", "-c", "while True: pass"], env={**os.environ, **directory.marks}
     )
     yield Process(child.pid)
-    child.kill()
-    child.wait()
-    for group in mechanisms.cgroups_of_runs():
-        if group.name == f"lockstep-{directory.run}":
-            mechanisms.remove_cgroups(group)
+    leave_nothing(child, directory)
 
 
 def cpu_ns(pid):
@@ -66,8 +71,7 @@ def threads(directory, compiled, tmp_path):
     counts = lambda: list(memoryview(file.read_bytes()[:16]).cast("l"))  # noqa: E731
     assert eventually(lambda: file.exists() and file.stat().st_size and all(counts()))
     yield Process(child.pid), counts
-    child.kill()
-    child.wait()
+    leave_nothing(child, directory)
 
 
 @pytest.mark.slow
