@@ -37,7 +37,7 @@ class Work(Checked, ABC):
         waits: how a command waits; empty for programs that wait by the rule of the run.
         environment: variables of a command and their values, beside those of the shell.
         malleable: whether processes come and go between its phases.
-        record: whether dedicated runs are recorded.
+        record: whether it is recorded alone, in further runs.
         recording: a file with a recording of it.
     """
 
@@ -173,8 +173,8 @@ class Command(Work):
         launcher: the mpiexec that starts them; empty for the launcher of the run.
         dedicated_s: approximate run time alone; it determines time-outs.
         waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
-        record: whether its dedicated runs are recorded.
-        recording: a file with a recording of it, by which it is simulated; empty: the one of a dedicated run.
+        record: whether it is recorded alone, in further runs.
+        recording: a file with a recording of it, by which it is simulated; empty: the one of a recorded run.
         environment: variables and their values, beside those of the shell; a table becomes such pairs.
         threads: how many threads each rank has, and OMP_NUM_THREADS unless the environment names it.
     """

@@ -157,8 +157,8 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
     for cell in experiment.measured_cells:
         usual = [one for one in records if one.cell == cell.index and one.repeat < FURTHER]
         wide = [scheduler for scheduler in experiment.schedulers if _scatters(cell, scheduler, usual)]
-        tasks = plan.repeat_of(experiment, cell, 0) if wide else []
-        tasks = [task for task in tasks if task.kind == DEDICATED or task.scheduler in wide]
+        tasks, ours = plan.repeat_of(experiment, cell, 0) if wide else [], [(POLICY, one) for one in wide]
+        tasks = [one for one in tasks if one.kind == DEDICATED or (one.kind, one.scheduler) in ours]
         # Calibrations differ: dedicated runs and those that are compared with them imitate the same repeat.
         whole = [
             repeat

@@ -10,7 +10,7 @@ from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
 from harness.store.database import load
-from harness.store.records import BY_JOB, DEDICATED, FURTHER, MEASURED_KINDS, SIMULATED, SIMULATED_DEDICATED
+from harness.store.records import ALONE_KINDS, BY_JOB, FURTHER, MEASURED_KINDS, SIMULATED, SIMULATED_DEDICATED
 
 if TYPE_CHECKING:
     import pandas
@@ -41,7 +41,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _described(digest: str, runs: pandas.DataFrame) -> dict[str, Any]:
     """What a store holds of one experiment; ``runs`` are its rows of the table of runs."""
-    policies = runs[~runs["kind"].isin([DEDICATED, SIMULATED_DEDICATED])]
+    policies = runs[~runs["kind"].isin(ALONE_KINDS)]
     return {
         "experiment": runs["experiment"].iloc[-1],
         "digest": digest,

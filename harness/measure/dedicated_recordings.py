@@ -1,4 +1,4 @@
-"""Recordings of commands in their dedicated runs, for ``record = true`` of a command."""
+"""Recordings of commands in runs of the kind RECORDED, for ``record = true`` of a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinator.host.directories import DirectoryGuardian
 from coordinator.workload import ParallelJob, Result
 from harness.measure.plan import Task
 from harness.measure.session import MeasurementSession
-from harness.store.records import DEDICATED
+from harness.store.records import RECORDED
 from workloads.late import Late
 from workloads.validation import refused
 from workloads.work import Work
@@ -84,9 +84,9 @@ def _until_ns(found: Recording, result: Result) -> int | None:
 
 @contextmanager
 def of(task: Task, site: MeasurementSession) -> Iterator[Kept]:
-    """The recording of a task, if it is the dedicated run of a command that asks for one."""
+    """The recording of a task, if that is its kind."""
     job = task.jobs[0]
-    if task.kind != DEDICATED or not job.program.record:
+    if task.kind != RECORDED:
         yield Kept()
         return
     folder = site.store.path.resolve().parent / recording.FOLDER

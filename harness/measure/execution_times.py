@@ -10,7 +10,7 @@ from coordinator.policies import known
 from coordinator.policies.adaptive import RunToCompletion
 from coordinator.view import ExecutionTime
 from harness.spec.jobs import described
-from harness.store.records import DEDICATED, RunRecord
+from harness.store.records import DEDICATED, RECORDED, RunRecord
 from workloads.validation import InputError
 from workloads.work import Work
 
@@ -71,7 +71,8 @@ class Estimates:
         """Learn from further runs, in the order of their numbers."""
         for record in records:
             self.last = record.id or 0
-            if record.kind != DEDICATED and record.scheduler.get("policy") not in self._alone:
+            alone = record.kind == DEDICATED or record.scheduler.get("policy") in self._alone
+            if record.kind == RECORDED or not alone:
                 continue
             for job in record.jobs:
                 if not job.failure and job.start_ns is not None and job.finish_ns is not None:

@@ -22,12 +22,13 @@ from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import Scheduler
 from harness.store import records
 from harness.store.records import (
+    ALONE_KINDS,
     COUNTERPARTS,
     DEDICATED,
     FURTHER,
     POLICY,
+    RECORDED,
     SIMULATED,
-    SIMULATED_DEDICATED,
     RunRecord,
 )
 from workloads.options import Options
@@ -41,6 +42,9 @@ ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", creat
 
 FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), Options(blocking="global-adaptive"))
 """The second scheduler of dedicated runs of larger jobs, if the experiment asks for it."""
+
+RECORDINGS = 3
+"""So many repeats have a recorded run of each command that asks for it."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,7 @@ class Task:
     @property
     def owners(self) -> tuple[Owner, ...]:
         """The owners of the workstations; a job that runs alone has all for itself."""
-        alone = self.kind in (DEDICATED, SIMULATED_DEDICATED)
-        return () if alone else owners.on(self.experiment.owners, self.cell.processors)
+        return () if self.kind in ALONE_KINDS else owners.on(self.experiment.owners, self.cell.processors)
 
     @property
     def relocates(self) -> bool:
@@ -80,7 +83,7 @@ class Task:
 
     @property
     def counterpart(self) -> Task:
-        """The same run, simulated."""
+        """The same run, simulated; a recorded run has none."""
         return replace(self, kind=COUNTERPARTS[self.kind])
 
     def record(self, session: str, **results: Any) -> RunRecord:
@@ -120,7 +123,7 @@ class BackEnd(Protocol):
 def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """A run in a few words: its scheduler and its point of the sweep."""
     what = scheduler_name(scheduler)
-    if kind in (DEDICATED, SIMULATED_DEDICATED):
+    if kind in ALONE_KINDS:
         what = kind if scheduler["blocking"] == "spin" else f"{kind} two-phase"
     if kind == SIMULATED:
         what = f"simulated {what}"
@@ -149,8 +152,9 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     first = {job.program: job for job in reversed(everything)}
     alone = [ParallelJob(job.number, job.program) for job in reversed(first.values())]
     tasks = [
-        Task(experiment, cell, repeat, DEDICATED, scheduler, (job,))
+        Task(experiment, cell, repeat, kind, scheduler, (job,))
         for job in alone
+        for kind in ((DEDICATED, RECORDED) if job.program.record and repeat < RECORDINGS else (DEDICATED,))
         for scheduler in _dedicated(job, cell, experiment)
     ]
     tasks += [

@@ -12,7 +12,7 @@ from harness.predict import recorded_programs
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
 from harness.store.database import Store
-from harness.store.records import COUNTERPARTS, RunRecord
+from harness.store.records import COUNTERPARTS, RECORDED, RunRecord
 
 Lacking = list[tuple[Task, RunRecord]]
 """Simulations to make, each with a measured run to imitate."""
@@ -47,6 +47,8 @@ def missing(
     done = plan.recorded(records)
     lacking = []
     for task in plan.plan(experiment):
+        if task.kind == RECORDED:
+            continue
         roams = task.scheduler.options.bind is not True and len(experiment.nodes) > 1
         unknown = task.scheduler.of_slurm or task.relocates or roams or task.scheduler.not_simulated
         if unknown or not _replayable(task, recorded):

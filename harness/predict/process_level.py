@@ -35,7 +35,7 @@ from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.scheduler import Scheduler
 from harness.store.conditions import Conditions
-from harness.store.records import JobRecord, RunRecord
+from harness.store.records import RECORDED, JobRecord, RunRecord
 from workloads import timeline as timelines
 from workloads.constants import MachineConstants
 from workloads.options import WITHIN_JOB
@@ -240,7 +240,7 @@ def predict(
     give the same runs.
     """
     back_end = Simulated(partial(Host.of_calibration, constants), recorded=recorded)
-    tasks = [task.counterpart for task in plan(experiment, experiment.cells)]
+    tasks = [task.counterpart for task in plan(experiment, experiment.cells) if task.kind != RECORDED]
     for task in tasks:
         if error := back_end.refusal(task):
             raise error

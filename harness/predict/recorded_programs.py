@@ -13,7 +13,7 @@ from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.spec.experiment import Experiment
 from harness.store import recording
 from harness.store.recording import Recording
-from harness.store.records import DEDICATED, RunRecord
+from harness.store.records import DEDICATED, RECORDED, RunRecord
 from workloads.validation import InputError
 from workloads.work import Work
 
@@ -154,17 +154,20 @@ def _commands(experiment: Experiment) -> set[Work]:
 def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> RecordedPrograms:
     """The recordings of the commands of an experiment.
 
-    That is the file that a command names, else the recording of its shortest dedicated run.
-    ``records`` are runs of the experiment in a store in ``folder``.
+    That is the file that a command names, else the recording of its shortest recorded run; in stores of
+    earlier versions dedicated runs are recorded. ``records`` are runs of the experiment in a store in
+    ``folder``.
     """
-    alone: dict[Work, list[tuple[str, DedicatedTime]]] = {command: [] for command in _commands(experiment)}
+    alone: dict[Work, dict[str, list[tuple[str, DedicatedTime]]]]
+    alone = {command: {RECORDED: [], DEDICATED: []} for command in _commands(experiment)}
     for record in records:
         (job, *others) = record.jobs
-        ours = record.kind == DEDICATED and not others and job.finish_ns is not None
+        ours = record.kind in (RECORDED, DEDICATED) and not others and job.finish_ns is not None
         if ours and (command := job.work) in alone:
-            alone[command].append((record.conditions.recording, DedicatedTime.of(record)))
+            alone[command][record.kind].append((record.conditions.recording, DedicatedTime.of(record)))
     files, known = {}, {}
-    for command, runs in alone.items():
+    for command, of_kinds in alone.items():
+        runs = of_kinds[RECORDED] or of_kinds[DEDICATED]
         if runs:
             known[command] = DedicatedTime.median([run for _, run in runs])
         kept = [(name, run) for name, run in runs if name and (folder / name).is_file()]

@@ -13,7 +13,7 @@ from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
 
 def exported(records: Iterable[RunRecord]) -> str:
-    """A result for each program alone, and one for all programs under each scheduler.
+    """A result for each program alone, one if it is also recorded, and one for all under each scheduler.
 
     ``times`` are seconds from the first arrival to the last finish. ``user`` is the processor time of all
     processes, in user mode or in the kernel, which the kernel counts together; ``system`` is 0.

@@ -15,15 +15,18 @@ from workloads.constants import MachineConstants
 from workloads.work import Work
 
 DEDICATED = "dedicated"
+RECORDED = "recorded"
 POLICY = "policy"
 SIMULATED_DEDICATED = "simulated dedicated"
 SIMULATED = "simulated"
-"""Kinds of run: a program alone and the workload under a scheduler, measured and simulated."""
+"""Kinds of run: a program alone and the workload under a scheduler, measured and simulated; a command that is
+recorded alone, and so takes longer: no slowdown relates to it."""
 
 BY_JOB = "simulated by job"
 """The kind of simulations of a trace or a model of jobs; they have no measured counterpart."""
 
-MEASURED_KINDS = (DEDICATED, POLICY)
+ALONE_KINDS = (DEDICATED, RECORDED, SIMULATED_DEDICATED)
+MEASURED_KINDS = (DEDICATED, RECORDED, POLICY)
 
 COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
 """The kind of the simulated counterpart of a measured run."""
@@ -111,8 +114,8 @@ class RunRecord:
         digest: of the experiment (``Experiment.digest``); if simulated by job, the session.
         cell: index of the point of the sweep.
         settings: the settings of that point.
-        kind: DEDICATED for a program alone, POLICY for the workload under a scheduler; if
-            simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB.
+        kind: DEDICATED for a program alone, RECORDED for a command that is recorded alone, POLICY for the
+            workload under a scheduler; if simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB.
         scheduler: the [[schedulers]] table with its defaults filled in; if simulated by job, as written.
         repeat: number of the repetition, from 0.
         seed: of the experiment.
@@ -199,8 +202,7 @@ def typed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def alone_two_phase(record: RunRecord) -> bool:
     """Whether it is a run of a job alone with two-phase waits; other dedicated runs spin."""
-    alone = record.kind in (DEDICATED, SIMULATED_DEDICATED)
-    return alone and record.scheduler.get("blocking", "spin") != "spin"
+    return record.kind in ALONE_KINDS and record.scheduler.get("blocking", "spin") != "spin"
 
 
 def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:

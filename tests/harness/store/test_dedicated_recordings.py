@@ -1,4 +1,4 @@
-"""``record = true`` of a command: its dedicated runs leave recordings, and nothing else does."""
+"""``record = true`` of a command: runs of a kind for it leave recordings, and nothing else does."""
 
 import socket
 import sys
@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 from fake_runs import TOOLS, imitate, measured
-from made_recordings import rank_file
+from made_recordings import rank_file, recorded
 from runs import workload
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob, Workload
+from harness.analyse import summary
+from harness.analyse.precision import RowPrecision
+from harness.measure.execution_times import Estimates
+from harness.measure.plan import RECORDINGS
 from harness.measure.session import Tools
+from harness.predict import missing, process_level, recorded_programs
 from harness.spec.experiment import load
 from harness.store import recording
-from harness.store.records import DEDICATED
+from harness.store.records import DEDICATED, POLICY, RECORDED, SIMULATED, SIMULATED_DEDICATED
 from workloads.validation import InputError
 from workloads.work import Command
 
@@ -39,30 +44,83 @@ def leave(folder, host=b""):
     (folder / "rank-0-1.operations").write_bytes(rank_file(host=host, finish_ns=9))
 
 
-def runs(tmp_path, leaves, origin_ns=None):
+SLOWER_BY = 3
+"""So much longer a recorded run takes here."""
+
+
+def slower(result):
+    jobs = [replace(job, finish_ns=SLOWER_BY * job.finish_ns) for job in result.jobs]
+    return replace(result, jobs=tuple(jobs))
+
+
+def runs(tmp_path, leaves, origin_ns=None, repeats=1):
     """The records of the experiment, and the jobs that were to be recorded."""
     file, asked = tmp_path / "a.toml", []
-    file.write_text(EXPERIMENT)
+    file.write_text(EXPERIMENT.replace("repeats = 1", f"repeats = {repeats}"))
 
     def run(given, progress=None):
         for job in given.jobs:
             if job.recording:
                 asked.append(job)
                 leaves(Path(job.recording))
-        return replace(imitate(given), origin_ns=origin_ns)
+        result = imitate(given)
+        result = slower(result) if any(job.recording for job in given.jobs) else result
+        return replace(result, origin_ns=origin_ns)
 
     tools = Tools(TOOLS.launcher, TOOLS.probe, run)
     return measured(load(str(file)), tmp_path / "results", tools), asked
 
 
-def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path):
+def test_further_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path):
     made, asked = runs(tmp_path, leave)
     assert [job.program.argv for job in asked] == [("sh",)]
     named = [record.conditions.recording for record in made if record.conditions.recording]
     (path,) = (tmp_path / "results" / "recordings").iterdir()
     assert named == [f"recordings/{path.name}"] and path.name.startswith("sh-")
     assert recording.read(path).command == ("sh",)
-    assert [record.kind for record in made if record.conditions.recording] == [DEDICATED]
+    assert [record.kind for record in made if record.conditions.recording] == [RECORDED]
+
+
+def test_slowdowns_and_execution_times_do_not_relate_to_recorded_runs(tmp_path):
+    made, _ = runs(tmp_path, leave, repeats=RECORDINGS + 1)
+    wanted = load(str(tmp_path / "a.toml"))
+    assert [record.repeat for record in made if record.kind == RECORDED] == list(range(RECORDINGS))
+    (with_them,) = summary.rows(wanted, made)
+    (without,) = summary.rows(wanted, [record for record in made if record.kind != RECORDED])
+    assert with_them == without and with_them.measured.workload_slowdown.n == RECORDINGS + 1
+    cell, scheduler = wanted.cells[0], wanted.schedulers[0]
+    assert RowPrecision(wanted, made).estimate(cell, scheduler) == without.measured.workload_slowdown
+    fitted = []
+    for kinds in ((DEDICATED, RECORDED, POLICY), (DEDICATED, POLICY)):
+        estimates = Estimates()
+        estimates.add(record for record in made if record.kind in kinds)
+        fitted.append(estimates.fitted())
+    assert fitted[0] == fitted[1] != {}
+
+
+def test_a_command_is_simulated_by_its_recorded_runs_and_by_dedicated_ones_of_earlier_versions(tmp_path):
+    made, _ = runs(tmp_path, leave)
+    wanted, folder = load(str(tmp_path / "a.toml")), tmp_path / "results"
+    (kept,) = [record for record in made if record.kind == RECORDED]
+    (plain,) = [r for r in made if r.kind == DEDICATED and r.jobs[0].job == kept.jobs[0].job]
+    command = kept.jobs[0].work
+    known = recorded_programs.of(wanted, made, folder)
+    assert known.files == {command: folder / kept.conditions.recording}
+    assert known.alone[command].taken_s == pytest.approx(SLOWER_BY * plain.makespan_ns / 1e9)
+    earlier = replace(plain, conditions=kept.conditions)
+    known = recorded_programs.of(wanted, [earlier, *(r for r in made if r.kind == POLICY)], folder)
+    assert known.files == {command: folder / kept.conditions.recording}
+    assert known.alone[command].taken_s == pytest.approx(plain.makespan_ns / 1e9)
+
+
+def test_recorded_runs_have_no_simulated_counterparts(tmp_path):
+    made, _ = runs(tmp_path, leave)
+    wanted = load(str(tmp_path / "a.toml"))
+    recording.write(recorded([3 * [("ALLREDUCE", 10)]] * 2, peer=-1), path := tmp_path / "some.npz")
+    known = recorded_programs.RecordedPrograms({job.program: path for job in wanted.cells[0].jobs()})
+    lacking = [task.kind for task, _ in missing.missing(wanted, made, known)]
+    asked = process_level.predict(wanted, None, None, lambda tasks, *_, **__: tasks, known)
+    assert sorted(lacking) == sorted(task.kind for task in asked) == [SIMULATED, *[SIMULATED_DEDICATED] * 2]
 
 
 @pytest.mark.parametrize(
