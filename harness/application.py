@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -161,7 +162,7 @@ def _begun(
     """How many runs of this experiment are stored without ``made``, those to extend, and what rows need."""
     records = here.store.runs(wanted.digest)
     before = records if resumed else []
-    for record in before:
+    for record in (record for record in before if record.kind in MEASURED_KINDS):
         if found := conditions.difference(record.conditions, here.conditions):
             field, old, new = found
             rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
@@ -255,24 +256,40 @@ def simulate(
     watcher: Watcher,
     tau_s: float = summary.TAU_S,
     compute: Pool | None = None,
+    output: Path | None = None,
+    *,
+    timeline: bool = False,
 ) -> tuple[ResultsDocument, list[str]]:
     """Simulate every scheduler of an experiment without running it; also returns notes on the results.
 
-    The last calibration in ``results`` gives the constants that the experiment leaves open.
+    The last calibration in ``results`` gives the constants that the experiment leaves open. The store in
+    ``output``, if any, gets the simulated runs, with the ranks' activities if ``timeline``.
     """
     recorded_programs.check(wanted)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
     calibrated, recorded = _stored(results, wanted)
     announce_compiler(watcher)
-    records = process_level.predict(
-        wanted, calibrated, Counted(watcher, wanted.name), compute or threads.compute, recorded
-    )
+    with Store(output, warn=watcher.warn) if output else nullcontext() as store:
+        records = process_level.predict(
+            wanted,
+            calibrated,
+            Counted(watcher, wanted.name),
+            compute or threads.compute,
+            recorded,
+            timeline=timeline,
+            session=session.session_name(),
+            conditions=conditions.of_session(usable_processors(), process_level.SIMULATOR),
+        )
+        if store:
+            for record in records:
+                store.add_run(record)
     failures = [record.failure for record in records if record.failure]
     first = next(task for task in plan.plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
     rows = summary.rows(wanted, records, tau_s, wanted.cells)
     machine = vars(process_level.Host.of_calibration(calibrated, first).machine(first.scheduler))
-    notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
+    notes = [f"{len(records)} simulated runs recorded in {store.path}"] if store else []
+    notes += [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
     given = [cell.machine for cell in wanted.cells]
     if not calibrated and any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given):
         notes.append(f"no calibration in {results}: values missing in [machine] are from Dusseau et al. 1996")

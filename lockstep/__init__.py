@@ -146,12 +146,13 @@ def simulate(
     settings: Iterable[str] = (),
     quick: bool = False,
     seed: int | None = None,
+    output: str | Path | None = None,
     watcher: Watcher | None = None,
 ) -> Results:
     """Simulate every scheduler of an experiment, without running it.
 
-    The last calibration in ``results`` gives the constants that the experiment leaves open; ``watcher`` is
-    as for :func:`run`.
+    The last calibration in ``results`` gives the constants that the experiment leaves open. ``output`` is a
+    directory for the records of the simulations; ``watcher`` is as for :func:`run`.
 
     Raises:
         InputError: for bad input.
@@ -159,7 +160,8 @@ def simulate(
     from harness import application  # noqa: PLC0415
 
     wanted = _load(experiment, settings, quick, seed)
-    return Results(application.simulate(wanted, Path(results), _watching(watcher))[0])
+    folder = None if output is None else Path(output)
+    return Results(application.simulate(wanted, Path(results), _watching(watcher), output=folder)[0])
 
 
 def advise(

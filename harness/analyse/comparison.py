@@ -24,7 +24,7 @@ from harness.measure.wait_rounds import ALONE, Round, WaitCell
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.naming import scheduler_name, setting_names, workload_name
-from harness.store.records import DEDICATED, POLICY, RunRecord, quantile
+from harness.store.records import DEDICATED, MEASURED_KINDS, POLICY, RunRecord, quantile
 
 BETTER, WORSE = "better", "worse"
 NO_DIFFERENCE = "no difference that can be told"
@@ -93,14 +93,16 @@ def _median(one: SlowdownSeries | None) -> float | None:
 
 
 def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[SlowdownSeries]:
+    """The measured slowdowns of each row; the simulated ones if nothing was measured."""
+    simulated = not any(record.kind in MEASURED_KINDS for record in records)
     return [
         SlowdownSeries(
             tuple(JobRow(job.arrival_s, described(job.program)) for job in cell.jobs()),
             dict(cell.settings),
             scheduler_name(scheduler.table),
-            summary.measured_slowdowns(cell, scheduler.table, records),
+            summary.slowdowns(cell, scheduler.table, records, simulated=simulated),
         )
-        for cell in experiment.measured_cells
+        for cell in (experiment.cells if simulated else experiment.measured_cells)
         for scheduler in experiment.schedulers
     ]
 

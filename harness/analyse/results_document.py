@@ -62,8 +62,8 @@ def results(
     session: str | None = None,
 ) -> ResultsDocument:
     """The results of at least one record; by default ``session`` is the last record's."""
-    rows = summary.rows(experiment, records, tau_s)
     measured = [record for record in records if record.kind in MEASURED_KINDS]
+    rows = summary.rows(experiment, records, tau_s, None if measured else experiment.cells)
     last = (measured or records)[-1]
     session = session or last.session
     machine: dict[str, Any] = {key: getattr(last.conditions, key) for key in MACHINE}

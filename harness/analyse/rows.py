@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.analyse.breakdown import PARTS, STATES, Breakdown, States
 from harness.analyse.columns import (
     CI95,
+    MEASURED,
     SIMULATED,
     UNKNOWN,
     Column,
@@ -295,8 +296,7 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
         "measured.workload_slowdown.kind", words=True, csv="interval", frame="interval", meaning="its kind"
     ),
     INTERVAL,
-    Column("measured.workload_slowdown.n", frame="n", meaning="number of repeats"),
-    Column("repeats", csv="repeats", page="n", meaning="number of measured repeats"),
+    Column("measured.workload_slowdown.n", csv="repeats", frame="n", page="n", meaning="number of repeats"),
     PREDICTED,
     ERROR,
     Column(
@@ -363,6 +363,18 @@ def places(rows: Sequence[Row]) -> list[Column]:
 def columns(name: str, *groups: str) -> list[Column]:
     """The columns of these groups that have this name: heading, csv, frame or page; "" is the main table."""
     return [column for column in COLUMNS if column.group in groups and getattr(column, name)]
+
+
+def of_known_side(found: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
+    """The columns; if nothing was measured, those of measured values with the simulated ones instead."""
+    if any(row.measured for row in rows):
+        return list(found)
+    ours = (one for one in found if not one.needs and str(one.path).startswith(MEASURED))
+    names = ("csv", "page")
+    return [
+        replace(one.of(SIMULATED), **{key: getattr(one, key).replace(MEASURED, SIMULATED) for key in names})
+        for one in ours
+    ]
 
 
 Mean = tuple[float, float | None]

@@ -95,16 +95,17 @@ def rows(
 
 
 def measured_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
-    return estimate(list(measured_slowdowns(cell, table, records).values()))
+    return estimate(list(slowdowns(cell, table, records).values()))
 
 
-def measured_slowdowns(
-    cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]
+def slowdowns(
+    cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord], *, simulated: bool = False
 ) -> dict[int, float]:
-    """The measured workload slowdown of each successful repeat; ``records`` may be of other cells, too."""
+    """The workload slowdown of each successful repeat; ``records`` may be of other cells and kinds, too."""
+    kinds = (SIMULATED_DEDICATED, SIMULATED) if simulated else (DEDICATED, POLICY)
     here = [record for record in records if record.cell == cell.index]
-    ours = [record for record in here if record.kind == POLICY and record.scheduler == table]
-    alone = [record for record in here if record.kind == DEDICATED]
+    ours = [record for record in here if record.kind == kinds[1] and record.scheduler == table]
+    alone = [record for record in here if record.kind == kinds[0]]
     return {one.run.repeat: one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)}
 
 

@@ -15,7 +15,7 @@ from harness.analyse.rows import Row, Verdict
 from harness.analyse.statistics import FEWEST, Estimate, more_values
 from harness.spec.scheduler import scheduler_of
 from harness.store import conditions
-from harness.store.records import RunRecord
+from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.validation import InputError
 
 TOLERANCE = 0.15
@@ -112,7 +112,8 @@ def _difference(row: Row, records: Sequence[RunRecord]) -> tuple[str, Any, Any] 
     ours = [
         record
         for record in records
-        if dict(record.settings) == row.settings
+        if record.kind in MEASURED_KINDS
+        and dict(record.settings) == row.settings
         and (record.scheduler == row.scheduler or "dedicated" in record.kind)
     ]
     for record in ours[1:]:

@@ -34,14 +34,14 @@ def answer(written: Document, options: argparse.Namespace, watcher: Watcher, com
     files: list[Path] = []
     try:
         back_end = SimulatedByJob.of(wanted)
-        if options.folder:
+        if options.output:
             known = conditions.of_session(usable_processors(), SIMULATOR)
             back_end = replace(back_end, session=session_name(), conditions=known)
-        records = _run(back_end, options.folder, files, Counted(watcher, options.experiment), compute)
+        records = _run(back_end, options.output, files, Counted(watcher, options.experiment), compute)
     except InputError as error:
         raise written.located(error) from None
-    if options.folder:
-        files = [*_pages(back_end.session, options.folder, watcher), *sorted(files[1:]), files[0]]
+    if options.output:
+        files = [*_pages(back_end.session, options.output, watcher), *sorted(files[1:]), files[0]]
     made = document(records)
     return Answer(made, [*text.simulated_jobs(made, list(map(ScheduleRow.of, records))), *map(str, files)])
 

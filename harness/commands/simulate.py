@@ -16,6 +16,7 @@ from harness.predict.pool import Pool
 from harness.report import text
 from harness.spec import experiment, experiment_source, overrides
 from harness.spec.experiment_source import Document
+from workloads.validation import InputError
 
 if TYPE_CHECKING:
     from harness.predict.mpi_pool import MpiPool
@@ -29,7 +30,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     own = parser.add_argument
     own("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
     own("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (SWF or sacct)")
-    own("-o", dest="folder", type=Path, metavar="DIR", help="with level = 'jobs': output directory")
+    help_text = "record the simulations there: report, compare and trace read them"
+    own("-o", "--output", type=Path, metavar="DIR", help=help_text)
+    help_text = "with -o: record a timeline of every rank, for trace and report"
+    add(parser, "--timeline", help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -46,11 +50,15 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> Answer:
+    if options.timeline and not options.output:
+        raise InputError("--timeline", True, "is a part of records", "add -o DIR")
     wanted = experiment.load(
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
     )
     conditions = thresholds_of(options, wanted)
-    found, notes = application.simulate(wanted, options.results, watcher, options.tau, compute)
+    found, notes = application.simulate(
+        wanted, options.results, watcher, options.tau, compute, options.output, timeline=options.timeline
+    )
     document = found.document()
     del document["session"], document["agreement"]
     shown = text.simulated(wanted.name, found.rows)

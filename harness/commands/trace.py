@@ -1,4 +1,4 @@
-"""``lockstep trace RESULTS``: a measured run and its simulation as a trace for Perfetto or Chrome."""
+"""``lockstep trace RESULTS``: a run and its simulation as a trace for Perfetto or Chrome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.predict import missing, recorded_programs
 from harness.report import perfetto
 from harness.store.database import Store, StoreError
 from harness.store.rebuild import experiment_of
-from harness.store.records import POLICY, RunRecord
+from harness.store.records import POLICY, SIMULATED, RunRecord
 from workloads.validation import InputError
 
 PROTOBUF = ".pftrace"
@@ -27,7 +27,7 @@ PROTOBUF = ".pftrace"
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     shared.add(parser, "results")
-    add("--run", type=int, metavar="N", help="number of a measured run with a timeline (default: the first)")
+    add("--run", type=int, metavar="N", help="number of a run with a timeline (default: the first)")
     default = Path("trace.json")
     help_text = f"output file (default: %(default)s); with the suffix {PROTOBUF} in Perfetto's own format"
     add("-o", "--output", type=Path, default=default, metavar="FILE", help=help_text)
@@ -38,19 +38,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the trace of a measured run that has a timeline, with its simulated counterpart.
 
-    If the store has no counterpart with a timeline yet, it simulates and records one.
+    If the store has no counterpart with a timeline yet, it simulates and records one. In a store without
+    measured runs, it writes the trace of a simulated run.
     """
     if options.window and not 0 <= options.window[0] < options.window[1] < math.inf:
         rule = "must be two times, the second one later, both of at least 0"
         raise InputError("--window", options.window, rule, "write --window 0.5 1")
     with Store(options.results, existing=True, warn=watcher.warn) as store:
         record = _chosen(store, options.run)
-        twin = _counterpart(store, record, watcher)
-        known = stored.spans_of(store, record), stored.messages_of(store, record), record.switches
-        sides = [
-            perfetto.Side(perfetto.MEASURED, f"measured: run {record.id}", *known),
-            perfetto.Side(perfetto.SIMULATED, f"simulated: run {twin.id}", stored.spans_of(store, twin)),
-        ]
+        twin, sides = record, []
+        if record.kind == POLICY:
+            twin = _counterpart(store, record, watcher)
+            known = stored.spans_of(store, record), stored.messages_of(store, record), record.switches
+            sides.append(perfetto.Side(perfetto.MEASURED, f"measured: run {record.id}", *known))
+        spans = stored.spans_of(store, twin)
+        sides.append(perfetto.Side(perfetto.SIMULATED, f"simulated: run {twin.id}", spans))
     made = perfetto.document(sides)
     if options.window:
         begin_s, end_s = options.window
@@ -77,16 +79,19 @@ def _encoded(made: Mapping[str, Any], path: Path) -> str | bytes:
 
 def _chosen(store: Store, number: int | None) -> RunRecord:
     traced = [run for digest, _ in store.experiments() for run in store.with_timelines(digest)]
-    measured = [run for run in traced if store.run(run).kind == POLICY]
-    if number is None and measured:
-        return store.run(measured[0])
-    if number in measured:
+    kinds = {run: store.run(run).kind for run in traced}
+    ours = POLICY if POLICY in kinds.values() else SIMULATED
+    usable = [run for run, kind in kinds.items() if kind == ours]
+    if number is None and usable:
+        return store.run(usable[0])
+    if number in usable:
         return store.run(number or 0)
     if number is not None:
         store.run(number)  # complains of numbers that do not exist
-    known = ", ".join(map(str, measured[:20])) or "none"
-    rule = f"must be a measured run with a timeline; the store has: {known}"
-    raise InputError("--run", number, rule, "record timelines with lockstep run --timeline")
+    known = ", ".join(map(str, usable[:20])) or "none"
+    what = "measured" if ours == POLICY else "simulated"
+    rule = f"must be a {what} run with a timeline; the store has: {known}"
+    raise InputError("--run", number, rule, "record timelines with --timeline of lockstep run and simulate")
 
 
 def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord:

@@ -52,6 +52,8 @@ SIMULATOR = "simulator"
 UNBOUND = "stealing"
 """The default ready queues of processes that are not bound: both of the kernel's classes have such queues."""
 
+NOWHERE = Conditions()
+
 MECHANISM = "signals"
 """The default mechanism of a host."""
 
@@ -124,12 +126,17 @@ class Host:
         )
 
     @classmethod
-    def of_calibration(cls, constants: Constants | None, task: Task) -> Host:
+    def of_calibration(
+        cls, constants: Constants | None, task: Task, conditions: Conditions = NOWHERE
+    ) -> Host:
+        """The host of a calibration with the processors of ``task``; ``conditions`` of the simulation."""
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.options.mechanism == "auto" else scheduler.options.mechanism
         known = constants or Constants()
         of_run = known.of_run(mechanism if scheduler.policy.needs_mechanism else "")
-        return cls(range(task.cell.processors), of_run, task.cell.machine)
+        processors = list(range(task.cell.processors))
+        here = replace(conditions, processors=processors, **task.cell.topology.table())
+        return cls(processors, of_run, task.cell.machine, here)
 
     def machine(self, scheduler: Scheduler) -> SimulatedMachine:
         """The machine on which to simulate runs under ``scheduler``.
@@ -233,13 +240,18 @@ def predict(
     progress: Progress,
     compute: Pool = compute,
     recorded: RecordedPrograms = NONE,
+    timeline: bool = False,
+    session: str = "",
+    conditions: Conditions = NOWHERE,
 ) -> list[RunRecord]:
     """The runs of all cells of ``experiment``, simulated with these constants.
 
-    ``compute`` runs the parts of the work; ``recorded`` has the recordings of commands. The same arguments
-    give the same runs.
+    ``compute`` runs the parts of the work; ``recorded`` has the recordings of commands. The records name
+    ``session`` and ``conditions``, and have the ranks' activities if ``timeline``. The same arguments give
+    the same runs.
     """
-    back_end = Simulated(partial(Host.of_calibration, constants), recorded=recorded)
+    host = partial(Host.of_calibration, constants, conditions=conditions)
+    back_end = Simulated(host, session, timeline, recorded)
     tasks = [task.counterpart for task in plan(experiment, experiment.cells) if task.kind != RECORDED]
     for task in tasks:
         if error := back_end.refusal(task):

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.analyse.caveats import conclusive
-from harness.analyse.columns import Column, at, needed
+from harness.analyse.columns import SIDES, Column, at, needed
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
@@ -23,6 +23,7 @@ from harness.analyse.rows import (
     Verdict,
     columns,
     different_jobs,
+    of_known_side,
     places,
 )
 from harness.analyse.timelines import Lanes
@@ -152,7 +153,7 @@ class Content:
 def of_runs(content: Content) -> Page:
     """The page of an experiment that was run, or simulated process by process."""
     results = content.results
-    how = "measured and simulated" if any(row.simulated for row in results.rows) else "measured"
+    how = " and ".join(side for side in SIDES if any(side in row.sides for row in results.rows))
     host = results.machine["host"]
     return Page(
         title=results.experiment,
@@ -172,8 +173,11 @@ def of_runs(content: Content) -> Page:
 def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
     """All tables, also those without records."""
     first, simulated = places(rows), any(row.simulated for row in rows)
-    main = [_judged(column) for column in needed(columns("page", "", *([] if simulated else [TIMES])), rows)]
-    about = ALL_FIGURES.format(ERRORS.format(f"{tolerance:.0%}") if simulated else "")
+    measured = any(row.measured for row in rows)
+    found = columns("page", "", *([] if measured and simulated else [TIMES]))
+    main = [_judged(column) for column in of_known_side(needed(found, rows), rows)]
+    errors = ERRORS.format(f"{tolerance:.0%}") if measured and simulated else ""
+    about = ALL_FIGURES.format("Measured" if measured else "Simulated", errors)
     yield Table("table", "All figures", "Slowdowns", [*first, *main], rows, about)
     known = [row for row in rows if row.measured and row.measured.responses]
     shown = [*first, *columns("page", RESPONSES)]
@@ -199,7 +203,7 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
 
 
 ALL_FIGURES = (
-    "Measured: the median of n repeats of the workload slowdown. Intervals are of 95 %, or of two repeats "
+    "{}: the median of n repeats of the workload slowdown. Intervals are of 95 %, or of two repeats "
     "from the least to the most.{} Select and copy: the tables paste into a spreadsheet."
 )
 ERRORS = " Error: simulated over measured, minus 1; the verdict says whether its interval lies within {}."
@@ -232,14 +236,15 @@ def _verdict(found: Verdict) -> Markup:
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:
-    rows = [row for row in content.results.rows if row.median("measured")]
     measured = [record for record in content.records if record.kind in MEASURED_KINDS]
-    sure = conclusive(rows, measured)
+    side = "measured" if measured else "simulated"
+    rows = [row for row in content.results.rows if row.median(side)]
+    sure = conclusive(rows, measured) if measured else rows
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.name, []).append(row)
     ranked = sorted(
-        (statistics.median(row.median("measured") or 0.0 for row in of), name) for name, of in groups.items()
+        (statistics.median(row.median(side) or 0.0 for row in of), name) for name, of in groups.items()
     )
     for (value, name), which in zip(ranked[:: len(ranked) - 1 or 1], ("least", "greatest"), strict=False):
         known = all(row in sure for row in groups[name])
@@ -255,7 +260,7 @@ def _facts(content: Content) -> Iterator[tuple[str, str]]:
             str(within) if sure else "",
             f"of {len(content.results.rows)} rows certainly within {content.tolerance:.0%}",
         )
-    yield str(len(measured)), "measured runs"
+    yield str(len(measured or content.records)), f"{side} runs"
 
 
 def _conditions(content: Content) -> Iterator[tuple[str, str]]:

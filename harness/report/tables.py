@@ -20,6 +20,7 @@ from harness.analyse.rows import (
     Row,
     ScheduleRow,
     columns,
+    of_known_side,
     places,
 )
 from harness.analyse.verdicts import Threshold
@@ -40,8 +41,8 @@ def comma_separated(found: ResultsDocument) -> str:
         shown += [Column(f"schedule.half_width.{name}", csv=f"{name}_half") for name in names]
         return _lines(shown, found.rows)
     commands = any(side.states for row in found.rows for side in row.sides.values())
-    shown = [*_columns(found.rows), *columns("csv", BREAKDOWN, *([RANKS] if commands else []))]
-    return _lines(shown, found.rows)
+    more = columns("csv", BREAKDOWN, *([RANKS] if commands else []))
+    return _lines([*_columns(found.rows), *of_known_side(more, found.rows)], found.rows)
 
 
 def _lines(shown: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -74,7 +75,11 @@ def _columns(rows: Sequence[Row]) -> list[Column]:
             for column in needed(OF_JOBS, schedules)
         )
         return [replace(SCHEDULER, path=lambda row: row.label("{} (saturated: {})")), *texts]
-    return [Column("workload", csv="program"), *places(rows), *columns("csv", "", RESPONSES)]
+    return [
+        Column("workload", csv="program"),
+        *places(rows),
+        *of_known_side(columns("csv", "", RESPONSES), rows),
+    ]
 
 
 def _short(value: Any) -> str:
