@@ -1,0 +1,229 @@
+"""What README, tutorials and how-tos show in console blocks is carried out, and prints what they show.
+
+A page is one session in one directory. A line after ``$`` is a command, and the lines below it are among
+what it prints, in this order: words exactly, figures within a range. ``run`` has made-up runs, and programs
+have small stand-ins.
+"""
+
+import ast
+import math
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pytest
+from places import ROOT, SUPPORT
+from runs import needs_two
+
+pytestmark = [pytest.mark.slow, needs_two]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+LANGUAGES = {"console", "text", "python", "toml", "yaml", "dockerfile"}
+
+NOT_HERE = {
+    "needs other hosts": (
+        "ssh",
+        "mpiexec -hosts",
+        "lockstep exec -- mpiexec -hosts",
+        "lockstep run three-jobs --host",
+    ),
+    "needs Slurm": ("lockstep submit",),
+    "needs Docker": ("docker run",),
+    "takes minutes": (
+        "lockstep waits",
+        "OMP_NUM_THREADS=2 lockstep waits",
+        "lockstep reproduce",
+        "lockstep advise",
+    ),
+}
+"""How commands begin that are checked in form only (test_documented_commands.py), by the reason."""
+
+RANGES = {"lockstep simulate": 1.25, "lockstep beside": 4}
+"""By which factor figures may differ, by how commands begin; those of others are numbers and no more."""
+
+NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
+PIDS = "4711", "4712"
+PROGRAMS = (
+    "one",
+    "two.sh",
+    "two",
+    "three",
+    "app",
+    "hybrid",
+    "long",
+    "short",
+    "quick_look.sh",
+    "build/slowest_test",
+)
+FILES = {
+    "tests/test_sum.py": "from mpi4py import MPI\ndef test_sum():\n    assert MPI.COMM_WORLD.allreduce(1)\n",
+    "build/CTestTestfile.cmake": "add_test(app mpiexec -n 2 ../app)\n",
+    "commands.txt": "./one\n./two.sh\n./three\n",
+    "config/lockstep/config.toml": "rounds = 1\n",
+}
+
+
+@dataclass
+class Shown:
+    """A command of a page, and the lines that the page has below it."""
+
+    command: str
+    output: list[str] = field(default_factory=list)
+
+    @property
+    def reason(self):
+        """Why it is not carried out here."""
+        begins = [reason for reason, starts in NOT_HERE.items() if self.command.startswith(starts)]
+        return begins[0] if begins else None
+
+
+def fences(page):
+    """The blocks of a page: language and text."""
+    text = page.read_text()
+    return [
+        (kind, textwrap.dedent(body))
+        for _, kind, body in re.findall(r"(?ms)^( *)```(\w*)\n(.*?)^\1```$", text)
+    ]
+
+
+def session(page):
+    """The commands of a page; a block without a command goes on with what the one before prints."""
+    made = []
+    for kind, body in fences(page):
+        for line in body.replace("\\\n", " ").splitlines() if kind == "console" else ():
+            if line.startswith("$ "):
+                made.append(Shown(line[2:]))
+            elif line.strip() not in ("", "..."):
+                made[-1].output.append(line)
+    return made
+
+
+def form(line):
+    return " ".join(NUMBER.sub("#", re.sub("─+", "─", line)).split())
+
+
+def figures(line):
+    """The decimals of a line that have no sign; counts and errors may have any value."""
+    return [float(text) for text in NUMBER.findall(line) if re.fullmatch(r"\d+\.\d+", text)]
+
+
+def missing(shown, printed, factor):
+    """The first shown line that is not among the printed ones, in this order; None if there is none."""
+    rest = iter(printed)
+    for line in shown:
+        near = (one for one in rest if form(one) == form(line))
+        if not any(fits(figures(line), figures(one), factor) for one in near):
+            return line
+    return None
+
+
+def fits(shown, printed, factor):
+    return all(not a or not b or 1 / factor <= a / b <= factor for a, b in zip(shown, printed, strict=True))
+
+
+LOCKSTEP = f"""#!/bin/sh
+name=$1
+case $name in
+run) exec {sys.executable} -P {SUPPORT}/fake_runs.py 0 "$@";;
+beside | observe) shift; exec {sys.executable} -P -m harness $name --anyway "$@";;
+*) exec {sys.executable} -P -m harness "$@";;
+esac
+"""
+STAND_INS = {"lockstep": LOCKSTEP, "pip": "#!/bin/sh\n", "meson": "#!/bin/sh\nexec mpiexec -n 2 ./app\n"}
+
+
+def place(folder, files, mode=0o755):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        (folder / name).chmod(mode)
+
+
+@pytest.fixture
+def shell(tmp_path, compiled):
+    """A function that carries out a line beside stand-ins; gives the status and all that it prints."""
+    small = f"#!/bin/sh\nexec {compiled('here', 'bsp.c')} 100 .25 100\n"
+    place(tmp_path / "bin", STAND_INS)
+    place(tmp_path / "work", FILES | dict.fromkeys(PROGRAMS, small))
+    path = os.pathsep.join([str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    changes = {"PATH": path, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}", "COLUMNS": "80", "BROWSER": "true"}
+    changes |= {"XDG_CONFIG_HOME": str(tmp_path / "work" / "config")}
+
+    def carried_out(line):
+        with ExitStack() as stack:
+            for pid in PIDS:
+                if pid in line:  # a job that runs already
+                    job = stack.enter_context(subprocess.Popen(["sleep", "3"], start_new_session=True))
+                    line = line.replace(pid, str(job.pid))
+            ran = subprocess.run(
+                ["timeout", "90", "bash", "-c", line],
+                cwd=tmp_path / "work",
+                env=os.environ | changes,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+        return ran.returncode, ran.stdout
+
+    return carried_out
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if session(page)], ids=lambda page: page.stem)
+def test_commands_print_what_the_page_shows(page, shell):
+    for shown in session(page):
+        if shown.reason is None:
+            status, printed = shell(shown.command)
+            assert status == 0 or "doctor" in shown.command, f"{shown.command}: status {status}\n{printed}"
+            ranges = (factor for start, factor in RANGES.items() if shown.command.startswith(start))
+            lost = missing(shown.output, printed.splitlines(), next(ranges, math.inf))
+            assert lost is None, f"{shown.command} does not print\n{lost}\nbut\n{printed}"
+
+
+def test_a_line_that_is_not_printed_is_found():
+    table = ["policy   slowdown", "none         2.67", "gang         1.02"]
+    assert missing(["none 2.80", "gang 1.00"], table, 1.25) is None
+    assert missing(["gang 1.00", "none 2.80"], table, 1.25) == "none 2.80"
+    assert missing(["gang 1.02 s"], table, math.inf) == "gang 1.02 s"
+    assert missing(["none 1.80"], table, 1.25) == "none 1.80"
+
+
+@pytest.mark.parametrize("start", [start for starts in NOT_HERE.values() for start in starts])
+def test_what_is_not_carried_out_is_shown(start):
+    assert any(shown.command.startswith(start) for page in PAGES for shown in session(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_blocks_have_a_language_and_commands_a_prompt(page):
+    outside = re.sub(r"(?ms)^( *)```.*?^\1```$", "", page.read_text())
+    assert re.findall(r"\n\n {4}[^ *-].*", outside) == [], "a fence says what it is"
+    assert {kind for kind, _ in fences(page)} <= LANGUAGES
+    bare = [body for kind, body in fences(page) if kind not in ("console", "yaml", "dockerfile")]
+    assert [body for body in bare if re.search(r"(?m)^(\$|lockstep) ", body)] == []
+
+
+@cache
+def sentences():
+    """All strings of the product, with a blank where something is filled in."""
+    found = []
+    for room in ("workloads", "coordinator", "harness", "slurm"):
+        for file in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.append(node.value)
+    return " ".join(" ".join(found).split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_messages_that_nobody_provokes_are_in_the_product(page):
+    for kind, body in fences(page):
+        words = " ".join(body.split()) if kind == "text" else ""
+        for part in re.split(r"\b[A-Z]\b%?|\S*\d\S*|\.\.\.|:", words):
+            assert part.strip(" ,") in sentences(), f"{page.name}: {part}"
