@@ -299,6 +299,17 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rule_name", ["immediate", "global-adaptive"])
+@pytest.mark.parametrize(("mpi", "megabytes"), [("here", 16), ("openmpi", 64)])
+def test_no_nap_is_between_two_of_the_many_parts_of_a_message(compiled, mpi, megabytes, rule_name):
+    """Naps took 8 s."""
+    program = [*launcher(mpi), "-n", "2", compiled(mpi, "parts.c"), str(megabytes)]
+    result = two_phase(program, "--blocking", rule_name)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) < 3000
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_jobs_whose_ranks_have_a_processor_each_can_be_left_alone(compiled, mpi):
     core = str(min(os.sched_getaffinity(0)))

@@ -81,6 +81,10 @@ void ring_all(void);
    awake, and ran last on this processor. */
 int runs_beside(const struct peers *peers, int rank);
 
+/* Whether a rank of this node that can end a wait, `rank` or any of the communicator, waits and has parts of large
+   messages to pass on. */
+int passes_parts(const struct peers *peers, int rank);
+
 /* Ask ranks on other nodes to ring: `rank`, or all of the communicator. */
 void ask_away(const struct peers *peers, int rank);
 

@@ -31,6 +31,8 @@
 #define NEITHER (-1)
 #define BYTES_PER_NS 4 /* which a processor copies */
 #define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
+#define CARRIED_BYTES (INT64_C(1) << 40) /* of one operation, at most */
+#define PART_BYTES 16384 /* MPI passes messages on in parts that are as large, or larger */
 #define YIELDS 8 /* in one wait, at most */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
@@ -46,7 +48,7 @@ static atomic_int inside;       /* a thread waits */
 static atomic_int crowded;      /* several threads have waited at the same time */
 static int has_page, learns, brief;
 static set_yielding own_yielding; /* NULL: this MPI's idle ranks do not yield */
-static int64_t carried_ns; /* what copying the items takes that left since the last wait */
+static int64_t carried_bytes; /* that left since the last wait */
 
 int64_t now_ns(void)
 {
@@ -140,7 +142,7 @@ void wait_carries(MPI_Count count, MPI_Datatype datatype)
     int size = 0;
 
     if (!concurrent && count > 0 && PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size > 0)
-        carried_ns += count < CARRIED_NS ? count * size / BYTES_PER_NS : CARRIED_NS;
+        carried_bytes += count < CARRIED_BYTES / size ? count * size : CARRIED_BYTES;
 }
 
 /* The communicator whose ranks can end a wait, and which of its ranks. */
@@ -158,7 +160,7 @@ static int rank_for(const struct wait *wait)
    of the rank that should end the wait delays it for as long. */
 static int64_t end_of_spin(const struct wait *wait, int64_t begin_ns)
 {
-    int64_t limit_ns = limit_of(wait->kind);
+    int64_t limit_ns = limit_of(wait->kind), carried_ns = carried_bytes / BYTES_PER_NS;
 
     if (limit_ns == FOREVER_NS || limit_ns == 0)
         return limit_ns == 0 ? begin_ns : FOREVER_NS;
@@ -248,9 +250,9 @@ static enum ending nap(const struct sleep *sleep)
     return ending;
 }
 
-/* Sleep once, unless the wait is over; `ask`: ranks on other nodes have yet to hear of it. Returns how the
-   sleep ended. */
-static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int ask,
+/* Sleep once, unless the wait is over, and ring others before if it `rings`, since the last test may have done a step
+   for them; `ask`: ranks on other nodes have yet to hear of it. Returns how the sleep ended. */
+static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int rings, int ask,
                               int64_t *blocks)
 {
     int announces = has_page && (sleep->reach != BY_BELL || sleep->rank < 0);
@@ -269,6 +271,8 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
             return RUNG;
         }
     }
+    if (rings)
+        ring_for(wait);
     ending = nap(sleep);
     ++*blocks;
     if (announces)
@@ -289,16 +293,19 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     int64_t longest_ns = first_ns * (reach == BY_BELL ? 2 * GROWTH : GROWTH);
     struct sleep sleep = {peers, reach, rank, first_ns};
     enum ending ending = RUNG;
+    int64_t parts = carried_bytes / PART_BYTES;
     int error = MPI_SUCCESS, steps = 0, asks = 0;
 
     if (reach == BY_BELL)
         bell_forget();
     while (!*done && !error) {
-        int again = ending == RUNG && steps++ < STEPS;
+        int again = ending == RUNG && steps++ < STEPS, passes = has_page && passes_parts(peers, rank);
 
-        if (again)
-            ring_for(wait);
-        ending = sleep_once(wait, done, &error, &sleep, again && reach == BY_BELL && asks++ < ASKS, blocks);
+        if (has_page)
+            page_pass(parts > 0);
+        parts -= parts > 0 && ending == RUNG;
+        ending = sleep_once(wait, done, &error, &sleep, again || passes || parts > 0,
+                            again && reach == BY_BELL && asks++ < ASKS, blocks);
         if (*done && ending == TIMED_OUT && reach != SILENT)
             counts.rechecks++;
         if (ending == RUNG && reach == BY_BELL)
@@ -306,6 +313,8 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
         else if (ending == TIMED_OUT && sleep.nap_ns < longest_ns)
             sleep.nap_ns *= 2;
     }
+    if (has_page)
+        page_pass(0);
     return error;
 }
 
@@ -362,7 +371,7 @@ int wait_two_phase(struct wait *wait)
         if (!done && !error)
             error = block(wait, &done, &blocks);
     }
-    carried_ns = 0;
+    carried_bytes = 0;
     begin_ns = now_ns() - begin_ns;
     note(wait->kind, begin_ns, blocks);
     if (wait->kind == COLLECTIVE)
