@@ -299,6 +299,16 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", ["exec", "observe"])
+def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp_path, monkeypatch, command):
+    program = [*launcher("here"), "-n", "2", compiled("here", "alone.c"), str(tmp_path / "ended")]
+    tail = ["-o", str(tmp_path / "some.npz")] if command == "observe" else []
+    monkeypatch.setenv("MPIR_CVAR_NO_COLLECTIVE_FINALIZE", "on")
+    result = run([*LOCKSTEP, command, *tail, "--", *program])
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("rule_name", ["immediate", "global-adaptive"])
 @pytest.mark.parametrize(("mpi", "megabytes"), [("here", 16), ("openmpi", 64)])
 def test_no_nap_is_between_two_of_the_many_parts_of_a_message(compiled, mpi, megabytes, rule_name):

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "operation.h"
 
@@ -69,9 +71,18 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
     return wait_as_mpi() ? "timed_" : "lockstep_";
 }
 
+/* Whether MPICH's ranks end without each other, as for ranks that abort alone: MPICH takes 1, yes, true, and on. */
+static int ends_alone(void)
+{
+    const char *set = getenv("MPIR_CVAR_NO_COLLECTIVE_FINALIZE");
+
+    return set != NULL && *set != 0 && (strchr("1yYtT", *set) != NULL || strcasecmp(set, "on") == 0);
+}
+
 int lockstep_Finalize(void)
 {
-    wait_entered(MPI_COMM_WORLD);
+    if (!ends_alone())
+        wait_entered(MPI_COMM_WORLD);
     record_write();
     return mpi.Finalize();
 }
@@ -84,7 +95,7 @@ __attribute__((visibility("default"))) int timed_Finalize(void)
 
 __attribute__((visibility("default"))) int recorded_Finalize(void)
 {
-    struct transfers transfers;
+    struct transfers transfers = {0};
     int64_t begin_ns, begin_cpu_ns;
     int error;
 
@@ -94,7 +105,8 @@ __attribute__((visibility("default"))) int recorded_Finalize(void)
         op_end();
     }
     operations_close(1);
-    transfers_find(&transfers);
+    if (!ends_alone())
+        transfers_find(&transfers);
     operations_note_transfers(&transfers);
     begin_ns = now_ns();
     begin_cpu_ns = process_ns();
