@@ -14,6 +14,7 @@ from typing import Any
 
 DOORS = {
     "measure policies": {
+        "demo": "measure three short jobs for a minute, and tell the result in three sentences",
         "init": "write an experiment file to start from, with comments",
         "run": "run an experiment on real processes and compare its schedulers",
         "compare": "compare measured with simulated slowdowns, or before with after, with verdicts",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from harness.analyse.stored import Found
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.store.stored import reading
-from workloads.validation import InputError, one_of
+from workloads.validation import one_of
 
 if TYPE_CHECKING:
     from harness.report.rendering import Page
@@ -27,8 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
     add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")
     add("--picture", metavar="NAME", help="the picture for svg and png (default: slowdowns, of jobs: means)")
-    add("--open", action="store_true", help="show the file in a browser")
-    shared.add(parser, "--tolerance")
+    shared.add(parser, "--open", "--tolerance")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -38,8 +36,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     path = options.output or Path(f"report.{kind}")
     found = stored.read(options.results, options.experiment, watcher, by_job=True)[-1]
     write(path, kind, found, options.results, options.tolerance, options.picture)
-    if options.open and not webbrowser.open(path.resolve().as_uri()):
-        raise InputError("--open", str(path), "there is no browser to show it", "open the file by hand")
+    if options.open:
+        shared.show(path)
     name, what = found.experiment.name, "simulated schedules of jobs" if found.by_job else "runs"
     document = {"schema": SCHEMA, "experiment": name, "format": kind, "file": str(path)}
     return Answer(document, [f"{path}: {name}, {len(found.records)} {what}"])

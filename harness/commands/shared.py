@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": 'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2" '
         "(repeatable)",
     },
+    "--open": {"action": "store_true", "help": "show the file in a browser"},
     "--junit": {"type": Path, "metavar": "FILE", "help": "write the rows as tests in JUnit's XML"},
 }
 """The arguments of several commands."""
@@ -108,6 +110,12 @@ def judged(
         write("--junit", options.junit, text)
     notes = (*answer.notes, *(tables.sentence(threshold, row, side) for threshold, row in broken))
     return replace(answer, status=1 if broken else answer.status, notes=notes)
+
+
+def show(path: Path) -> None:
+    """Open a file that was written in a browser, as --open asks for."""
+    if not webbrowser.open(path.resolve().as_uri()):
+        raise InputError("--open", str(path), "there is no browser to show it", "open the file by hand")
 
 
 def write(option: str, path: Path, made: str | bytes) -> None:

@@ -1,0 +1,137 @@
+"""``lockstep demo``: its sentences hold for whatever was measured, also by real processes."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fake_runs import TOOLS, ImitatedSimulator, failing
+from runs import needs_two
+
+from harness import application, cli
+from harness.analyse import summary
+from harness.analyse.rows import JobRow, Row, Summary
+from harness.analyse.statistics import estimate
+from harness.predict import missing
+from harness.report.conclusion import CHANCE, sentences
+from harness.spec.jobs import described
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
+from workloads.program import Program
+
+ALONE = [JobRow(0.0, described(Program(processes=2, phases=1)))] * 3
+
+
+def row(policy, measured, simulated=()):
+    """A row with these slowdowns of single repeats."""
+    sides = [Summary(estimate(side)) if side is not None else None for side in (measured, simulated or None)]
+    return Row(tuple(ALONE), {}, {"policy": policy}, *sides)
+
+
+def said(none, gang, implicit, simulated=((), (), ())):
+    ways = zip(("none", "gang", "implicit"), (none, gang, implicit), simulated, strict=True)
+    return sentences([row(*way) for way in ways])
+
+
+SLOW, FAST, LIKE = (2.7, 2.8, 2.9), (1.02, 1.03, 1.05), (0.97, 1.0, 1.04)
+
+
+def test_a_great_effect_and_two_remedies():
+    first, second, third = said(SLOW, FAST, (1.1, 1.11, 1.12), ((2.7,), (1.0,), (1.1,)))
+    begin = "3 jobs of 2 processes each at the same time took 2.80 (2.56 to 3.06) times as long as one after"
+    assert first.startswith(begin) and CHANCE not in first + second
+    assert re.fullmatch(
+        r"Taking turns took 1.03 \(.*\), which is faster; waiting .* 1.11 .* faster\.", second
+    )
+    assert third == (
+        "The simulator says 2.70 at the same time, 1.00 taking turns, 1.10 waiting politely: at most 4 % off."
+    )
+
+
+def test_no_effect_is_not_called_one():
+    first, second, _ = said(LIKE, LIKE, FAST)
+    assert first.endswith(f"one after the other{CHANCE}.") and second.count(CHANCE) == 2
+
+
+def test_a_wide_interval_is_not_called_an_effect():
+    first, second, _ = said((0.4, 2.8, 9.0), FAST, FAST)
+    assert first.endswith(f"{CHANCE}.") and second.count(CHANCE) == 2
+
+
+def test_another_order():
+    first, second, _ = said((0.7, 0.71, 0.72), FAST, (0.4, 0.41, 0.42))
+    assert "took 0.71" in first and CHANCE not in first
+    assert "which is slower; waiting" in second and second.endswith("which is faster.")
+
+
+@pytest.mark.parametrize(("repeats", "words"), [(SLOW[:1], "one repeat"), (SLOW[:2], "2 repeats")])
+def test_few_repeats_tell_no_difference(repeats, words):
+    first, second, _ = said(repeats, FAST, FAST)
+    assert f"{words})" in first and first.endswith(f"{CHANCE}.") and second.count(CHANCE) == 2
+
+
+def test_what_failed_is_not_known():
+    first, second, third = said((), FAST, ())
+    assert first == (
+        "How long 3 jobs of 2 processes each at the same time take is not known: no run succeeded."
+    )
+    assert "faster" not in second and second.endswith("; waiting politely is not known: no run succeeded.")
+    assert third == "The simulator says nothing: no simulation succeeded."
+    *_, third = said((), (), (), (SLOW, (), ()))
+    assert third.startswith("The simulator says 2.80 at the same time, and there is nothing to compare")
+
+
+@pytest.fixture
+def imitated(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
+
+    def use(tools):
+        monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
+
+    use(TOOLS)
+    return use
+
+
+@needs_two
+def test_the_command_tells_what_the_store_holds_below_its_doubts(imitated, capsys):
+    assert cli.main(["demo", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    with Store(Path("lockstep-results"), existing=True) as store:
+        ((digest, name),) = store.experiments()
+        records = store.runs(digest)
+    assert name == "demo"
+    assert document["conclusion"] == sentences(summary.rows(experiment_of(records), records))
+    assert cli.main(["demo"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.index(document["conclusion"][0]) > out.find("Doubt: ")
+    assert all(sentence in out for sentence in document["conclusion"])
+
+
+@needs_two
+def test_a_failed_run_is_told(imitated, capsys):
+    imitated(failing(lambda workload: type(workload.policy).__name__ == "Gang"))
+    assert cli.main(["demo"]) == 1
+    out, err = capsys.readouterr()
+    assert "Taking turns is not known: no run succeeded" in " ".join(out.split())
+    assert "3 runs failed: job 0: rank 1 has gone" in " ".join(err.split())
+
+
+def test_a_host_with_one_processor_cannot_show_it(imitated, monkeypatch, capsys):
+    monkeypatch.setattr("harness.spec.experiment.usable_processors", lambda: (0,))
+    assert cli.main(["demo"]) == 2
+    assert "processors" in capsys.readouterr().err
+
+
+@needs_two
+@pytest.mark.slow
+def test_real_processes(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["demo", "--quick", "--anyway", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    first, second, third = document["conclusion"]
+    known = {row["scheduler"]["policy"]: row for row in document["rows"]}
+    assert len(known) == 3
+    for sentence, policy in ((first, "none"), (second, "gang"), (second, "implicit")):
+        assert f" {known[policy]['measured']['workload_slowdown']['median']:.2f} (" in sentence
+        assert f" {known[policy]['simulated']['workload_slowdown']['median']:.2f} " in third
