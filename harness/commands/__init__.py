@@ -35,6 +35,7 @@ DOORS = {
         "collect": "merge the results of the parts of a sweep, and report them",
     },
     "predict": {
+        "show": "show step by step what a policy decides as jobs come and go",
         "simulate": "simulate an experiment, without running it",
         "advise": "recommend a policy and a waiting rule for a program on this host",
         "reproduce": "simulate the figures and check the claims of a paper",

@@ -22,6 +22,16 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """Texts with styles of their own that make one line."""
+
+    pieces: Sequence[Line]
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.pieces)).rstrip()
+
+
+@dataclass(frozen=True)
 class Heading:
     """The head of a column: of numbers, which are never cut, or of words, which may ``wrap``.
 
@@ -57,7 +67,7 @@ class Fitting:
     otherwise: Sequence[Part]
 
 
-Part = str | Line | Table | Fitting
+Part = str | Line | Pieces | Table | Fitting
 """What a report consists of."""
 
 

@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from harness.report import cells
-from harness.report.cells import Fitting, Line, Part
+from harness.report.cells import Fitting, Line, Part, Pieces
 from harness.report.plain import width
 
 ENDLESS = 10_000
@@ -40,6 +40,10 @@ def drawn(part: Part) -> RenderableType:
             return _table(part)
         case Fitting():
             return _Fitting(part)
+        case Pieces():
+            line = Text.assemble(*((one.text, one.style) for one in part.pieces))
+            line.rstrip()
+            return line
         case _:
             return _text(part)
 

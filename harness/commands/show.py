@@ -1,0 +1,95 @@
+"""``lockstep show POLICY``: what a policy decides as jobs come and go."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from coordinator import policies
+from coordinator.policies import Policy
+from harness.analyse import pictures
+from harness.commands import SCHEMA, Answer
+from harness.measure.session import Watcher
+from harness.predict.scenes import MOST, Scene, Show, adapts
+from harness.report import scenes as drawing
+from harness.spec import events, overrides
+from harness.spec.experiment_source import text_of
+from workloads.validation import InputError
+
+SIZES, UNIT_MS = (4, 2, 4, 3), 100.0
+"""Jobs without ``--jobs``, and their step of time under policies without one."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("policy", metavar="POLICY", help="a policy that lockstep policies lists")
+    add("--jobs", dest="sizes", metavar="SIZES", help="sizes of the jobs that come, such as 4,2,2,1")
+    add("--processors", type=int, default=8, metavar="N", help="of the machine (default: %(default)s)")
+    help_text = "a parameter of the policy (repeatable), e.g. packing=continuous"
+    add("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=help_text)
+    help_text = "events in place of --jobs: lines such as 0 arrive A 4 300; 90 end A; 95 lose 7; 99 owner 2 1"
+    add("--events", type=Path, metavar="FILE", help=help_text)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Play the events, and draw what the policy decides about each."""
+    settings = {".".join(map(str, one.steps)): one.value for one in map(overrides.parse, options.settings)}
+    policy = policies.create(options.policy, settings)
+    events.PROCESSORS.check("--processors", options.processors)
+    lines, place = _of_sizes(policy, options), f"--jobs {options.sizes}"
+    if options.events is not None:
+        if options.sizes is not None:
+            raise InputError("--jobs", options.sizes, "--events has the jobs", "leave one of the two out")
+        lines, place = iter(text_of(str(options.events), "--events").splitlines()), str(options.events)
+    show = Show(policy, options.processors, events.read(lines, place, options.processors))
+    playing = show.scenes()
+    scenes = list(islice(playing, MOST))
+    more = next(playing, None) is not None
+    notes = (f"these are the first {MOST} scenes: give jobs less work to see the end",) if more else ()
+    document = {"schema": SCHEMA, "policy": options.policy, "parameters": vars(policy)}
+    found = {**document, "processors": options.processors, "scenes": [_scene(one, show) for one in scenes]}
+    return Answer(found, drawing.text(scenes, show), notes=notes, verbatim=True)
+
+
+def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
+    """Lines of events that show the policy: jobs come every half quantum, or what is as long for it.
+
+    If the policy chooses the sizes of jobs, all can use the whole machine. Where owners matter, one comes.
+    """
+    known, processors = vars(policy), options.processors
+    lengths_ms = (known.get("quantum_ms"), known.get("hold_ms"), *known.get("quanta_ms", ()))
+    unit_ms = next(filter(None, (*lengths_ms, 1000 * known.get("grace_s", 0))), UNIT_MS)
+    usual = [processors if adapts(policy, processors) else min(size, processors) for size in SIZES]
+    if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", options.sizes or "1"):
+        raise InputError("--jobs", options.sizes, "must be sizes with commas between", "write 4,2,2,1, say")
+    for number, size in enumerate(options.sizes.split(",") if options.sizes else usual):
+        name = chr(65 + number % 26) + str(number // 26 or "")
+        yield f"{number * unit_ms / 2:.9g} arrive {name} {size} {3 * unit_ms:.9g}"
+    if policy.heeds_owners:
+        yield from (f"{2 * unit_ms:.9g} owner 0 1", f"{4 * unit_ms:.9g} owner 0 0")
+
+
+def _scene(scene: Scene, show: Show) -> dict[str, Any]:
+    decision = scene.plan.decision
+    begins_ms = [begin_ns / 1e6 for begin_ns in pictures.begins_ns(scene)]
+    slots = [
+        {"from_ms": begin_ms, "length_ms": slot.length_ns and slot.length_ns / 1e6, "runs": runs}
+        for begin_ms, slot in zip(begins_ms, decision.slots, strict=True)
+        for runs in [pictures.runs(scene, slot, show)]
+    ]
+    return {
+        "at_ms": scene.at_ns / 1e6,
+        "why": scene.why.value,
+        "cause": scene.cause,
+        "placements": {show.names[job]: place for job, place in decision.placements.items()},
+        "slots": slots,
+        "cyclic": decision.cyclic,
+        "waiting": [show.names[job] for job in scene.waiting],
+        "lost": sorted(scene.lost),
+        "pictures": [asdict(picture) for picture in pictures.of_scene(scene, show)[1:]],
+    }

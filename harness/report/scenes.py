@@ -1,0 +1,57 @@
+"""Scenes of a policy as text of 80 columns and less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from harness.analyse import pictures
+from harness.analyse.pictures import Cell, Picture
+from harness.predict.scenes import Scene, Show
+from harness.report.cells import Line, Part, Pieces
+
+WIDTH = 80
+COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red")
+
+
+def text(scenes: Sequence[Scene], show: Show) -> Iterator[Part]:
+    """Each scene with its event and pictures, then the partitions over time."""
+    for scene in scenes:
+        yield Line(f"{pictures.in_ms(scene.at_ns)}: {scene.cause}", "bold")
+        if scene.waiting:
+            yield "Waiting: " + ", ".join(show.names[job] for job in scene.waiting)
+        for picture in pictures.of_scene(scene, show):
+            yield from _drawn(picture, show)
+        yield ""
+    if history := pictures.over_time(scenes, show):
+        yield from _drawn(history, show)
+
+
+def _drawn(picture: Picture, show: Show) -> Iterator[Part]:
+    """A picture; if it is too wide, some columns after the others."""
+    styles = {name: f"bold {COLOURS[number % len(COLOURS)]}" for number, name in enumerate(show.names)}
+    cells = [cell for _, row in picture.rows for cell in row]
+    size = max(1, *map(len, picture.columns), *(-(-(len(cell.text) + 1) // cell.span) - 1 for cell in cells))
+    left = max(len(label) for label, _ in picture.rows)
+    at_once = max(1, (WIDTH - left) // (size + 1))
+    yield Line(picture.title, "dim")
+    for first in range(0, len(picture.columns), at_once):
+        heads = picture.columns[first : first + at_once]
+        if any(heads):
+            yield Line(" " * left + "".join(f" {head:{size}}" for head in heads).rstrip(), "dim")
+        for label, row in picture.rows:
+            pieces = [Line(f"{label:{left}}")]
+            for cell in _between(row, first, first + len(heads)):
+                style = styles.get(cell.turn or "".join(cell.jobs[:1]), "")
+                pieces.append(Line(f" {cell.text or '.':{cell.span * (size + 1) - 1}}", style))
+            yield Pieces(pieces)
+
+
+def _between(row: Sequence[Cell], first: int, end: int) -> Iterator[Cell]:
+    """The cells, or their parts, from a column to another."""
+    at = 0
+    for cell in row:
+        span = min(at + cell.span, end) - max(at, first)
+        if span > 0:
+            yield replace(cell, span=span)
+        at += cell.span
