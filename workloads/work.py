@@ -33,6 +33,7 @@ class Work(Checked, ABC):
         working_set_bytes: memory that each process walks; 0 for none.
         checkpoint_phases: phases from one checkpoint to the next; 0 for none.
         launcher: its own launcher, if the run's does not start it.
+        launcher_options: further words for its launcher.
         argv: what each rank executes; empty for our programs.
         waits: how a command waits; empty for programs that wait by the rule of the run.
         environment: variables of a command and their values, beside those of the shell.
@@ -46,7 +47,7 @@ class Work(Checked, ABC):
     moldable: ClassVar[bool] = False
     processes = threads = 1
     working_set_bytes = checkpoint_phases = 0
-    argv = tuple[str, ...]()
+    argv = launcher_options = tuple[str, ...]()
     environment = tuple[tuple[str, str], ...]()
     launcher = waits = recording = ""
     malleable = record = False
@@ -177,6 +178,7 @@ class Command(Work):
         recording: a file with a recording of it, by which it is simulated; empty: the one of a recorded run.
         environment: variables and their values, beside those of the shell; a table becomes such pairs.
         threads: how many threads each rank has, and OMP_NUM_THREADS unless the environment names it.
+        launcher_options: further words for the launcher.
     """
 
     kind: ClassVar[str] = "command"
@@ -191,6 +193,7 @@ class Command(Work):
     recording: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     threads: Annotated[int, PROCESSES] = 1
+    launcher_options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
@@ -222,5 +225,5 @@ class Command(Work):
 
     @property
     def label(self) -> str:
-        words = *(f"{name}={value}" for name, value in self.environment), *self.argv
+        words = *(f"{name}={value}" for name, value in self.environment), *self.launcher_options, *self.argv
         return f"{' '.join(words)}, {processes_name(self.processes)}"

@@ -11,7 +11,7 @@ from coordinator.decide.session import Session
 from coordinator.host import mechanisms
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.environment import of_command
-from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
+from coordinator.host.launchers import Launcher, accepted, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Workload, seen
 from workloads import locks, native
@@ -51,6 +51,8 @@ def launch_plan(
     launcher = unchanged(launcher) if launcher else find_launcher(hosts=hosts)
     programs = {job.number: job.program for job in workload.jobs}
     own = {number: launcher_at(program.launcher) for number, program in programs.items() if program.launcher}
+    for number, program in programs.items():
+        accepted(program.launcher_options, [type(own.get(number, launcher))])
     if any(program.kind == LockProgram.kind for program in programs.values()):
         locks.library(tell, DirectoryGuardian)
     variables = _preloaded(workload, {**dict.fromkeys(programs, launcher), **own}, tell)

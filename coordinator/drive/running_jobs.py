@@ -36,7 +36,8 @@ def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Seq
     """Start and return the launcher of a job on ``count`` processes."""
     workload, directory, number = context.workload, context.directory, job.number
     launcher = context.launch_plan.own.get(number, context.launch_plan.launcher)
-    words = launcher.argv(count, argv(workload, context.launch_plan, job, count, directory), hosts)
+    rank = argv(workload, context.launch_plan, job, count, directory)
+    words = launcher.argv(count, rank, hosts, job.program.launcher_options)
     if hosts:
         marks = directory.marks
     else:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -43,6 +43,8 @@ class Launcher(ABC):
         may_lose_signals: whether it loses a signal of its first milliseconds.
         keeps: the variables of an allocation that it gets even if all its ranks are on one host.
         rank: the variable in which it gives a process its rank.
+        options: those that users may give it, without hyphens: with 0, 1 and 2 words behind them.
+        places: those by which it would place or bind processes.
         unbound: its options that bind ranks to no processor.
         path: path of the program.
         version: its version.
@@ -56,6 +58,8 @@ class Launcher(ABC):
     may_lose_signals: ClassVar[bool] = False
     keeps: ClassVar[tuple[str, ...]] = ()
     rank: ClassVar[str] = ""
+    options: ClassVar[Sequence[str]] = ()
+    places: ClassVar[str] = ""
     unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
 
     path: str
@@ -65,10 +69,13 @@ class Launcher(ABC):
         return f"{self.kind} {self.version} ({self.path})"
 
     @abstractmethod
-    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+    def argv(
+        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> list[str]:
         """The command line that runs ``command`` in ``processes`` processes, bound to no core.
 
         ``hosts`` has the host of each rank; it is empty if all run on this host. Ranks bind themselves.
+        ``options`` are a user's, which ``accepted`` has taken.
         """
 
     def environment(
@@ -152,14 +159,25 @@ class Hydra(Launcher):
     may_lose_signals = True
     rank = "PMI_RANK"
     unbound = ("-bind-to", "none")
+    options: ClassVar = (
+        "genvall envall l prepend-rank pmi-port print-all-exitcodes v verbose",
+        "wdir iface usize prepend-pattern outfile-pattern errfile-pattern launcher launcher-exec demux",
+        "genv env",
+    )
+    places = (
+        "bind-to binding map-by membind rankmap hosts host f hostfile machinefile ppn perhost order-nodes "
+        "localhost skip-launch-node gpus-per-proc"
+    )
 
     LEAVES_OUT: ClassVar = {"-genvnone", "-genvlist", "-envnone", "-envlist"}
     """Options with which it does not pass everything on; HYDRA_ENV stands for one of them."""
 
-    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+    def argv(
+        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> list[str]:
         runs = ",".join(f"{host}:{count}" for host, count in _runs(hosts))
         where = ["-hosts", runs] if runs else []
-        return [self.path, *self.unbound, *where, "-n", str(processes), *command]
+        return [self.path, *self.unbound, *where, *options, "-n", str(processes), *command]
 
     def needs(self, *, root: bool) -> dict[str, str]:
         """An empty topology file.
@@ -189,6 +207,16 @@ class OpenMpi(Launcher):
     signs: ClassVar[Sequence[str]] = ("Open MPI", "OpenRTE")
     srun_plugin = "pmix"
     rank = "OMPI_COMM_WORLD_RANK"
+    options: ClassVar = (
+        "allow-run-as-root oversubscribe tag-output timestamp-output report-bindings q quiet v verbose",
+        "x wdir wd path prefix am tune output output-filename",
+        "mca gmca omca pmixmca prtemca",
+    )
+    places = (
+        "bind-to bind-to-core bind-to-socket bind-to-none map-by rank-by rankfile rf H host hostfile "
+        "machinefile default-hostfile cpu-set cpu-list cpus-per-proc cpus-per-rank slot-list N npernode "
+        "use-hwthread-cpus npersocket pernode bynode bycore byslot nolocal nooversubscribe app"
+    )
 
     UNCOUNTED: ClassVar[tuple[str, ...]] = ("--oversubscribe",)
     """Several jobs share the cores, so Open MPI must not count slots."""
@@ -207,12 +235,17 @@ class OpenMpi(Launcher):
     Open MPI 4 refuses the second one beside ``-x``, and Open MPI 5 does not know the first.
     """
 
-    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+    def argv(
+        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> list[str]:
         argv = [self.path, *self.unbound, *self.UNCOUNTED]
         if not hosts:
-            return [*argv, "-n", str(processes), *command]
+            return [*argv, *options, "-n", str(processes), *command]
         # A context for each group of ranks on one host: Open MPI would reorder a single list of hosts.
-        parts = [["--host", f"{host}:{count}", "-n", str(count), *command] for host, count in _runs(hosts)]
+        parts = [
+            [*options, "--host", f"{host}:{count}", "-n", str(count), *command]
+            for host, count in _runs(hosts)
+        ]
         return argv + [word for part in parts for word in (":", *part)][1:]
 
     def needs(self, *, root: bool) -> dict[str, str]:
@@ -276,6 +309,11 @@ class Srun(Launcher):
     """They identify the allocation; others would act as options that the user never set."""
 
     rank = "SLURM_PROCID"
+    options: ClassVar = ("l label u unbuffered v verbose Q", "export mpi chdir D")
+    places = (
+        "cpu-bind mem-bind w nodelist N nodes x exclude c cpus-per-task m distribution ntasks-per-node r "
+        "relative B extra-node-info exclusive F nodefile hint threads-per-core"
+    )
     unbound = ("--cpu-bind=none",)
 
     OPTIONS: ClassVar = (
@@ -295,11 +333,13 @@ class Srun(Launcher):
     def _mpi(self) -> list[str]:
         return [f"--mpi={self.plugin}"] if self.plugin else []
 
-    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+    def argv(
+        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> list[str]:
         hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
         where = ["--distribution=arbitrary", f"--nodelist={','.join(hosts)}"]
         count = [f"--nodes={len(set(hosts))}", f"--ntasks={processes}"]
-        return [self.path, *self._mpi, *self.OPTIONS, *count, *where, *command]
+        return [self.path, *self._mpi, *self.OPTIONS, *count, *where, *options, *command]
 
     def found_again(self) -> Launcher | None:
         return self if os.access(self.path, os.X_OK) else None
@@ -330,7 +370,9 @@ class Unlaunched(Launcher):
 
     kind = "none"
 
-    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+    def argv(
+        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> list[str]:
         return [*command]
 
     def found_again(self) -> Launcher | None:
@@ -424,10 +466,54 @@ def launcher_at(name: str) -> Launcher:
     return found
 
 
+def kinds_of(word: str) -> list[type[Launcher]]:
+    """The kinds of launchers that a command may name by this word, its file name."""
+    name = Path(word).name
+    return [kind for kind in LAUNCHERS.values() if re.match(rf"({'|'.join(kind.programs)})\b", name)]
+
+
 def is_launcher(word: str) -> bool:
     """Whether a command that begins with this word names a launcher, by its file name."""
-    names = (name for kind in LAUNCHERS.values() for name in kind.programs)
-    return re.match(rf"({'|'.join(names)})\b", Path(word).name) is not None
+    return bool(kinds_of(word))
+
+
+COUNTS = ("n", "np", "ntasks")
+"""Options with the number of processes."""
+
+UNPLACED = "leave it out; hosts, bind, threads and processors of the experiment say where processes run"
+
+
+def accepted(
+    words: Sequence[str], kinds: Collection[type[Launcher]]
+) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """The options that a user's command gives its launcher, the number of processes, and the program.
+
+    ``words`` are those behind the launcher's name; it is of one of these ``kinds``. The number is empty if
+    there is none.
+
+    Raises:
+        InputError: for an option by which the launcher would place processes, or that none of them has.
+    """
+    known = {
+        name: count for kind in kinds for count, names in enumerate(kind.options) for name in names.split()
+    }
+    options, count, place = list[str](), "", 0
+    while place < len(words) and words[place].startswith("-"):
+        word = words[place]
+        name, equals, value = word.lstrip("-").partition("=")
+        end = place + 1 + (0 if equals else 1 if name in COUNTS else known.get(name, 0))
+        if name in COUNTS:
+            count = value if equals else "".join(words[place + 1 : end])
+        elif name in known:
+            options += words[place:end]
+        elif any(name in kind.places.split() for kind in kinds):
+            rule = "places or binds processes: Lockstep binds and places them itself"
+            raise InputError("command", word, rule, UNPLACED)
+        else:
+            rule = f"is no option that Lockstep passes on to {' or '.join(kind.kind for kind in kinds)}"
+            raise InputError("command", word, rule, f"write one of {', '.join(sorted(known))}, or none")
+        place = end
+    return tuple(options), count, tuple(words[place:])
 
 
 def _of_mpi() -> list[type[Launcher]]:

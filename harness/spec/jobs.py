@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from coordinator.host.launchers import is_launcher
+from coordinator.host.launchers import Launcher, accepted, is_launcher, kinds_of
 from coordinator.workload import KINDS, ParallelJob
 from harness.spec.table_checks import as_table, field_names
 from workloads.bounds import PROCESSES as MOST_PROCESSES
@@ -42,6 +42,7 @@ ADDED: Mapping[str, Any] = {
         "recording": "",
         "parallelism": [],
         "environment": {},
+        "launcher_options": [],
         "threads": 1,
     }
 }
@@ -107,22 +108,25 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
         MOST_PROCESSES.check(f"{key}.processes", table["processes"])
     count = str(table.get("processes", PROCESSES))
     words = [word.replace(PROCESSES, count) for word in words]
-    counted = words[1:2] in (["-n"], ["-np"]) and len(words) >= 4 and NUMBER.fullmatch(words[2])
-    if not counted or words[3].startswith("-"):
-        rule = "must continue with -n, a number and the program: Lockstep binds and places the processes"
+    launcher = "" if words[0] == LAUNCHER else words[0]
+    with under(key):
+        options, counted, argv = accepted(words[1:], kinds_of(launcher or Launcher.programs[0]))
+    if not NUMBER.fullmatch(counted) or not argv:
+        rule = "must have -n, a number and the program behind the launcher and its options"
         raise InputError(where, words, rule, remedy)
-    if "processes" in table and words[2] != count:
-        rule = f"the command starts {words[2]} processes"
+    if "processes" in table and counted != count:
+        rule = f"the command starts {counted} processes"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
     given = {name: table[name] for name in optional if name in table}
-    launcher = "" if words[0] == LAUNCHER else words[0]
-    known = {"argv": tuple(words[3:]), "processes": int(words[2]), "launcher": launcher}
+    known = {"argv": argv, "processes": int(counted), "launcher": launcher, "launcher_options": options}
     return build(Command, known | given, key)
 
 
 def check_here(group: JobGroup, key: str) -> None:
     program = group.program
     path = dict(program.environment).get("PATH")
+    if program.launcher_options:
+        return  # they may change the PATH and the directory
     if program.argv and shutil.which(program.argv[0], path=path) is None:
         rule = f"there is no program {program.argv[0]!r} on the PATH or below the current directory"
         raise InputError(f"{key}.command", list(program.argv), rule, "check its name, its path and its mode")
@@ -134,6 +138,8 @@ def described(program: Work) -> dict[str, Any]:
     It lacks the entries of ADDED: older records do not have them.
     """
     table = asdict(program)
+    if "launcher_options" in table:
+        table["launcher_options"] = list(table["launcher_options"])
     if "parallelism" in table:
         table["parallelism"] = [list(phase) for phase in table["parallelism"]]
     if "environment" in table:

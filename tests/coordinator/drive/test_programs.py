@@ -206,6 +206,23 @@ def test_jobs_of_open_mpi_keep_their_files_in_directories_of_their_own(tmp_path,
         assert not Path(names[0]).parents[1].exists()
 
 
+@pytest.mark.parametrize("name", ["mpiexec", "mpiexec.openmpi"])
+def test_launchers_get_the_options_of_a_command(tmp_path, name):
+    if not shutil.which(name):
+        pytest.skip(f"needs {name}")
+    of_mpich, of_openmpi = ("-genv", "A", "1", "-genv", "B", "2"), ("-x", "A=1", "--mca", "b", "2")
+    ours, others, told = of_mpich, of_openmpi, "B"
+    if launcher_at(name).kind == "openmpi":
+        ours, others, told = of_openmpi, of_mpich, "OMPI_MCA_b"
+    program = "sh", "-c", f"echo $PWD $A ${told}"
+    command = Command(program, 2, name, launcher_options=(*ours, "-wdir", str(tmp_path)))
+    result = run([ParallelJob(0, command)], "none")
+    assert result.failure == ""
+    assert result.jobs[0].output.splitlines() == [f"{tmp_path} 1 2"] * 2
+    with pytest.raises(InputError, match="no option that Lockstep passes on to"):
+        run([ParallelJob(0, replace(command, launcher_options=others))], "none")
+
+
 def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so():
     command = Command(("true",), 2, waits="two-phase")
     result = run([ParallelJob(0, command), job(1, PROGRAM)], "none")

@@ -89,6 +89,50 @@ def test_a_command_may_name_its_own_launcher(tmp_path, launcher):
     assert job.program == Command(("./app", "-n", "1"), 3, launcher)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["{launcher}", "--mca", "btl", "tcp,self", "-x", "A=1", "-n", "3", "./app"],
+        ["mpiexec", "-n", "3", "-genv", "OMP_NUM_THREADS", "2", "-wdir", "/tmp", "-l", "./app"],
+        ["mpirun.openmpi", "-np", "3", "--wdir", "..", "-x", "A", "--tag-output", "./app"],
+        ["srun", "--export=ALL,A=1", "--ntasks=3", "-D", "/tmp", "--mpi", "pmix", "./app"],
+    ],
+)
+def test_a_command_may_give_its_launcher_options_that_place_no_process(tmp_path, words):
+    (job,) = only(tmp_path, f"command = {words}").cells[0].jobs()
+    program = job.program
+    given = [word for word in words[1:-1] if word not in ("-n", "-np", "3", "--ntasks=3")]
+    assert [*program.launcher_options] == given
+    assert (program.argv, program.processes) == (("./app",), 3)
+    assert rebuilt(json.loads(json.dumps(described(program)))) == program
+    assert all(word in program.label for word in given)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "option"),
+    [
+        *(
+            ("{launcher}", word)
+            for word in ("--bind-to", "-map-by", "--host", "-hosts", "-ppn", "--rankfile")
+        ),
+        *(("mpiexec.openmpi", word) for word in ("-H", "--rankfile", "--npernode", "--cpu-set=0")),
+        *(("srun", word) for word in ("-w", "--nodelist=a", "-N", "--cpu-bind=none", "-x", "-c")),
+    ],
+)
+def test_options_that_place_processes_are_refused_by_name(tmp_path, launcher, option):
+    with pytest.raises(InputError) as caught:
+        only(tmp_path, f'command = ["{launcher}", "{option}", "a", "-n", "2", "true"]')
+    assert (caught.value.key, caught.value.value) == ("jobs[0].command", option)
+    assert "places or binds processes" in str(caught.value) and "bind" in caught.value.remedy
+
+
+@pytest.mark.parametrize("option", ["--genvv", "-2", "--", "-configfile"])
+def test_unknown_options_are_refused_with_those_that_are_known(tmp_path, option):
+    with pytest.raises(InputError, match=r"mpich or openmpi.*\bmca\b") as caught:
+        only(tmp_path, f'command = ["mpiexec", "{option}", "-n", "2", "true"]')
+    assert caught.value.value == option
+
+
 WRONG = [
     ('command = "mpiexec -n 4 ./app"', "jobs[0].command", "list of words"),
     ('command = ["./app"]', "jobs[0].command", "begin with a launcher"),
