@@ -42,7 +42,8 @@ def test_a_switch_costs_more_than_a_message():
     for name in ("latency_ns", "receive_ns", "send_ns"):
         assert 0 < found[name] < found["remote_wakeup_ns"], name
     assert 0 < found["poll_ns"] < found["send_ns"]
-    for name in ("switch_after_idle_ns 10000", "send_after_idle_ns 10000"):  # differences: other load can make them negative
+    # Differences: other load can make them negative.
+    for name in ("switch_after_idle_ns 10000", "send_after_idle_ns 10000"):
         assert abs(found[name]) < 5e6, name
     assert 0 < found["overrun_ns"] < 1e6
     assert abs(found["reload_ns"]) < 1e6 and abs(found["move_ns"]) < 1e6  # 100 kB may stay in the cache
