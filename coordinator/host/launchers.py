@@ -420,13 +420,16 @@ def find_launcher(hosts: Sequence[str] = ()) -> Launcher:
     """
     if hosts and "SLURM_JOB_ID" in os.environ:
         return _tried(tuple(dict.fromkeys(hosts))[:2])
-    seen = []
-    for path in _candidates():
-        if found := _identify(path):
-            return found
-        seen.append(path)
+    if found := next(launchers(), None):
+        return found
+    seen = [*_candidates()]
     where = f"{', '.join(seen)} is none" if seen else "there is none beside Python or on PATH"
     raise InputError("launcher", None, f"Lockstep needs an mpiexec of {_known()}; {where}", REMEDY)
+
+
+def launchers() -> Iterator[Launcher]:
+    """Those beside our Python, then those on PATH."""
+    yield from filter(None, map(_identify, _candidates()))
 
 
 @functools.cache
@@ -437,7 +440,7 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
     steps = [Srun(srun, "of Slurm", plugin) for plugin in plugins] if srun else []
     command = [*PYTHON, "-m", "mpi4py.bench", "helloworld"]
     failures = []
-    for launcher in (*steps, *filter(None, map(_identify, _candidates()))):
+    for launcher in (*steps, *launchers()):
         try:
             argv = launcher.argv(len(hosts), command, hosts)
             environment = launcher.environment({}, hosts=hosts)

@@ -21,7 +21,8 @@ from harness.measure.host_check import Finding
 from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
-from harness.store.database import Store
+from harness.store.database import FILE_NAME, Store
+from harness.store.records import Calibration
 from workloads.bounds import within
 from workloads.validation import InputError
 
@@ -42,6 +43,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--pid", type=int, action="append", default=[], metavar="P", help=help_text)
     help_text = "directory to keep the runs of --aa in (default: they are not kept)"
     add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)  # no default of the user's
+    help_text = "print what a report of a fault should say of this host, with nothing personal in it"
+    add("--share", action="store_true", help=help_text)
     shared.add(parser, "--anyway")
 
 
@@ -58,7 +61,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
     watcher.note("watching the processors")
     findings = [*host_check.check(processors), _defaults()]
+    if options.share:
+        findings = [*host_check.shared(processors, findings, _calibrations())]
     document: dict[str, Any] = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
+    if options.share:
+        return Answer(document, [f"- {one.subject}: {one.found}" for one in findings], verbatim=True)
     failures: list[str] = []
     if options.aa:
         checked, failures = _aa(options, processors, watcher)
@@ -102,6 +109,15 @@ def _aa(
             records = host_check.aa_records(options.pairs, site, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check(aa_pairs(records)), failures
+
+
+def _calibrations() -> list[Calibration]:
+    """The last calibration in the usual results directory, if there is one."""
+    folder = user_defaults.read().get("results", shared.OPTIONS["--results"]["default"])
+    if not (folder / FILE_NAME).is_file():
+        return []
+    with Store(folder, existing=True) as store:
+        return store.last_calibration()
 
 
 def _defaults() -> Finding:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from coordinator.host import mechanisms, quotas
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launchers import find_launcher, launchers
 from coordinator.host.processor_claims import rivals
 from harness.measure import runner
 from harness.measure.measured import Measured
@@ -20,7 +22,7 @@ from harness.measure.session import MeasurementSession, Watcher, constants
 from harness.spec import experiment
 from harness.store import conditions
 from harness.store.conditions import Conditions, Moment
-from harness.store.records import DEDICATED, RunRecord
+from harness.store.records import DEDICATED, Calibration, RunRecord
 from workloads.validation import InputError
 
 LOAD, OTHERS, STEAL = 0.5, 0.05, 0.01
@@ -39,6 +41,9 @@ AA_EXPERIMENT = {
 }
 
 SHARED_MEMORY_BYTES = 256 << 20
+
+PERSONAL = ("Lockstep", "MPI", "cache", "defaults")
+"""Findings that name users, hosts or paths."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,32 @@ def _programs() -> Iterator[Finding]:
     usable = os.access(where if where.exists() else where.parent, os.W_OK)
     remedy = "" if usable else "set XDG_CACHE_HOME: without a cache the simulator compiles each time"
     yield Finding("cache", f"{where} on {socket.gethostname()}", remedy)
+
+
+def shared(
+    processors: Sequence[int], findings: Iterable[Finding], calibrations: Sequence[Calibration]
+) -> Iterator[Finding]:
+    """What may be told in public of this host, its programs, ``findings`` and the last calibration.
+
+    There is no name of a user, a host or a control group, and of a path only its last part.
+    """
+    session = conditions.of_session(processors, "")
+    packages = {"Python": session.python, **(session.packages or {})}
+    yield Finding("versions", ", ".join(f"{name} {version}" for name, version in packages.items() if version))
+    build = Path("/proc/version").read_text().strip()
+    yield Finding("kernel", re.sub(r"\(\S+@\S+\) ", "", build))
+    yield Finding("machine", f"{session.cores} processors, {(session.memory_bytes or 0) / 2**30:.0f} GiB")
+    yield Finding(
+        "MPIs", ", ".join(dict.fromkeys(f"{one.kind} {one.version}" for one in launchers())) or "none"
+    )
+    for one in findings:
+        if one.subject not in PERSONAL:
+            found = re.sub(r"^.* may use", "may use", re.sub(r"/(?:[^\s/()]+/)*", "", one.found))
+            yield Finding(one.subject, found, one.remedy)
+    for made in calibrations:
+        told = f"{median(made.samples) / 1000:.2f} us" if made.quantity.endswith("_ns") else ""
+        if told:
+            yield Finding(made.quantity.removesuffix("_ns"), f"{told} on {made.recorded_at[:10]}")
 
 
 def aa_records(pairs: int, site: MeasurementSession, watcher: Watcher) -> list[RunRecord]:

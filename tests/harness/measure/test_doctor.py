@@ -1,9 +1,12 @@
 """``lockstep doctor`` on hosts with one fault each."""
 
+import getpass
 import json
 import os
+import re
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,10 @@ from coordinator.host.processor_claims import ProcessorClaim
 from harness import cli
 from harness.measure import host_check
 from harness.spec.experiment import usable_processors
+from harness.store import records
 from harness.store.conditions import Conditions
+from harness.store.database import Store
+from harness.store.records import Calibration
 
 PROCESSORS = usable_processors()[:2]
 
@@ -73,3 +79,23 @@ def test_the_command_says_how_much_is_wrong(capsys, monkeypatch):
     assert cli.main(["doctor", "--json"]) == 0
     assert [one["subject"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["defaults"]
     assert cli.main(["doctor", "--processors", "-1"]) == 2
+
+
+@pytest.mark.slow  # watches the processors for two seconds
+def test_what_is_shared_names_no_user_no_host_and_no_path(found, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("coordinator.host.quotas.quotas", lambda: {Path("/user.slice/alice"): 0.5})
+    with Store(tmp_path / "lockstep-results") as store:
+        made = {"remote_wakeup_ns": [4e3, 6e3, 9e3], "cache_kb": [512.0]}.items()
+        rest = ([0, 1], 0, "mpich", Conditions())
+        store.add_calibrations(
+            [Calibration("s", records.now(), name, values, *rest) for name, values in made]
+        )
+    with closing(ProcessorClaim("abcd1234", PROCESSORS[:1])):
+        assert cli.main(["doctor", "--share"]) == 0
+    said = capsys.readouterr().out
+    for secret in (getpass.getuser(), os.uname().nodename, str(Path.home()), "/", "@", "alice", "abcd1234"):
+        assert not re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", said), secret
+    assert f"- remote_wakeup: 6.00 us on {records.now()[:10]}" in said and "cache_kb" not in said
+    for words in ("lockstep-scheduling 0.", f"Linux version {os.uname().release}", "- MPIs: ", "may use 0.5"):
+        assert words in said
