@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from coordinator import policies
 from coordinator.policies import Policy
 from harness.analyse import pictures
 from harness.commands import SCHEMA, Answer
+from harness.commands.shared import write
 from harness.measure.session import Watcher
 from harness.predict.scenes import MOST, Scene, Show, adapts
 from harness.report import scenes as drawing
@@ -34,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=help_text)
     help_text = "events in place of --jobs: lines such as 0 arrive A 4 300; 90 end A; 95 lose 7; 99 owner 2 1"
     add("--events", type=Path, metavar="FILE", help=help_text)
+    add("-o", "--output", type=Path, metavar="FILE", help="write a page to step through, for a browser")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -51,9 +53,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     scenes = list(islice(playing, MOST))
     more = next(playing, None) is not None
     notes = (f"these are the first {MOST} scenes: give jobs less work to see the end",) if more else ()
+    drawn: Iterable[Any] = drawing.text(scenes, show)
+    if options.output is not None:
+        write("--output", options.output, drawing.page(options.policy, scenes, show))
+        drawn = [f"{options.output}: {options.policy}, {len(scenes)} scenes"]
     document = {"schema": SCHEMA, "policy": options.policy, "parameters": vars(policy)}
     found = {**document, "processors": options.processors, "scenes": [_scene(one, show) for one in scenes]}
-    return Answer(found, drawing.text(scenes, show), notes=notes, verbatim=True)
+    return Answer(found, drawn, notes=notes, verbatim=True)
 
 
 def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Pages from templates and pictures: self-contained, no network, no scripts, light and dark."""
+"""Pages from templates and pictures: self-contained, no network, light and dark; reports have no scripts."""
 
 from __future__ import annotations
 
@@ -74,6 +74,11 @@ def html(page: Page) -> str:
     """The page in one self-contained file."""
     with rc_context(SETTINGS):
         figures = [vars(one) | {"drawn": _drawn(one.draw, one.name, one.heading)} for one in page.pictures]
+    return rendered("page", page=page, figures=figures)
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A page from a template of this room that extends the skeleton of all pages."""
     environment = Environment(
         loader=PackageLoader("harness.report", "."),
         autoescape=True,
@@ -81,8 +86,7 @@ def html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    template = environment.get_template("page.html.j2")
-    return template.render(page=page, figures=figures, light=LIGHT, dark=DARK)
+    return environment.get_template(f"{template}.html.j2").render(light=LIGHT, dark=DARK, **values)
 
 
 def picture(page: Page, name: str) -> Figure:

@@ -1,4 +1,4 @@
-"""Scenes of a policy as text of 80 columns and less."""
+"""Scenes of a policy as text of 80 columns and less, and as a page to step through."""
 
 from __future__ import annotations
 
@@ -17,14 +17,35 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 def text(scenes: Sequence[Scene], show: Show) -> Iterator[Part]:
     """Each scene with its event and pictures, then the partitions over time."""
     for scene in scenes:
-        yield Line(f"{pictures.in_ms(scene.at_ns)}: {scene.cause}", "bold")
-        if scene.waiting:
-            yield "Waiting: " + ", ".join(show.names[job] for job in scene.waiting)
+        title, waiting = _about(scene, show)
+        yield Line(title, "bold")
+        if waiting:
+            yield f"Waiting: {waiting}"
         for picture in pictures.of_scene(scene, show):
             yield from _drawn(picture, show)
         yield ""
     if history := pictures.over_time(scenes, show):
         yield from _drawn(history, show)
+
+
+def page(name: str, scenes: Sequence[Scene], show: Show) -> str:
+    """The scenes in one self-contained file, which shows all of them where no script runs."""
+    from harness.report.rendering import rendered  # noqa: PLC0415 - slow to load
+
+    values = vars(show) | {
+        "name": name,
+        "source": show.policy.source,
+        "history": pictures.over_time(scenes, show),
+    }
+    return rendered(
+        "scenes", scenes=[(*_about(one, show), pictures.of_scene(one, show)) for one in scenes], **values
+    )
+
+
+def _about(scene: Scene, show: Show) -> tuple[str, str]:
+    """Time and cause, and who waits."""
+    waiting = ", ".join(show.names[job] for job in scene.waiting)
+    return f"{pictures.in_ms(scene.at_ns)}: {scene.cause}", waiting
 
 
 def _drawn(picture: Picture, show: Show) -> Iterator[Part]:

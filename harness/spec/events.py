@@ -47,7 +47,7 @@ def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
                 raise InputError(f"{place}, line {number}", error.value, error.rule, error.remedy) from None
     arrived = sum(event.what == "arrive" for event in found)
     if not 1 <= arrived <= JOBS:
-        raise InputError(place, arrived, f"a show has 1 to {JOBS} jobs", "write lines such as: 0 arrive A 4 300")
+        raise InputError(place, arrived, f"a show has 1 to {JOBS} jobs", "write lines such as 0 arrive A 4")
     if len({event.values for event in found if event.what == "lose"}) == processors:
         raise InputError(place, processors, "all processors are lost", "leave one of them")
     return sorted(found, key=lambda event: event.at_ns)

@@ -224,6 +224,7 @@ def test_subcubes_and_blocks(show):
         ("--processors 257", "--processors = 257: must be a whole number of at least 1 and at most 256"),
         ("--set quantum=3", "did you mean 'quantum_ms'?"),
         ("--set quantum_ms=x", "quantum_ms = 'x': must be a number"),
+        ("-o /nowhere/page.html", "--output = '/nowhere/page.html': cannot be written"),
         ("--events /nowhere", "--events = '/nowhere': must be a readable file"),
         ("--events {} --jobs 4", "--jobs = '4': --events has the jobs; leave one of the two out"),
         *(
