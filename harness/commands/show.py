@@ -12,11 +12,10 @@ from typing import Any
 
 from coordinator import policies
 from coordinator.policies import Policy
-from harness.analyse import pictures
 from harness.commands import SCHEMA, Answer
 from harness.commands.shared import write
 from harness.measure.session import Watcher
-from harness.predict.scenes import MOST, Scene, Show, adapts
+from harness.predict.scenes import MOST, Show, adapts
 from harness.report import scenes as drawing
 from harness.spec import events, overrides
 from harness.spec.experiment_source import text_of
@@ -53,12 +52,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     scenes = list(islice(playing, MOST))
     more = next(playing, None) is not None
     notes = (f"these are the first {MOST} scenes: give jobs less work to see the end",) if more else ()
-    drawn: Iterable[Any] = drawing.text(scenes, show)
+    drawn: Iterable[Any] = drawing.text(scenes, show.names)
     if options.output is not None:
-        write("--output", options.output, drawing.page(options.policy, scenes, show))
+        write("--output", options.output, drawing.page(scenes, name=options.policy, show=show))
         drawn = [f"{options.output}: {options.policy}, {len(scenes)} scenes"]
     document = {"schema": SCHEMA, "policy": options.policy, "parameters": vars(policy)}
-    found = {**document, "processors": options.processors, "scenes": [_scene(one, show) for one in scenes]}
+    found = {**document, "processors": options.processors, "scenes": [asdict(scene) for scene in scenes]}
     return Answer(found, drawn, notes=notes, verbatim=True)
 
 
@@ -78,24 +77,3 @@ def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
         yield f"{number * unit_ms / 2:.9g} arrive {name} {size} {3 * unit_ms:.9g}"
     if policy.heeds_owners:
         yield from (f"{2 * unit_ms:.9g} owner 0 1", f"{4 * unit_ms:.9g} owner 0 0")
-
-
-def _scene(scene: Scene, show: Show) -> dict[str, Any]:
-    decision = scene.plan.decision
-    begins_ms = [begin_ns / 1e6 for begin_ns in pictures.begins_ns(scene)]
-    slots = [
-        {"from_ms": begin_ms, "length_ms": slot.length_ns and slot.length_ns / 1e6, "runs": runs}
-        for begin_ms, slot in zip(begins_ms, decision.slots, strict=True)
-        for runs in [pictures.runs(scene, slot, show)]
-    ]
-    return {
-        "at_ms": scene.at_ns / 1e6,
-        "why": scene.why.value,
-        "cause": scene.cause,
-        "placements": {show.names[job]: place for job, place in decision.placements.items()},
-        "slots": slots,
-        "cyclic": decision.cyclic,
-        "waiting": [show.names[job] for job in scene.waiting],
-        "lost": sorted(scene.lost),
-        "pictures": [asdict(picture) for picture in pictures.of_scene(scene, show)[1:]],
-    }

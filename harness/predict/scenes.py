@@ -9,39 +9,21 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import accumulate
 
 from coordinator.decide.agenda import Agenda
 from coordinator.decide.session import Attained, Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.view import ExecutionTime, Job, Machine, Reason, View
+from harness.predict.pictures import Scene, ShownSlot, of_family
 from harness.spec.events import Event
 from workloads.bounds import fits
 
 MOST = 200
 """Scenes of a show."""
 NEVER_NS = 1 << 60
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What is in force after an event.
-
-    Attributes:
-        cause: the event, in words.
-        waiting: the jobs here that no slot lets run, in order of arrival.
-        lost: the processors that are no longer there.
-        owned: the processors whose owners are there.
-    """
-
-    at_ns: int
-    why: Reason
-    cause: str
-    plan: Plan
-    waiting: tuple[int, ...]
-    lost: frozenset[int]
-    owned: frozenset[int]
 
 
 def adapts(policy: Policy, processors: int) -> bool:
@@ -172,6 +154,26 @@ class Show:
                 yield self._scene(Reason.OBSERVATION, f"the ranks of {self.names[job]} talk", plan)
 
     def _scene(self, why: Reason, cause: str, plan: Plan) -> Scene:
-        runs = {job for slot in range(len(plan.decision.slots)) for job in plan.decision.running(slot)}
-        waiting = tuple(job for job in self._left_ns if job not in runs)
-        return Scene(self._now_ns, why, cause, plan, waiting, self._lost, self._owned)
+        decision, slots = plan.decision, []
+        begins_ns = accumulate((slot.length_ns or 0 for slot in decision.slots), initial=plan.start_ns)
+        for begin_ns, slot in zip(begins_ns, decision.slots, strict=False):
+            there: list[dict[str, None]] = [{} for _ in range(self.processors)]
+            for job, place in decision.placements.items():
+                for rank, processor in enumerate(place):
+                    if slot.allows(job, rank, processor):
+                        there[processor][self.names[job]] = None
+            length_ms = slot.length_ns and slot.length_ns / 1e6
+            slots.append(ShownSlot(begin_ns / 1e6, length_ms, [[*jobs] for jobs in there]))
+        running = {job for slot in slots for jobs in slot.runs for job in jobs}
+        scene = Scene(
+            self._now_ns / 1e6,
+            why.value,
+            cause,
+            {self.names[job]: place for job, place in decision.placements.items()},
+            slots,
+            decision.cyclic,
+            [name for name in map(self.names.__getitem__, self._left_ns) if name not in running],
+            sorted(self._lost),
+            sorted(self._owned),
+        )
+        return replace(scene, pictures=of_family(decision.memory, scene, self.names, self.policy))

@@ -4,53 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from harness.analyse import pictures
-from harness.analyse.pictures import Cell, Picture
-from harness.predict.scenes import Scene, Show
+from harness.predict import pictures
+from harness.predict.pictures import Cell, Picture, Scene
 from harness.report.cells import Line, Part, Pieces
 
 WIDTH = 80
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 
 
-def text(scenes: Sequence[Scene], show: Show) -> Iterator[Part]:
+def text(scenes: Sequence[Scene], names: Sequence[str]) -> Iterator[Part]:
     """Each scene with its event and pictures, then the partitions over time."""
     for scene in scenes:
-        title, waiting = _about(scene, show)
-        yield Line(title, "bold")
-        if waiting:
-            yield f"Waiting: {waiting}"
-        for picture in pictures.of_scene(scene, show):
-            yield from _drawn(picture, show)
+        yield Line(f"{pictures.in_ms(scene.at_ms)}: {scene.cause}", "bold")
+        if scene.waiting:
+            yield f"Waiting: {', '.join(scene.waiting)}"
+        for picture in pictures.of_scene(scene):
+            yield from _drawn(picture, names)
         yield ""
-    if history := pictures.over_time(scenes, show):
-        yield from _drawn(history, show)
+    if history := pictures.over_time(scenes):
+        yield from _drawn(history, names)
 
 
-def page(name: str, scenes: Sequence[Scene], show: Show) -> str:
+def page(scenes: Sequence[Scene], **about: Any) -> str:
     """The scenes in one self-contained file, which shows all of them where no script runs."""
     from harness.report.rendering import rendered  # noqa: PLC0415 - slow to load
 
-    values = vars(show) | {
-        "name": name,
-        "source": show.policy.source,
-        "history": pictures.over_time(scenes, show),
-    }
-    return rendered(
-        "scenes", scenes=[(*_about(one, show), pictures.of_scene(one, show)) for one in scenes], **values
-    )
+    return rendered("scenes", scenes=scenes, pictures=pictures, **about)
 
 
-def _about(scene: Scene, show: Show) -> tuple[str, str]:
-    """Time and cause, and who waits."""
-    waiting = ", ".join(show.names[job] for job in scene.waiting)
-    return f"{pictures.in_ms(scene.at_ns)}: {scene.cause}", waiting
-
-
-def _drawn(picture: Picture, show: Show) -> Iterator[Part]:
+def _drawn(picture: Picture, names: Sequence[str]) -> Iterator[Part]:
     """A picture; if it is too wide, some columns after the others."""
-    styles = {name: f"bold {COLOURS[number % len(COLOURS)]}" for number, name in enumerate(show.names)}
+    styles = {name: f"bold {COLOURS[number % len(COLOURS)]}" for number, name in enumerate(names)}
     cells = [cell for _, row in picture.rows for cell in row]
     size = max(1, *map(len, picture.columns), *(-(-(len(cell.text) + 1) // cell.span) - 1 for cell in cells))
     left = max(len(label) for label, _ in picture.rows)
