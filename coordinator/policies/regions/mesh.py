@@ -80,22 +80,33 @@ def _columns_to(last: int, grid: Grid) -> int:
     return mask(row * grid.columns + column for row in range(grid.rows) for column in range(last + 1))
 
 
-def _ranks(corner: int, submesh: Submesh, grid: Grid) -> Region:
-    """The processors of a submesh, row by row."""
+def _ranks(corner: int, submesh: Submesh, grid: Grid, *, turned: bool = False) -> Region:
+    """The processors of a submesh, row by row; none without a corner.
+
+    A ``turned`` one lies on its side, and its columns come one by one: neighbours stay neighbours.
+    """
+    along, across = (grid.columns, 1) if turned else (1, grid.columns)
     return tuple(
-        corner + row * grid.columns + column
-        for row in range(submesh.height)
+        corner + row * across + column * along
+        for row in range(submesh.height if corner != NONE else 0)
         for column in range(submesh.width)
     )
 
 
-def _turned_ranks(corner: int, submesh: Submesh, grid: Grid) -> Region:
-    """The processors of a submesh that lies on its side, column by column: neighbours stay neighbours."""
-    return tuple(
-        corner + column * grid.columns + row
-        for row in range(submesh.height)
-        for column in range(submesh.width)
-    )
+def _lowest(free: int, sides: Submesh, grid: Grid) -> int:
+    """The lowest corner of a free submesh of these sides; NONE without any."""
+    return first(corners(free, sides, grid))
+
+
+def _both(
+    free: int, processes: int, grid: Grid, lowest: Callable[[int, Submesh, Grid], int] = _lowest
+) -> tuple[Region, Region]:
+    """The lowest free submesh that is upright, and the lowest that lies on its side."""
+    wanted = shape(processes, grid)
+    if wanted is None:
+        return (), ()
+    upright_at, turned_at = (lowest(free, sides, grid) for sides in (wanted, Submesh(*reversed(wanted))))
+    return _ranks(upright_at, wanted, grid), _ranks(turned_at, wanted, grid, turned=True)
 
 
 def frame_sliding(free: int, processes: int, grid: Grid) -> Region:
@@ -130,8 +141,12 @@ def adaptive_scan(free: int, processes: int, grid: Grid) -> Region:
 
 def first_fit(free: int, processes: int, grid: Grid) -> Region:
     """The free submesh with the lowest corner, upright or on its side: the reference."""
-    found = [region for region in _both(free, processes, grid) if region]
-    return min(found, key=lambda region: region[0], default=())
+    return _first(*_both(free, processes, grid))
+
+
+def _first(*regions: Region) -> Region:
+    """The region with the lowest corner; of two that have it, the first."""
+    return min(filter(None, regions), key=lambda region: region[0], default=())
 
 
 def interval_sets(free: int, processes: int, grid: Grid) -> Region:
@@ -141,23 +156,17 @@ def interval_sets(free: int, processes: int, grid: Grid) -> Region:
     where the intervals of as many rows as it is high have a column in common.
     Source: after Morgenstern 1994, "Methods for precise submesh allocation"; the survey gives the name only.
     """
-    wanted = shape(processes, grid)
-    if wanted is None:
-        return ()
-    turned = Submesh(wanted.height, wanted.width)
-    upright_at, turned_at = (_lowest_common(free, sides, grid) for sides in (wanted, turned))
-    if upright_at != NONE and (turned_at == NONE or upright_at <= turned_at):
-        return _ranks(upright_at, wanted, grid)
-    return _turned_ranks(turned_at, wanted, grid) if turned_at != NONE else ()
+    return _first(*_both(free, processes, grid, _lowest_common))
 
 
 def _lowest_common(free: int, sides: Submesh, grid: Grid) -> int:
-    """The lowest corner of a free submesh of these sides; NONE without any."""
+    """As ``_lowest``, by intervals."""
     begins = [_beginnings(free, row, sides.width, grid) for row in range(grid.rows)]
     for row in range(grid.rows - sides.height + 1):
         common = begins[row]
         for other in begins[row + 1 : row + sides.height]:
-            common = _intersection(common, other)
+            pairs = ((max(a, c), min(b, d)) for a, b in common for c, d in other)
+            common = [(begin, end) for begin, end in pairs if begin <= end]
         if common:
             return row * grid.columns + common[0][0]
     return NONE
@@ -172,23 +181,6 @@ def _beginnings(free: int, row: int, width: int, grid: Grid) -> list[Interval]:
                 found.append((begin, column - width))
             begin = column + 1
     return found
-
-
-def _intersection(ours: list[Interval], theirs: list[Interval]) -> list[Interval]:
-    """The intersection of two ascending lists of intervals."""
-    pairs = ((max(a, c), min(b, d)) for a, b in ours for c, d in theirs)
-    return [(begin, end) for begin, end in pairs if begin <= end]
-
-
-def _both(free: int, processes: int, grid: Grid) -> tuple[Region, Region]:
-    """The lowest free submesh that is upright, and the lowest that lies on its side."""
-    wanted = shape(processes, grid)
-    if wanted is None:
-        return (), ()
-    corner = first(corners(free, wanted, grid))
-    turned = first(corners(free, Submesh(wanted.height, wanted.width), grid))
-    upright = _ranks(corner, wanted, grid) if corner != NONE else ()
-    return upright, _turned_ranks(turned, wanted, grid) if turned != NONE else ()
 
 
 def buddy(free: int, processes: int, grid: Grid) -> Region:
@@ -310,14 +302,8 @@ class MeshAllocation(RegionPolicy):
 
     def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
         """Processors for so many processes, in rank order; empty if there are none."""
-        mesh = _grid(machine)
+        rows, columns = grid(machine.processors)
+        mesh = Grid(*machine.topology.sides or (columns, rows))
         if self.allocator == "paging":
             return paging(free, processes, mesh, self.page)
         return ALLOCATORS[self.allocator](free, processes, mesh)
-
-
-def _grid(machine: Machine) -> Grid:
-    if machine.topology.sides:
-        return Grid(*machine.topology.sides)
-    rows, columns = grid(machine.processors)
-    return Grid(columns, rows)
