@@ -9,7 +9,7 @@ import numpy as np
 from coordinator.policies import scan
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.heap import pop, push
+from harness.simulator.jobs.execution import pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 _take = step(scan.take)

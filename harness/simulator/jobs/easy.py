@@ -7,7 +7,7 @@ import numpy as np
 from coordinator.policies import easy
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.heap import pop, push
+from harness.simulator.jobs.execution import pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 # Only hot functions may take functions: else numba would compile their callers anew in every process.

@@ -142,8 +142,11 @@ class _JobLevelRun:
 
     def follow(self, plan: Plan) -> None:
         """Put a plan into force, now."""
-        for number in plan.decision.vacates:
-            self._vacate(number)
+        for number in plan.decision.vacates:  # its progress since its last checkpoint is lost
+            assert self.relocations is not None
+            whole_ns = self.jobs.time_ns(number, self.sizes[number])
+            self.vacated_ns[number] = self.relocations.vacate(number, whole_ns, self.left_ns[number])
+            del self.sizes[number], self.places[number]
         for number, place in plan.decision.placements.items():
             size = len(place)
             if self.relocations and place != self.places.get(number, place):
@@ -157,13 +160,6 @@ class _JobLevelRun:
         self.shares = _shares(plan.decision)
         if self.meter:
             self.meter.watch(plan, self.now_ns)
-
-    def _vacate(self, number: int) -> None:
-        """Take a job's processors, and its progress since its last checkpoint; it may continue on others."""
-        assert self.relocations is not None
-        whole_ns = self.jobs.time_ns(number, self.sizes[number])
-        self.vacated_ns[number] = self.relocations.vacate(number, whole_ns, self.left_ns[number])
-        del self.sizes[number], self.places[number]
 
     def _resize(self, number: int, size: int) -> None:
         new_ns = self.jobs.time_ns(number, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from coordinator.migration import Migration
@@ -84,7 +84,8 @@ def kernel(
     rigid = bool((jobs.least == jobs.most).all())
     match policy:
         case FirstCome():
-            run = partial(space.simulate, _inflexible(jobs), processors, policy.rule, 0, processors, watched)
+            fixed = replace(jobs, least=jobs.most)
+            run = partial(space.simulate, fixed, processors, policy.rule, 0, processors, watched)
         case RunToCompletion():
             rule = (policy.rule, policy.order, policy.limit(processors))
             run = partial(
@@ -102,9 +103,3 @@ def kernel(
             quantum_ns = round(policy.quantum_ms * 1e6)
             run = partial(tree.whole, jobs, processors, policy.fair, quantum_ns)
     return run
-
-
-def _inflexible(jobs: Jobs) -> Jobs:
-    """The same jobs as rigid ones, on as many processors as each can use."""
-    columns = (jobs.work_s, jobs.alpha_s, jobs.beta_s, jobs.factor)
-    return Jobs(jobs.submit_ns, jobs.most, jobs.most, *columns)

@@ -13,8 +13,7 @@ import numpy as np
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import demanded, time_ns
-from harness.simulator.jobs.heap import pop, push
+from harness.simulator.jobs.execution import demanded, pop, push, time_ns
 from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _grant = hot(allocation.grant)

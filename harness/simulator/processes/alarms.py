@@ -20,7 +20,7 @@ from harness.simulator.compiled import step
 from harness.simulator.processes.costs import exponential_ns
 from harness.simulator.processes.events import set_activity, set_alarm
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.model import BOUND, NOBODY, SLEEPING, State
+from harness.simulator.processes.model import BOUND, NOBODY, RUNNING, SLEEPING, State
 from harness.simulator.processes.processor import block, preempt, reconsider
 from harness.simulator.processes.ready_queues import choose_processor, enqueue
 from harness.simulator.processes.remedies import retry_slot
@@ -38,7 +38,8 @@ def detour(state: State, p: int) -> None:
     if q == NOBODY:
         return
     process = state.processes[q]
-    if scheduler.outranked_after_interrupt(state, p, q):
+    # Only a fair scheduler looks for another process when an interrupt returns.
+    if machine.fair and process.state == RUNNING and scheduler.outranked(state, p, q):
         preempt(state, p, True)
     # Nobody is charged for the detour.
     processor.charged_ns += length_ns
@@ -53,7 +54,7 @@ def wake(state: State, q: int) -> None:
     process.kernel = 1
     if state.machine[0].queue != BOUND:
         choose_processor(state, q)
-    scheduler.wake(state, process)
+    scheduler.join(state, process)
     enqueue(state, q, False)
     reconsider(state, process.processor)
 

@@ -14,7 +14,7 @@ from harness.simulator.processes import quota
 from harness.simulator.processes.alarms import ring_alarms
 from harness.simulator.processes.costs import drawn
 from harness.simulator.processes.events import set_timers
-from harness.simulator.processes.local import scheduler
+from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.locks import end_activation, end_warnings
 from harness.simulator.processes.model import State
 from harness.simulator.processes.processor import reconsider, tick
@@ -127,7 +127,8 @@ def apply_slot(state: State) -> None:
         if state.processors[process.processor].deferrals_left == 0:
             process.allowed = slot[q]
         if process.state == m.ENTERING:
-            scheduler.enter(state, process)
+            scheduler.join(state, process)
+            svr4.enter(state, process)
             process.state = m.UNCLAIMED if state.machine[0].queue == m.AFFINITY else m.READY
     state.clock[0].changing = 1
     for p in range(len(state.processors)):

@@ -114,16 +114,13 @@ class SimulatedMachine(MachineConstants):
         flag("handles_when_waiting", self.handles_when_waiting)
         flag("within_job", self.within_job)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
-        self._check_queue()
-        self.seen()
-        lost_processors(vars(self), self.processors)
-
-    def _check_queue(self) -> None:
         one_of("queue", self.queue, QUEUES)
         possible = {"eevdf": ("bound", "stealing"), "svr4": ("bound",)}.get(self.local, QUEUES)
         if self.queue not in possible:
             rule = f"the simulated local scheduler {self.local!r} can have the queues {', '.join(possible)}"
             raise InputError("queue", self.queue, rule, 'write local = "rr" in [machine], or bind = true')
+        self.seen()
+        lost_processors(vars(self), self.processors)
 
     def seen(self) -> Machine:
         """The machine as a policy sees it.
@@ -150,7 +147,7 @@ class SimulatedMachine(MachineConstants):
         if self.quantum_ms is not None:
             return svr4.turns(round(self.quantum_ms * TICKS_PER_S / 1000))
         if self.dispatch_table is None:
-            return KNOWN[self.local].table()
+            return KNOWN[self.local].table
         return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
 
 

@@ -22,7 +22,6 @@ from coordinator.workload import seen
 from harness.simulator import interruption
 from harness.simulator.processes import model as m
 from harness.simulator.processes import state
-from harness.simulator.processes.coscheduling import Observers
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import State
@@ -30,8 +29,9 @@ from harness.simulator.processes.operations import Stream, bursts, phases, secti
 from harness.simulator.processes.outcome import Outcome, summarize
 from workloads.blocking import Waiting
 from workloads.bounds import fits, within
+from workloads.coscheduling import Correspondents
 from workloads.locks.lock_program import LOCKS
-from workloads.options import ACTIVATIONS, CONSCIOUS, DEFAULTS, INHERITANCE, Options, Remedy
+from workloads.options import ACTIVATIONS, CONSCIOUS, DEFAULTS, INHERITANCE, Options
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
@@ -92,8 +92,7 @@ def simulate(
     rule(jobs[0].program, as_mpi=False)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
-    _help(run.state, options.remedy, machine)
-    _limit(run.state, options)
+    _set(run.state, policy, options, machine)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:
@@ -103,26 +102,55 @@ def simulate(
     return summarize(run.jobs, run.placements, run.state, np.concatenate(run.timeline), failure)
 
 
-def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
-    """Put a remedy for processes in critical sections into the machine's record.
+def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachine) -> None:
+    """Put what the policy and the options ask of the kernel into the records of machine and clock.
 
     Raises:
-        InputError: if it looks at the queue of one processor, but processes are not bound.
+        InputError: if the machine's local scheduler or queue does not suit it.
     """
-    if remedy.code in (CONSCIOUS, INHERITANCE, ACTIVATIONS) and machine.queue != "bound":
-        rule = "the holder of a lock is looked for in the queue of its processor"
-        raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
-    record = state.machine[0]
+    record, clock, remedy = state.machine[0], state.clock[0], options.remedy
+    bound, of_queue = machine.queue == "bound", remedy.code in (CONSCIOUS, INHERITANCE, ACTIVATIONS)
+    turns = machine.local not in ("eevdf", "fifo")
+    for wrong, key, rule, write in (
+        (
+            policy.coscheduling and not turns,
+            "local",
+            "dynamic coscheduling changes the order of a queue of processes that have turns",
+            'write local = "rr", or "round-robin"',
+        ),
+        (
+            policy.coscheduling and not bound,
+            "queue",
+            "dynamic coscheduling needs processes that stay on their processors",
+            "write bind = true",
+        ),
+        (
+            policy.observation and machine.local == "fifo",
+            "local",
+            "a process that is not observed to communicate needs its turn beside others that spin",
+            'write local = "rr", or "eevdf"',
+        ),
+        (
+            of_queue and not bound,
+            "queue",
+            "the holder of a lock is looked for in the queue of its processor",
+            "write bind = true, or leave the remedy out",
+        ),
+    ):
+        if wrong:
+            raise InputError(key, getattr(machine, key), rule, write)
+    if policy.coscheduling:
+        record.patience_ns = max(1, round(policy.coscheduling["patience_us"] * 1e3))
+        record.least_run_ns = round(policy.coscheduling["least_run_ms"] * 1e6)
+    if policy.observation:
+        record.observe_ns = round(policy.observation["observe_ms"] * 1e6)
+    if policy.coscheduling or policy.observation:
+        record.skips = 0  # looks are events
     record.deferrals, record.deferral_ns = remedy.times, round(remedy.deferral_us * 1e3)
     record.warning_ns, record.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
     record.conscious = remedy.code == CONSCIOUS
     record.inheritance = remedy.code == INHERITANCE
     record.activations = remedy.code == ACTIVATIONS
-
-
-def _limit(state: State, options: Options) -> None:
-    """Put a CPU quota into the records of machine and clock, if there is one."""
-    record, clock = state.machine[0], state.clock[0]
     record.quota_ns, record.period_ns = options.quota_ns, round(options.quota_period_ms * 1e6)
     if record.quota_ns > 0:
         clock.budget_ns, clock.period_end_ns = record.quota_ns, record.period_ns
@@ -174,13 +202,9 @@ class _ProcessLevelRun:
         self._key = key
         self._random = random
         state.start_timers(self.state, machine, self._random)
-        _coschedule(self.state, policy, machine)
-        self._observers = Observers(self.state, machine.local, policy.observation)
-        self._session = Session(
-            policy,
-            machine.seen(),
-            [_seen(job) for job in self.jobs],
-        )
+        self._observation = policy.observation
+        self._observed: dict[int, Correspondents] = {}
+        self._session = Session(policy, machine.seen(), list(map(_seen, self.jobs)))
         self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in self.jobs), owners)
         self._session.lost(machine.lost)
         self._streams: dict[int, Stream] = {}
@@ -267,10 +291,13 @@ class _ProcessLevelRun:
         """Process ``q`` has just begun a phase, and looks from whom it gets messages often."""
         process = self.state.processes[q]
         job, now_ns = self.jobs[int(process.job)], int(self.state.clock[0].now_ns)
-        peers = self._observers.look(self.state, q, job.program)
-        plan = None if peers is None else self._session.observe(job.number, int(process.rank), peers, now_ns)
-        if plan is not None:
-            self._follow(plan)
+        program = job.program.on(int(self.state.jobs[process.job].processes))
+        found = self._observed.setdefault(q, Correspondents(self._observation["messages_per_ms"]))
+        got = program.messages_to(int(process.rank)) * int(process.phase)
+        if found.look(got.tolist(), int(process.cpu_ns + now_ns - process.dispatched_ns)):
+            plan = self._session.observe(job.number, int(process.rank), found.ranks, now_ns)
+            if plan is not None:
+                self._follow(plan)
 
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""
@@ -321,27 +348,6 @@ class _ProcessLevelRun:
             return len(placement)
         room = min(_seen(job).most, self._session.machine.processors)
         return max(self._session.processes(job.number) or 0, room)
-
-
-def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None:
-    """Put the parameters of dynamic coscheduling into the machine's record, if the policy has any.
-
-    Raises:
-        InputError: if the local scheduler has no queue whose order a message could change, or no turns:
-            then processes can spin for ever, and look after each other.
-    """
-    given, record = policy.coscheduling, state.machine[0]
-    if given and machine.local in ("eevdf", "fifo"):
-        rule = "dynamic coscheduling changes the order of a queue of processes that have turns"
-        remedy = 'write local = "rr", or "round-robin"'
-        raise InputError("local", machine.local, rule, remedy)
-    if given and machine.queue != "bound":
-        rule = "dynamic coscheduling needs processes that stay on their processors"
-        raise InputError("queue", machine.queue, rule, "write bind = true")
-    if given:
-        record.patience_ns = max(1, round(given["patience_us"] * 1e3))
-        record.least_run_ns = round(given["least_run_ms"] * 1e6)
-        record.skips = 0  # looks are events
 
 
 def _seen(job: SimulatedJob) -> Job:

@@ -84,12 +84,15 @@ def ahead(state: State, q: int, count: int) -> Records:
 
 
 @step
-def reads_ahead(state: State, q: int) -> int:
-    """How many reads process ``q`` makes before it does anything else, from its present operation on."""
-    reads = 0
-    while ahead(state, q, reads - 1).code == m.READING:
-        reads += 1
-    return reads
+def reads_ahead(state: State, q: int, count: int) -> int:
+    """How many reads process ``q`` makes before it does anything else, from its present operation on.
+
+    The first ``count`` operations are other ones.
+    """
+    length = count
+    while ahead(state, q, length - 1).code == m.READING:
+        length += 1
+    return length - count
 
 
 @step
@@ -103,10 +106,9 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
     first = state.processes[job.first]
     trip_ns = 2 * state.machine[0].latency_ns
     computes = first.activity == m.COMPUTE
-    length = 1 if computes else 0  # operations up to the barrier, the present one included
-    while ahead(state, job.first, length - 1).code == m.READING:
-        length += 1
-    reads = length - 1 if computes else length
+    others = 1 if computes else 0
+    reads = reads_ahead(state, job.first, others)
+    length = reads + others  # operations up to the barrier, the present one included
     few = first.filled - first.at <= state.operations.shape[1] >> 1
     if few or ahead(state, job.first, length).code == m.END:
         return False
@@ -180,7 +182,7 @@ def read_on(state: State, index: int, quiet_ns: int) -> None:
         if messages.operation_of(state, q).value != gap_ns:
             return
     each_ns = gap_ns + trip_ns
-    reads = min(reads_ahead(state, job.first) - 1, (quiet_ns - 1 - clock.now_ns) // each_ns)
+    reads = min(reads_ahead(state, job.first, 0) - 1, (quiet_ns - 1 - clock.now_ns) // each_ns)
     for q in range(job.first, job.first + job.processes):
         state.processes[q].at += reads
         state.accounts[q, m.COMPUTING] += reads * gap_ns

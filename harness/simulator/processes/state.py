@@ -43,6 +43,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     channels = [0 if job.replay is None else len(job.replay.channels) for job in jobs]
     under_way = (2 if any(channels) else 1) * processes
     replays = any(job.replay for job in jobs)
+    seen, spaced = machine.seen(), range(machine.processors if machine.hop_latency_us > 0 else 1)
     state = State(
         clock=_records(1, m.CLOCK),
         machine=_records(1, m.MACHINE),
@@ -55,7 +56,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         timers=np.full(2 * leaves, m.NEVER_NS, dtype=np.int64),
         stale=np.zeros(machine.processors, dtype=np.int32),
         messages=np.full(_power_of_two(under_way + 2), m.NEVER_NS, dtype=np.int64),
-        hops=_hops(machine),
+        hops=np.array([[seen.hops(a, b) for b in spaced] for a in spaced], dtype=np.int16),
         bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
         operations=np.zeros((processes, _room(jobs)), m.OPERATION).view(np.recarray),
         channels=_records(max(1, sum(channels)), m.CHANNEL),
@@ -265,12 +266,6 @@ def slot_arrays(
     never_ns = int(state.clock[0].never_ns)
     lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
     return slots, np.array(lengths, dtype=np.int64)
-
-
-def _hops(machine: SimulatedMachine) -> NDArray[np.int16]:
-    count = machine.processors if machine.hop_latency_us > 0 else 1
-    seen = machine.seen()
-    return np.array([[seen.hops(a, b) for b in range(count)] for a in range(count)], dtype=np.int16)
 
 
 def _records(count: int, dtype: np.dtype[np.void]) -> Records:

@@ -7,26 +7,17 @@ kernel asks at a clock tick, at the starvation update, and when a process enters
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.local import eevdf, svr4
 from harness.simulator.processes.local.svr4 import Table
-from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, Records, State
+from harness.simulator.processes.model import BLOCKED, NOBODY, READY, Records, State
 
 
 @hot
-def enter(state: State, process: Records) -> None:
-    """Admit a new process, which is not ready yet."""
-    if state.machine[0].fair:
-        eevdf.place(state, process)
-    svr4.enter(state, process)
-
-
-@hot
-def wake(state: State, process: Records) -> None:
-    """Prepare a blocked process that is about to be ready."""
+def join(state: State, process: Records) -> None:
+    """Prepare a new or a blocked process that is about to be ready."""
     if state.machine[0].fair:
         eevdf.place(state, process)
 
@@ -68,13 +59,6 @@ def inherits(state: State, p: int) -> int:
     return NOBODY
 
 
-@step
-def outranked_after_interrupt(state: State, p: int, q: int) -> bool:
-    """Whether ``q`` has to give way when an interrupt returns to it; only a fair scheduler checks then."""
-    running = state.processes[q].state == RUNNING
-    return bool(state.machine[0].fair and running and outranked(state, p, q))
-
-
 @hot
 def stop(state: State, p: int, process: Records, to_state: int) -> None:
     """The running process leaves processor ``p``: it blocks, or others have their turn."""
@@ -113,21 +97,28 @@ class LocalScheduler(NamedTuple):
     """A dispatch table and the other differences between local schedulers.
 
     Attributes:
-        table: makes the dispatch table.
+        table: its dispatch table.
         boosts_woken: whether a process that a message has woken goes before all others until it has
             handled it.
         tick_ns: period of the clock tick.
     """
 
-    table: Callable[[], Table]
+    table: Table
     boosts_woken: bool = False
     tick_ns: int = 10_000_000
 
 
 KNOWN = {
-    "svr4": LocalScheduler(svr4.table, boosts_woken=True),  # Dusseau et al. 1996, section 3.3
-    "round-robin": LocalScheduler(svr4.round_robin),
-    "eevdf": LocalScheduler(svr4.fifo, tick_ns=eevdf.TICK_NS),  # its rules read no table
-    "rr": LocalScheduler(svr4.rr, tick_ns=eevdf.TICK_NS),
-    "fifo": LocalScheduler(svr4.fifo),
+    "svr4": LocalScheduler(svr4.table(), boosts_woken=True),  # Dusseau et al. 1996, section 3.3
+    # The same "by simply altering the tunable tables of the SVR4 scheduler to have one quantum length and one
+    # priority" (section 7.2): that of the real-time class's middle priorities, 100 ms. A process for which a
+    # message comes runs at once only where it "is the only runnable process".
+    "round-robin": LocalScheduler(svr4.turns(10)),
+    "eevdf": LocalScheduler(svr4.turns(svr4.ENDLESS), tick_ns=eevdf.TICK_NS),  # its rules read no table
+    # SCHED_RR of Linux with one priority, and the default of /proc/sys/kernel/sched_rr_timeslice_ms, 100 ms:
+    # sched(7); Linux 6.18, kernel/sched/rt.c: task_tick_rt, enqueue_task_rt.
+    "rr": LocalScheduler(svr4.turns(25), tick_ns=eevdf.TICK_NS),
+    # SCHED_FIFO of POSIX 1003.1b with one priority: a process keeps its processor until it blocks or ends. If
+    # waits spin for ever, jobs that come first on different processors never finish.
+    "fifo": LocalScheduler(svr4.turns(svr4.ENDLESS)),
 }
