@@ -209,7 +209,7 @@ class Session:
 
     def _decide(self, why: Reason, now_ns: int) -> Plan:
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
-        if self.plan:
+        if self.plan and self.policy.weighs_service:
             self._attained.count(self.plan.decision, self.plan.cycle, now_ns)
         stranded = self._stranded()
         view = View(
@@ -239,9 +239,12 @@ class Session:
 
     def _check(self, decision: Decision) -> None:
         before = self.plan.decision.placements if self.plan else {}
+        every = frozenset(range(self.machine.processors))
         for number, processors in decision.placements.items():
+            if before.get(number) is processors:
+                continue  # checked before
             twice = len(set(processors)) != len(processors) and not self.policy.folds
-            if twice or not set(processors) <= set(range(self.machine.processors)):
+            if twice or not every.issuperset(processors):
                 raise ValueError(f"the policy places job {number} on {processors}")
             free = self._workload[number].malleable or number in decision.vacates
             fixed = number in before and not free

@@ -10,6 +10,9 @@ from coordinator.policies.partitions import block, width
 from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
 
+DEPTH = 64
+"""A walk through a tree of any machine remembers fewer nodes."""
+
 
 @dataclass
 class TreeState:
@@ -24,14 +27,16 @@ class TreeState:
     position: list[int]
     done: list[int]
     load: list[int]
+    room: tuple[list[int], list[int]] = field(repr=False, compare=False)
+    """For ``_reached``; copies share it."""
     left: set[int] = field(default_factory=set)
     """Nodes whose running task has left during this quantum."""
 
     @classmethod
     def empty(cls, nodes: int, fair: bool) -> TreeState:
         """A tree of ``nodes`` nodes without tasks."""
-        count, tasks, position, done, load = ([0] * (2 * nodes + 2) for _ in range(5))
-        return cls(fair, {}, {}, count, tasks, position, done, load)
+        count, tasks, position, done, load, *room = ([0] * (2 * nodes + 2) for _ in range(7))
+        return cls(fair, {}, {}, count, tasks, position, done, load, (room[0], room[1]))
 
     def copy(self) -> TreeState:
         """An independent copy."""
@@ -44,6 +49,7 @@ class TreeState:
             position=list(self.position),
             done=list(self.done),
             load=list(self.load),
+            room=self.room,
             left=set(self.left),
         )
 
@@ -97,13 +103,13 @@ class TreeState:
 
     def _reached(self) -> tuple[list[int], list[int]]:
         """Nodes in their queues, and nodes below them, each before its halves."""
-        stack, queued, below = ([0] * len(self.count) for _ in range(3))
+        stack, (queued, below) = [0] * DEPTH, self.room
         arrays = (self.count, self.tasks, self.position, self.done)
         in_queue, deeper = queue_tree_front.reached(*arrays, self.fair, stack, queued, below)
         return queued[:in_queue], below[:deeper]
 
     def _begin(self, node: int) -> None:
-        queue_tree_front.begin(node, self.count, self.tasks, self.position, self.done, [0] * len(self.count))
+        queue_tree_front.begin(node, self.count, self.tasks, self.position, self.done, [0] * DEPTH)
 
     def _add(self, node: int, load: int) -> None:
         while node:

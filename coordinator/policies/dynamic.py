@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
+from coordinator.policies.sharing import shared
 from coordinator.view import Decision, Job, Reason, Slot, View
 
 
@@ -80,6 +81,7 @@ class DynamicAllocation(DynamicEquipartition):
 
     source: ClassVar[str] = "after McCann, Vaswani, Zahorjan 1993; the survey, section Space-Sharing Policies"
     follows_phases: ClassVar[bool] = True
+    weighs_service: ClassVar[bool] = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Equal shares of the processors, as far as jobs can use them in their present phases."""
@@ -112,6 +114,7 @@ class ProcessControl(Policy):
         have one process at least. Processes stay where they are unless others are better off.
         """
         there = [p for p in range(view.machine.processors) if p not in view.lost] or [0]
+        alive = frozenset(there)
         before = partitions.still_running(view)
         placements: partitions.Placements = {}
         load = Counter(dict.fromkeys(there, 0))
@@ -125,7 +128,7 @@ class ProcessControl(Policy):
         # As many processes on a processor as there must be somewhere.
         most = -(-(load.total() + sum(shares.values())) // len(there))
         for job in able:
-            stay = [p for p in before.get(job.number, ()) if p in there and load[p] < most]
+            stay = [p for p in before.get(job.number, ()) if p in alive and load[p] < most]
             placements[job.number] = tuple(stay[: shares[job.number]])
             load.update(placements[job.number])
         for job in able:
@@ -133,11 +136,8 @@ class ProcessControl(Policy):
             new = _spread(more, load, placements[job.number])
             placements[job.number] += new
             load.update(new)
-        runs = tuple(
-            tuple(job.number for job in view.jobs if p in placements[job.number])
-            for p in range(view.machine.processors)
-        )
-        return Decision({job.number: placements[job.number] for job in view.jobs}, (Slot(runs),))
+        ordered = {job.number: placements[job.number] for job in view.jobs}
+        return Decision(ordered, (Slot(shared(ordered, view)),))
 
 
 def _shares(processors: int, jobs: list[Job]) -> dict[int, int]:
@@ -149,5 +149,7 @@ def _shares(processors: int, jobs: list[Job]) -> dict[int, int]:
 
 def _spread(processes: int, load: Counter[int], without: Iterable[int] = ()) -> tuple[int, ...]:
     """Processors for so many processes, the least loaded ones, ``without`` some; each once, then again."""
+    if not processes:
+        return ()
     order = sorted(set(load) - set(without), key=lambda p: (load[p], p))
     return tuple(order[n % len(order)] for n in range(processes))

@@ -155,23 +155,30 @@ class Gang(Policy):
 
     def _seat(self, seats: dict[int, Seats], view: View) -> None:
         """Find seats for the jobs without any, in order of arrival; ``seats`` is modified in place."""
-        taken = {n for place in seats.values() for n in place}
+        come = [job for job in view.jobs if job.number not in seats]
+        taken = set[int]().union(*seats.values()) if come else set()
         processors = view.machine.processors
-        for job in view.jobs:
-            if job.number not in seats:
-                place = packing.seat(
-                    self.packing, taken, job.processes, processors, rows=self.rows, lost=view.lost
-                )
-                if place is None:
-                    break
-                seats[job.number] = place
-                taken |= set(place)
+        for job in come:
+            place = packing.seat(
+                self.packing, taken, job.processes, processors, rows=self.rows, lost=view.lost
+            )
+            if place is None:
+                break
+            seats[job.number] = place
+            taken.update(place)
 
     def _decision(
         self, seats: Mapping[int, Seats], windows: tuple[int, ...], view: View, goes_on: bool
     ) -> Decision:
         processors = view.machine.processors
-        placements = {n: tuple(seat % processors for seat in place) for n, place in seats.items()}
+        before: _SeatMemory | None = view.previous.memory if view.previous else None
+        kept = before.seats if before else {}
+        placements = {
+            n: view.previous.placements[n]
+            if view.previous and kept.get(n) is place
+            else tuple(seat % processors for seat in place)
+            for n, place in seats.items()
+        }
         quantum_ns = round(self.quantum_ms * 1e6) if len(windows) > 1 else None
         slots = tuple(
             Slot(self._runs(seats, placements, start, processors), quantum_ns) for start in windows
@@ -184,12 +191,13 @@ class Gang(Policy):
     ) -> tuple[tuple[int, ...], ...]:
         """The jobs that run in the window at ``start``: its gangs, then others that fill idle processors."""
         gangs = packing.whole(seats, start, processors)
+        if self.fill == "none":
+            return partitions.runs({n: placements[n] for n in gangs}, processors)
         owner = {p: n for n in gangs for p in placements[n]}
-        if self.fill != "none":
-            following = sorted(placements, key=lambda n: (seats[n][0] < start, seats[n][0]))
-            for n in following:
-                if all(p not in owner for p in placements[n]):
-                    owner |= dict.fromkeys(placements[n], n)
+        following = sorted(placements, key=lambda n: (seats[n][0] < start, seats[n][0]))
+        for n in following:
+            if all(p not in owner for p in placements[n]):
+                owner |= dict.fromkeys(placements[n], n)
         if self.fill == "processes":
             for n in following:
                 owner = dict.fromkeys(placements[n], n) | owner
@@ -207,7 +215,7 @@ def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
     seats = {
         number: place
         for number, place in before.seats.items()
-        if number in here and view.lost.isdisjoint(seat % processors for seat in place)
+        if number in here and not (view.lost and any(seat % processors in view.lost for seat in place))
     }
     return seats, current, bool(packing.whole(seats, current, processors))
 

@@ -7,8 +7,10 @@ level has its turn, each of its controllers time-slices its own jobs, independen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions, two_level
@@ -125,29 +127,34 @@ def _round(queues: Queues) -> tuple[int, ...]:
 def _joined(queues: Queues, placed: partitions.Placements, jobs: Iterable[Job], view: View) -> Queues:
     """The queues that are not empty, with newcomers at their ends; ``placed`` is modified in place."""
     queues = {node: queue for node, queue in queues.items() if queue}
-    for job in jobs:
-        loads = [0] * view.machine.processors
-        for place in placed.values():
-            for processor in place:
-                loads[processor] += 1
+    come = list(jobs)
+    loads = Counter(chain.from_iterable(placed.values())) if come else Counter[int]()
+    for job in come:
         node, there = _controller(job, loads, view)
         queues[node] = (*queues.get(node, ()), job.number)
         placed[job.number] = tuple(there[: job.processes])
+        loads.update(placed[job.number])
     return queues
 
 
-def _controller(job: Job, loads: list[int], view: View) -> tuple[int, list[int]]:
+def _controller(job: Job, loads: Counter[int], view: View) -> tuple[int, list[int]]:
     """The least loaded block that is just large enough, and its processors.
 
     If none of that size has enough processors left, a larger one has to do; a job for which no
     block is left belongs to the whole machine as if nothing were lost.
     """
     first = width(view.machine.processors) // width(job.processes)
+    there = [p not in view.lost for p in range(width(view.machine.processors))]
+    there[view.machine.processors :] = [False] * (len(there) - view.machine.processors)
+    room = [0, *accumulate(there)]
+    load = [0, *accumulate(loads[p] if here else 0 for p, here in enumerate(there))]
     while first:
-        blocks = {node: block(node, view) for node in range(first, 2 * first)}
-        large = [node for node, there in blocks.items() if len(there) >= job.processes]
+        size = len(there) // first
+        starts = range(0, len(there), size)
+        large = [s for s in starts if room[s + size] - room[s] >= job.processes]
         if large:
-            node = min(large, key=lambda node: (sum(loads[p] for p in blocks[node]), node))
-            return node, blocks[node]
+            start = min(large, key=lambda s: load[s + size] - load[s])
+            node = first + start // size
+            return node, block(node, view)
         first //= 2
     return 1, list(range(view.machine.processors))

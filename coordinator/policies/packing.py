@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import filterfalse, islice
 
 from coordinator.policies.partitions import width
 
@@ -21,9 +22,9 @@ Seats = tuple[int, ...]
 def matrix(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first row with enough empty slots (Ousterhout 1982; survey, Matrix Algorithm)."""
     for first in range(0, rows * processors, processors):
-        empty = [n for n in range(first, first + processors) if n not in taken]
-        if len(empty) >= size:
-            return tuple(empty[:size])
+        empty = filterfalse(taken.__contains__, range(first, first + processors))
+        if len(found := tuple(islice(empty, size))) == size:
+            return found
     return None
 
 
@@ -36,8 +37,8 @@ def buddy(taken: set[int], size: int, processors: int, rows: int) -> Seats | Non
     """
     block = min(width(size), processors)
     starts = [s for s in range(0, processors, block) if min(s + block, processors) - s >= size]
-    loads = {s: sum(s <= n % processors < s + block for n in taken) for s in starts}
-    for start in sorted(starts, key=lambda s: (loads[s], s)):
+    loads = Counter(n % processors // block for n in taken)
+    for start in sorted(starts, key=lambda s: loads[s // block]):
         for first in range(start, rows * processors, processors):
             if taken.isdisjoint(range(first, first + min(block, processors - start))):
                 return tuple(range(first, first + size))
@@ -99,7 +100,7 @@ def seat(
             packing = "matrix"
         else:
             closed = set()
-    return PACKINGS[packing](taken | closed, size, processors, rows)
+    return PACKINGS[packing](taken | closed if closed else taken, size, processors, rows)
 
 
 def _closed(rows: int, processors: int, lost: frozenset[int]) -> set[int]:
@@ -159,7 +160,7 @@ def migrate(
     on ``lost`` processors.
     """
     kept = dict(seats)
-    load = Counter(n // processors for place in seats.values() for n in place)
+    load = _load(seats, processors)
     for row in sorted(load, key=lambda row: (load[row], -row)):
         moved = _elsewhere(packing, kept, row, processors, lost)
         if moved is not None:
@@ -167,21 +168,34 @@ def migrate(
     return kept
 
 
+def _load(seats: Mapping[int, Seats], processors: int) -> Counter[int]:
+    """The seats that gangs have in each row; no gang is in two."""
+    load: Counter[int] = Counter()
+    for place in seats.values():
+        load[place[0] // processors] += len(place)
+    return load
+
+
 def _elsewhere(
     packing: str, seats: Mapping[int, Seats], row: int, processors: int, lost: frozenset[int]
 ) -> dict[int, Seats] | None:
     """Seats in the other rows that are used for the gangs of ``row``; None if one of them finds none."""
-    used = {place[0] // processors for place in seats.values()} - {row}
-    count = max(used, default=0) + 1
-    taken = {n for n in range(count * processors) if n // processors not in used}
-    taken |= _closed(count, processors, lost)
-    taken |= {n for place in seats.values() for n in place}
-    moved: dict[int, Seats] = {}
+    load = _load(seats, processors)
+    free = [processors - size for other, size in load.items() if other != row]
     gangs = [number for number, place in seats.items() if place[0] // processors == row]
-    for number in sorted(gangs, key=lambda number: -len(seats[number])):
+    gangs.sort(key=lambda number: -len(seats[number]))
+    if sum(free) < load[row] or max(free) < len(seats[gangs[0]]):
+        return None  # wherever the free seats are
+    used = load.keys() - {row}
+    count = max(used) + 1
+    shut = [range(r * processors, (r + 1) * processors) for r in range(count) if r not in used]
+    taken = set[int]().union(*shut)
+    taken.update(_closed(count, processors, lost), *seats.values())
+    moved: dict[int, Seats] = {}
+    for number in gangs:
         place = PACKINGS[packing](taken, len(seats[number]), processors, count)
         if place is None:
             return None
         moved[number] = place
-        taken |= set(place)
+        taken.update(place)
     return moved

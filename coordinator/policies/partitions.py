@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from coordinator.view import Decision, Job, Slot, View
@@ -55,14 +56,26 @@ def waiting(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[Job]:
 
 def free(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[int]:
     """The processors that no job has, ascending, without the lost ones."""
-    taken = {p for processors in placements.values() for p in processors} | view.lost
+    taken = view.lost.union(*placements.values())
     return [p for p in range(view.machine.processors) if p not in taken]
 
 
-def runs(placements: Mapping[int, Sequence[int]], processors: int) -> tuple[tuple[int, ...], ...]:
+def runs(placements: Mapping[int, tuple[int, ...]], processors: int) -> tuple[tuple[int, ...], ...]:
     """The jobs of each processor in a slot in which all these jobs run; no two share a processor."""
-    owner = {p: number for number, place in placements.items() for p in place}
-    return tuple((owner[p],) if p in owner else () for p in range(processors))
+    return _runs(tuple(placements.items()), processors)
+
+
+@lru_cache(maxsize=256)
+def _runs(
+    placements: tuple[tuple[int, tuple[int, ...]], ...], processors: int
+) -> tuple[tuple[int, ...], ...]:
+    """As ``runs``; an event leaves most slots of a table as they were."""
+    found: list[tuple[int, ...]] = [()] * processors
+    for number, place in placements:
+        alone = (number,)
+        for processor in place:
+            found[processor] = alone
+    return tuple(found)
 
 
 def for_good(view: View, placements: Placements, memory: Any = None) -> Decision:

@@ -38,6 +38,9 @@ class Policy(Checked, ABC):
     heeds_owners: ClassVar[bool] = False
     """Whether decisions depend on the owners of workstations (``View.owner_load``)."""
 
+    weighs_service: ClassVar[bool] = False
+    """Whether decisions depend on the service that jobs have had (``View.attained_ns``)."""
+
     @property
     def moves(self) -> bool:
         """Whether processes that run may change processors."""

@@ -43,11 +43,25 @@ class Uncoordinated(Policy):
     def decide(self, view: View, why: Reason) -> Decision:
         """One endless slot in which each processor may run every process placed on it."""
         placements = everywhere(view)
-        runs: list[list[int]] = [[] for _ in range(view.machine.processors)]
-        for number, place in placements.items():
-            for processor in set(place):
-                runs[processor].append(number)
-        return Decision(placements, (Slot(tuple(map(tuple, runs))),))
+        return Decision(placements, (Slot(shared(placements, view)),))
+
+
+def shared(placements: partitions.Placements, view: View) -> tuple[tuple[int, ...], ...]:
+    """The jobs of each processor, in the order of ``placements``; all have all of their processors."""
+    last = view.previous if view.previous and len(view.previous.slots) == 1 else None
+    before = last.placements if last else {}
+    stay = [number for number in before if number in placements]
+    runs: list[tuple[int, ...]] = [()] * view.machine.processors
+    gone, come = set[int](), [*placements]
+    if last and come[: len(stay)] == stay and all(before[n] is placements[n] for n in stay):
+        runs = list(last.slots[0].runs)
+        gone, come = before.keys() - placements.keys(), come[len(stay) :]
+    for processor in set[int]().union(*(before[number] for number in gone)):
+        runs[processor] = tuple(number for number in runs[processor] if number not in gone)
+    for number in come:
+        for processor in set(placements[number]):
+            runs[processor] += (number,)
+    return tuple(runs)
 
 
 @register("implicit")

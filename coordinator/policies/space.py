@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, Quantum, register
+from coordinator.policies.sharing import shared
 from coordinator.view import Decision, Job, Reason, Slot, View
 from workloads.parameters import OneOf
 
@@ -98,11 +99,8 @@ class ProcessorSets(Policy):
                 ends_ns[job] = view.now_ns + round(self.hold_ms * 1e6)
             placements[job] = place
         length_ns = min(ends_ns.values()) - view.now_ns if waiting and ends_ns else None
-        runs = tuple(
-            tuple(job for job, place in placements.items() if processor in place)
-            for processor in range(view.machine.processors)
-        )
-        return Decision(placements, (Slot(runs, length_ns),), cyclic=length_ns is None, memory=ends_ns)
+        slot = Slot(shared(placements, view), length_ns)
+        return Decision(placements, (slot,), cyclic=length_ns is None, memory=ends_ns)
 
 
 def _place(job: Job, view: View, placements: partitions.Placements, kept: dict[int, int]) -> tuple[int, ...]:

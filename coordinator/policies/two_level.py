@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 from coordinator.view import Decision, Job, Reason, View
 
@@ -28,21 +29,24 @@ def decide(share: str, gangs: Callable[[View, Reason], Decision], view: View, wh
     before = view.previous.placements if view.previous else {}
     sequential = [job.number for job in view.jobs if _sequential(job)]
     placed = {n: before[n] for n in sequential if n in before and view.lost.isdisjoint(before[n])}
-    processes = Counter(p for place in decision.placements.values() for p in place)
     there = set(range(view.machine.processors))
-    for number in sequential:
-        if number not in placed:
+    come = [number for number in sequential if number not in placed]
+    if come:
+        processes = Counter(chain.from_iterable(decision.placements.values()))
+        for number in come:
             ours = Counter(p for place in placed.values() for p in place)
             placed[number] = (min(there - view.lost or there, key=lambda p: (ours[p], processes[p], p)),)
-    beside = [
-        tuple(n for n in sequential if placed[n] == (processor,))
-        for processor in range(view.machine.processors)
-    ]
-    slots = tuple(
-        replace(slot, runs=tuple(jobs + more for jobs, more in zip(slot.runs, beside, strict=True)))
-        for slot in decision.slots
-    )
-    return replace(decision, placements={**decision.placements, **placed}, slots=slots)
+    beside: dict[int, tuple[int, ...]] = {}
+    for number in sequential:
+        (processor,) = placed[number]
+        beside[processor] = (*beside.get(processor, ()), number)
+    slots = []
+    for slot in decision.slots:
+        runs = list(slot.runs)
+        for processor, more in beside.items():
+            runs[processor] += more
+        slots.append(replace(slot, runs=tuple(runs)))
+    return replace(decision, placements={**decision.placements, **placed}, slots=tuple(slots))
 
 
 def _sequential(job: Job) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from coordinator.policies import packing
 from coordinator.policies.partitions import Placements
 from coordinator.policies.registry import Policy, Quantum, register
-from coordinator.policies.sharing import everywhere
+from coordinator.policies.sharing import everywhere, shared
 from coordinator.view import Decision, Reason, Slot, View
 from workloads.parameters import Bounds
 
@@ -60,6 +60,9 @@ class WorkingSets(Policy):
         """
         processors = view.machine.processors
         placements = everywhere(view)
+        if not any(job.working_sets for job in view.jobs):
+            memory = ((OTHERS,),) if placements else ()
+            return Decision(placements, (Slot(shared(placements, view)),), memory=memory)
         groups = _groups(view, placements)
         order = _in_turn(groups, view)
         rows = _rows(order, groups, placements, processors)
@@ -126,11 +129,13 @@ def _slot(
     runs = {member for group in row for member in groups[group]}
     used = {placements[job][rank] for job, rank in runs}
     runs |= {(job, rank) for job, rank in groups.get(OTHERS, ()) if placements[job][rank] not in used}
-    there: list[set[int]] = [set() for _ in range(processors)]
+    ranks: dict[int, list[int]] = {}
     for job, rank in runs:
-        there[placements[job][rank]].add(job)
-    divided = {
-        job for job, place in placements.items() if any((job, rank) not in runs for rank in range(len(place)))
-    }
-    only = tuple(sorted(member for member in runs if member[0] in divided))
-    return Slot(tuple(tuple(job for job in placements if job in jobs) for jobs in there), length_ns, only)
+        ranks.setdefault(job, []).append(rank)
+    there: list[tuple[int, ...]] = [()] * processors
+    for job, place in placements.items():
+        for processor in {place[rank] for rank in ranks.get(job, ())}:
+            there[processor] += (job,)
+    divided = [job for job, chosen in ranks.items() if len(chosen) < len(placements[job])]
+    only = tuple(sorted((job, rank) for job in divided for rank in ranks[job]))
+    return Slot(tuple(there), length_ns, only)

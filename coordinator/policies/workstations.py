@@ -119,22 +119,27 @@ class _OwnedStations(Policy):
 
         Behind a job that finds no place, all wait that may use its partition.
         """
-        open_to_all = at.idle
+        free = [p for p in partitions.free(view, placements) if p in at.idle]
         for job in partitions.waiting(view, placements):
+            if not free:
+                break
             pool = self._partition(job, view)
-            free = [p for p in partitions.free(view, placements) if p in open_to_all and p in pool]
-            if job.processes <= len(free):
-                placements[job.number] = tuple(free[: job.processes])
+            ours = [p for p in free if p in pool][: job.processes]
+            if len(ours) == job.processes:
+                placements[job.number] = tuple(ours)
+                free = sorted(set(free).difference(ours))
             else:
-                open_to_all -= set(pool)
+                free = [p for p in free if p not in pool]
 
     def _partition(self, job: Job, view: View) -> range:
         """The workstations for jobs of its kind; all if too few of these are not lost."""
         processors = view.machine.processors
+        if not self.sequential:
+            return range(processors)
         parallel = max(0, processors - self.sequential)
         ours = range(parallel, processors) if job.processes == 1 else range(parallel)
         too_large = job.processes > sum(p not in view.lost for p in ours)
-        return range(processors) if too_large or not self.sequential else ours
+        return range(processors) if too_large else ours
 
 
 @register("condor")
@@ -213,7 +218,8 @@ class IdlePartition(_OwnedStations):
         placements = partitions.still_running(view)
         suspended = {}
         for number, place in placements.items():
-            leaving = [p for p in place if p in at.busy]
+            if not (leaving := [p for p in place if p in at.busy]):
+                continue
             free = [p for p in partitions.free(view, placements) if p in at.idle]
             if len(leaving) <= len(free):
                 places = dict(zip(leaving, free, strict=False))

@@ -51,6 +51,10 @@ class Recorded:
         return self.policy.follows_phases
 
     @property
+    def weighs_service(self) -> bool:
+        return self.policy.weighs_service
+
+    @property
     def relocates(self) -> bool:
         return self.policy.relocates
 

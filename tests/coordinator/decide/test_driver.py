@@ -95,6 +95,7 @@ class AdmittingLater:
     """Decides a job's size only when it places it, in tables of one slot."""
 
     follows_phases: ClassVar[bool] = False
+    weighs_service: ClassVar[bool] = False
     slot_ms: int = 10
 
     def processes(self, job, view):
@@ -285,6 +286,7 @@ class Swapping:
     """Places each job on the processor that the rehearsal did not foresee once another has left."""
 
     follows_phases: ClassVar[bool] = False
+    weighs_service: ClassVar[bool] = False
 
     def processes(self, job, view):
         return 1

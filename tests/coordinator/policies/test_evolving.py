@@ -32,7 +32,7 @@ def test_the_service_of_jobs_that_share_a_processor_is_counted_in_equal_parts():
     seen = []
 
     class Watching(type(policies.create("none", {}))):
-        follows_phases = True
+        follows_phases = weighs_service = True
 
         def decide(self, view, why):
             seen.append(dict(view.attained_ns))
@@ -45,10 +45,12 @@ def test_the_service_of_jobs_that_share_a_processor_is_counted_in_equal_parts():
     assert seen == [{0: 0}, {0: 20 * MS, 1: 0}, {0: 50 * MS, 1: 10 * MS}]
 
 
-def test_service_follows_the_slots_and_every_policy_sees_it():
+def test_service_follows_the_slots_and_a_policy_that_weighs_it_sees_it():
     seen = []
 
     class Watching(type(policies.create("gang", {}))):
+        weighs_service = True
+
         def decide(self, view, why):
             seen.append(dict(view.attained_ns))
             return super().decide(view, why)

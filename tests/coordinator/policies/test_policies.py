@@ -32,6 +32,28 @@ def histories(draw):
     return name, processors, jobs, steps
 
 
+@given(
+    st.sampled_from(["none", "implicit", "working-sets", "process-control"]),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(1, 5)), min_size=1, max_size=25),
+    st.sets(st.integers(0, 3), max_size=2),
+)
+def test_a_shared_slot_has_every_job_on_all_of_its_processors(name, steps, lost):
+    jobs = [Job(number, size) for number, (_, _, size) in enumerate(steps)]
+    run = Session(policies.create(name, {}), Machine(4), jobs)
+    here = []
+    for number, (leaves, which, _) in enumerate(steps):
+        run.arrive(number, number)
+        here.append(number)
+        if leaves:
+            run.depart(here.pop(which % len(here)), number)
+        if number == 3:
+            run.lost(lost)
+            run.replan(number)
+        decided = run.plan.decision
+        shares = [tuple(n for n in here if p in decided.placements[n]) for p in range(4)]
+        assert decided.slots[0].runs == tuple(shares)
+
+
 @given(histories())
 def test_no_policy_ever_breaks_these_rules(history):
     name, processors, jobs, steps = history
@@ -115,7 +137,7 @@ def test_bad_input_is_named(name, options, words):
 )
 def test_the_session_refuses_impossible_decisions(decision, words):
     class Absurd:
-        folds = follows_phases = False
+        folds = follows_phases = weighs_service = False
 
         def decide(self, view, why):
             return decision

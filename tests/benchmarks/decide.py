@@ -1,0 +1,110 @@
+"""How long one decision of each policy takes on a large machine with many jobs.
+
+    python -P tests/benchmarks/decide.py [--processors 10000] [--jobs 1000] [--only NAME ...]
+
+A session gets all jobs at once; then one job leaves and another comes, again and again. A row has the mean
+processor time of these decisions, with all that the session does for them, and the longest one; the worst
+policy is first. Sizes of jobs are spread evenly over the powers of two from 1 to a tenth of the machine, from
+a fixed seed. Nothing runs: there are no processes, nodes or messages.
+"""
+
+import argparse
+import random
+import resource
+import statistics
+import time
+
+from coordinator import policies
+from coordinator.decide.session import Session
+from coordinator.topology import FLAT, Topology
+from coordinator.view import ExecutionTime, Job, Machine
+from workloads.machine import HYPERCUBE, MESH
+
+ALSO = {
+    "gang migrate": ("gang", {"migrate": True}),
+    "gang unify": ("gang", {"unify": True}),
+    "gang buddy": ("gang", {"packing": "buddy"}),
+    "gang continuous": ("gang", {"packing": "continuous"}),
+    "gang undivided": ("gang", {"packing": "undivided"}),
+    "gang fill=jobs": ("gang", {"fill": "jobs"}),
+    "gang share": ("gang", {"share": "sequential"}),
+    "dhc share": ("dhc", {"share": "sequential"}),
+}
+"""Policies with other parameters, whose decisions take another way."""
+
+
+def machine_for(name, processors):
+    """A machine of that size with the topology that the policy needs."""
+    if name == "hypercube":
+        return Machine(1 << (processors - 1).bit_length(), Topology(HYPERCUBE))
+    if name == "mesh":
+        side = round(processors**0.5)
+        return Machine(side * side, Topology(MESH, (side, side)))
+    return Machine(processors, FLAT)
+
+
+def workload(machine, jobs, slot_s):
+    """Twice as many jobs as are there at a time, so that each that leaves has a successor."""
+    draw = random.Random(1)
+    sizes = [
+        round(2 ** draw.uniform(0, (machine.processors // 10).bit_length() - 1)) for _ in range(2 * jobs)
+    ]
+    return [
+        Job(n, size, n // jobs, estimate=ExecutionTime(size * slot_s), malleable=n % 4 == 3)
+        for n, size in enumerate(sizes)
+    ]
+
+
+def measured_ms(policy, machine, jobs, decisions, limit_s):
+    """Processor time of each decision; fewer than ``decisions`` if they take longer than ``limit_s``."""
+    session = Session(policy, machine, workload(machine, jobs, 100.0))
+    draw = random.Random(2)
+    begin_s = time.thread_time()
+    session.arrive(0, 0, *range(1, jobs))
+    first_ms = 1e3 * (time.thread_time() - begin_s)
+    here, found = list(range(jobs)), []
+    for turn in range(decisions):
+        now_ns = 10**8 * (turn + 1) + 12345
+        if turn % 2:
+            here.append(jobs + turn)
+            event, number = session.arrive, jobs + turn
+        else:
+            event, number = session.depart, here.pop(draw.randrange(len(here)))
+        at_s = time.thread_time()
+        event(number, now_ns)
+        found.append(1e3 * (time.thread_time() - at_s))
+        if time.thread_time() - begin_s > limit_s:
+            break
+    return first_ms, found
+
+
+def main():
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--processors", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--decisions", type=int, default=21)
+    parser.add_argument("--limit-s", type=float, default=20.0)
+    parser.add_argument("--only", nargs="*", default=())
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CPU, (600, 600))
+    cases = {name: (name, {}) for name in policies.known()} | ALSO
+    rows = []
+    for label, (name, parameters) in cases.items():
+        if options.only and label not in options.only:
+            continue
+        machine = machine_for(name, options.processors)
+        policy = policies.create(name, parameters)
+        first_ms, found = measured_ms(policy, machine, options.jobs, options.decisions, options.limit_s)
+        rows.append((statistics.mean(found), max(found), first_ms, label))
+    title = f"{options.processors} processors, {options.jobs} jobs"
+    print(f"| {title} | mean, ms | longest, ms | all at once, ms |")
+    print("|---|---|---|---|")
+    for mean_ms, longest_ms, first_ms, label in sorted(rows, reverse=True):
+        print(f"| {label} | {mean_ms:.1f} | {longest_ms:.1f} | {first_ms:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
