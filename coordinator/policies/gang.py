@@ -190,18 +190,18 @@ class Gang(Policy):
         self, seats: Mapping[int, Seats], placements: partitions.Placements, start: int, processors: int
     ) -> tuple[tuple[int, ...], ...]:
         """The jobs that run in the window at ``start``: its gangs, then others that fill idle processors."""
-        gangs = packing.whole(seats, start, processors)
-        if self.fill == "none":
-            return partitions.runs({n: placements[n] for n in gangs}, processors)
-        owner = {p: n for n in gangs for p in placements[n]}
-        following = sorted(placements, key=lambda n: (seats[n][0] < start, seats[n][0]))
-        for n in following:
-            if all(p not in owner for p in placements[n]):
-                owner |= dict.fromkeys(placements[n], n)
-        if self.fill == "processes":
+        chosen = {n: placements[n] for n in packing.whole(seats, start, processors)}
+        if self.fill != "none":
+            used = set[int]().union(*chosen.values())
+            following = sorted(placements, key=lambda n: (seats[n][0] < start, seats[n][0]))
             for n in following:
-                owner = dict.fromkeys(placements[n], n) | owner
-        return tuple((owner[p],) if p in owner else () for p in range(processors))
+                if used.isdisjoint(placements[n]):
+                    chosen[n] = placements[n]
+                    used.update(placements[n])
+        if self.fill == "processes":
+            others = {n: placements[n] for n in reversed(following) if n not in chosen}
+            chosen = others | chosen  # the last one has a processor
+        return partitions.runs(chosen, processors)
 
 
 def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:

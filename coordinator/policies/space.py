@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions
@@ -93,19 +94,16 @@ class ProcessorSets(Policy):
         before: dict[int, int] = view.previous.memory if view.previous else {}
         ends_ns = {n: end_ns for n, end_ns in before.items() if n in placements and end_ns > view.now_ns}
         waiting = partitions.waiting(view, placements)
-        while waiting and (place := _place(waiting[0], view, placements, ends_ns)):
-            job = waiting.pop(0).number
-            if set(place) <= set(partitions.free(view, placements)):
-                ends_ns[job] = view.now_ns + round(self.hold_ms * 1e6)
-            placements[job] = place
+        load = Counter(chain.from_iterable(placements.values()))
+        pool = set(range(view.machine.processors)) - view.lost
+        pool.difference_update(*(placements[number] for number in ends_ns))
+        while waiting and waiting[0].processes <= len(pool):
+            job = waiting.pop(0)
+            place = placements[job.number] = tuple(sorted(pool, key=lambda p: (load[p], p))[: job.processes])
+            if not any(load[p] for p in place):
+                ends_ns[job.number] = view.now_ns + round(self.hold_ms * 1e6)
+                pool.difference_update(place)
+            load.update(place)
         length_ns = min(ends_ns.values()) - view.now_ns if waiting and ends_ns else None
         slot = Slot(shared(placements, view), length_ns)
         return Decision(placements, (slot,), cyclic=length_ns is None, memory=ends_ns)
-
-
-def _place(job: Job, view: View, placements: partitions.Placements, kept: dict[int, int]) -> tuple[int, ...]:
-    """The processors of the pool with the fewest jobs, none if it is too small; ``kept`` jobs keep theirs."""
-    taken = {p for number in kept for p in placements[number]} | view.lost
-    jobs = Counter(p for place in placements.values() for p in place)
-    pool = sorted(set(range(view.machine.processors)) - taken, key=lambda p: (jobs[p], p))
-    return tuple(pool[: job.processes]) if job.processes <= len(pool) else ()
