@@ -20,6 +20,8 @@ from workloads.validation import one_of
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", nargs="?", metavar="POLICY", help="show this policy in full")
+    help_text = "also parameters and sources, waiting rules, remedies, patterns, queues and mechanisms"
+    parser.add_argument("--details", action="store_true", help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -47,7 +49,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "queues": list(QUEUES),
         "mechanisms": ways,
     }
-    return Answer(document, listing.policies(document))
+    return Answer(document, (listing.policies if options.details else listing.phrases)(document))
 
 
 def _described(name: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 from harness.analyse.comparison import EXPECTED, POWER
@@ -37,7 +39,15 @@ def policy(document: Mapping[str, Any]) -> Iterator[Part]:
         yield f"{key} = {value!r}"
     yield f"Source: {document['source']}"
     if document["needs_mechanism"]:
-        yield "It needs a mechanism to stop processes: lockstep policies lists them."
+        yield "It needs a mechanism to stop processes: lockstep policies --details lists them."
+
+
+def phrases(document: Mapping[str, Any]) -> Iterator[Part]:
+    """A line for each policy, of at most 80 characters."""
+    for row in document["policies"]:
+        phrase = re.split("[:;]", row["what"].rstrip("."))[0].replace("``", "")
+        yield f"{row['policy']:<21} {shorten(phrase, 58, placeholder=' ...')}"
+    yield Line("\nNext: lockstep policies gang, lockstep show gang, lockstep policies --details", "dim")
 
 
 def policies(document: Mapping[str, Any]) -> Iterator[Part]:

@@ -81,7 +81,10 @@ def test_policies_are_listed_and_one_is_shown_in_full(lockstep):
     assert all(row["worst_harm"] for row in document["mechanisms"])
     assert document["remedies"] == ["none", "defer", "warning", "activations", "conscious", "inheritance"]
     assert "LOCK" in document["patterns"] and "stealing" in document["queues"]
-    text = lockstep("policies")[1]
+    lines = lockstep("policies")[1].splitlines()
+    assert "gang                  Rotating slots over an array of time slots by processors" in lines
+    assert [line.split()[0] for line in lines[:-2]] == sorted(policies) and max(map(len, lines)) <= 80
+    text = lockstep("policies", "--details")[1]
     assert all(name in text for name in ("equipartition", "global-adaptive", "warning, activations"))
     status, out, _ = lockstep("policies", "gang")
     assert status == 0 and "slot unification" in out and "quantum_ms = 100.0" in out and "Source: " in out
