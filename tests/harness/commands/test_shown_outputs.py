@@ -18,13 +18,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import slurm_cluster
 from places import ROOT, SUPPORT
 from runs import needs_two
 
 pytestmark = [pytest.mark.slow, needs_two]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-LANGUAGES = {"console", "text", "python", "toml", "yaml", "dockerfile"}
+LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile"}
 
 NOT_HERE = {
     "needs other hosts": (
@@ -33,8 +34,9 @@ NOT_HERE = {
         "lockstep exec -- mpiexec -hosts",
         "lockstep run three-jobs --host",
     ),
-    "needs Slurm": ("lockstep submit",),
+    "needs Slurm": ("lockstep submit", "sinfo", "squeue"),
     "needs Docker": ("docker run",),
+    "makes an environment": ("python3 -m venv",),
     "takes minutes": (
         "lockstep waits",
         "OMP_NUM_THREADS=2 lockstep waits",
@@ -44,7 +46,11 @@ NOT_HERE = {
 }
 """How commands begin that are checked in form only (test_documented_commands.py), by the reason."""
 
-RANGES = {"lockstep simulate": 1.25, "lockstep beside": 4}
+RANGES = {
+    "lockstep simulate": 1.25,
+    "python generous.py simulate": 1.25,
+    "lockstep beside --rounds 3 -- sleep": 4,
+}
 """By which factor figures may differ, by how commands begin; those of others are numbers and no more."""
 
 NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
@@ -84,18 +90,15 @@ class Shown:
 
 
 def fences(page):
-    """The blocks of a page: language and text."""
-    text = page.read_text()
-    return [
-        (kind, textwrap.dedent(body))
-        for _, kind, body in re.findall(r"(?ms)^( *)```(\w*)\n(.*?)^\1```$", text)
-    ]
+    """The blocks of a page: language, text, and the name of the file that a reader makes of it."""
+    found = re.findall(r'(?ms)^( *)```(\w*)(?: title="(.*?)")?\n(.*?)^\1```$', page.read_text())
+    return [(kind, textwrap.dedent(body), title) for _, kind, title, body in found]
 
 
 def session(page):
     """The commands of a page; a block without a command goes on with what the one before prints."""
     made = []
-    for kind, body in fences(page):
+    for kind, body, _ in fences(page):
         for line in body.replace("\\\n", " ").splitlines() if kind == "console" else ():
             if line.startswith("$ "):
                 made.append(Shown(line[2:]))
@@ -155,16 +158,21 @@ def shell(tmp_path, compiled):
     changes = {"PATH": path, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}", "COLUMNS": "80", "BROWSER": "true"}
     changes |= {"XDG_CONFIG_HOME": str(tmp_path / "work" / "config")}
 
-    def carried_out(line):
+    def carried_out(line, cluster=None):
+        argv, here = ["timeout", "120", "bash", "-c", f"cd {tmp_path / 'work'}; {line}"], os.environ
+        if cluster:
+            argv = cluster.head.command(
+                ["env", *(f"{name}={value}" for name, value in changes.items()), *argv]
+            )
+            here = cluster.environment
         with ExitStack() as stack:
             for pid in PIDS:
-                if pid in line:  # a job that runs already
+                if pid in argv[-1]:  # a job that runs already
                     job = stack.enter_context(subprocess.Popen(["sleep", "3"], start_new_session=True))
-                    line = line.replace(pid, str(job.pid))
+                    argv[-1] = argv[-1].replace(pid, str(job.pid))
             ran = subprocess.run(
-                ["timeout", "90", "bash", "-c", line],
-                cwd=tmp_path / "work",
-                env=os.environ | changes,
+                argv,
+                env=here | changes,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -177,14 +185,29 @@ def shell(tmp_path, compiled):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if session(page)], ids=lambda page: page.stem)
-def test_commands_print_what_the_page_shows(page, shell):
+def test_commands_print_what_the_page_shows(page, shell, tmp_path):
+    place(tmp_path / "work", {title: body for _, body, title in fences(page) if title})
     for shown in session(page):
         if shown.reason is None:
-            status, printed = shell(shown.command)
-            assert status == 0 or "doctor" in shown.command, f"{shown.command}: status {status}\n{printed}"
-            ranges = (factor for start, factor in RANGES.items() if shown.command.startswith(start))
-            lost = missing(shown.output, printed.splitlines(), next(ranges, math.inf))
-            assert lost is None, f"{shown.command} does not print\n{lost}\nbut\n{printed}"
+            check(shown, *shell(shown.command))
+
+
+@pytest.mark.slurm
+def test_the_commands_for_a_site_print_what_the_tutorial_shows(shell, tmp_path):
+    page = ROOT / "docs" / "tutorials" / "own-site.md"
+    place(tmp_path / "work", {title: body for _, body, title in fences(page) if title})
+    if why := slurm_cluster.unavailable():
+        pytest.skip(why)
+    with slurm_cluster.slurm_cluster(2) as slurm:
+        for shown in session(page):
+            check(shown, *shell(shown.command, slurm.hosts))
+
+
+def check(shown, status, printed):
+    assert status == 0 or "doctor" in shown.command, f"{shown.command}: status {status}\n{printed}"
+    ranges = (factor for start, factor in RANGES.items() if shown.command.startswith(start))
+    lost = missing(shown.output, printed.splitlines(), next(ranges, math.inf))
+    assert lost is None, f"{shown.command} does not print\n{lost}\nbut\n{printed}"
 
 
 def test_a_line_that_is_not_printed_is_found():
@@ -204,8 +227,8 @@ def test_what_is_not_carried_out_is_shown(start):
 def test_blocks_have_a_language_and_commands_a_prompt(page):
     outside = re.sub(r"(?ms)^( *)```.*?^\1```$", "", page.read_text())
     assert re.findall(r"\n\n {4}[^ *-].*", outside) == [], "a fence says what it is"
-    assert {kind for kind, _ in fences(page)} <= LANGUAGES
-    bare = [body for kind, body in fences(page) if kind not in ("console", "yaml", "dockerfile")]
+    assert {kind for kind, *_ in fences(page)} <= LANGUAGES
+    bare = [body for kind, body, _ in fences(page) if kind not in ("console", "yaml", "dockerfile")]
     assert [body for body in bare if re.search(r"(?m)^(\$|lockstep) ", body)] == []
 
 
@@ -223,7 +246,7 @@ def sentences():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_messages_that_nobody_provokes_are_in_the_product(page):
-    for kind, body in fences(page):
+    for kind, body, _ in fences(page):
         words = " ".join(body.split()) if kind == "text" else ""
         for part in re.split(r"\b[A-Z]\b%?|\S*\d\S*|\.\.\.|:", words):
             assert part.strip(" ,") in sentences(), f"{page.name}: {part}"
