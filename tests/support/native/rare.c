@@ -180,7 +180,7 @@ static void requests(void)
 
 static void persistent(void)
 {
-    int sent = rank, came = -1, total = 0;
+    int sent = rank, came = -1, total = 0, failed = 0;
     MPI_Request requests[2];
     MPI_Status statuses[2];
 
@@ -193,7 +193,9 @@ static void persistent(void)
     for (int round = 0; round < 50; round++) {
         sent = rank + round;
         MPI_Startall(2, requests);
+        statuses[0].MPI_ERROR = statuses[1].MPI_ERROR = MPI_ERR_OTHER;
         MPI_Waitall(2, requests, statuses);
+        failed += (statuses[0].MPI_ERROR != MPI_SUCCESS) + (statuses[1].MPI_ERROR != MPI_SUCCESS);
         total += came;
         MPI_Start(&requests[0]);
         MPI_Start(&requests[1]);
@@ -202,7 +204,7 @@ static void persistent(void)
         total += came;
     }
     status_of("persistent", &statuses[0]);
-    SAY("total %d, kept %d\n", total, requests[0] != MPI_REQUEST_NULL);
+    SAY("total %d, kept %d, failed %d\n", total, requests[0] != MPI_REQUEST_NULL, failed);
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
 }
