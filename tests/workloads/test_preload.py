@@ -299,6 +299,17 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rule_name", ["immediate", "global-adaptive"])
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_no_nap_is_between_two_steps_of_collective_operations_that_were_started(compiled, mpi, rule_name):
+    """Naps took MPICH 6 s."""
+    program = [*launcher(mpi), "-n", "4", compiled(mpi, "dups.c"), "50"]
+    result = two_phase(program, "--blocking", rule_name)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) < 3000
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["exec", "observe"])
 def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp_path, monkeypatch, command):
     program = [*launcher("here"), "-n", "2", compiled("here", "alone.c"), str(tmp_path / "ended")]

@@ -106,6 +106,9 @@ int wait_two_phase(struct wait *wait);
    MPI has accepted the datatype. */
 void wait_carries(MPI_Count count, MPI_Datatype datatype);
 
+/* The program has started a collective operation, which its next wait may complete in many steps. */
+void collective_started(MPI_Comm comm);
+
 /* Wait in a collective operation that has been started. */
 int wait_collective(MPI_Request *request, MPI_Comm comm);
 

@@ -161,7 +161,7 @@ def _body(call: Call) -> list[str]:
         return [f"int {own};", "", *lasts, then, "return error;"]
     peers = [name for name in ("dest", "source") if name in call.names]
     if call.kind == "starting":
-        rings = [f"ring_receiver(comm, {peer});" for peer in peers] or ["ring_members(comm);"]
+        rings = [f"ring_receiver(comm, {peer});" for peer in peers] or ["collective_started(comm);"]
         rung = ["if (!error) {", *(f"    {ring}" for ring in rings), "}", "return error;"]
         if "request" not in call.names:
             return [f"int {own};", *rung]

@@ -49,6 +49,7 @@ static atomic_int crowded;      /* several threads have waited at the same time 
 static int has_page, learns, brief;
 static set_yielding own_yielding; /* NULL: this MPI's idle ranks do not yield */
 static int64_t carried_bytes; /* that left since the last wait */
+static int64_t started;       /* collective operations, since the last wait */
 
 int64_t now_ns(void)
 {
@@ -143,6 +144,12 @@ void wait_carries(MPI_Count count, MPI_Datatype datatype)
 
     if (!concurrent && count > 0 && PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size > 0)
         carried_bytes += count < CARRIED_BYTES / size ? count * size : CARRIED_BYTES;
+}
+
+void collective_started(MPI_Comm comm)
+{
+    started += !concurrent;
+    ring_members(comm);
 }
 
 /* The communicator whose ranks can end a wait, and which of its ranks. */
@@ -293,7 +300,7 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     int64_t longest_ns = first_ns * (reach == BY_BELL ? 2 * GROWTH : GROWTH);
     struct sleep sleep = {peers, reach, rank, first_ns};
     enum ending ending = RUNG;
-    int64_t parts = carried_bytes / PART_BYTES;
+    int64_t parts = carried_bytes / PART_BYTES + STEPS * started;
     int error = MPI_SUCCESS, steps = 0, asks = 0;
 
     if (reach == BY_BELL)
@@ -371,7 +378,7 @@ int wait_two_phase(struct wait *wait)
         if (!done && !error)
             error = block(wait, &done, &blocks);
     }
-    carried_bytes = 0;
+    carried_bytes = started = 0;
     begin_ns = now_ns() - begin_ns;
     note(wait->kind, begin_ns, blocks);
     if (wait->kind == COLLECTIVE)
