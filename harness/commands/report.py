@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from harness.analyse import stored, verdicts
 from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import ScheduleRow
 from harness.analyse.stored import Found
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
+from harness.report import text
 from harness.store.stored import reading
-from workloads.validation import one_of
+from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
     from harness.report.rendering import Page
 
-FORMATS = ("html", "svg", "png", "md", "csv")
+FORMATS = ("html", "text", "svg", "png", "md", "csv")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +35,31 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the report of one experiment, by default the last one."""
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
-    path = options.output or Path(f"report.{kind}")
     found = stored.read(options.results, options.experiment, watcher, by_job=True)[-1]
+    if kind == "text":
+        return _text(options, found)
+    path = options.output or Path(f"report.{kind}")
     write(path, kind, found, options.results, options.tolerance, options.picture)
     if options.open:
         shared.show(path)
     name, what = found.experiment.name, "simulated schedules of jobs" if found.by_job else "runs"
     document = {"schema": SCHEMA, "experiment": name, "format": kind, "file": str(path)}
     return Answer(document, [f"{path}: {name}, {len(found.records)} {what}"])
+
+
+def _text(options: argparse.Namespace, found: Found) -> Answer:
+    """The tables of run or simulate, and where the repeats of each row lie."""
+    from harness.commands import job_level  # noqa: PLC0415 - it writes reports
+
+    if options.output or options.open:
+        rule = "goes to the terminal, and into no file"
+        raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")
+    if found.by_job:
+        document = job_level.document(found.records)
+        return Answer(document, text.simulated_jobs(document, list(map(ScheduleRow.of, found.records))))
+    results = found.results
+    parts = [*text.render(results), *text.repeats(found.experiment, found.records)]
+    return Answer(results.document(), parts)
 
 
 def write(

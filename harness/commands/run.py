@@ -8,9 +8,10 @@ import shlex
 from pathlib import Path
 
 from harness import application
+from harness.analyse import stored
 from harness.application import Ran
-from harness.commands import Answer
-from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, thresholds_of
+from harness.commands import Answer, report
+from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, show, thresholds_of
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.report.cells import Line
@@ -28,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
     help_text = "only part K of N of the sweep (see lockstep collect)"
     parser.add_argument("--part", metavar="K/N", help=help_text)
-    add(parser, "--tau", "--results", "--anyway", "--wide", *VERDICTS)
+    add(parser, "--tau", "--results", "--anyway", "--wide", "--open", *VERDICTS)
 
 
 def passed_on(options: argparse.Namespace) -> list[str]:
@@ -72,6 +73,14 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     folder = shlex.quote(str(options.results))
     following = "--resume repeats what failed" if bad else f"lockstep report {folder} --open"
     shown = [*text.render(found, wide=options.wide), Line(f"Next: {following}", "dim")]
+    if options.open:
+        report.write(
+            page := Path("report.html"),
+            "html",
+            stored.read(options.results, wanted.digest, watcher)[-1],
+            options.results,
+        )
+        show(page)
     answer = Answer(found.document(), shown, status=bad, notes=tuple(notes))
     return judged(answer, found, options, conditions, "measured")
 

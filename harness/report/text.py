@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from harness.analyse import agreement
+from harness.analyse import agreement, summary
 from harness.analyse.agreement import Errors
 from harness.analyse.columns import CI95, SIMULATED, UNKNOWN, Column, at, fixed, interval, needed, percent
 from harness.analyse.results_document import ResultsDocument
@@ -40,6 +40,8 @@ from workloads.work import duration_name
 
 if TYPE_CHECKING:
     from harness.analyse.advise import Advice, Range
+    from harness.spec.experiment import Experiment
+    from harness.store.records import RunRecord
 
 NAMES = [
     Column("scheduler", "policy", policy_name, words=True),
@@ -56,6 +58,7 @@ LEGEND_STATES = (
     "ready: waiting for a processor; asleep: blocked, or stopped in slots of other jobs."
 )
 LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of spinning jobs."
+STRIP, DOTS = 40, " .:*"
 LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 
@@ -85,6 +88,24 @@ def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False
         yield Line(LEGEND_TWO, style="dim")
     if found.agreement:
         yield agreement.sentence(found.agreement)
+
+
+def repeats(experiment: Experiment, records: Sequence[RunRecord]) -> Iterator[Table]:
+    """For each point of the sweep a strip of each row: a dot for one repeat, a star for three or more."""
+    for cell in experiment.measured_cells:
+        named = {
+            scheduler_name(one.table): list(summary.slowdowns(cell, one.table, records).values())
+            for one in experiment.schedulers
+        }
+        if every := [value for values in named.values() for value in values]:
+            least, most = min(every), max(every)
+            step = (most - least) / (STRIP - 1) or 1.0
+            made = table(["scheduler", f"repeats from {least:.2f} to {most:.2f}"], wrap=False)
+            made.title = ", ".join(f"{key} = {value}" for key, value in cell.settings.items())
+            for name, values in named.items():
+                dots = Counter(round((value - least) / step) for value in values)
+                made.add_row(name, "|" + "".join(DOTS[min(dots[at], 3)] for at in range(STRIP)) + "|")
+            yield made
 
 
 def _block(rows: Sequence[Row], *, wide: bool) -> Fitting:

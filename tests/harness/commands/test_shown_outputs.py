@@ -159,7 +159,7 @@ def shell(tmp_path, compiled):
     changes |= {"XDG_CONFIG_HOME": str(tmp_path / "work" / "config")}
 
     def carried_out(line, cluster=None):
-        argv, here = ["timeout", "120", "bash", "-c", f"cd {tmp_path / 'work'}; {line}"], os.environ
+        argv, here = ["timeout", "240", "bash", "-c", f"cd {tmp_path / 'work'}; {line}"], os.environ
         if cluster:
             argv = cluster.head.command(
                 ["env", *(f"{name}={value}" for name, value in changes.items()), *argv]

@@ -85,7 +85,8 @@ def test_the_report_opens_in_a_browser_or_says_that_there_is_none(lockstep, monk
     shown = []
     monkeypatch.setattr(webbrowser, "open", lambda url: not shown.append(url))
     assert lockstep("report", "lockstep-results", "--open")[0] == 0
-    assert shown == [Path("report.html").absolute().as_uri()]
+    assert lockstep("run", "two.toml", "--no-simulate", "--resume", "--open")[0] == 0
+    assert shown == [Path("report.html").absolute().as_uri()] * 2
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
     status, _, err = lockstep("report", "lockstep-results", "--open")
     assert status == 2 and "there is no browser" in err
