@@ -123,7 +123,7 @@ def _file(kind: str, found: Pairs) -> str | bytes:
         return pairs.comma_separated(found)
     figure = style.drawn(lambda: pairs.heat_map(found))
     assert figure is not None
-    return style.png(figure) if kind == "png" else style.svg(figure)
+    return style.file(figure, kind)
 
 
 def _notes(ran: Ran) -> tuple[str, ...]:

@@ -144,14 +144,14 @@ def inline(figure: Figure, name: str, title: str) -> str:
 
 
 def file(figure: Figure, kind: str) -> str | bytes:
-    return png(figure) if kind == "png" else svg(figure)
+    return png(figure) if kind == "png" else svg(figure, LIGHT["surface"])
 
 
-def svg(figure: Figure) -> str:
-    """The picture as an SVG file; equal figures give equal text."""
+def svg(figure: Figure, ground: str = "none") -> str:
+    """The picture as an SVG file, on a page's ground or its own; equal figures give equal text."""
     with rc_context(SETTINGS):
         text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(text, format="svg", facecolor=ground, metadata={"Date": None, "Creator": None})
     return text.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""What README, tutorials and how-tos show in console blocks is carried out, and prints what they show.
+"""What README and docs show in console blocks is carried out, and prints what they show.
 
 A page is one session in one directory. A line after ``$`` is a command, and the lines below it are among
 what it prints, in this order: words exactly, figures within a range. ``run`` has made-up runs, and programs
@@ -23,8 +23,11 @@ from places import ROOT, SUPPORT
 from runs import needs_two
 
 pytestmark = [pytest.mark.slow, needs_two]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
-PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+KINDS = "tutorials", "how-to", "concepts"
+PAGES = [
+    ROOT / "README.md",
+    *(page for kind in KINDS for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
+]
 LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile"}
 
 NOT_HERE = {

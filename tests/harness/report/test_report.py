@@ -111,6 +111,9 @@ def test_pictures_stand_alone(folder):
     assert made(folder, "png").startswith(b"\x89PNG")
     drawn = made(folder, "svg", "--picture", "breakdowns")
     assert b"var(--" not in drawn
+    assert re.search(rb'"patch_1">\s*<path [^>]*style="fill: #[0-9a-f]{6}', drawn), (
+        "dark letters need a light ground"
+    )
     assert drawn == made(folder, "svg", "--picture", "breakdowns")
 
 
