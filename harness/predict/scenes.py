@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from coordinator.decide.agenda import Agenda
-from coordinator.decide.session import Attained, Plan, Session
+from coordinator.decide.session import Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.view import ExecutionTime, Job, Machine, Reason, View
@@ -71,6 +71,8 @@ class Show:
         self._now_ns = 0
         self._left_ns: dict[int, float] = {}
         """Processor time until the end of each job that is here."""
+        self._rates: list[dict[int, float]] = []
+        """How many processors each job has in each slot of the plan in force."""
         self._lost, self._owned = frozenset[int](), frozenset[int]()
 
     def scenes(self) -> Iterator[Scene]:
@@ -82,9 +84,7 @@ class Show:
             same = due is not None and due.why is Reason.SLOT_END and not self._agenda.coming
             if at_ns == NEVER_NS or (same and min(end_ns, told_ns) == NEVER_NS):
                 return
-            had_ns = self._had_ns(at_ns)
-            self._left_ns = {job: left_ns - had_ns.get(job, 0) for job, left_ns in self._left_ns.items()}
-            self._now_ns = at_ns
+            self._left_ns, self._now_ns = self._left_at(at_ns), at_ns
             if end_ns == at_ns:
                 yield self._ended(next(job for job, left_ns in self._left_ns.items() if left_ns <= 0))
             elif told_ns == at_ns:
@@ -98,20 +98,20 @@ class Show:
                 yield self._scene(due.why, self._cause(due.why, arriving), plan)
                 yield from self._talk(arriving)
 
-    def _had_ns(self, until_ns: int) -> dict[int, int]:
-        """The processor time of each job from now on."""
-        before, after = Attained(), Attained()
-        if (plan := self._session.plan) is not None:
-            before.count(plan.decision, plan.cycle, self._now_ns)
-            after.count(plan.decision, plan.cycle, until_ns)
-        return {job: had_ns - before.service_ns.get(job, 0) for job, had_ns in after.service_ns.items()}
+    def _left_at(self, at_ns: int) -> dict[int, float]:
+        """The processor time that jobs still need at a time, if nothing happens until then."""
+        left_ns, plan = dict(self._left_ns), self._session.plan
+        times_ns = plan.cycle.in_force_ns(self._now_ns, at_ns) if plan else ()
+        for time_ns, rates in zip(times_ns, self._rates, strict=True):
+            for job, rate in rates.items() if time_ns else ():
+                left_ns[job] -= time_ns * rate
+        return left_ns
 
     def _end_ns(self) -> int:
         """When the next job has had its work; NEVER_NS if none will without another event."""
 
         def over(after_ns: int) -> bool:
-            had_ns = self._had_ns(self._now_ns + after_ns)
-            return any(left_ns <= had_ns.get(job, 0) for job, left_ns in self._left_ns.items())
+            return min(self._left_at(self._now_ns + after_ns).values(), default=1) <= 0
 
         return self._now_ns + bisect_left(range(NEVER_NS - self._now_ns), True, key=over)
 
@@ -150,21 +150,27 @@ class Show:
         for job in arriving:
             ranks = {*range(self._jobs[job].processes)}
             heard = [self._session.observe(job, rank, ranks - {rank}, self._now_ns) for rank in ranks]
-            if (plan := heard[-1]) is not None:
+            for plan in [plan for plan in heard if plan][-1:]:
                 yield self._scene(Reason.OBSERVATION, f"the ranks of {self.names[job]} talk", plan)
 
     def _scene(self, why: Reason, cause: str, plan: Plan) -> Scene:
-        decision, slots = plan.decision, []
+        decision, slots, self._rates = plan.decision, [], []
+        ranks: dict[tuple[int, int], list[int]] = {}
+        for job, place in decision.placements.items():
+            for rank, processor in enumerate(place):
+                ranks.setdefault((job, processor), []).append(rank)
         begins_ns = accumulate((slot.length_ns or 0 for slot in decision.slots), initial=plan.start_ns)
         for begin_ns, slot in zip(begins_ns, decision.slots, strict=False):
-            there: list[dict[str, None]] = [{} for _ in range(self.processors)]
-            for job, place in decision.placements.items():
-                for rank, processor in enumerate(place):
-                    if slot.allows(job, rank, processor):
-                        there[processor][self.names[job]] = None
-            length_ms = slot.length_ns and slot.length_ns / 1e6
-            slots.append(ShownSlot(begin_ns / 1e6, length_ms, [[*jobs] for jobs in there]))
-        running = {job for slot in slots for jobs in slot.runs for job in jobs}
+            rates, runs = dict[int, float](), []
+            for p, jobs in enumerate(slot.runs):
+                placed = [(job, rank) for job in jobs for rank in ranks.get((job, p), ())]
+                there = [job for job, rank in placed if not slot.only or slot.allows(job, rank, p)]
+                runs.append([self.names[job] for job in dict.fromkeys(there)])
+                for job in there:
+                    rates[job] = rates.get(job, 0.0) + 1 / len(there)
+            self._rates.append(rates)
+            slots.append(ShownSlot(begin_ns / 1e6, slot.length_ns and slot.length_ns / 1e6, runs))
+        running = {job for rates in self._rates for job in rates}
         scene = Scene(
             self._now_ns / 1e6,
             why.value,
@@ -172,7 +178,7 @@ class Show:
             {self.names[job]: place for job, place in decision.placements.items()},
             slots,
             decision.cyclic,
-            [name for name in map(self.names.__getitem__, self._left_ns) if name not in running],
+            [self.names[job] for job in self._left_ns if job not in running],
             sorted(self._lost),
             sorted(self._owned),
         )

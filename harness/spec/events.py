@@ -22,6 +22,7 @@ PROCESSORS = Bounds(1, 256, whole=True)
 JOBS = 100
 NAME = re.compile(r"[A-Za-z][\w.()-]{0,7}", re.ASCII)
 FORMS = {"arrive": "JOB SIZE [WORK]", "end": "JOB", "lose": "PROCESSOR", "owner": "PROCESSOR LOAD"}
+BOUNDS = {"TIME": Bounds(0, 1e9), "SIZE": PROCESSES, "[WORK]": Bounds(1e-3, 1e9), "LOAD": LOAD}
 
 
 class Event(NamedTuple):
@@ -38,58 +39,50 @@ def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
     Raises:
         InputError: for the first line that breaks a rule, or if no job arrives, or no processor is left.
     """
+    bounds = BOUNDS | {"PROCESSOR": Bounds(0, processors - 1, whole=True)}
     found: list[Event] = []
+    came_ns: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if words := line.partition("#")[0].split():
             try:
-                found.append(_event(words, processors, found))
+                found.append(_event(words, bounds, came_ns))
             except InputError as error:
                 raise InputError(f"{place}, line {number}", error.value, error.rule, error.remedy) from None
-    arrived = sum(event.what == "arrive" for event in found)
-    if not 1 <= arrived <= JOBS:
-        raise InputError(place, arrived, f"a show has 1 to {JOBS} jobs", "write lines such as 0 arrive A 4")
+    if not 1 <= len(came_ns) <= JOBS:
+        raise InputError(
+            place, len(came_ns), f"a show has 1 to {JOBS} jobs", "write lines such as 0 arrive A 4"
+        )
     if len({event.values for event in found if event.what == "lose"}) == processors:
         raise InputError(place, processors, "all processors are lost", "leave one of them")
     return sorted(found, key=lambda event: event.at_ns)
 
 
-def _event(words: list[str], processors: int, before: list[Event]) -> Event:
-    """The event of the words of a line, which comes after those ``before``."""
-    line, what = " ".join(words), " ".join(words[1:2])
+def _event(words: list[str], bounds: Mapping[str, Bounds], came_ns: dict[str, int]) -> Event:
+    """The event of the words of a line; a job that arrives is entered in ``came_ns``."""
+    what, values = "".join(words[1:2]), words[2:]
     one_of("", what, FORMS)
     form = FORMS[what].split()
-    values = words[2:]
     if not len(form) - FORMS[what].count("[") <= len(values) <= len(form):
-        raise InputError("", line, "has too few or too many words", f"write TIME {what} {FORMS[what]}")
-    bounds = {
-        "TIME": Bounds(0, 1e9),
-        "SIZE": PROCESSES,
-        "[WORK]": Bounds(1e-3, 1e9),
-        "PROCESSOR": Bounds(0, processors - 1, whole=True),
-        "LOAD": LOAD,
-    }
-    at_ms, *numbers = (
-        _number(name, word, bounds) if name in bounds else word
-        for name, word in zip(("TIME", *form), (words[0], *values), strict=False)
-    )
-    event = Event(round(float(at_ms) * 1e6), what, tuple(numbers))
-    came = {one.values[0]: one.at_ns for one in before if one.what == "arrive"}
-    if what == "end" and not came.get(values[0], event.at_ns) < event.at_ns:
+        rule = "has too few or too many words"
+        raise InputError("", " ".join(words), rule, f"write TIME {what} {FORMS[what]}")
+    named = zip(("TIME", *form), (words[0], *values), strict=False)
+    at_ms, *read = (_number(name, word, bounds[name]) if name in bounds else word for name, word in named)
+    at_ns = round(float(at_ms) * 1e6)
+    if what == "end" and not came_ns.get(values[0], at_ns) < at_ns:
         raise InputError("", values[0], "no such job has arrived before", "correct the name, or the time")
-    if what == "arrive" and (values[0] in came or not NAME.fullmatch(values[0])):
-        rule = "JOB must be a new name: a letter, then at most 7 letters, digits or _ . ( ) -"
-        raise InputError("", values[0], rule, "choose another name")
-    return event
+    if what == "arrive":
+        if values[0] in came_ns or not NAME.fullmatch(values[0]):
+            rule = "JOB must be a new name: a letter, then at most 7 letters, digits or _ . ( ) -"
+            raise InputError("", values[0], rule, "choose another name")
+        came_ns[values[0]] = at_ns
+    return Event(at_ns, what, tuple(read))
 
 
-def _number(name: str, word: str, bounds: Mapping[str, Bounds]) -> float:
+def _number(name: str, word: str, bounds: Bounds) -> float:
     try:
         value = decimal(word)
-        bounds[name].check("", int(value) if value.is_integer() else value)
-    except InputError as error:
-        raise InputError(
-            "", word, f"{name.strip('[]')} {error.rule}", "choose a value in that range"
-        ) from None
-    except ValueError:
-        raise InputError("", word, f"{name.strip('[]')} must be a number", "write digits") from None
-    return int(value) if bounds[name].whole else value
+        bounds.check("", int(value) if value.is_integer() else value)
+    except (InputError, ValueError) as error:
+        rule = getattr(error, "rule", "must be a number")
+        raise InputError("", word, f"{name.strip('[]')} {rule}", "correct the number") from None
+    return int(value) if bounds.whole else value

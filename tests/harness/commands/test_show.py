@@ -1,10 +1,13 @@
 """``lockstep show``: every policy in words and values, scenes of papers, and events that cannot be."""
 
+import dataclasses
 import json
 
 import pytest
 
 from coordinator import policies
+from coordinator.policies import registry
+from coordinator.view import Decision, Slot
 from harness import cli
 
 EVENTFUL = """
@@ -230,7 +233,7 @@ def test_subcubes_and_blocks(show):
         *(
             (f"--events {{}}|{line}", f"line 2 = {message}")
             for line, message in [
-                ("x arrive B 1", "'x': TIME must be a number; write digits"),
+                ("x arrive B 1", "'x': TIME must be a number; correct the number"),
                 ("-1 arrive B 1", "'-1': TIME must be a number of at least 0"),
                 ("1 arive B 1", "'arive': must be one of arrive, end, lose, owner; did you mean 'arrive'?"),
                 ("1", "'': must be one of arrive, end, lose, owner; choose one of them"),
@@ -261,6 +264,33 @@ def test_what_cannot_be_is_refused_in_one_line(words, message, tmp_path, capsys)
     assert cli.main(["show", "gang", *words.format(tmp_path / "events.txt").split()]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_jobs_on_one_processor_have_equal_parts_of_it_and_a_folded_one_a_part_for_each_process(show):
+    words = ("none", "--processors", "1")
+    ends = [scene["at_ms"] for scene in show(*words, "--jobs", "1,1") if scene["why"] == "departure"]
+    assert ends == [550, 600]
+    events = "0 arrive A 2 300\n0 arrive B 1 300"
+    scenes = show(*words, events=events)
+    assert [scene["cause"] for scene in scenes[1:]] == ["A ends", "B ends"]
+    assert [scene["at_ms"] for scene in scenes[1:]] == pytest.approx([900, 900])
+
+
+def test_a_policy_of_another_package_has_the_matrix(show, monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Newest(policies.Policy):
+        source = "a toy"
+
+        def decide(self, view, why):
+            placements = {job.number: tuple(range(job.processes)) for job in view.jobs}
+            newest = max(placements, default=None)
+            runs = [(newest,) if p in placements.get(newest, ()) else () for p in range(8)]
+            return Decision(placements, (Slot(tuple(runs)),))
+
+    monkeypatch.setitem(registry._known, "newest", Newest)
+    first, second, third, *_ = show("newest", "--jobs", "8,4")
+    assert [table(one) for one in (first, second, third)] == [["A" * 8], ["BBBB...."], ["A" * 8]]
+    assert second["waiting"] == ["A"] and second["pictures"] == []
 
 
 def test_a_long_show_is_cut(capsys, tmp_path):
