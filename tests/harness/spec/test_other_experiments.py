@@ -133,6 +133,18 @@ def test_unknown_options_are_refused_with_those_that_are_known(tmp_path, option)
     assert caught.value.value == option
 
 
+def test_a_program_is_looked_for_on_the_path_of_its_job(tmp_path):
+    (own := tmp_path / "own").mkdir()
+    (own / "some-program").write_text("#!/bin/sh\n")
+    (own / "some-program").chmod(0o755)
+    command = 'processors = 1\nrepeats = 1\n[[jobs]]\ncommand = ["{launcher}", "-n", "1", "some-program"]\n'
+    after = '[[schedulers]]\npolicy = "none"\n'
+    load(written(tmp_path, f'{command}environment = {{ PATH = "{own}" }}\n{after}'), here=True)
+    with pytest.raises(InputError, match="no program 'some-program' on the PATH") as caught:
+        load(written(tmp_path, command + after), here=True)
+    assert caught.value.key == "jobs[0].command"
+
+
 WRONG = [
     ('command = "mpiexec -n 4 ./app"', "jobs[0].command", "list of words"),
     ('command = ["./app"]', "jobs[0].command", "begin with a launcher"),
