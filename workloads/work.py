@@ -225,5 +225,6 @@ class Command(Work):
 
     @property
     def label(self) -> str:
-        words = *(f"{name}={value}" for name, value in self.environment), *self.launcher_options, *self.argv
-        return f"{' '.join(words)}, {processes_name(self.processes)}"
+        words = *(f"{name}={value}" for name, value in self.environment), *self.argv
+        options = f", started with {' '.join(self.launcher_options)}" if self.launcher_options else ""
+        return f"{' '.join(words)}, {processes_name(self.processes)}{options}"
