@@ -49,7 +49,7 @@ class RunClock:
 
 
 VERSION = 1
-"""Version of all messages between driver, agents and ranks."""
+"""Version of all messages between agents and ranks."""
 
 AGENT_S = 30.0
 """How long to wait for the agent of this node to come up."""

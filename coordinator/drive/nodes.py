@@ -138,6 +138,9 @@ everything."""
 MISSED_NS = 1_200_000_000
 """After two missing signs of life, a node may have to reconnect."""
 
+LOOK_NS = 20_000_000
+"""From one look for missing nodes to the next, at least: it costs the more, the more nodes there are."""
+
 
 class Nodes:
     """All nodes of a run.
@@ -166,6 +169,7 @@ class Nodes:
         self._silence_ns = round(SILENCE * workload.lease_s * 1e9)
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
+        self._due_ns = self._look_ns = 0
         for host, count in [(n.host, n.processors) for n in workload.nodes] or [("", len(self._cores))]:
             self._nodes.append(NodeState(host, self._nodes[-1].processors.stop if self._nodes else 0, count))
         self.node_of = [number for number, node in enumerate(self._nodes) for _ in node.processors]
@@ -258,8 +262,9 @@ class Nodes:
 
         ``active`` has the launched ranks that take part in each job.
         """
-        for number, node in enumerate(self._nodes):
-            self._say(number, protocol.Table.of(plan, from_ns, origin_ns, node.processors, active))
+        processors = [node.processors for node in self._nodes]
+        for number, table in enumerate(protocol.Table.shares(plan, from_ns, origin_ns, processors, active)):
+            self._say(number, table)
 
     def begin(
         self, job: int, at_ns: int, places: Mapping[int, Sequence[int]], taking_part: tuple[int, ...]
@@ -297,11 +302,14 @@ class Nodes:
         while arrived := self._hub.receive():
             for number, line in arrived:
                 self._hear(number, line)
-        self._hub.listen(self._some_missing())
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._look_ns:
+            self._look_ns = now_ns + LOOK_NS
+            self._hub.listen(self._some_missing(now_ns))
 
-    def _some_missing(self) -> bool:
+    def _some_missing(self, now_ns: int) -> bool:
         """Whether a node may still connect, or reconnect."""
-        since_ns = time.monotonic_ns() - MISSED_NS
+        since_ns = now_ns - MISSED_NS
         return any(
             not node.lost and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
             for number, node in enumerate(self._nodes)
@@ -314,6 +322,9 @@ class Nodes:
             message = TO_DRIVER.decode(line)
         except LineError:
             node.dropped += 1
+            if node.dropped == 1 and not node.lost:
+                text = f"{node.name} says what is no message of ours; nothing of that kind is acted upon"
+                self._on_message(number, protocol.Trouble(text, fatal=False))
             return
         if node.lost:
             return  # its guardian has released everything
@@ -322,7 +333,7 @@ class Nodes:
                 node.beat = message
                 self._say(number, protocol.Echo(sent_ns, received_ns, time.monotonic_ns()))
             case protocol.Join(host, cores):
-                node.join = message
+                node.join, self._due_ns = message, 0
                 if self._remote and len(cores) < node.count:
                     self._lose(number, f"{host} allows {len(cores)} cores, but the run needs {node.count}")
                     return
@@ -332,11 +343,16 @@ class Nodes:
 
     def due_ns(self) -> int:
         """The time at which ``check`` must be called next, in CLOCK_MONOTONIC."""
-        patience = (node.patience_ns(self._silence_ns) for node in self._nodes if not node.lost)
-        return min(patience, default=1 << 62)
+        if not self._due_ns:
+            patience = (node.patience_ns(self._silence_ns) for node in self._nodes if not node.lost)
+            self._due_ns = min(patience, default=1 << 62)
+        return self._due_ns
 
     def check(self, now_ns: int) -> None:
         """Give up nodes that have been silent for too long."""
+        if now_ns < self.due_ns():
+            return
+        self._due_ns = 0  # meanwhile most have said something, which has only put it off
         for number, node in enumerate(self._nodes):
             if not node.lost and now_ns >= node.patience_ns(self._silence_ns):
                 what = "no sign of life" if node.join else "it did not join"

@@ -64,7 +64,7 @@ class Setup:
         try:
             found: Setup = SETUP.decode(text)
         except LineError as error:
-            rule = f"this is not an agent's set-up of version {protocol.VERSION}: {error}"
+            rule = f"this is not an agent's set-up of version {protocol.AGENTS_VERSION}: {error}"
             raise LineError(rule) from error
         return found
 
@@ -74,7 +74,7 @@ class Setup:
             file.write(self.encode())
 
 
-SETUP = LineFormat(by_name(Setup), protocol.VERSION)
+SETUP = LineFormat(by_name(Setup), protocol.AGENTS_VERSION)
 
 
 def find(path: Path | None = None) -> Setup:

@@ -1,4 +1,4 @@
-"""Messages between driver and agents, and between agent and ranks: one JSON object each.
+"""Messages between driver and agents, and between agent and ranks: JSON objects; frequent ones are frames.
 
 Messages are frozen dataclasses; encoding and decoding are pure and know no transport.
 Decoding raises LineError for anything that is not exactly a message of this version.
@@ -6,11 +6,12 @@ Decoding raises LineError for anything that is not exactly a message of this ver
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from coordinator.wire.frames import Fields, Frames, Rows
 from coordinator.wire.line_format import LineFormat
 from workloads import agent_line
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from coordinator.decide.session import Plan  # with all policies
 
 VERSION = agent_line.VERSION
+"""Version of the messages between agents and ranks."""
+
+AGENTS_VERSION = 2
+"""Version of the messages between driver and agents: 2 has frames."""
 
 RANKS = 1 << 24
 """Every job has fewer."""
@@ -52,29 +57,37 @@ class Table:
     only: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @classmethod
-    def of(
-        cls, plan: Plan, from_ns: int, origin_ns: int, here: range, active: Mapping[int, Sequence[int]]
-    ) -> Table:
-        """The share of a node in a plan that is in force from ``from_ns`` of a run.
+    def shares(
+        cls,
+        plan: Plan,
+        from_ns: int,
+        origin_ns: int,
+        nodes: Sequence[range],
+        active: Mapping[int, Sequence[int]],
+    ) -> Iterator[Table]:
+        """The share of each node in a plan that is in force from ``from_ns`` of a run.
 
-        The run began at ``origin_ns`` of its clock; the node has the processors ``here``. ``active`` has,
-        for each job, the launched ranks that take part, in the order of the job.
+        The run began at ``origin_ns`` of its clock. ``nodes`` has the processors of each node, from 0 on.
+        ``active`` has, for each job, the launched ranks that take part, in the order of the job.
         """
         decision = plan.decision
-        in_order = ((job, zip(active[job], place, strict=True)) for job, place in decision.placements.items())
-        places = (
-            (job, tuple((rank, p - here.start) for rank, p in ranks if p in here)) for job, ranks in in_order
-        )
+        at = [(node, p - here.start) for node, here in enumerate(nodes) for p in here]
+        places: list[dict[int, list[tuple[int, int]]]] = [{} for _ in nodes]
+        for job, place in decision.placements.items():
+            for rank, processor in zip(active[job], place, strict=True):
+                node, local = at[processor]
+                places[node].setdefault(job, []).append((rank, local))
         only = tuple(tuple((job, active[job][rank]) for job, rank in slot.only) for slot in decision.slots)
-        return cls(
-            from_ns=origin_ns + from_ns,
-            start_ns=origin_ns + plan.start_ns,
-            cyclic=decision.cyclic,
-            lengths_ns=plan.cycle.lengths_ns,
-            runs=tuple(tuple(slot.runs[p] for p in here) for slot in decision.slots),
-            placements=tuple((job, ranks) for job, ranks in places if ranks),
-            only=only if any(only) else (),
-        )
+        for here, found in zip(nodes, places, strict=True):
+            yield cls(
+                from_ns=origin_ns + from_ns,
+                start_ns=origin_ns + plan.start_ns,
+                cyclic=decision.cyclic,
+                lengths_ns=plan.cycle.lengths_ns,
+                runs=tuple(slot.runs[here.start : here.stop] for slot in decision.slots),
+                placements=tuple((job, tuple(ranks)) for job, ranks in found.items()),
+                only=only if any(only) else (),
+            )
 
     def flaw(self) -> str:
         """Why no agent can carry it out; empty if one can."""
@@ -345,8 +358,8 @@ def _messages(version: int | None, **messages: type[Any]) -> LineFormat:
     return LineFormat(messages, version, tag="type", printable=True)
 
 
-TO_AGENT = _messages(
-    VERSION,
+_TO_AGENT = _messages(
+    AGENTS_VERSION,
     table=Table,
     start=Start,
     resize=Resize,
@@ -356,20 +369,23 @@ TO_AGENT = _messages(
     retell=Retell,
     leave=Leave,
     end=End,
-    echo=Echo,
 )
-TO_DRIVER = _messages(
-    VERSION,
-    beat=Beat,
+TO_AGENT = Frames(
+    _TO_AGENT, AGENTS_VERSION, {b"E": Fields(Echo, sent_ns="q", received_ns="q", replied_ns="q")}
+)
+_TO_DRIVER = _messages(
+    AGENTS_VERSION,
     join=Join,
     ready=Present,
     finished=Finished,
     gone=Gone,
     parallelism=Parallelism,
     traffic=Traffic,
-    switched=SwitchReport,
     trouble=Trouble,
 )
+_BEAT = Fields(Beat, sent_ns="q", offset_ns="q", uncertainty_ns="q", drift="d", steps="q", dropped="q")
+_SWITCHES = Rows(SwitchReport, "switches", columns=4, most=1 << 16)
+TO_DRIVER = Frames(_TO_DRIVER, AGENTS_VERSION, {b"B": _BEAT, b"S": _SWITCHES})
 FROM_RANK = _messages(
     None,
     hello=Hello,

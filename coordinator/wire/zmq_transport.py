@@ -19,6 +19,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import zmq
@@ -182,13 +183,16 @@ class Hub:
         """
         self._admit()
         arrived = []
-        while (frames := _try(lambda: self._socket.recv_multipart(zmq.NOBLOCK, copy=False))) is not None:
-            if len(frames) == 2:
-                node = int(frames[1].get("User-Id"))
-                self._routes[node] = frames[0].bytes
-                arrived.append((node, frames[1].bytes))
-            else:
+        while (route := _try(partial(self._socket.recv, zmq.NOBLOCK))) is not None:
+            frame = self._socket.recv(copy=False)  # all of a message arrives at once
+            if frame.more:
                 self.refused += 1
+                while frame.more:
+                    frame = self._socket.recv(copy=False)
+                continue
+            node = int(frame.get("User-Id"))
+            self._routes[node] = route
+            arrived.append((node, frame.bytes))
         return arrived
 
     def send(self, node: int, line: bytes) -> None:

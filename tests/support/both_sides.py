@@ -152,7 +152,8 @@ class Real:
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         seats = {job: range(len(place)) for job, place in plan.decision.placements.items()}
-        self._switcher.publish(Table.of(plan, from_ns, 0, range(self._processors), seats))
+        (table,) = Table.shares(plan, from_ns, 0, [range(self._processors)], seats)
+        self._switcher.publish(table)
         self._switcher.switch(from_ns)
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:

@@ -49,18 +49,18 @@ def test_tables_survive_the_wire(from_ns, lengths, cyclic):
         (b"{", "not a line of JSON"),
         (b"[]", "not an object"),
         (b"\xff", "not a line of JSON"),
-        (b'{"type":"leave"}', "version None, required 1"),
-        (b'{"type":"leave","version":2}', "version 2, required 1"),
+        (b'{"type":"leave"}', "version None, required 2"),
+        (b'{"type":"leave","version":1}', "version 1, required 2"),
         (
-            b'{"type":"fly","version":1}',
+            b'{"type":"fly","version":2}',
             "unknown type 'fly'; known are table, start",
         ),
-        (b'{"type":["a"],"version":1}', "unknown type"),
-        (b'{"type":"leave","version":1,"x":1}', "x"),
-        (b'{"type":"start","version":1,"job":1,"at_ns":2}', "cores"),
-        (b'{"type":"start","version":1,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
-        (b'{"type":"start","version":1,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
-        (b'{"type":"start","version":1,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
+        (b'{"type":["a"],"version":2}', "unknown type"),
+        (b'{"type":"leave","version":2,"x":1}', "x"),
+        (b'{"type":"start","version":2,"job":1,"at_ns":2}', "cores"),
+        (b'{"type":"start","version":2,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
+        (b'{"type":"start","version":2,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
+        (b'{"type":"start","version":2,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
     ],
 )
 def test_what_is_not_a_message_is_refused(line, complaint):
@@ -149,14 +149,12 @@ def test_the_share_of_a_node_names_single_ranks_as_they_were_launched():
     """Two launched ranks, 5 and 3, are the job's first and second, on one node each."""
     slots = tuple(Slot(((0,), ()), 10, ((0, rank),)) for rank in range(2))
     plan = Plan(Decision({0: (0, 1)}, slots), 0)
-    for node, placed in ((range(1), 5), (range(1, 2), 3)):
-        share = Table.of(plan, 0, 0, node, {0: (5, 3)})
+    nodes = (range(1), range(1, 2))
+    for share, placed in zip(Table.shares(plan, 0, 0, nodes, {0: (5, 3)}), (5, 3), strict=True):
         assert share.placements == ((0, ((placed, 0),)),)
         assert share.only == (((0, 5),), ((0, 3),)), "a node must know that it is others' turn"
-    assert (
-        Table.of(Plan(Decision({0: (0, 1)}, (Slot(((0,), (0,))),)), 0), 0, 0, range(2), {0: (0, 1)}).only
-        == ()
-    )
+    whole = Plan(Decision({0: (0, 1)}, (Slot(((0,), (0,))),)), 0)
+    assert next(Table.shares(whole, 0, 0, [range(2)], {0: (0, 1)})).only == ()
 
 
 def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment():
