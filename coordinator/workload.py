@@ -18,6 +18,9 @@ from workloads.work import Command, InteractiveWork, SequentialWork, Work
 FOR_EVER_S = 1e9
 """A time limit for a run without one, in which nobody keeps the changes of slot."""
 
+LEASE_OF_NODE_S = 1 / 64
+"""The least part of a lease for each node: the driver then answers at most 256 signs of life a second."""
+
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
 
@@ -82,7 +85,8 @@ class Workload:
         timeline: whether ranks record a timeline (``workloads.timeline``).
         nodes: the hosts, whose processors are numbered node by node; empty for this
             host alone.
-        lease_s: how long agents continue without the driver, so that another one can take over.
+        lease_s: how long agents continue without the driver, so that another one can take over; at least
+            LEASE_OF_NODE_S for each node, since each gives a sign of life four times a lease.
         topology: how the processors are connected, for policies that look at it.
         owners: of the workstations; seed and repeat fix the random times at which they come and go.
         purpose: opaque text of the caller, returned on a takeover (``coordinator.drive.takeover``).
@@ -104,6 +108,9 @@ class Workload:
     topology: Topology = FLAT
     owners: tuple[Owner, ...] = ()
     purpose: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lease_s", max(self.lease_s, len(self.nodes) * LEASE_OF_NODE_S))
 
     @property
     def processor_count(self) -> int:

@@ -24,11 +24,11 @@ from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
-from coordinator.wire.agent_config import Setup
+from coordinator.wire.agent_config import BEAT_S, Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import LOOPBACK, Hub, Keys, address_towards, endpoints_for
-from coordinator.workload import NodeResult, Workload
+from coordinator.workload import LEASE_OF_NODE_S, NodeResult, Workload
 
 JOIN_NS = 30_000_000_000
 """How long a node may take to join."""
@@ -135,11 +135,11 @@ SILENCE = 1.5
 """A silent node is lost after so many leases: by then its agent's lease has ended, and the agent has released
 everything."""
 
-MISSED_NS = 1_200_000_000
-"""After two missing signs of life, a node may have to reconnect."""
+MISSED = 2.4
+"""Two signs of life were due, and have not come: a node may have to reconnect."""
 
 LOOK_NS = 20_000_000
-"""From one look for missing nodes to the next, at least: it costs the more, the more nodes there are."""
+"""From one look to the next while nodes are missing: it costs the more, the more nodes there are."""
 
 
 class Nodes:
@@ -167,6 +167,8 @@ class Nodes:
         self._on_loss = on_loss
         self._cores = workload.processors
         self._silence_ns = round(SILENCE * workload.lease_s * 1e9)
+        beat_s = max(BEAT_S, len(workload.nodes) * LEASE_OF_NODE_S / 4)
+        self._missed_ns = round(MISSED * beat_s * 1e9)
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
         self._due_ns = self._look_ns = 0
@@ -191,6 +193,7 @@ class Nodes:
                 options=workload.options,
                 same_clock=not self._remote,
                 lease_s=workload.lease_s,
+                beat_s=beat_s,
                 trees=tuple((job.number, job.root) for job in workload.jobs if job.root),
             )
             for node in self._nodes
@@ -304,12 +307,14 @@ class Nodes:
                 self._hear(number, line)
         now_ns = time.monotonic_ns()
         if now_ns >= self._look_ns:
-            self._look_ns = now_ns + LOOK_NS
-            self._hub.listen(self._some_missing(now_ns))
+            missing = self._some_missing(now_ns)
+            self._hub.listen(missing)
+            earliest_ns = min((node.heard_ns for node in self._nodes if not node.lost), default=now_ns)
+            self._look_ns = now_ns + LOOK_NS if missing else earliest_ns + self._missed_ns
 
     def _some_missing(self, now_ns: int) -> bool:
         """Whether a node may still connect, or reconnect."""
-        since_ns = now_ns - MISSED_NS
+        since_ns = now_ns - self._missed_ns
         return any(
             not node.lost and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
             for number, node in enumerate(self._nodes)

@@ -64,7 +64,7 @@ class Agent:
         self._priority = priority
         self._helper = helper
         self._clock = Clock()
-        self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock)
+        self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock, beat_s=setup.beat_s)
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop

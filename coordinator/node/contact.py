@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from coordinator.host.clock import Clock, Sample
 from coordinator.wire import protocol
-
-BEAT_NS = 500_000_000
-"""From one sign of life to the next, at most."""
+from coordinator.wire.agent_config import BEAT_S
 
 QUIET_NS = 2_000_000
 """A sign of life that is due so shortly before a slot switch would delay it, and comes right after it."""
@@ -26,10 +24,11 @@ class Contact:
     The run's clock learns from each exchange, unless driver and agent certainly share one clock.
     """
 
-    def __init__(self, clock: Clock, lease_s: float, *, same_clock: bool) -> None:
+    def __init__(self, clock: Clock, lease_s: float, *, same_clock: bool, beat_s: float = BEAT_S) -> None:
         self._clock = clock
         self._lease_s = lease_s
         self._lease_ns = round(lease_s * 1e9)
+        self._every_ns = round(min(beat_s, lease_s / 4) * 1e9)
         self._beat_ns = clock.read_ns()
         self._end_ns = self._beat_ns + round(JOIN_S * 1e9)
         self._put_off = False
@@ -66,7 +65,7 @@ class Contact:
         clock = self._clock
         now_ns = clock.read_ns()
         self._put_off = False
-        self._beat_ns = now_ns + min(BEAT_NS, self._lease_ns // 4)
+        self._beat_ns = now_ns + self._every_ns
         offset_ns = clock.offset_ns(now_ns)
         return protocol.Beat(now_ns, offset_ns, clock.uncertainty_ns(), clock.drift, clock.steps, dropped)
 
@@ -77,7 +76,7 @@ class Contact:
         ``echo`` cannot be an answer.
         """
         now_ns = self._clock.read_ns()
-        if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + self._lease_ns:
+        if not 0 <= now_ns - echo.sent_ns <= self._every_ns + self._lease_ns:
             return None
         self._end_ns = now_ns + self._lease_ns
         if not self._same_clock:

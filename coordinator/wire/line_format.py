@@ -59,7 +59,7 @@ class LineFormat:
 
     def encode(self, value: Any) -> bytes:
         document = {self._tag: self._names[type(value)], **self._marks, **_values(value)}
-        return json.dumps(document, separators=(",", ":"), default=_plain).encode() + b"\n"
+        return _JSON.encode(document).encode() + b"\n"
 
     def decode(self, line: bytes | str) -> Any:
         """The dataclass of a line."""
@@ -155,6 +155,9 @@ def _values(value: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A value that JSON does not know, as one that it knows."""
     return str(value) if isinstance(value, Path) else {"class": type(value).__name__, **_values(value)}
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"), default=_plain)
 
 
 def _converted(value: Any, kind: Any, where: str) -> Any:

@@ -95,6 +95,9 @@ LONGEST_BYTES = 1 << 22
 WAITING = 1 << 14
 """Messages kept for a peer that does not take them; more are dropped."""
 
+MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+"""Flags of a frame that is not the last one of its message."""
+
 HANDSHAKE_S = 2.0
 """How long a peer may take to show its key; until then it costs a descriptor."""
 
@@ -199,7 +202,11 @@ class Hub:
         """Send a message to a node; drop it if the node has never sent one."""
         route = self._routes.get(node)
         if route is not None:
-            _try(lambda: self._socket.send_multipart([route, line], zmq.NOBLOCK))
+            _try(partial(self._send, route, line))
+
+    def _send(self, route: bytes, line: bytes) -> None:
+        self._socket.send(route, MORE)
+        self._socket.send(line, zmq.NOBLOCK)
 
     def close(self, linger_s: float = 1.0) -> None:
         """Wait at most ``linger_s`` until all messages are sent, and hang up."""

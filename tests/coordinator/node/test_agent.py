@@ -20,7 +20,7 @@ from coordinator.decide.session import Plan
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
-from coordinator.node.contact import BEAT_NS, QUIET_NS, Contact
+from coordinator.node.contact import QUIET_NS, Contact
 from coordinator.node.switcher import HOLD, Switcher
 from coordinator.view import Decision, Slot
 from coordinator.wire import protocol
@@ -344,10 +344,10 @@ def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run():
         assert "its agent has ended\nrun" in failure and "its driver has said nothing for 1 s" in failure
 
 
-def beats(lease_s, slot_ns, until_ns):
+def beats(lease_s, beat_s, slot_ns, until_ns):
     """When signs of life are given beside slots of this length, by a clock that is exact."""
     now_ns, given = 0, []
-    contact = Contact(Clock(lambda: now_ns), lease_s, same_clock=True)
+    contact = Contact(Clock(lambda: now_ns), lease_s, same_clock=True, beat_s=beat_s)
     while now_ns < until_ns:
         boundary_ns = (now_ns // slot_ns + 1) * slot_ns
         if contact.wants_beat(boundary_ns):
@@ -360,11 +360,11 @@ def beats(lease_s, slot_ns, until_ns):
 
 
 @pytest.mark.parametrize("slot_ms", [0.1, 1, 2, 3, 100, 499])
-@pytest.mark.parametrize("lease_s", [0.5, 2, 60])
-def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms, lease_s):
+@pytest.mark.parametrize(("lease_s", "beat_s"), [(0.5, 0.5), (2, 0.5), (60, 0.5), (2, 0.7), (8, 0.75)])
+def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms, lease_s, beat_s):
     length_ns = round(lease_s * 1e9)
-    given = beats(lease_s, round(slot_ms * MS), 5_000 * MS)
-    every_ns = min(BEAT_NS, length_ns // 4)
+    given = beats(lease_s, beat_s, round(slot_ms * MS), 5_000 * MS)
+    every_ns = min(round(beat_s * 1e9), length_ns // 4)
     gaps = [after - before for before, after in itertools.pairwise(given)]
     assert len(gaps) > 5 and max(gaps) <= every_ns + length_ns // 4
 

@@ -1,0 +1,257 @@
+"""The driver's side of a run on many nodes, with light agents: what beats and tables cost it.
+
+    python -P tests/benchmarks/light_agents.py [--nodes 128 1024 4096] [--seconds 10]
+
+The driver's side is the product's (``Nodes``, ``Hub``, encryption, event loop). The light agents follow the
+protocol with the product's ``Contact`` and ``Clock``: they join after sixteen exchanges, beat, and take
+tables; they have no ranks, no guardian and no processes of their own. Two processes hold them all, on this
+machine, and speak to the driver by TCP on its loopback: the figures have no network.
+
+*Last table* is the time from just before the driver shares out a decision until a process has read the table
+of the last of its agents, before it decodes that: two processes read all tables here.
+"""
+
+import argparse
+import heapq
+import json
+import mmap
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import zmq
+
+from coordinator import policies
+from coordinator.decide.session import Session
+from coordinator.drive import nodes as drive
+from coordinator.host import processes
+from coordinator.host.clock import Clock
+from coordinator.host.environment import passed_on
+from coordinator.host.launch import Adopted
+from coordinator.host.launchers import Hydra
+from coordinator.host.loop import Loop
+from coordinator.host.rundir import RunDirectory
+from coordinator.node.contact import Contact
+from coordinator.view import Job, Machine
+from coordinator.wire import protocol, zmq_transport
+from coordinator.wire.agent_config import Setup
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.workload import Node, ParallelJob, Workload
+from workloads.program import Program
+
+HOLDERS = 2
+"""Processes that hold light agents."""
+
+
+class LightLine(zmq_transport.Line):
+    """An agent's end of the line in a context that many share."""
+
+    def __init__(self, context, setup):
+        self._socket = context.socket(zmq.DEALER)
+        zmq_transport._prepare(self._socket, setup.keys)
+        self._socket.curve_serverkey = setup.driver_key.encode()
+        self._socket.connect(setup.endpoint)
+
+
+class LightAgent:
+    """Follows the protocol, and writes down when tables arrive."""
+
+    def __init__(self, number, setup, context, processors, arrivals):
+        self._number, self._arrivals, self._processors = number, arrivals, processors
+        self._contact = Contact(Clock(), setup.lease_s, same_clock=False, beat_s=setup.beat_s)
+        self.line = LightLine(context, setup)
+        self.over = False
+
+    def turn(self):
+        """Read and answer; returns when it wants to be called again."""
+        for line in self.line.receive():
+            arrived_ns = time.monotonic_ns()
+            message = TO_AGENT.decode(line)
+            match message:
+                case protocol.Echo():
+                    missing = self._contact.learn(message)
+                    if missing is not None and missing > 0:
+                        self.beat()
+                    elif missing == 0:
+                        cores = tuple(range(self._processors))
+                        self.tell(protocol.Join(f"light-{self._number}", cores, os.getpid(), "light"))
+                case protocol.Table():
+                    self._arrivals[self._number] = arrived_ns
+                case protocol.End():
+                    self.over = True
+        if self._contact.wants_beat(None):
+            self.beat()
+        return self._contact.due_ns()
+
+    def beat(self):
+        self.tell(self._contact.beat(0))
+
+    def tell(self, message):
+        self.line.send(TO_DRIVER.encode(message))
+
+
+def hold(file, processors):
+    """Hold the light agents whose numbers and set-ups are on standard input, until all are over."""
+    with file.open("r+b") as opened:
+        arrivals = memoryview(mmap.mmap(opened.fileno(), 0)).cast("q")
+    processes.raise_descriptor_limit()
+    context = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, 8192)
+    agents = {}
+    poller = zmq.Poller()
+    for line in sys.stdin:
+        number, setup = json.loads(line)
+        agent = LightAgent(number, Setup.decode(setup), context, processors, arrivals)
+        agents[agent.line._socket] = agent
+        poller.register(agent.line._socket, zmq.POLLIN)
+    dues = [(agent.turn(), number, agent) for number, agent in enumerate(agents.values())]
+    heapq.heapify(dues)
+    while not all(agent.over for agent in agents.values()):
+        wait_ms = (dues[0][0] - time.monotonic_ns()) // 10**6
+        for end, _ in poller.poll(min(max(0, wait_ms), 100)):
+            agents[end].turn()
+        while dues[0][0] <= time.monotonic_ns():
+            _, number, agent = dues[0]
+            heapq.heapreplace(dues, (max(agent.turn(), time.monotonic_ns() + 10**6), number, agent))
+    context.destroy(200)
+
+
+class Crowd:
+    """So many light agents and the real driver's side."""
+
+    def __init__(self, count, processors):
+        self.count, self.processors, self.lost = count, processors, []
+        self.directory = RunDirectory.create()
+        self.file = self.directory.path / "arrivals"
+        self.file.write_bytes(bytes(8 * count))
+        with self.file.open("r+b") as opened:
+            self.arrivals = memoryview(mmap.mmap(opened.fileno(), 0)).cast("q")
+        jobs = (ParallelJob(0, Program(phases=1, processes=1)),)
+        hosts = tuple(Node("127.0.0.1", processors) for _ in range(count))
+        workload = Workload(jobs, policies.create("gang", {}), (), nodes=hosts)
+        self.holders = [
+            subprocess.Popen(
+                [sys.executable, "-P", __file__, "--hold", str(self.file), "--processors", str(processors)],
+                env=passed_on(self.directory.marks),
+                stdin=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(HOLDERS)
+        ]
+        run = self.directory.run
+        drive.start_elsewhere = lambda d, s, launcher, host, number: Adopted(
+            self.holders[number % HOLDERS].pid, run
+        )
+        self.loop = Loop()
+        self.nodes = drive.Nodes(
+            workload,
+            "signals",
+            self.directory,
+            Hydra("/bin/false", "1"),
+            on_message=lambda node, message: None,
+            on_loss=lambda processors, why: self.lost.append(why),
+        )
+        begin_s = time.monotonic()
+        self.nodes.start(self.loop)
+        for number, holder in enumerate(self.holders):
+            for node, setup in enumerate(self.nodes.setups):
+                if node % HOLDERS == number:
+                    holder.stdin.write(json.dumps([node, setup.encode()]) + "\n")
+            holder.stdin.close()
+        while not self.nodes.joined and time.monotonic() - begin_s < 120:
+            self.listen(0.05)
+        assert self.nodes.joined, self.lost
+        self.join_s = time.monotonic() - begin_s
+
+    def listen(self, seconds):
+        """As the driver listens (``Driver._wait``), without jobs."""
+        end_ns = time.monotonic_ns() + round(seconds * 1e9)
+        while time.monotonic_ns() < end_ns:
+            self.nodes.receive()
+            self.loop.wait(min(end_ns, self.nodes.due_ns()))
+            self.nodes.receive()
+            self.nodes.check(time.monotonic_ns())
+
+    def arrival_ms(self, plan, active):
+        """The driver's time to share a decision out, and the time until the last agent has its table."""
+        begin_ns = time.monotonic_ns()
+        self.nodes.publish(plan, 0, begin_ns, active)
+        shared_ns = time.monotonic_ns()
+        while min(self.arrivals) < begin_ns:
+            self.listen(0.002)
+            if time.monotonic_ns() - begin_ns > 30 * 10**9:
+                break
+        return (shared_ns - begin_ns) / 1e6, (max(self.arrivals) - begin_ns) / 1e6
+
+    def end(self):
+        self.nodes.end()
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+def measure(count, options):
+    """One row of the table."""
+    crowd = Crowd(count, options.processors)
+    try:
+        crowd.listen(2)
+        thread_s, process_s, at_s = time.thread_time(), time.process_time(), time.monotonic()
+        crowd.listen(options.seconds)
+        spent_s = time.monotonic() - at_s
+        per = 1e6 / spent_s / count
+        thread_us, process_us = (time.thread_time() - thread_s) * per, (time.process_time() - process_s) * per
+        processors = count * options.processors
+        jobs = [Job(number, processors // 4) for number in range(12)]
+        session = Session(policies.create("gang", {}), Machine(processors), jobs)
+        active = {job.number: range(job.processes) for job in jobs}
+        session.arrive(0, 0, *range(1, len(jobs) - options.decisions))
+        found = []
+        for number in range(len(jobs) - options.decisions, len(jobs)):
+            decided_ns = time.monotonic_ns()
+            plan = session.arrive(number, number * 10**9)
+            decide_ms = (time.monotonic_ns() - decided_ns) / 1e6
+            found.append((decide_ms, *crowd.arrival_ms(plan, active)))
+            crowd.listen(1)
+        decide, share, last = (statistics.median(column) for column in zip(*found, strict=True))
+        lost = f", {len(crowd.lost)} lost" if crowd.lost else ""
+        print(
+            f"| {count}{lost} | {crowd.join_s:.1f} | {thread_us:.0f} | {process_us:.0f} "
+            f"| {decide:.1f} | {share:.1f} | {last:.1f} |",
+            flush=True,
+        )
+    finally:
+        crowd.end()
+
+
+def main():
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, nargs="*", default=[128, 1024, 4096])
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--decisions", type=int, default=5)
+    parser.add_argument("--processors", type=int, default=4, help="of each node")
+    parser.add_argument("--hold", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CPU, (400, 400))
+    if options.hold:
+        hold(options.hold, options.processors)
+        return
+    processes.raise_descriptor_limit()
+    titles = "all joined, s", "driver's thread, us", "whole driver, us", "decide, ms", "shared out, ms"
+    print("| nodes |", " | ".join((*titles, "last table, ms")), "|")
+    print("|---|---|---|---|---|---|---|")
+    with TemporaryDirectory(prefix="ls-") as runtime:
+        os.environ["XDG_RUNTIME_DIR"] = runtime
+        for count in options.nodes:
+            measure(count, options)
+
+
+if __name__ == "__main__":
+    main()
