@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from harness.analyse import advise as advice
     from harness.predict import missing, recorded_programs
     from harness.predict import pool as threads
+    from harness.predict.neighbourhood import Neighbourhood
     from harness.predict.pool import Pool
     from harness.predict.recorded_programs import RecordedPrograms
 else:  # nobody waits for simulators who only measures
@@ -294,6 +295,24 @@ def simulate(
     if not calibrated and any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given):
         notes.append(f"no calibration in {results}: values missing in [machine] are from Dusseau et al. 1996")
     return ResultsDocument(wanted.name, wanted.digest, "", machine, rows, None, failures, ()), notes
+
+
+def explore(base: Experiment, results: Path, watcher: Watcher) -> tuple[Neighbourhood, list[RunRecord], bool]:
+    """Simulate an experiment's neighbours with timelines; also returns whether ``results`` has a calibration.
+
+    Its last one gives the constants that the experiment leaves open.
+    """
+    recorded_programs.check(base)
+    from harness.predict import neighbourhood, process_level  # noqa: PLC0415 - numba is slow to load
+
+    calibrated, recorded = _stored(results, base)
+    around = neighbourhood.around(base)
+    announce_compiler(watcher)
+    progress = Counted(watcher, f"around {base.name}")
+    made = process_level.predict(
+        around.experiment, calibrated, progress, threads.compute, recorded, timeline=True
+    )
+    return around, made, calibrated is not None
 
 
 def _stored(results: Path, wanted: Experiment) -> tuple[Constants | None, RecordedPrograms]:

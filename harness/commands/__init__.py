@@ -20,6 +20,7 @@ DOORS = {
         "compare": "compare measured with simulated slowdowns, or before with after, with verdicts",
         "report": "write the results of an experiment as a page, picture or table",
         "trace": "write the timeline of a run for Perfetto or Chrome",
+        "explore": "show the same jobs under three schedulers in slow motion, as a page",
         "list": "list the experiments and runs in a store",
         "policies": "list scheduling policies, waiting rules and mechanisms",
     },

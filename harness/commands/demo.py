@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from harness import application
-from harness.commands import Answer, shared
+from harness.analyse import stored
+from harness.commands import Answer, explore, shared
 from harness.measure.session import Watcher
 from harness.report import cells, conclusion
 from harness.report.cells import Line
@@ -14,12 +16,19 @@ from harness.spec import experiment
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     shared.add(parser, "--quick", "--results", "--anyway")
+    shared.output(parser, "write the page of lockstep explore, too (default with --open: explore.html)")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Run the built-in experiment ``demo``; the status is 1 if any run failed."""
     wanted = experiment.load("demo", quick=options.quick, here=True)
-    ran = application.run(wanted, options.results, watcher, anyway=options.anyway)
+    path = options.output or (Path("explore.html") if options.open else None)
+    ran = application.run(wanted, options.results, watcher, anyway=options.anyway, timeline=path is not None)
+    if path:
+        found = stored.read(options.results, "demo", watcher)[-1]
+        explore.write(
+            path, wanted, explore.runs(options.results, found), options.results, watcher, show=options.open
+        )
     said = conclusion.sentences(ran.results.rows)
     failed = [record.failure for record in (*ran.made, *ran.simulated) if record.failure]
     notes = [f"{len(failed)} runs failed: {failed[0]}"] if failed else []

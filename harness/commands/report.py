@@ -24,11 +24,11 @@ FORMATS = ("html", "text", "svg", "png", "md", "csv")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     shared.add(parser, "results", "--experiment")
+    shared.output(parser, "output file (default: report.FORMAT)")
     add = parser.add_argument
-    add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
     add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")
     add("--picture", metavar="NAME", help="the picture for svg and png (default: slowdowns, of jobs: means)")
-    shared.add(parser, "--open", "--tolerance")
+    shared.add(parser, "--tolerance")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

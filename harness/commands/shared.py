@@ -83,6 +83,12 @@ def add(parser: argparse.ArgumentParser, *names: str, **changes: Any) -> None:
         parser.add_argument(name, **{**OPTIONS[name], **changes})
 
 
+def output(parser: argparse.ArgumentParser, help_text: str, default: Path | None = None) -> None:
+    """Add --output, a file to write, and --open, which shows it."""
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", default=default, help=help_text)
+    add(parser, "--open")
+
+
 def environment_of(options: argparse.Namespace) -> dict[str, str]:
     """The variables of --env."""
     for word in options.environment:

@@ -160,6 +160,13 @@ def look(pages: Mapping[str, str], folder: Path) -> Looked:
     return Looked(sights, ran.stderr, {url for url in urls if not url.startswith(("file:", "data:"))})
 
 
+def dom(page: Path) -> tuple[str, str]:
+    """The elements of a page at the end of its scripts, in a window, and the log of the browser."""
+    command = [str(BROWSER), *OPTIONS, f"--user-data-dir={page.parent / 'profile of one'}", page.as_uri()]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return html.unescape(ran.stdout), ran.stderr
+
+
 def overlaps(lines: Sequence[Line], least: float = 1.5) -> list[tuple[str, str]]:
     """Pairs of lines of text whose boxes share more than ``least`` pixels in both directions.
 

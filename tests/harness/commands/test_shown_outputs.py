@@ -136,7 +136,7 @@ def fits(shown, printed, factor):
 LOCKSTEP = f"""#!/bin/sh
 name=$1
 case $name in
-run) exec {sys.executable} -P {SUPPORT}/fake_runs.py 0 "$@";;
+run | demo) exec {sys.executable} -P {SUPPORT}/fake_runs.py 0 "$@";;
 beside | observe) shift; exec {sys.executable} -P -m harness $name --anyway "$@";;
 *) exec {sys.executable} -P -m harness "$@";;
 esac

@@ -1,0 +1,123 @@
+"""An experiment and its neighbours in four dimensions, as short simulations that a page can show at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.spec.experiment import Cell, Experiment
+from harness.spec.jobs import JobGroup
+from harness.spec.scheduler import scheduler_of
+from workloads.patterns import BULK_SYNCHRONOUS, reads_per_phase
+from workloads.program import Program
+from workloads.validation import InputError
+
+FACTORS = 1, 4, 20
+IMBALANCES = 0.25, 1.0, 1.75
+QUANTA_MS = 10.0, 50.0
+RULES: Mapping[str, Mapping[str, Any]] = {
+    "none: block at once": {"blocking": "immediate"},
+    "2 context switches": {"blocking": "fixed", "spin_switches": 2},
+    "adaptive": {"blocking": "global-adaptive"},
+}
+"""How long processes of the two-phase scheduler spin."""
+
+WINDOW_NS = 200_000_000
+MOST_SPANS = 330_000
+MOST_SPANS_OF_PROCESS = 50_000
+"""The window is so short that about so many spans are in it: of all simulations, and of one process."""
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Points of a grid around an experiment; simulations of all of them begin alike.
+
+    Attributes:
+        experiment: a cell for each granularity and imbalance, the latter fastest, under ``none``, a two-phase
+            scheduler for each of RULES, and ``gang`` for each quantum, in this order.
+        granularities_us: of the first program.
+        imbalances, quanta_ms: the other values.
+        own: places of the experiment's own granularity and imbalance.
+        window_ns: how much of each simulation there is to show.
+    """
+
+    experiment: Experiment
+    granularities_us: Sequence[float]
+    imbalances: Sequence[float]
+    quanta_ms: Sequence[float]
+    own: tuple[int, int]
+    window_ns: int
+
+
+def around(base: Experiment) -> Neighbourhood:
+    """The neighbours of the first point of an experiment.
+
+    Raises:
+        InputError: if no job has a bulk-synchronous program.
+    """
+    cell = base.cells[0]
+    programs = [group.program for group in cell.groups]
+    first = next((one for one in programs if _varies(one)), None)
+    if not isinstance(first, Program):
+        rule = "has no bulk-synchronous program, whose granularity and imbalance could vary"
+        raise InputError("EXPERIMENT", base.name, rule, "choose one with a pattern, such as three-jobs")
+    near = min(IMBALANCES, key=lambda value: abs(value - first.imbalance))
+    imbalances = sorted({*IMBALANCES} - {near} | {first.imbalance})
+    window_ns = _window_ns(cell, len(imbalances))
+    # Even under the best of schedulers the jobs take twice as long as the window.
+    share = cell.processors / max(cell.processors, sum(job.program.width for job in cell.jobs()))
+    alone_s = 2 * share * window_ns / 1e9
+    cells = [
+        Cell(0, {}, tuple(_varied(cell.groups, factor, v, alone_s)), cell.machine, cell.processors)
+        for factor in FACTORS
+        for v in imbalances
+    ]
+    quanta_ms = sorted(_quanta_ms(base))
+    tables: list[Mapping[str, Any]] = [{"policy": "none"}]
+    tables += [{"policy": "implicit", **rule} for rule in RULES.values()]
+    tables += [{"policy": "gang", "quantum_ms": quantum_ms} for quantum_ms in quanta_ms]
+    made = replace(
+        base,
+        repeats=1,
+        least_repeats=1,
+        schedulers=tuple(map(scheduler_of, tables)),
+        cells=tuple(replace(one, index=index) for index, one in enumerate(cells)),
+    )
+    granularities_us = [first.granularity_us * factor for factor in FACTORS]
+    return Neighbourhood(
+        made, granularities_us, imbalances, quanta_ms, (0, imbalances.index(first.imbalance)), window_ns
+    )
+
+
+def _quanta_ms(base: Experiment) -> list[float]:
+    """Two quanta, those of the experiment first."""
+    own = [getattr(one.policy, "quantum_ms", 0.0) for one in base.schedulers if one.name == "gang"]
+    return list(dict.fromkeys([*(quantum_ms for quantum_ms in own if quantum_ms), *QUANTA_MS]))[:2]
+
+
+def _varies(program: Any) -> bool:
+    return isinstance(program, Program) and program.pattern in BULK_SYNCHRONOUS
+
+
+def _varied(
+    groups: Sequence[JobGroup], factor: int, imbalance: float, dedicated_s: float
+) -> Iterator[JobGroup]:
+    """The groups with other programs; each lasts ``dedicated_s`` alone."""
+    for group in groups:
+        if isinstance(one := group.program, Program) and _varies(one):
+            wide = replace(one, granularity_us=one.granularity_us * factor, imbalance=imbalance)
+            yield replace(group, program=replace(wide, dedicated_s=dedicated_s, phases=None))
+        else:
+            yield group
+
+
+def _window_ns(cell: Cell, imbalances: int) -> int:
+    """A window with few enough spans: a phase has two of them, and two more for each read."""
+    jobs = [job.program for job in cell.jobs() if isinstance(job.program, Program) and _varies(job.program)]
+    per_ns = [
+        (2 + 2 * reads_per_phase(one.pattern, one.processes)) / one.granularity_us / 1e3 for one in jobs
+    ]
+    all_per_ns = max(per_ns) * cell.processors * imbalances * (2 + len(RULES) + len(QUANTA_MS) - 1)
+    all_per_ns *= sum(1 / factor for factor in FACTORS)
+    return int(min(WINDOW_NS, MOST_SPANS / all_per_ns, MOST_SPANS_OF_PROCESS / max(per_ns)))

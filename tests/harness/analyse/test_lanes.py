@@ -1,0 +1,69 @@
+"""What each processor did: states of lanes from spans of ranks."""
+
+from itertools import pairwise
+
+import pytest
+
+from harness.analyse.lanes import STATES, lanes
+from harness.analyse.timelines import BLOCKED, COMPUTING, SWITCHING, SYNCHRONIZING, Span
+
+TWO_JOBS = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def made(rows, window=(0, 100), slots=False):
+    """Lanes of two processors as (begin, state, job); ``rows`` are (processor, job, state, begin, end)."""
+    spans = [Span(place, job, place, state, begin, end) for place, job, state, begin, end in rows]
+    found = []
+    for begins, codes in lanes(spans, TWO_JOBS, (0, 1), window, slots=slots):
+        assert all(a < b for a, b in pairwise(begins)) and begins[0] == 0
+        states = [STATES[code % len(STATES)] for code in codes]
+        jobs = [TWO_JOBS[code // len(STATES)][0] for code in codes]
+        found.append(list(zip(begins.tolist(), states, jobs, strict=True)))
+    return found
+
+
+def test_a_spin_is_in_vain_while_the_partner_does_not_run():
+    first, second = made(
+        [
+            (0, 0, COMPUTING, 0, 10),
+            (0, 0, SYNCHRONIZING, 10, 60),
+            (0, 0, COMPUTING, 60, 100),
+            (1, 1, COMPUTING, 0, 30),
+            (1, 0, SWITCHING, 30, 35),
+            (1, 0, COMPUTING, 35, 55),
+            (1, 0, SYNCHRONIZING, 55, 100),
+        ]
+    )
+    assert first == [
+        (0, "computing", 0),
+        (10, "spinning in vain", 0),
+        (35, "spinning", 0),
+        (60, "computing", 0),
+    ]
+    states = [(at, state) for at, state, _ in second]
+    assert states == [(0, "computing"), (30, "switching"), (35, "computing"), (55, "spinning")]
+
+
+@pytest.mark.parametrize(("slots", "state"), [(False, "blocked"), (True, "idle")])
+def test_a_processor_that_nobody_has_is_blocked_between_runs_and_idle_at_the_ends(slots, state):
+    rows = [(0, 0, COMPUTING, 10, 20), (0, 0, BLOCKED, 20, 40), (0, 0, COMPUTING, 40, 50)]
+    first, second = made(rows, slots=slots)
+    assert [(at, state) for at, state, _ in first] == [
+        (0, "idle"),
+        (10, "computing"),
+        (20, state),
+        (40, "computing"),
+        (50, "idle"),
+    ]
+    assert second == [(0, "idle", 0)]
+
+
+def test_a_window_cuts_states_and_counts_from_its_begin():
+    rows = [(0, 0, COMPUTING, 0, 30), (0, 0, SWITCHING, 30, 40), (0, 0, COMPUTING, 40, 90)]
+    first, _ = made(rows, window=(20, 50))
+    assert first == [(0, "computing", 0), (10, "switching", 0), (20, "computing", 0)]
+
+
+def test_measured_spans_that_overlap_do_not_count_twice():
+    first, _ = made([(0, 0, COMPUTING, 0, 33), (0, 1, COMPUTING, 30, 60)])
+    assert first == [(0, "computing", 0), (30, "computing", 1), (60, "idle", 1)]

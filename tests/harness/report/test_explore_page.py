@@ -1,0 +1,240 @@
+"""The page of ``lockstep explore`` in a browser: three widths, keys, sliders, play, size, no complaint."""
+
+import json
+import re
+import time
+
+import pytest
+from browser import BROWSER, WIDTHS, cut, dom, look, overlaps
+from fake_runs import TOOLS
+from runs import needs_two
+
+from harness import application, cli
+
+pytestmark = [
+    needs_two,
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here"),
+]
+
+MOST_BYTES, PAINT_S = 3_000_000, 1.0
+
+ACTS = """
+<script>
+const pause = (time) => new Promise((done) => setTimeout(done, time));
+const texts = (query) => [...document.querySelectorAll(query)].map((one) => one.textContent);
+const found = {}, inputs = [...document.querySelectorAll("#sliders input")];
+function press(key, on = document.body) {
+  on.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+}
+function keep(name) {
+  const canvas = [...document.querySelectorAll("canvas")];
+  found[name] = {time: texts("#time")[0], work: texts("#panels article p:not(.now)"), now: texts(".now"),
+    wait: texts("#wait")[0], sliders: texts("#sliders output"), button: texts("[data-key=' ']")[0],
+    drawn: canvas.map((one) => one.toDataURL().length).join(), label: canvas[0].getAttribute("aria-label")};
+}
+function slide(n, to) {
+  inputs[n].value = to;
+  inputs[n].dispatchEvent(new Event("input"));
+}
+(async () => {
+  keep("first");
+  press("ArrowLeft"); keep("back"); press("ArrowRight"); keep("on");
+  press("ArrowLeft", inputs[0]); keep("of slider");
+  press("+"); keep("near"); press("-"); press("-"); keep("far"); press("0");
+  slide(2, 1); keep("quantum"); slide(2, 0); slide(3, 0); keep("spin"); slide(3, 2);
+  slide(0, 2); keep("grain"); slide(0, 0); slide(1, 2); keep("imbalance"); slide(1, 0);
+  press("w"); keep("wait"); document.querySelector("[data-key='w']").click(); keep("next");
+  press("s"); keep("runs"); press("s"); keep("runs not"); press("0");
+  for (let n = 0; n < 30; n++) press("ArrowLeft");
+  press(" "); keep("begun"); await pause(1500); keep("playing"); await pause(1500); keep("later");
+  press(" "); keep("stopped"); await pause(500); keep("still");
+  const beside = document.getElementById("beside");
+  if (beside) { beside.click(); keep("alone"); }
+  const result = document.createElement("p");
+  result.textContent = `FOUND ${JSON.stringify(found)}`;
+  document.body.append(result);
+})();
+</script>
+"""
+
+
+def written(folder, *words):
+    assert cli.main(["explore", *words, "-o", str(folder / "page.html")]) == 0
+    return (folder / "page.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("explore")
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    """The page of simulations alone."""
+    return written(folder, "three-jobs", "--results", str(folder / "none"))
+
+
+@pytest.fixture(scope="module")
+def beside(folder):
+    """The page of a store with made-up measured timelines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(application, "real_tools", lambda *nodes: TOOLS)
+        schedulers = "schedulers=[{policy='none'},{policy='implicit'},{policy='gang',quantum_ms=20}]"
+        words = ["three-jobs", "--timeline", "--no-simulate", "--quick", "--set", schedulers]
+        assert cli.main(["run", *words, "--results", str(folder / "runs")]) == 0
+    return written(folder, "--results", str(folder / "runs"))
+
+
+@pytest.fixture(scope="module")
+def looked(page, beside, folder):
+    return look({"page": page, "beside": beside}, folder)
+
+
+def acted(folder, page):
+    """What the page shows after each deed of ACTS."""
+    file = folder / "acted.html"
+    file.write_text(page.replace("</body>", f"{ACTS}</body>"))
+    shown, log = dom(file)
+    assert "CONSOLE" not in log
+    (text,) = re.findall(r"<p>FOUND (.*?)</p>", shown)
+    return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def found(page, folder):
+    return acted(folder, page)
+
+
+def test_pages_are_whole_in_every_width_and_ask_nobody(looked):
+    for name in ("page", "beside"):
+        for width in WIDTHS:
+            sight = looked.sights[name][width]
+            texts = " ".join(line.text for line in sight.lines)
+            assert "none" in texts and "Useful work so far" in texts and "granularity" in texts
+            assert ("measured: " in texts) == (name == "beside")
+            assert not overlaps(sight.lines) and not cut(sight.lines, width), f"{name} in {width}"
+            assert sight.reaches <= width
+    assert "CONSOLE" not in looked.log and looked.asked == set()
+
+
+def now_ms(shown):
+    return float(shown["time"].split(" ms")[0])
+
+
+def view_ms(shown):
+    begin, end = re.findall(r"([0-9.]+) ms", shown["time"])[1:]
+    return float(end) - float(begin)
+
+
+def work_ms(shown):
+    return [float(re.search(r"so far: ([0-9.]+) ms", text)[1]) for text in shown["work"]]
+
+
+def test_it_begins_with_everything_in_sight(found):
+    assert found["first"]["time"] == "200.0 ms; from 0.0 ms to 200.0 ms"
+    names = [text.split(".")[0] for text in found["first"]["work"]]
+    assert names == ["simulated: none", "simulated: implicit global-adaptive", "simulated: gang 10 ms"]
+    none, two_phase, gang = work_ms(found["first"])
+    assert none < 0.5 * two_phase and none < 0.5 * gang < 200
+    assert "processor 0: job" in found["first"]["now"][0]
+    assert found["first"]["label"].startswith("simulated: none at 200.0 ms: processor 0: job")
+
+
+def test_steps_go_back_and_on_but_not_while_a_slider_has_the_keys(found):
+    assert 190 < now_ms(found["back"]) < 200 and work_ms(found["back"])[2] < work_ms(found["first"])[2]
+    assert now_ms(found["on"]) > now_ms(found["back"])
+    assert found["of slider"]["time"] == found["on"]["time"]
+
+
+def test_zoom_keeps_the_present_in_sight(found):
+    assert view_ms(found["near"]) == pytest.approx(100, abs=0.2)
+    assert view_ms(found["far"]) == pytest.approx(200, abs=0.2)
+    assert found["near"]["drawn"] != found["first"]["drawn"]
+
+
+WAIT = re.compile(
+    r"(?P<name>.*): job \d asks at (?P<asks>[\d.]+) ms on processor \d; it spins for (?P<spins>[\d.]+) us, "
+    r"for (?P<who>partners that run|a partner that is not running); "
+    r"((?P<how>it blocks|it blocks, or its turn ends,|its turn ends) at (?P<leaves>[\d.]+) ms; )?"
+    r"(the last partner arrives at (?P<free>[\d.]+) ms on processor \d; )?"
+    r"(it has its processor again at (?P<back>[\d.]+) ms; )?it goes on at (?P<goes>[\d.]+) ms\."
+)
+
+
+def test_a_wait_is_told_in_order_of_time(found):
+    for name in ("wait", "next", "runs", "runs not"):
+        wait = WAIT.fullmatch(found[name]["wait"])
+        assert wait, found[name]["wait"]
+        times = [float(wait[key]) for key in ("asks", "leaves", "free", "back", "goes") if wait[key]]
+        assert times[0] == min(times) and times[-1] == max(times)
+        assert view_ms(found[name]) < 200
+    first, second = (float(WAIT.fullmatch(found[name]["wait"])["asks"]) for name in ("wait", "next"))
+    assert second > first
+
+
+def test_the_situations_of_dusseau_figure_7(found):
+    runs, runs_not = (WAIT.fullmatch(found[name]["wait"]) for name in ("runs", "runs not"))
+    assert runs["name"] == runs_not["name"] == "simulated: implicit global-adaptive"
+    assert runs["who"] == "partners that run" and not runs["how"]
+    assert runs_not["who"] == "a partner that is not running" and "blocks" in runs_not["how"]
+    assert float(runs_not["free"]) <= float(runs_not["back"]) <= float(runs_not["goes"])
+    assert float(runs["spins"]) < float(runs_not["spins"])
+
+
+def test_each_slider_changes_what_it_concerns(found):
+    first = found["far"]["work"]
+    assert [one == other for one, other in zip(first, found["quantum"]["work"], strict=True)] == [1, 1, 0]
+    assert [one == other for one, other in zip(first, found["spin"]["work"], strict=True)] == [1, 0, 1]
+    assert "implicit immediate" in found["spin"]["work"][1] and "100 ms" in found["quantum"]["work"][2]
+    for name, values in (("grain", "2 ms"), ("imbalance", "1.75 g")):
+        assert values in found[name]["sliders"]
+        assert not {*found[name]["work"]} & {*first}
+
+
+def test_play_counts_the_work_up_and_stops(found):
+    playing, later, stopped, still = (found[name] for name in ("playing", "later", "stopped", "still"))
+    assert 0 < now_ms(found["begun"]) < now_ms(playing) < now_ms(later) < 200
+    assert all(one < other for one, other in zip(work_ms(playing)[1:], work_ms(later)[1:], strict=True))
+    assert [one["button"] for one in (playing, later, stopped, still)] == ["Stop", "Stop", "Play", "Play"]
+    assert stopped["time"] == still["time"]
+
+
+def test_measured_lanes_stand_below_simulated_ones_until_they_are_not_wanted(folder, beside):
+    found = acted(folder, beside)
+    assert len(found["first"]["work"]) == 6 and len(found["alone"]["work"]) == 3
+    assert [text.split(":")[0] for text in found["first"]["work"]] == ["simulated", "measured"] * 3
+    assert len(found["grain"]["work"]) == 3, "nobody measured this granularity"
+
+
+def test_the_page_is_small_and_quick_and_without_addresses(page, folder):
+    assert len(page.encode()) <= MOST_BYTES and "http" not in page
+    (folder / "empty.html").write_text("<!doctype html><title>empty</title>")
+    (folder / "page.html").write_text(page)
+
+    def seconds(name):
+        begin = time.monotonic()
+        dom(folder / f"{name}.html")
+        return time.monotonic() - begin
+
+    seconds("empty")  # makes the profile
+    took = min(seconds("page") for _ in range(3)) - min(seconds("empty") for _ in range(3))
+    assert took <= PAINT_S
+
+
+def test_many_processes_get_a_shorter_window_and_no_larger_page(folder):
+    begin = time.monotonic()
+    jobs = "jobs=[{count=3,program={pattern='TRANSPOSE',processes=16,granularity_us=200,dedicated_s=1.0}}]"
+    page = written(
+        folder, "three-jobs", "--results", str(folder / "none"), "--set", jobs, "--set", "processors=16"
+    )
+    assert time.monotonic() - begin < 60
+    assert len(page.encode()) <= MOST_BYTES
+    assert json.loads(re.search(r'"window": (\d+)', page)[1]) < 200_000_000
+
+
+def test_an_experiment_without_bulk_synchronous_programs_is_refused(tmp_path, capsys):
+    words = ["explore", "critical-sections", "--results", str(tmp_path), "-o", str(tmp_path / "page.html")]
+    assert cli.main(words) == 2
+    assert "has no bulk-synchronous program" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
