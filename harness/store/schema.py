@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from harness.store.migrations import SCHEMA, STATEMENTS
 from harness.store.tables import TABLES, made
@@ -94,27 +95,13 @@ LOCAL = frozenset(
 )
 """File systems that only one host mounts. On any other, two hosts could not share the memory."""
 
-MOUNTS = Path("/proc/self/mountinfo")
 
-
-def on_local_file_system(folder: Path, mounts: str | None = None) -> bool:
-    """Whether ``folder`` lies on a file system that only this host has; False if unknown.
-
-    ``mounts`` is the content of MOUNTS.
-    """
-    if mounts is None:
-        try:
-            mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return False
-    place, kind = Path(os.path.realpath(folder)), ""
-    longest = -1
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, kinds = before.split(), after.split()
-        if len(fields) < 5 or not kinds:
-            continue
-        point = Path(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4]))
-        if place.is_relative_to(point) and len(point.parts) >= longest:  # the last of two hides the first
-            longest, kind = len(point.parts), kinds[0]
+def on_local_file_system(folder: Path) -> bool:
+    """Whether ``folder`` lies on a file system that only this host has; False if unknown."""
+    place, kind, longest = Path(os.path.realpath(folder)), "", 0
+    with suppress(OSError):
+        for one in psutil.disk_partitions(all=True):
+            point = Path(one.mountpoint)
+            if place.is_relative_to(point) and len(point.parts) >= longest:  # the last of two hides the first
+                longest, kind = len(point.parts), one.fstype
     return kind in LOCAL

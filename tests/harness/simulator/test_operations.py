@@ -1,43 +1,15 @@
-"""Streams of operations: all of a program, in blocks for which there is room in a ring."""
+"""Streams of operations: there is room for each block in a ring."""
 
 import numpy as np
 import pytest
 from step_lists import part, step
 
 from coordinator import policies
-from harness.simulator.processes import operations, state
+from harness.simulator.processes import state
 from harness.simulator.processes.machine import SimulatedMachine, replaying
-from harness.simulator.processes.model import COMPUTE, END, LOCKING, READING, RESPOND, SLEEPING, TASK
 from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.simulator.processes.simulate import simulate
-from workloads.locks.lock_program import LockProgram
 from workloads.options import Options
-from workloads.program import Draws, Program
-
-MOST = 31
-KEY = (1, 0, 0)
-
-
-def codes(blocks):
-    """How often each code is in the stream of the first process; no block is too long, the last one ends."""
-    blocks = [block["code"][0].copy() for block in blocks]
-    assert max(map(len, blocks)) <= MOST and blocks[-1].tolist() == [END]
-    found, counts = np.unique(np.concatenate(blocks[:-1]), return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))
-
-
-def test_every_program_is_in_blocks_of_at_most_so_many_operations():
-    news = Program("NEWS", 4, granularity_us=100, phases=100, opening_barrier=False)
-    draws = [Draws(news, rank, KEY) for rank in range(4)]
-    assert codes(operations.phases(news, draws, MOST))[READING] == 400
-    alone = Program("BARRIER", 1, granularity_us=100, phases=100)
-    bursts = codes(operations.bursts(alone, draws[0], MOST, think_ns=5, first=0))
-    assert bursts == {SLEEPING: 100, COMPUTE: 100, RESPOND: 100}
-    assert codes(operations.bursts(alone, draws[0], MOST, think_ns=0, first=0)) == {COMPUTE: 100}
-    locks = LockProgram(processes=1, granularity_us=100, phases=100)
-    assert codes(operations.sections(locks, draws[0], MOST, first=0)) == {COMPUTE: 100, LOCKING: 100}
-    tasks = Program("TASKS", 4, granularity_us=100, phases=100)
-    assert codes(operations.tasks(tasks, draws[0], MOST)) == {TASK: 100}
 
 
 @pytest.mark.parametrize("length", [1, 3, 7, 8, 15, 16])

@@ -107,25 +107,6 @@ def test_skipping_changes_no_number(machine, program, scheduler, how):
 
 
 @takes_minutes
-@pytest.mark.parametrize("slot_ms", [3, 50])
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_coscheduled_jobs_keep_every_number(pattern, slot_ms):
-    workload = jobs(pattern=pattern, processes=16, granularity_us=100, imbalance=1.0, dedicated_s=0.1)
-    for seed in range(3):
-        gang = ("gang", {"quantum_ms": slot_ms})
-        assert_same(*both(workload, SimulatedMachine(processors=16), gang, options=Options(), seed=seed))
-
-
-@takes_minutes
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_locally_scheduled_jobs_keep_every_number(pattern, rule):
-    workload = jobs(pattern=pattern, processes=8, granularity_us=1000, imbalance=0.25, phases=200)
-    machine = SimulatedMachine(processors=8)
-    assert_same(*both(workload, machine, ("implicit", {}), options=Options(rule), seed=1, timeout_s=2.0))
-
-
-@takes_minutes
 def test_most_events_of_coscheduled_jobs_are_skipped(monkeypatch):
     """The kernel goes through events one by one, and returns after a million of them."""
     statuses = []

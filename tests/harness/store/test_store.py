@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fake_runs import measured
@@ -123,6 +124,7 @@ def test_places_that_cannot_hold_a_store(tmp_path):
             Store(place)
     with pytest.raises(InputError, match=r"RESULTS = .*there is no such directory"):
         database.load(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
     with pytest.raises(InputError, match=r"RESULTS = .*holds no records"):
         database.load(tmp_path)
 
@@ -260,22 +262,19 @@ def test_the_run_at_which_the_disk_fills_up_is_kept_and_taken_in(records, tmp_pa
         subprocess.run(["umount", "-l", tmp_path], check=True)
 
 
-MOUNTS = """\
-20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
-21 20 0:30 / /home rw - nfs4 server:/home rw
-22 21 0:31 / /home/a\\040b rw - xfs /dev/sdb rw
-23 20 0:40 / /mnt rw - fuse.sshfs x rw
-24 20 0:41 / /mnt rw - tmpfs x rw
-"""
+MOUNTS = {"/": "ext4", "/home": "nfs4", "/home/a b": "xfs", "/mnt": "fuse.sshfs", "/mnt/": "tmpfs"}
 
 
 @pytest.mark.parametrize(
     ("folder", "local"),
     [("/x", True), ("/home/me", False), ("/home/a b/c", True), ("/homeless", True), ("/mnt/x", True)],
 )
-def test_which_file_systems_only_one_host_has(folder, local):
-    assert schema.on_local_file_system(Path(folder), MOUNTS) == local
-    assert not schema.on_local_file_system(Path(folder), "")
+def test_which_file_systems_only_one_host_has(folder, local, monkeypatch):
+    mounted = [SimpleNamespace(mountpoint=place, fstype=kind) for place, kind in MOUNTS.items()]
+    monkeypatch.setattr(schema.psutil, "disk_partitions", lambda all: mounted)
+    assert schema.on_local_file_system(Path(folder)) == local
+    mounted.clear()
+    assert not schema.on_local_file_system(Path(folder))
 
 
 def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_written(records, tmp_path):
@@ -365,9 +364,3 @@ def test_an_older_scheduler_equals_that_of_today(records, tmp_path):
         connection.row_factory = sqlite3.Row
         row = connection.execute("SELECT *, ? AS scheduler FROM runs", [json.dumps(older)]).fetchone()
     assert decoded("runs", row)["scheduler"] == today
-
-
-def test_results_that_are_only_read_are_not_created(tmp_path):
-    with pytest.raises(InputError):
-        Store(tmp_path / "nothing", existing=True)
-    assert not (tmp_path / "nothing").exists()
