@@ -47,21 +47,6 @@ def progresses(process):
     return cpu_ns(process.pid) - before > 1_000_000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [Signals, Freezer])
-def test_a_held_process_uses_no_processor(mechanism, spinner, directory):
-    if mechanism.unavailable():
-        pytest.skip(mechanism.unavailable())
-    holder = mechanism(directory)
-    holder.adopt(spinner, 0, 0)
-    assert eventually(lambda: progresses(spinner))
-    holder.hold(spinner)
-    time.sleep(0.01)
-    assert not progresses(spinner)
-    holder.run(spinner)
-    assert eventually(lambda: progresses(spinner))
-
-
 @pytest.fixture
 def threads(directory, compiled, tmp_path):
     """A process with two threads that compute, and a function that reads how far each has come."""
@@ -127,17 +112,6 @@ def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(spin
     assert eventually(lambda: not progresses(spinner))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     freezer.run(spinner)
-
-
-def test_realtime_changes_the_class_and_takes_it_back(spinner, directory):
-    if Realtime.unavailable():
-        pytest.skip(Realtime.unavailable())
-    holder = Realtime(directory)
-    spinner.send(signal.SIGSTOP)
-    holder.run(spinner)
-    assert os.sched_getscheduler(spinner.pid) == os.SCHED_RR
-    holder.hold(spinner)
-    assert os.sched_getscheduler(spinner.pid) == os.SCHED_OTHER
 
 
 def test_all_mechanisms_bear_with_a_process_that_has_ended(spinner, directory):

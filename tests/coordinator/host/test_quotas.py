@@ -23,42 +23,43 @@ from workloads.validation import InputError
 
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
-    """A function that writes files of groups; this process is in the group ``a/b`` of each version."""
+    """The directory of the groups; this process is in the group ``a/b`` of each version."""
     bases = {"": tmp_path / "v2/a/b", "cpu": tmp_path / "v1/a/b"}
     for base in bases.values():
         base.mkdir(parents=True)
     monkeypatch.setattr(quotas, "cgroup_base", bases.get)
-
-    def write(**files):
-        for name, text in files.items():
-            path = tmp_path / name.replace("__", "/").replace("_max", ".max").replace("_stat", ".stat")
-            path.write_text(text)
-        return tmp_path
-
-    return write
+    return tmp_path
 
 
-def test_without_a_quota_nothing_is_limited(groups):
-    groups(v2__a__b__cpu_max="max 100000\n", v2__a__cpu_max="")
-    assert quotas.quotas() == {}
-    assert quotas.throttled() == Throttled(0, 0.0)
+STAT = "nr_periods 9\nnr_throttled 3\nthrottled_usec 1500000\n"
 
 
-def test_the_quotas_of_all_groups_around_count(groups):
-    stat = "usage_usec 5\nnr_throttled 3\nthrottled_usec 1500000\n"
-    top = groups(v2__a__b__cpu_max="max 100000\n", v2__a__cpu_max="150000 100000\n", v2__a__cpu_stat=stat)
-    assert quotas.quotas() == {top / "v2/a": 1.5}
-    assert quotas.throttled() == Throttled(3, 1.5)
-
-
-def test_version_1_has_its_own_files_and_units(groups):
-    top = groups(v1__a__b__cpu_stat="nr_periods 9\nnr_throttled 2\nthrottled_time 250000000\n")
-    (top / "v1/a/b/cpu.cfs_quota_us").write_text("50000\n")
-    (top / "v1/a/b/cpu.cfs_period_us").write_text("100000\n")
-    (top / "v1/a/cpu.cfs_quota_us").write_text("-1\n")
-    (top / "v1/a/cpu.cfs_period_us").write_text("100000\n")
-    assert quotas.quotas() == {top / "v1/a/b": 0.5}
-    assert quotas.throttled() == Throttled(2, 0.25)
+@pytest.mark.parametrize(
+    ("files", "found", "throttled"),
+    [
+        ({"v2/a/b/cpu.max": "max 100000\n", "v2/a/cpu.max": ""}, {}, Throttled(0, 0.0)),
+        (
+            {"v2/a/b/cpu.max": "max 100000\n", "v2/a/cpu.max": "150000 100000\n", "v2/a/cpu.stat": STAT},
+            {"v2/a": 1.5},
+            Throttled(3, 1.5),
+        ),
+        (
+            {
+                **{"v1/a/b/cpu.cfs_quota_us": "50000\n", "v1/a/b/cpu.cfs_period_us": "100000\n"},
+                **{"v1/a/cpu.cfs_quota_us": "-1\n", "v1/a/cpu.cfs_period_us": "100000\n"},
+                "v1/a/b/cpu.stat": "nr_throttled 2\nthrottled_time 250000000\n",
+            },
+            {"v1/a/b": 0.5},
+            Throttled(2, 0.25),
+        ),
+    ],
+    ids=["none", "a group around", "version 1"],
+)
+def test_the_quotas_of_all_groups_around_count(groups, files, found, throttled):
+    for name, text in files.items():
+        (groups / name).write_text(text)
+    assert quotas.quotas() == {groups / name: processors for name, processors in found.items()}
+    assert quotas.throttled() == throttled
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_the_group_of_a_controller_is_found_also_in_a_container(tmp_path, root, 
 
 
 def test_a_group_with_a_quota_is_made_where_groups_have_the_controller(groups, monkeypatch, runtime):
-    top = groups()
+    top = groups
     monkeypatch.setattr(mechanisms, "cgroup_base", lambda of="": top / ("v1/a/b" if of else "v2/a/b"))
     (top / "v2/a/cgroup.subtree_control").write_text("cpuset cpu memory\n")
     (top / "v2/a/b/cgroup.subtree_control").write_text("memory\n")
@@ -111,7 +112,7 @@ def test_where_no_group_can_be_made_a_run_is_refused_and_a_simulation_is_not(mon
 
 
 def test_a_run_gets_no_more_than_this_process_has(groups):
-    groups(v2__a__cpu_max="100000 100000\n")
+    (groups / "v2/a/cpu.max").write_text("100000 100000\n")
     assert (
         quotas.unavailable(Options(quota_processors=1.5))
         == "this process has a quota itself, of 1 processors"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from native_programs import launcher, summary, two_phase, wrapper
 
-from harness.measure.registrar import GRACE_S, MOST_GRACE_S, Attendance, Registrar, Roll, sentence
+from harness.measure.registrar import GRACE_S, MOST_GRACE_S, Registrar, Roll, sentence
 
 
 def answers(roll, now_s):
@@ -73,10 +73,6 @@ def test_the_ranks_of_a_job_never_get_different_answers(size, data):
     assert len(set(told.values())) <= 1
     assert not roll.jobs
     assert True not in told.values() or len(ranks) == size
-
-
-def test_a_sentence_names_few_ranks_of_many():
-    assert ", 7 and more of a job of 99" in sentence(Attendance(size=99))
 
 
 SOME = 4

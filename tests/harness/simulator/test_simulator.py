@@ -133,12 +133,7 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
     ("make", "key"),
     [
         (lambda: machine(processors=0), "processors"),
-        (lambda: machine(latency_us=-1.0), "latency_us"),
         (lambda: machine(local="cfs"), "local"),
-        (lambda: machine(timers="random"), "timers"),
-        (lambda: machine(dispatch_table=[]), "dispatch_table"),
-        (lambda: machine(dispatch_table=[[0, 0, 0, 0, 0]]), "dispatch_table[0].quantum"),
-        (lambda: machine(dispatch_table=[[1, 1, 0, 0, 0]]), "dispatch_table[0].tqexp"),
         (lambda: machine(queue="central"), "queue"),  # svr4 has none, nor eevdf
         (lambda: machine(queue="stealing"), "queue"),
         (lambda: machine(local="eevdf", queue="central"), "queue"),

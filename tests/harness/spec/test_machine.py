@@ -63,6 +63,7 @@ def test_a_dispatch_table_is_rows_or_a_file_beside_the_experiment(tmp_path):
         ("quantum_ms = 20", "machine.quantum_ms"),
         ("dispatch_table = []", "machine.dispatch_table"),
         ("dispatch_table = [[1, 2]]", "machine.dispatch_table[0]"),
+        ("dispatch_table = [[0, 0, 0, 0, 0]]", "machine.dispatch_table[0].quantum"),
         ("dispatch_table = [[1, 1, 0, 0, 0]]", "machine.dispatch_table[0].tqexp"),
         ("dispatch_table = 3", "machine.dispatch_table"),
         ('local = "fifo"\ndispatch_table = [[1, 0, 0, 0, 0]]', "machine.dispatch_table"),
