@@ -5,12 +5,14 @@ An arrival takes effect when the next quantum begins, and a job ends with a quan
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from coordinator.policies import queue_tree_front
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.collapsed_branches import CollapsedTree, close, empty, reopen, reopen_ended, serve
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 
 _begin = hot(queue_tree_front.begin)
@@ -22,6 +24,49 @@ _lighter = step(queue_tree_front.lighter)
 
 BEGUN = 3
 """Status of a node whose round begins anew, with all that lies below."""
+
+Nodes = NDArray[np.int32]
+"""Half the memory of 64 bits, which matters for the largest trees."""
+
+
+class Tree(NamedTuple):
+    """The tree by node, in heap order, and the queues as doubly linked lists of jobs."""
+
+    lengths: Nodes
+    tasks: Nodes
+    position: Nodes
+    done: Nodes
+    load: Nodes
+    """Processors of all jobs in the branch."""
+    stack: Nodes
+    queued: Nodes
+    below: Nodes
+    finished: Nodes
+    status: Nodes
+    """The effect of the last quantum on each node that it reached."""
+    size: Nodes
+    """Processors of each node."""
+    head: Nodes
+    tail: Nodes
+    current: Nodes
+    """Job at ``position`` of each queue, -1 before the head."""
+    after: Integers
+    before: Integers
+    node: Integers
+    start: Integers
+    """First quantum of each job, -1 before it."""
+    left: Integers
+    """Quanta that each job still needs."""
+
+
+def empty(leaves: int, left: Integers) -> Tree:
+    """A tree without jobs for ``leaves`` processors; ``left``: the quanta that each coming job needs."""
+    nodes = 4 * leaves  # halves of leaves, too, which are always empty
+    zeros = [np.zeros(nodes, dtype=np.int32) for _ in range(10)]
+    depths = np.log2(np.maximum(1, np.arange(nodes))).astype(np.int32)
+    links = [np.full(nodes, -1, dtype=np.int32) for _ in range(3)]
+    jobs = [np.full(len(left), -1) for _ in range(4)]
+    return Tree._make([*zeros, (leaves >> depths).astype(np.int32), *links, *jobs, left])
 
 
 def simulate(
@@ -57,19 +102,14 @@ def whole(jobs: Jobs, processors: int, fair: bool, quantum_ns: int) -> JobLevelO
 
 
 @hot
-def _admit(tree: CollapsedTree, fair: bool, leaves: int, job: int, depth: int) -> None:
+def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
     """Send a new job down the lighter branches to its node and into the queue there."""
     node = 1
     size = leaves >> depth
-    top = 0
-    while True:
-        tree.load[node] += size
-        if tree.unit[node] == 1:
-            reopen(tree, node)
-            top = node if top == 0 else top
-        if node >> depth > 0:
-            break
+    tree.load[node] += size
+    while node >> depth == 0:
         node = _lighter(node, tree.load)
+        tree.load[node] += size
     tree.node[job] = node
     tree.before[job] = tree.tail[node]
     if tree.tail[node] >= 0:
@@ -80,13 +120,10 @@ def _admit(tree: CollapsedTree, fair: bool, leaves: int, job: int, depth: int) -
     first = _enter(node, fair, tree.lengths, tree.tasks, tree.position, tree.done)
     if first > 0:
         _begin(first, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
-    top = first if top == 0 else top
-    while top > 0 and node >= top and close(tree, node):
-        node >>= 1
 
 
 @hot
-def _remove(tree: CollapsedTree, job: int) -> None:
+def _remove(tree: Tree, job: int) -> None:
     """Take a job that is running out of its queue."""
     node = tree.node[job]
     before, after = tree.before[job], tree.after[job]
@@ -107,20 +144,18 @@ def _remove(tree: CollapsedTree, job: int) -> None:
 
 
 @hot
-def _advance(tree: CollapsedTree, fair: bool, queued: int, below: int) -> None:
+def _advance(tree: Tree, fair: bool, queued: int, below: int) -> None:
     """Move the front on by one quantum.
 
     A pass from the bottom up marks the nodes whose rounds are over. A pass from the top down
     begins new rounds, at the topmost of these nodes only: else every level would begin all that
-    lies below it once more. A unit's round is one quantum and begins anew by itself.
+    lies below it once more.
     """
     _end_quantum(tree, queued, below)
     for i in range(below):
         _begin_anew(tree, fair, tree.below[i])
     for i in range(queued):
         node = tree.queued[i]
-        if tree.unit[node] == 1:
-            continue
         _begin_anew(tree, fair, node)
         if tree.status[node] == 2:
             for half in range(2 * node, 2 * node + 2):
@@ -129,13 +164,10 @@ def _advance(tree: CollapsedTree, fair: bool, queued: int, below: int) -> None:
 
 
 @hot
-def _end_quantum(tree: CollapsedTree, queued: int, below: int) -> None:
+def _end_quantum(tree: Tree, queued: int, below: int) -> None:
     """Mark the nodes whose rounds are over, from the bottom up; the others go on to the next job."""
     for i in range(queued):
         node = tree.queued[i]
-        if tree.unit[node] == 1:
-            tree.done[node] = 1
-            continue
         tree.status[node] = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
         if tree.status[node] == 1:
             tree.done[node] = 1
@@ -150,7 +182,7 @@ def _end_quantum(tree: CollapsedTree, queued: int, below: int) -> None:
 
 
 @hot
-def _begin_anew(tree: CollapsedTree, fair: bool, node: int) -> None:
+def _begin_anew(tree: Tree, fair: bool, node: int) -> None:
     """Begin the next round of a node if its own round is over, or a round above begins anew."""
     if tree.status[node >> 1] == BEGUN:
         tree.status[node] = BEGUN
@@ -159,20 +191,14 @@ def _begin_anew(tree: CollapsedTree, fair: bool, node: int) -> None:
     elif node == 1 or not fair:
         tree.status[node] = BEGUN
         _begin(node, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
-    close(tree, node)
 
 
 @hot
-def _run_reached(tree: CollapsedTree, queued: int, now: int) -> tuple[int, int, int]:
-    """Run the front; returns processors in use, jobs that end, and nodes reopened for them (counts)."""
-    used = gone = opened = 0
+def _run_reached(tree: Tree, queued: int, now: int) -> tuple[int, int]:
+    """Run the front; returns the numbers of processors in use and of jobs that end."""
+    used = gone = 0
     for i in range(queued):
         node = tree.queued[i]
-        if tree.unit[node] == 1:
-            used += tree.load[node]
-            if serve(tree, node, now, 1):
-                gone, opened = reopen_ended(tree, node, gone, opened)
-            continue
         if tree.position[node] == 0:
             tree.current[node] = tree.head[node]
         job = tree.current[node]
@@ -183,12 +209,12 @@ def _run_reached(tree: CollapsedTree, queued: int, now: int) -> tuple[int, int, 
         if tree.left[job] == 0:
             tree.finished[gone] = job
             gone += 1
-    return used, gone, opened
+    return used, gone
 
 
 @entry
 def _run(
-    tree: CollapsedTree,
+    tree: Tree,
     fair: bool,
     leaves: int,
     quanta: int,
@@ -213,24 +239,15 @@ def _run(
             arrived += 1
         if now >= quanta:
             break
-        if tree.unit[1] == 1:
-            until = arrival[arrived] if arrived < n else quanta
-            alike = min(tree.least[1], min(until, quanta) - now) - 1
-            if alike > 0:
-                serve(tree, 1, now, alike)
-                busy[now : now + alike] = tree.load[1]
-                now += alike
         queued, below = _reached(
             tree.lengths, tree.tasks, tree.position, tree.done, fair, tree.stack, tree.queued, tree.below
         )
-        used, gone, opened = _run_reached(tree, queued, now)
+        used, gone = _run_reached(tree, queued, now)
         if now < len(busy):
             busy[now] = used
         for i in range(gone):
             finish[tree.finished[i]] = now + 1
             _remove(tree, tree.finished[i])
         unfinished -= gone
-        for i in range(opened - 1, -1, -1):
-            close(tree, tree.opened[i])
         _advance(tree, fair, queued, below)
         now += 1

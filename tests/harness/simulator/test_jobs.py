@@ -73,8 +73,8 @@ def test_a_kernel_decides_as_its_policy(run):
 
 @given(st.sampled_from(["dqt", "fair-dqt"]), st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_branches_of_a_queue_tree_taken_for_one_task_decide_as_their_tasks(name, seed):
-    """Long jobs, most of them small: units grow, nest, are cut by arrivals and put together again."""
+def test_a_queue_tree_of_many_long_jobs_is_as_its_policy(name, seed):
+    """Most of them are small, and arrivals cut their rounds."""
     random = np.random.default_rng(seed)
     count, processors = 40, 32
     size = 2 ** np.minimum(random.geometric(0.5, count) - 1, 5)
