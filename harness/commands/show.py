@@ -21,8 +21,8 @@ from harness.spec import events, overrides
 from harness.spec.experiment_source import text_of
 from workloads.validation import InputError
 
-SIZES, UNIT_MS = (4, 2, 4, 3), 100.0
-"""Jobs without ``--jobs``, and their step of time under policies without one."""
+SIZES, UNIT_MS, LONGEST_MS = (4, 2, 4, 3), 100.0, 1e7
+"""Jobs without ``--jobs``, their step of time under policies without one, and its upper bound."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +68,7 @@ def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
     """
     known, processors = vars(policy), options.processors
     lengths_ms = (known.get("quantum_ms"), known.get("hold_ms"), *known.get("quanta_ms", ()))
-    unit_ms = next(filter(None, (*lengths_ms, 1000 * known.get("grace_s", 0))), UNIT_MS)
+    unit_ms = min(LONGEST_MS, next(filter(None, (*lengths_ms, 1000 * known.get("grace_s", 0))), UNIT_MS))
     usual = [processors if adapts(policy, processors) else min(size, processors) for size in SIZES]
     if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", options.sizes or "1"):
         raise InputError("--jobs", options.sizes, "must be sizes with commas between", "write 4,2,2,1, say")

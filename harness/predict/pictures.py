@@ -62,13 +62,10 @@ class Scene:
     """What is in force after an event; jobs have names.
 
     Attributes:
-        why: the reason for which the policy decided.
-        cause: the event, in words.
+        why, cause: the policy's reason to decide, and the event in words.
         placements: the processor of each rank.
-        slots: the first one is in force.
         waiting: the jobs that no slot lets run, in order of arrival.
-        lost: the processors that are no longer there.
-        owned: the processors whose owners are there.
+        lost, owned: the processors that are no longer there, and those whose owners are there.
         pictures: of the policy's family.
     """
 
@@ -215,25 +212,22 @@ def _blocks(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> 
 def _regions(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture:
     """The mesh; or the hypercube in the order of Gray codes, in which cells side by side are neighbours."""
     owners, used = _owners(memory.regions, names), {p for place in scene.placements.values() for p in place}
-    processors = len(scene.slots[0].runs)
+    processors, cube = len(scene.slots[0].runs), isinstance(policy, HypercubeAllocation)
     rows, columns = grid(processors)
-    title, across, along = "Mesh", _heads(range(columns)), _heads(range(rows))
-    lines = [[row * columns + column for column in range(columns)] for row in range(rows)]
-    if isinstance(policy, HypercubeAllocation):
-        low = dimension(processors) // 2
-        high = dimension(processors) - low
-        codes = [n ^ n >> 1 for n in range(1 << high)]
-        title, across = "Hypercube", [f"{code:0{high}b}" for code in codes]
-        along = [f"{code:0{low}b}" for code in codes[: 1 << low]]
-        lines = [[code << high | other for other in codes] for code in codes[: 1 << low]]
+    if cube:
+        bits = dimension(processors)
+        rows, columns = 1 << bits // 2, 1 << bits - bits // 2
+    along, across = ([n ^ n >> 1 if cube else n for n in range(side)] for side in (rows, columns))
+
+    def label(number: int, side: int) -> str:
+        return f"{number:0{(side - 1).bit_length()}b}" if cube else str(number)
 
     def cell(p: int) -> Cell:
         note = "x" if p in scene.lost else "unused" if p in owners and p not in used else ""
         return Cell(owners.get(p, ()), note) if p < processors else ELSEWHERE
 
-    return Picture(
-        title, across, [(label, [*map(cell, line)]) for label, line in zip(along, lines, strict=True)]
-    )
+    lines = [(label(r, rows), [cell(r * columns + c) for c in across]) for r in along]
+    return Picture("Hypercube" if cube else "Mesh", [label(c, columns) for c in across], lines)
 
 
 FAMILIES: Mapping[str, Callable[[Any, Scene, Sequence[str], Policy], Picture | None]] = {

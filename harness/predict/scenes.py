@@ -16,7 +16,7 @@ from coordinator.decide.agenda import Agenda
 from coordinator.decide.session import Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
-from coordinator.view import ExecutionTime, Job, Machine, Reason, View
+from coordinator.view import ExecutionTime, Job, Machine, Reason
 from harness.predict.pictures import Scene, ShownSlot, of_family
 from harness.spec.events import Event
 from workloads.bounds import fits
@@ -29,11 +29,9 @@ NEVER_NS = 1 << 60
 def adapts(policy: Policy, processors: int) -> bool:
     """Whether the policy gives jobs fewer processors than they can use, if they take any number."""
     jobs = [Job(number, processors, moldable=True, malleable=True) for number in (0, 1)]
-    machine = Machine(processors)
-    if policy.processes(jobs[0], View(machine, 0, tuple(jobs), 2)) != processors:
-        return True
-    placements = Session(policy, machine, jobs).arrive(0, 0, 1).decision.placements
-    return any(len(place) != processors for place in placements.values())
+    session = Session(policy, Machine(processors), jobs)
+    sizes = [len(place) for place in session.arrive(0, 0, 1).decision.placements.values()]
+    return session.processes(0) != processors or any(size != processors for size in sizes)
 
 
 class Show:

@@ -293,6 +293,11 @@ def test_a_policy_of_another_package_has_the_matrix(show, monkeypatch):
     assert second["waiting"] == ["A"] and second["pictures"] == []
 
 
+def test_slots_of_days_are_shown(show):
+    assert show("condor", "--set", "grace_s=10000000")[0]["cause"] == "A arrives (size 4)"
+    assert show("gang", "--set", "quantum_ms=1e8")[1]["slots"][0]["length_ms"] is None
+
+
 def test_a_long_show_is_cut(capsys, tmp_path):
     (tmp_path / "events.txt").write_text("0 arrive A 1 100")
     words = ["--set", "quantum_ms=0.01", "--events", str(tmp_path / "events.txt")]
