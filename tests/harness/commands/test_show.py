@@ -9,6 +9,9 @@ from coordinator import policies
 from coordinator.policies import registry
 from coordinator.view import Decision, Slot
 from harness import cli
+from harness.predict.scenes import Show
+from harness.report import plain, scenes, terminal
+from harness.spec import events
 
 EVENTFUL = """
 0 arrive A 1 300      # ends by itself
@@ -291,6 +294,17 @@ def test_a_policy_of_another_package_has_the_matrix(show, monkeypatch):
     first, second, third, *_ = show("newest", "--jobs", "8,4")
     assert [table(one) for one in (first, second, third)] == [["A" * 8], ["BBBB...."], ["A" * 8]]
     assert second["waiting"] == ["A"] and second["pictures"] == []
+
+
+def test_jobs_have_colours_on_a_terminal_and_the_same_text_without():
+    made = Show(policies.create("dqt", {}), 8, events.read(["0 arrive A 4", "1 arrive B 8"], "here", 8))
+    parts = [*scenes.text([*made.scenes()], made.names)]
+    texts = [terminal.drawn(part) for part in parts]
+    assert [text.plain for text in texts] == [line for part in parts for line in plain.lines(part)]
+    row, *_ = (text for text in texts if text.plain == "0 ms A A A A . . . .")
+    assert [(row.plain[span.start : span.end].strip(), span.style) for span in row.spans if span.style] == [
+        ("A", "bold cyan")
+    ] * 4
 
 
 def test_slots_of_days_are_shown(show):
