@@ -137,6 +137,7 @@ LOCKSTEP = f"""#!/bin/sh
 name=$1
 case $name in
 run | demo) exec {sys.executable} -P {SUPPORT}/fake_runs.py 0 "$@";;
+simulate) shift; exec {sys.executable} -P -m harness simulate --quick "$@";;
 beside | observe) shift; exec {sys.executable} -P -m harness $name --anyway "$@";;
 *) exec {sys.executable} -P -m harness "$@";;
 esac
@@ -171,7 +172,7 @@ def shell(tmp_path, compiled):
         with ExitStack() as stack:
             for pid in PIDS:
                 if pid in argv[-1]:  # a job that runs already
-                    job = stack.enter_context(subprocess.Popen(["sleep", "3"], start_new_session=True))
+                    job = stack.enter_context(subprocess.Popen(["sleep", "2"], start_new_session=True))
                     argv[-1] = argv[-1].replace(pid, str(job.pid))
             ran = subprocess.run(
                 argv,
