@@ -32,12 +32,12 @@ def lanes(
     processors: Sequence[int],
     window_ns: tuple[int, int],
     *,
-    slots: bool,
+    blocks: bool,
 ) -> list[Lane]:
     """A lane for each processor, from the begin to the end of a window; times count from its begin.
 
-    ``processes`` are all pairs of a job and a rank. In ``slots`` a processor without a process is idle: its
-    processes may be ready, but not be allowed to run.
+    ``processes`` are all pairs of a job and a rank. If none of them ``blocks``, a processor without a process
+    is idle: none may run in this slot, or somebody else does.
     """
     number = {process: index for index, process in enumerate(processes)}
     of_states = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}
@@ -56,7 +56,7 @@ def lanes(
     jobs = np.array([job for job, _ in processes])
     together = {job: _together(every, np.flatnonzero(jobs == job)) for job in set(jobs.tolist())}
     return [
-        _lane(every[every[:, 4] == processor], jobs, together, window_ns, _IDLE if slots else _BLOCKED)
+        _lane(every[every[:, 4] == processor], jobs, together, window_ns, _BLOCKED if blocks else _IDLE)
         for processor in processors
     ]
 

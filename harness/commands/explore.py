@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import application
 from harness.analyse import stored
+from harness.analyse.timelines import Span
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.spec import experiment
 from harness.spec.experiment import Experiment
 from harness.store.database import FILE_NAME, Store
-from harness.store.records import POLICY
+from harness.store.records import POLICY, RunRecord
 
 if TYPE_CHECKING:
     from harness.report.explore import Measured
@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def write(
     path: Path,
     base: Experiment,
-    measured: Mapping[str, Measured],
+    measured: Measured,
     results: Path,
     watcher: Watcher,
     *,
@@ -58,7 +58,7 @@ def write(
         shared.show(path)
 
 
-def _wanted(options: argparse.Namespace, watcher: Watcher) -> tuple[Experiment, Mapping[str, Measured]]:
+def _wanted(options: argparse.Namespace, watcher: Watcher) -> tuple[Experiment, Measured]:
     if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():
         found = stored.read(options.results, None, watcher)[-1]
         return found.experiment, runs(options.results, found)
@@ -66,17 +66,17 @@ def _wanted(options: argparse.Namespace, watcher: Watcher) -> tuple[Experiment, 
     return experiment.load(name, settings=options.settings), {}
 
 
-def runs(results: Path, found: stored.Found) -> dict[str, Measured]:
+def runs(results: Path, found: stored.Found) -> Measured:
     """The first measured run with a timeline of each policy of a page, at the first point of the sweep."""
-    from harness.report.explore import PANELS, Measured  # noqa: PLC0415
+    from harness.report.explore import PANELS  # noqa: PLC0415
 
     first = found.experiment.cells[0].index
-    known: dict[str, Measured] = {}
+    known: dict[str, tuple[RunRecord, list[Span]]] = {}
     with Store(results, existing=True) as store:
         traced = set(store.with_timelines(found.experiment_digest))
         for record in found.records:
             policy = record.scheduler["policy"]
             ours = record.kind == POLICY and record.cell == first and record.id in traced
             if ours and policy in PANELS and policy not in known and record.makespan_ns:
-                known[policy] = Measured(record, stored.spans_of(store, record))
+                known[policy] = record, stored.spans_of(store, record)
     return {policy: known[policy] for policy in PANELS if policy in known}

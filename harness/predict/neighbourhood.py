@@ -38,7 +38,7 @@ class Neighbourhood:
             scheduler for each of RULES, and ``gang`` for each quantum, in this order.
         granularities_us: of the first program.
         imbalances, quanta_ms: the other values.
-        own: places of the experiment's own granularity and imbalance.
+        own: places of the experiment's own granularity, imbalance and quantum.
         window_ns: how much of each simulation there is to show.
     """
 
@@ -46,7 +46,7 @@ class Neighbourhood:
     granularities_us: Sequence[float]
     imbalances: Sequence[float]
     quanta_ms: Sequence[float]
-    own: tuple[int, int]
+    own: tuple[int, int, int]
     window_ns: int
 
 
@@ -73,7 +73,10 @@ def around(base: Experiment) -> Neighbourhood:
         for factor in FACTORS
         for v in imbalances
     ]
-    quanta_ms = sorted(_quanta_ms(base))
+    gangs = [one.policy for one in base.schedulers if one.name == "gang"]
+    own_ms = [quantum_ms for one in gangs if (quantum_ms := getattr(one, "quantum_ms", 0.0))]
+    quanta_ms = sorted(list(dict.fromkeys([*own_ms, *QUANTA_MS]))[:2])
+    own = 0, imbalances.index(first.imbalance), [it in (own_ms or QUANTA_MS) for it in quanta_ms].index(True)
     tables: list[Mapping[str, Any]] = [{"policy": "none"}]
     tables += [{"policy": "implicit", **rule} for rule in RULES.values()]
     tables += [{"policy": "gang", "quantum_ms": quantum_ms} for quantum_ms in quanta_ms]
@@ -85,15 +88,7 @@ def around(base: Experiment) -> Neighbourhood:
         cells=tuple(replace(one, index=index) for index, one in enumerate(cells)),
     )
     granularities_us = [first.granularity_us * factor for factor in FACTORS]
-    return Neighbourhood(
-        made, granularities_us, imbalances, quanta_ms, (0, imbalances.index(first.imbalance)), window_ns
-    )
-
-
-def _quanta_ms(base: Experiment) -> list[float]:
-    """Two quanta, those of the experiment first."""
-    own = [getattr(one.policy, "quantum_ms", 0.0) for one in base.schedulers if one.name == "gang"]
-    return list(dict.fromkeys([*(quantum_ms for quantum_ms in own if quantum_ms), *QUANTA_MS]))[:2]
+    return Neighbourhood(made, granularities_us, imbalances, quanta_ms, own, window_ns)
 
 
 def _varies(program: Any) -> bool:

@@ -10,11 +10,11 @@ from harness.analyse.timelines import BLOCKED, COMPUTING, SWITCHING, SYNCHRONIZI
 TWO_JOBS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def made(rows, window=(0, 100), slots=False):
+def made(rows, window=(0, 100), blocks=True):
     """Lanes of two processors as (begin, state, job); ``rows`` are (processor, job, state, begin, end)."""
     spans = [Span(place, job, place, state, begin, end) for place, job, state, begin, end in rows]
     found = []
-    for begins, codes in lanes(spans, TWO_JOBS, (0, 1), window, slots=slots):
+    for begins, codes in lanes(spans, TWO_JOBS, (0, 1), window, blocks=blocks):
         assert all(a < b for a, b in pairwise(begins)) and begins[0] == 0
         states = [STATES[code % len(STATES)] for code in codes]
         jobs = [TWO_JOBS[code // len(STATES)][0] for code in codes]
@@ -44,10 +44,10 @@ def test_a_spin_is_in_vain_while_the_partner_does_not_run():
     assert states == [(0, "computing"), (30, "switching"), (35, "computing"), (55, "spinning")]
 
 
-@pytest.mark.parametrize(("slots", "state"), [(False, "blocked"), (True, "idle")])
-def test_a_processor_that_nobody_has_is_blocked_between_runs_and_idle_at_the_ends(slots, state):
+@pytest.mark.parametrize(("blocks", "state"), [(True, "blocked"), (False, "idle")])
+def test_a_processor_that_nobody_has_is_blocked_between_runs_and_idle_at_the_ends(blocks, state):
     rows = [(0, 0, COMPUTING, 10, 20), (0, 0, BLOCKED, 20, 40), (0, 0, COMPUTING, 40, 50)]
-    first, second = made(rows, slots=slots)
+    first, second = made(rows, blocks=blocks)
     assert [(at, state) for at, state, _ in first] == [
         (0, "idle"),
         (10, "computing"),
