@@ -42,8 +42,11 @@ AA_EXPERIMENT = {
 
 SHARED_MEMORY_BYTES = 256 << 20
 
-PERSONAL = ("Lockstep", "MPI", "cache", "defaults")
-"""Findings that name users, hosts or paths."""
+SHARED = (
+    *("processors", "siblings", "load", "other programs", "hypervisor", "frequency", "control group"),
+    *("mechanisms", "C compiler", "shared memory"),
+)
+"""Findings that may be told in public; the others name users, hosts or directories."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def shared(
         "MPIs", ", ".join(dict.fromkeys(f"{one.kind} {one.version}" for one in launchers())) or "none"
     )
     for one in findings:
-        if one.subject not in PERSONAL:
+        if one.subject in SHARED:
             found = re.sub(r"^.* may use", "may use", re.sub(r"/(?:[^\s/()]+/)*", "", one.found))
             yield Finding(one.subject, found, one.remedy)
     for made in calibrations:
