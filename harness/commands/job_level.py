@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness import Interrupted
 from harness.analyse import schedules, stored
 from harness.analyse.rows import ScheduleRow
-from harness.commands import SCHEMA, Answer, report
+from harness.commands import Answer, report
 from harness.measure.session import Counted, Watcher, session_name
 from harness.predict.job_level import SIMULATOR, SimulatedByJob, run
 from harness.predict.pool import Pool
@@ -21,7 +20,6 @@ from harness.simulator.jobs import swf
 from harness.spec import job_level
 from harness.spec.experiment import usable_processors
 from harness.spec.experiment_source import Document
-from harness.spec.machine import lost_of
 from harness.store import conditions
 from harness.store.database import Store
 from harness.store.records import RunRecord
@@ -42,7 +40,7 @@ def answer(written: Document, options: argparse.Namespace, watcher: Watcher, com
         raise written.located(error) from None
     if options.output:
         files = [*_pages(back_end.session, options.output, watcher), *sorted(files[1:]), files[0]]
-    made = document(records)
+    made = report.document_of_jobs(records)
     return Answer(made, [*text.simulated_jobs(made, list(map(ScheduleRow.of, records))), *map(str, files)])
 
 
@@ -74,27 +72,6 @@ def _run(
 
 
 LOST = "lost; with -o DIR they would have been kept"
-
-
-def document(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """The document that --json prints."""
-    rows = [(record.scheduler, record.schedule) for record in records if record.schedule]
-    (_, first), *_ = rows
-    return {
-        "schema": SCHEMA,
-        "level": job_level.LEVEL,
-        "experiment": records[0].experiment,
-        "processors": first.processors,
-        "lost": sorted(lost_of(first.source.get("machine", {}), first.processors)),
-        "jobs": first.source["count"],
-        "skipped": first.source.get("skipped", {}),
-        "assumed": first.source.get("assumed", {}),
-        "seed": records[0].seed,
-        "rows": [{"scheduler": table} | {key: getattr(one, key) for key in OF_ROW} for table, one in rows],
-    }
-
-
-OF_ROW = ("metrics", "half_width", "replications", "saturated")
 
 
 def _write(back_end: SimulatedByJob, record: RunRecord, folder: Path) -> Iterator[Path]:

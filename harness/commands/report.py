@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.analyse import stored, verdicts
 from harness.analyse.results_document import ResultsDocument
@@ -13,6 +14,9 @@ from harness.analyse.stored import Found
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import text
+from harness.spec.job_level import LEVEL
+from harness.spec.machine import lost_of
+from harness.store.records import RunRecord
 from harness.store.stored import reading
 from workloads.validation import InputError, one_of
 
@@ -49,17 +53,36 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _text(options: argparse.Namespace, found: Found) -> Answer:
     """The tables of run or simulate, and where the repeats of each row lie."""
-    from harness.commands import job_level  # noqa: PLC0415 - it writes reports
-
     if options.output or options.open:
         rule = "goes to the terminal, and into no file"
         raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")
     if found.by_job:
-        document = job_level.document(found.records)
+        document = document_of_jobs(found.records)
         return Answer(document, text.simulated_jobs(document, list(map(ScheduleRow.of, found.records))))
     results = found.results
     parts = [*text.render(results), *text.repeats(found.experiment, found.records)]
     return Answer(results.document(), parts)
+
+
+def document_of_jobs(records: Sequence[RunRecord]) -> dict[str, Any]:
+    """The document that --json prints of simulated schedules of jobs."""
+    rows = [(record.scheduler, record.schedule) for record in records if record.schedule]
+    (_, first), *_ = rows
+    return {
+        "schema": SCHEMA,
+        "level": LEVEL,
+        "experiment": records[0].experiment,
+        "processors": first.processors,
+        "lost": sorted(lost_of(first.source.get("machine", {}), first.processors)),
+        "jobs": first.source["count"],
+        "skipped": first.source.get("skipped", {}),
+        "assumed": first.source.get("assumed", {}),
+        "seed": records[0].seed,
+        "rows": [{"scheduler": table} | {key: getattr(one, key) for key in OF_ROW} for table, one in rows],
+    }
+
+
+OF_ROW = ("metrics", "half_width", "replications", "saturated")
 
 
 def write(
