@@ -12,8 +12,7 @@ from typing import Any
 
 from coordinator import policies
 from coordinator.policies import Policy
-from harness.commands import SCHEMA, Answer
-from harness.commands.shared import write
+from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.predict.scenes import MOST, Show, adapts
 from harness.report import scenes as drawing
@@ -34,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=help_text)
     help_text = "events in place of --jobs: lines such as 0 arrive A 4 300; 90 end A; 95 lose 7; 99 owner 2 1"
     add("--events", type=Path, metavar="FILE", help=help_text)
-    add("-o", "--output", type=Path, metavar="FILE", help="write a page to step through, for a browser")
+    shared.output(parser, "write a page to step through, for a browser (default with --open: show.html)")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -53,9 +52,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     more = next(playing, None) is not None
     notes = (f"these are the first {MOST} scenes: give jobs less work to see the end",) if more else ()
     drawn: Iterable[Any] = drawing.text(scenes, show.names)
-    if options.output is not None:
-        write("--output", options.output, drawing.page(scenes, name=options.policy, show=show))
-        drawn = [f"{options.output}: {options.policy}, {len(scenes)} scenes"]
+    if options.output or options.open:
+        path = options.output or Path("show.html")
+        shared.write("--output", path, drawing.page(scenes, name=options.policy, show=show))
+        drawn = [f"{path}: {options.policy}, {len(scenes)} scenes"]
+        if options.open:
+            shared.show(path)
     document = {"schema": SCHEMA, "policy": options.policy, "parameters": vars(policy)}
     found = {**document, "processors": options.processors, "scenes": [asdict(scene) for scene in scenes]}
     return Answer(found, drawn, notes=notes, verbatim=True)
