@@ -33,7 +33,6 @@ from harness.predict.replicate import ratio as ratio_of
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Jobs
-from harness.simulator.jobs.simulate import Watched
 from harness.simulator.jobs.simulate import simulate as simulate_jobs
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def replicated(
     """Replications of a policy on this machine; the jobs from WARM_UP to ``last`` count."""
 
     def one(random: np.random.Generator) -> Metrics | None:
-        outcome = simulate_jobs(draw(random), PROCESSORS, policy, Watched(last))
+        outcome = simulate_jobs(draw(random), PROCESSORS, policy, last)
         return None if outcome.saturated else measure(outcome, warm_up=WARM_UP, last=last)
 
     return replicate(one, seed, precision)

@@ -111,7 +111,8 @@ def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
         span_ns = np.minimum(outcome.finish_ns, end_ns) - np.minimum(outcome.start_ns, end_ns)
         used = float((span_ns / QUANTUM_NS * outcome.size).sum())
     else:
-        outcome, busy = tree.simulate(jobs, cell.processors, cell.policy == "fair-dqt", QUANTUM_NS, quanta)
+        busy = np.zeros(quanta, dtype=np.int64)
+        outcome = tree.simulate(jobs, cell.processors, cell.policy == "fair-dqt", QUANTUM_NS, busy)
         used = float(busy.sum())
     whole = outcome.processors * quanta
     jobs = outcome.jobs

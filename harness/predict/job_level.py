@@ -20,7 +20,7 @@ from harness.predict.trace import Trace, read
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Jobs
-from harness.simulator.jobs.simulate import Watched, simulate
+from harness.simulator.jobs.simulate import simulate
 from harness.spec import owners
 from harness.spec.job_level import JobExperiment, Model, no_processors
 from harness.store.conditions import Conditions
@@ -158,7 +158,7 @@ class SimulatedByJob:
                 jobs,
                 cell.processors,
                 task.scheduler.policy,
-                Watched(watched),
+                watched,
                 topology,
                 come_and_go,
                 experiment.migration,

@@ -66,16 +66,6 @@ def _divide(
 
 
 @step
-def _soonest(able: int, left_ns: Integers) -> int:
-    """The index of the job that will end first, -1 if none runs."""
-    soonest = -1
-    for i in range(able):
-        if soonest < 0 or left_ns[i] < left_ns[soonest]:
-            soonest = i
-    return soonest
-
-
-@step
 def _remove(
     place: int, present: int, processors: int, here: Integers, left_ns: Integers, sizes: Integers
 ) -> None:
@@ -124,7 +114,7 @@ def _run(
     now_ns = 0
     while unfinished > 0 and not ended[0]:
         able = min(present, processors)
-        soonest = _soonest(able, left_ns)
+        soonest = int(np.argmin(left_ns[:able])) if able > 0 else -1
         departs = soonest >= 0 and (arrived == n or now_ns + left_ns[soonest] <= submit_ns[arrived])
         if not departs and arrived == n:
             break

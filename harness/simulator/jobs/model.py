@@ -116,12 +116,8 @@ class Jobs:
 
     def views(self, *, malleable: bool = False) -> list[Job]:
         """The jobs as a policy sees them, numbered from 0."""
-        columns = (self.submit_ns, self.least, self.most)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        known = zip(
-            *((column * self.factor).tolist() for column in (self.work_s, self.alpha_s, self.beta_s)),
-            strict=True,
-        )
+        known = (column * self.factor for column in (self.work_s, self.alpha_s, self.beta_s))
+        columns = (column.tolist() for column in (self.submit_ns, self.least, self.most, *known))
         return [
             Job(
                 number=number,
@@ -129,11 +125,9 @@ class Jobs:
                 arrival_ns=submit_ns,
                 moldable=least < most,
                 malleable=malleable and least < most,
-                estimate=ExecutionTime(work_s, 1.0, alpha_s, beta_s),
+                estimate=ExecutionTime(times_s[0], 1.0, *times_s[1:]),
             )
-            for number, ((submit_ns, least, most), (work_s, alpha_s, beta_s)) in enumerate(
-                zip(rows, known, strict=True)
-            )
+            for number, (submit_ns, least, most, *times_s) in enumerate(zip(*columns, strict=True))
         ]
 
     def check(self, processors: int, lost: int = 0) -> None:

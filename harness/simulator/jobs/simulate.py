@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from coordinator.migration import Migration
@@ -20,28 +20,20 @@ from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from workloads.validation import whole
 
 
-@dataclass(frozen=True)
-class Watched:
-    """Only the first ``jobs`` of a stream of jobs matter.
-
-    The simulation stops when these have ended; a policy that has not ended them when the
-    last job of the stream arrives is saturated.
-    """
-
-    jobs: int
-
-
 def simulate(
     jobs: Jobs,
     processors: int,
     policy: Policy,
-    watched: Watched | None = None,
+    watched: int | None = None,
     topology: Topology = FLAT,
     owners: Iterable[OwnerChange] = (),
     migration: Migration | None = None,
     lost: Collection[int] = (),
 ) -> JobLevelOutcome:
     """Simulate ``jobs`` on ``processors`` processors; the same arguments give the same outcome.
+
+    If only the first ``watched`` of a stream of jobs matter, the simulation stops when these have ended. A
+    policy that has not ended them when the last job of the stream arrives is saturated.
 
     ``owners`` and ``migration`` matter to policies that heed owners, or relocate jobs; the ``lost``
     processors are faulty from the beginning.
@@ -55,7 +47,7 @@ def simulate(
     whole("processors", processors, least=1)
     jobs.check(processors, len(lost))
     # The kernels count free processors, or halve the machine: they know no processor that is missing.
-    run = None if lost else kernel(policy, jobs, processors, None if watched is None else watched.jobs)
+    run = None if lost else kernel(policy, jobs, processors, watched)
     if run is not None:
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
@@ -101,5 +93,5 @@ def kernel(
             run = partial(buddy.simulate, jobs, processors, policy.step)
         case QueueTree() | FairQueueTree() if power_of_two and rigid:
             quantum_ns = round(policy.quantum_ms * 1e6)
-            run = partial(tree.whole, jobs, processors, policy.fair, quantum_ns)
+            run = partial(tree.simulate, jobs, processors, policy.fair, quantum_ns)
     return run

@@ -70,22 +70,21 @@ def empty(leaves: int, left: Integers) -> Tree:
 
 
 def simulate(
-    jobs: Jobs, processors: int, fair: bool, quantum_ns: int, quanta: int | None = None
-) -> tuple[JobLevelOutcome, Integers]:
-    """Simulate DQT or Fair-DQT; also returns the processors in use in each quantum.
+    jobs: Jobs, processors: int, fair: bool, quantum_ns: int, busy: Integers | None = None
+) -> JobLevelOutcome:
+    """Simulate DQT or Fair-DQT.
 
-    ``processors`` must be a power of two; sizes are rounded up to powers of two. With
-    ``quanta`` the simulation ends after that many. Without it, the simulation ends with the last
-    job, and records no processors in use.
+    ``processors`` must be a power of two; sizes are rounded up to powers of two. ``busy`` gets the
+    processors in use in each quantum, and the simulation ends with it; without it, with the last job.
     """
     arrival = -(-jobs.submit_ns // quantum_ns)
     depth = processors.bit_length() - 1 - np.ceil(np.log2(jobs.most)).astype(np.int64)
     tree = empty(processors, -(-jobs.times_ns(jobs.most) // quantum_ns))
     finish = np.full(len(jobs), -1)
-    busy = np.zeros(quanta or 0, dtype=np.int64)
-    heeding(_run, tree, fair, processors, quanta or NEVER_NS, arrival, depth, finish, busy)
+    quanta, used = (NEVER_NS, np.zeros(0, dtype=np.int64)) if busy is None else (len(busy), busy)
+    heeding(_run, tree, fair, processors, quanta, arrival, depth, finish, used)
     size = 1 << (processors.bit_length() - 1 - depth)
-    outcome = JobLevelOutcome(
+    return JobLevelOutcome(
         jobs,
         processors,
         np.where(tree.start >= 0, tree.start * quantum_ns, NEVER_NS),
@@ -93,12 +92,6 @@ def simulate(
         jobs.most.astype(float),
         np.where(tree.node >= 0, (tree.node - (1 << depth)) * size, -1),
     )
-    return outcome, busy
-
-
-def whole(jobs: Jobs, processors: int, fair: bool, quantum_ns: int) -> JobLevelOutcome:
-    """Simulate all jobs to their ends."""
-    return simulate(jobs, processors, fair, quantum_ns)[0]
 
 
 @hot

@@ -15,7 +15,7 @@ from runs import eventually, running, workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import processor_claims
-from coordinator.host.processor_claims import ProcessorClaim
+from coordinator.host.processor_claims import ProcessorClaim, rivals
 
 A, B, C = (secrets.token_hex(4) for _ in range(3))
 """Runs; there may be others on this host, also in the place of tests."""
@@ -68,12 +68,19 @@ def test_whatever_the_processors_all_are_in_names_that_fit(processors):
     assert set().union(*found) == processors
 
 
-@pytest.mark.parametrize("name", [b"9-1", b"-", b",,,", b"0-99999999999", b"1-2-3", b"\n", b"\xff", b"a"])
+RANGES = [b"9-1", b"-", b",,,", b"0-99999999999", b"1-2-3", b"\n", b"\xff", b"a"]
+SERIES = [b"x/77.ab/5", b"0/.ab/5", b"0/77.ab/9-1", b"0//5", b"0/\xff/5", b"0/77/,,"]
+
+
+@pytest.mark.parametrize(
+    "name", [*(b"processors/0/ff/" + text for text in RANGES), *(b"series/" + text for text in SERIES)]
+)
 def test_a_name_that_somebody_made_up_harms_nobody(name):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
-        liar.bind(b"\0lockstep-processors/0/ff/" + name)
+        liar.bind(b"\0lockstep-" + name)
         ours = ProcessorClaim(A, [5])
-        assert all(told.isprintable() and len(told) < 200 for told in ours.others())
+        said = [*ours.others(), *(rival.name for rival in rivals([5]))]
+        assert all(told.isprintable() and len(told) < 200 for told in said)
         ours.close()
 
 

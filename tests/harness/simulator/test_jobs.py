@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from coordinator import policies
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import NEVER_NS, Jobs, rigid
-from harness.simulator.jobs.simulate import Watched, kernel, simulate
+from harness.simulator.jobs.simulate import kernel, simulate
 from workloads.validation import InputError
 
 pytestmark = pytest.mark.slow
@@ -139,8 +139,8 @@ def test_jobs_larger_than_the_machine_are_refused():
 def test_a_policy_that_cannot_keep_up_is_called_saturated():
     n = 200
     jobs = rigid(np.arange(n) * S, np.full(n, 2), np.full(n, 2 * S))
-    assert simulate(jobs, 2, policies.create("asp", {}), Watched(150)).saturated
+    assert simulate(jobs, 2, policies.create("asp", {}), 150).saturated
     slower = rigid(np.arange(n) * 3 * S, np.full(n, 2), np.full(n, 2 * S))
-    outcome = simulate(slower, 2, policies.create("asp", {}), Watched(150))
+    outcome = simulate(slower, 2, policies.create("asp", {}), 150)
     assert not outcome.saturated
     assert (outcome.finish_ns[:150] < NEVER_NS).all()
