@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 from coordinator.topology import FLAT, Topology
@@ -238,4 +239,4 @@ class Decision:
 
     def running(self, slot: int) -> frozenset[int]:
         """Numbers of the jobs that may run somewhere in slot ``slot``."""
-        return frozenset(job for jobs in self.slots[slot].runs for job in jobs)
+        return frozenset(chain.from_iterable(self.slots[slot].runs))

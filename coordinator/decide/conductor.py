@@ -7,7 +7,8 @@ nanoseconds since the start of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -289,10 +290,10 @@ def active_ranks(
     ``launched[r]`` is a processor of the node on which rank r was launched; ``node_of`` is the node of
     each processor. Returns None if a node has too few ranks.
     """
-    waiting: dict[int, Iterator[int]] = {
-        node: iter([rank for rank, processor in enumerate(launched) if node_of[processor] == node])
-        for node in {node_of[processor] for processor in placement}
-    }
-    found = [next(waiting[node_of[processor]], None) for processor in placement]
+    waiting: dict[int, deque[int]] = {node_of[processor]: deque() for processor in (*launched, *placement)}
+    for rank, processor in enumerate(launched):
+        waiting[node_of[processor]].append(rank)
+    unused = (waiting[node_of[processor]] for processor in placement)
+    found = [ranks.popleft() if ranks else None for ranks in unused]
     taken = tuple(rank for rank in found if rank is not None)
     return taken if len(taken) == len(found) else None

@@ -38,7 +38,16 @@ HEAD_START_NS = 50_000_000
 """Time from the moment at which all ranks are ready to the start of the run."""
 
 LEAD_NS = 5_000_000
-"""How long before an arrival the conductor decides about it."""
+"""How long before an arrival the conductor decides about it, at least."""
+
+SHARE_NS = 100_000
+"""As much of the lead for each node, since nodes get their tables one after the other (docs/scaling.md)."""
+
+
+def lead_ns(workload: Workload) -> int:
+    """How long before an arrival the conductor decides about it, so that the last node knows in time."""
+    return max(LEAD_NS, SHARE_NS * len(workload.nodes))
+
 
 FINALIZE_S = 30.0
 """How long launchers may take to end after the end of the workload."""
@@ -89,7 +98,8 @@ class NewRun:
         """
         workload = context.workload
         owners = changes(workload.owners, workload.seed, workload.repeat)
-        jobs.follow(Conductor(self._session, self._jobs, jobs, LEAD_NS, nodes.node_of, owners))
+        lead = lead_ns(workload)
+        jobs.follow(Conductor(self._session, self._jobs, jobs, lead, nodes.node_of, owners))
         if not context.remote:
             self._launch(context, jobs)
 

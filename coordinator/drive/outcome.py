@@ -57,8 +57,8 @@ class JobState:
         """Whether some launched rank does not wait for its start yet."""
         return len(self.ready) < len(self.launched)
 
-    def ranks_on(self, node: int, node_of: Sequence[int]) -> set[int]:
-        return {rank for rank, processor in enumerate(self.launched) if node_of[processor] == node}
+    def launched_on(self, node: int, rank: int, node_of: Sequence[int]) -> bool:
+        return 0 <= rank < len(self.launched) and node_of[self.launched[rank]] == node
 
 
 def unfit(

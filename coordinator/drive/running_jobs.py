@@ -106,6 +106,8 @@ class RunningJobs:
         self.states = {number: JobState() for number in self._jobs}
         self._discards = Discards(context.directory, context.warn)
         self._launchers = Launchers(context.warn, wrapped=context.remote)
+        # For each job what was launched, where it is now, and what follows from that.
+        self._taking_part: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {}
         # How long an unstarted job waits to learn whether its node is lost; then it starts on another.
         self._loss_s = SILENCE * context.workload.lease_s + 1.0
 
@@ -167,9 +169,13 @@ class RunningJobs:
 
     def _active(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
         """The launched ranks that take part in a job, in its order; all if it must start again elsewhere."""
-        places = [first for first, *_ in self._groups(job, placement)]
-        found = active_ranks(self.states[job].launched, places, self._nodes.node_of)
-        return found or tuple(range(len(places)))
+        launched = self.states[job].launched
+        known = self._taking_part.get(job)
+        if known is None or known[0] is not launched or known[1] is not placement:
+            places = [first for first, *_ in self._groups(job, placement)]
+            found = active_ranks(launched, places, self._nodes.node_of) or tuple(range(len(places)))
+            known = self._taking_part[job] = launched, placement, found
+        return known[2]
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Let a job's ranks begin, including the parked ranks of a malleable job."""
@@ -256,7 +262,7 @@ class RunningJobs:
         """Handle an agent's report about a rank; reports about ranks on other nodes are ignored."""
         job, rank = message.job, message.rank
         state = self.states.get(job)
-        if state is None or rank not in state.ranks_on(node, self._nodes.node_of):
+        if state is None or not state.launched_on(node, rank, self._nodes.node_of):
             return
         match message:
             case protocol.Present():

@@ -16,7 +16,7 @@ from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan, Session
 from coordinator.drive import preflight, run_log
 from coordinator.drive.context import Progress, RunContext
-from coordinator.drive.driver import LEAD_NS, Driver, NewRun
+from coordinator.drive.driver import Driver, NewRun, lead_ns
 from coordinator.drive.nodes import Contacts, Nodes
 from coordinator.drive.outcome import JobState
 from coordinator.drive.run_log import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
@@ -108,7 +108,7 @@ class ResumedRun(NewRun):
         context.log.go_on(size)
         workload = context.workload
         owners = changes(workload.owners, workload.seed, workload.repeat)
-        replay = Replay(self._session, self._jobs, LEAD_NS, nodes.node_of, events, owners)
+        replay = Replay(self._session, self._jobs, lead_ns(workload), nodes.node_of, events, owners)
         jobs.states, context.switches = replay.states, replay.switches
         jobs.follow(replay.conductor)
         nodes.give_up(replay.lost)

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from coordinator import policies
+from coordinator.drive.driver import lead_ns
 from coordinator.drive.nodes import JOIN_NS, SILENCE, Nodes
 from coordinator.host.launchers import Hydra
 from coordinator.wire import protocol
@@ -71,3 +72,9 @@ def test_a_node_is_lost_a_silence_after_its_last_message_and_not_before(crowd):
     assert nodes.due_ns() == later
     nodes.check(later)
     assert [processors for processors, _ in nodes.lost] == [(1,), (0,)]
+
+
+@pytest.mark.parametrize(("count", "lead_ms"), [(0, 5), (2, 5), (50, 5), (128, 12.8), (1024, 102.4)])
+def test_decisions_are_made_earlier_where_tables_go_to_many_nodes(count, lead_ms):
+    hosts = (Node("127.0.0.1"),) * count
+    assert lead_ns(Workload((), policies.create("none", {}), (0,), nodes=hosts)) == lead_ms * 1e6
