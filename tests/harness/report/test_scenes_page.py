@@ -21,12 +21,15 @@ STEPS = """
 <script>
 const seen = () => [...document.querySelectorAll(".scene")].filter((one) => one.getClientRects().length)
   .map((one) => one.querySelector("h2").textContent).join(" | ");
-const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+const type = (where, key) => where.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+const press = (key) => type(document.body, key);
+const inside = (key) => type(document.querySelector(".scroll"), key);
 const click = (id) => document.getElementById(id).click();
 const found = [seen()];
 const step = (act, on) => { act(on); found.push(seen()); };
 step(press, "ArrowRight"); step(click, "on"); step(press, "ArrowLeft"); step(click, "back");
 step(press, "ArrowLeft"); step(press, "End"); step(press, "ArrowRight"); step(press, "Home");
+step(inside, "ArrowRight");
 for (const one of [...found, document.getElementById("place").textContent]) document.body.append(
   Object.assign(document.createElement("p"), {textContent: one}));
 </script>
@@ -55,7 +58,7 @@ def test_pages_are_whole_in_every_width_and_ask_nobody(looked):
 
 
 def test_keys_and_buttons_step_and_paper_has_all_scenes(looked):
-    found = [line.text for line in looked.sights["steps"][1300].lines][-10:]
+    found = [line.text for line in looked.sights["steps"][1300].lines][-11:]
     first, second, third = (
         "0 ms: A arrives (size 4)",
         "50 ms: B arrives (size 6)",
@@ -63,6 +66,7 @@ def test_keys_and_buttons_step_and_paper_has_all_scenes(looked):
     )
     assert found[:6] == [first, second, third, second, first, first]
     assert found[6] == found[7] and " ends" in found[6]
-    assert found[8] == first and found[9].startswith("1 of 10: 0 ms: A")
+    assert found[8] == found[9] == first, "keys scroll a wide picture that has the focus"
+    assert found[10].startswith("1 of 10: 0 ms: A")
     on_paper = [line.text for line in looked.sights["array"][WIDTHS[1]].lines]
     assert {first, second, third, found[6]} <= {*on_paper}
