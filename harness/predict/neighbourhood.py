@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from harness.spec.experiment import Cell, Experiment
@@ -56,63 +57,48 @@ def around(base: Experiment) -> Neighbourhood:
     Raises:
         InputError: if no job has a bulk-synchronous program.
     """
-    cell = base.cells[0]
-    programs = [group.program for group in cell.groups]
-    first = next((one for one in programs if _varies(one)), None)
-    if not isinstance(first, Program):
+    cell, factors = base.cells[0], FACTORS
+    programs = [job.program for job in cell.jobs() if isinstance(job.program, Program)]
+    ours = [one for one in programs if one.pattern in BULK_SYNCHRONOUS]
+    if not ours:
         rule = "has no bulk-synchronous program, whose granularity and imbalance could vary"
         raise InputError("EXPERIMENT", base.name, rule, "choose one with a pattern, such as three-jobs")
-    near = min(IMBALANCES, key=lambda value: abs(value - first.imbalance))
-    imbalances = sorted({*IMBALANCES} - {near} | {first.imbalance})
-    window_ns = _window_ns(cell, len(imbalances))
-    # Even under the best of schedulers the jobs take twice as long as the window.
-    share = cell.processors / max(cell.processors, sum(job.program.width for job in cell.jobs()))
-    alone_s = 2 * share * window_ns / 1e9
-    cells = [
-        Cell(0, {}, tuple(_varied(cell.groups, factor, v, alone_s)), cell.machine, cell.processors)
-        for factor in FACTORS
-        for v in imbalances
-    ]
+    near = min(IMBALANCES, key=lambda value: abs(value - ours[0].imbalance))
+    imbalances = sorted({*IMBALANCES} - {near} | {ours[0].imbalance})
     gangs = [one.policy for one in base.schedulers if one.name == "gang"]
-    own_ms = [quantum_ms for one in gangs if (quantum_ms := getattr(one, "quantum_ms", 0.0))]
+    own_ms = [quantum_ms for one in gangs if (quantum_ms := getattr(one, "quantum_ms", 0.0))] or QUANTA_MS
     quanta_ms = sorted(list(dict.fromkeys([*own_ms, *QUANTA_MS]))[:2])
-    own = 0, imbalances.index(first.imbalance), [it in (own_ms or QUANTA_MS) for it in quanta_ms].index(True)
     tables: list[Mapping[str, Any]] = [{"policy": "none"}]
     tables += [{"policy": "implicit", **rule} for rule in RULES.values()]
     tables += [{"policy": "gang", "quantum_ms": quantum_ms} for quantum_ms in quanta_ms]
-    made = replace(
-        base,
-        repeats=1,
-        least_repeats=1,
-        schedulers=tuple(map(scheduler_of, tables)),
-        cells=tuple(replace(one, index=index) for index, one in enumerate(cells)),
+    # A phase has two spans, and two more for each read.
+    per_ns = (
+        max((2 + 2 * reads_per_phase(one.pattern, one.processes)) / one.granularity_us for one in ours) / 1e3
     )
-    granularities_us = [first.granularity_us * factor for factor in FACTORS]
-    return Neighbourhood(made, granularities_us, imbalances, quanta_ms, own, window_ns)
+    all_per_ns = (
+        per_ns * cell.processors * len(imbalances) * len(tables) * sum(1 / factor for factor in factors)
+    )
+    window_ns = int(min(WINDOW_NS, MOST_SPANS / all_per_ns, MOST_SPANS_OF_PROCESS / per_ns))
+    # Even under the best of schedulers the jobs take twice as long as the window.
+    share = cell.processors / max(cell.processors, sum(job.program.width for job in cell.jobs()))
+    points = enumerate(product(factors, imbalances))
+    cells = [
+        replace(cell, index=n, settings={}, groups=tuple(_varied(cell, *at, 2 * share * window_ns / 1e9)))
+        for n, at in points
+    ]
+    schedulers = tuple(map(scheduler_of, tables))
+    made = replace(base, repeats=1, least_repeats=1, schedulers=schedulers, cells=tuple(cells))
+    own = 0, imbalances.index(ours[0].imbalance), [it in own_ms for it in quanta_ms].index(True)
+    return Neighbourhood(
+        made, [ours[0].granularity_us * it for it in factors], imbalances, quanta_ms, own, window_ns
+    )
 
 
-def _varies(program: Any) -> bool:
-    return isinstance(program, Program) and program.pattern in BULK_SYNCHRONOUS
-
-
-def _varied(
-    groups: Sequence[JobGroup], factor: int, imbalance: float, dedicated_s: float
-) -> Iterator[JobGroup]:
+def _varied(cell: Cell, factor: float, imbalance: float, dedicated_s: float) -> Iterator[JobGroup]:
     """The groups with other programs; each lasts ``dedicated_s`` alone."""
-    for group in groups:
-        if isinstance(one := group.program, Program) and _varies(one):
+    for group in cell.groups:
+        if isinstance(one := group.program, Program) and one.pattern in BULK_SYNCHRONOUS:
             wide = replace(one, granularity_us=one.granularity_us * factor, imbalance=imbalance)
             yield replace(group, program=replace(wide, dedicated_s=dedicated_s, phases=None))
         else:
             yield group
-
-
-def _window_ns(cell: Cell, imbalances: int) -> int:
-    """A window with few enough spans: a phase has two of them, and two more for each read."""
-    jobs = [job.program for job in cell.jobs() if isinstance(job.program, Program) and _varies(job.program)]
-    per_ns = [
-        (2 + 2 * reads_per_phase(one.pattern, one.processes)) / one.granularity_us / 1e3 for one in jobs
-    ]
-    all_per_ns = max(per_ns) * cell.processors * imbalances * (2 + len(RULES) + len(QUANTA_MS) - 1)
-    all_per_ns *= sum(1 / factor for factor in FACTORS)
-    return int(min(WINDOW_NS, MOST_SPANS / all_per_ns, MOST_SPANS_OF_PROCESS / max(per_ns)))

@@ -88,7 +88,7 @@ def html(around: Neighbourhood, simulated: Sequence[RunRecord], measured: Measur
 def _lanes(
     runs: Sequence[tuple[RunRecord, Sequence[Span], int]], cell: Cell, window_ns: int
 ) -> dict[str, Any]:
-    """All runs, each from its time on; ``packed`` has all begins of states in 4 bytes, then their codes in 2."""
+    """All runs, each from its time on; ``packed``: begins of states in 4 bytes, then their codes in 2."""
     processes = [(job.number, rank) for job in cell.jobs() for rank in range(job.program.processes)]
     told, every = [], []
     for record, spans_of_ranks, begin_ns in runs:
