@@ -151,7 +151,7 @@ BAD_USAGE = [
     (("policies", "gang", "dqt"), "unrecognized arguments: dqt"),
     (("compare", "nosuch"), "RESULTS = 'nosuch': there is no such directory"),
     (("list", "/usr"), "RESULTS = '/usr': holds no records of Lockstep"),
-    (("run", "three-jobs", "--set", BOUND), "must continue with -n, a number and the program"),
+    (("run", "three-jobs", "--set", BOUND), "jobs[0].command = '--bind-to': places or binds processes"),
     (("run", "three-jobs", "--set", MISSING), "there is no program './nosuch'"),
 ]
 
