@@ -7,7 +7,7 @@ import numpy as np
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import time_ns, useful
+from harness.simulator.jobs.execution import demanded, time_ns
 from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _share = step(allocation.share)
@@ -26,7 +26,7 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLeve
         processors,
         n if watched is None else watched,
         watched is not None,
-        useful(jobs),
+        demanded(jobs)[0],
         np.zeros((2, n + 1), dtype=np.int64),
         np.zeros((3, processors + 1), dtype=np.int64),
         times,

@@ -19,32 +19,18 @@ _bound = step(allocation.bound)
 _weight = step(allocation.weight)
 
 
-def useful(jobs: Jobs) -> Columns:
-    """The jobs, with ``most`` limited to the processors that make a job faster by its user's estimate."""
-    most = np.empty(len(jobs), dtype=np.int64)
-    _limit(jobs.least, jobs.most, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor, most)
-    return jobs.columns._replace(most=most)
+def demanded(
+    jobs: Jobs, bound: int = allocation.LARGEST, share: int = allocation.EQUAL
+) -> tuple[Columns, Integers]:
+    """The jobs with ``most`` limited to the useful processors and by ``bound``, and weights by ``share``.
 
-
-@entry
-def _limit(least: Integers, asked: Integers, work_s: Floats, beta_s: Floats, most: Integers) -> None:
-    """Fill in ``most``, in place."""
-    for job in range(len(most)):
-        most[job] = _useful_processors(least[job], asked[job], work_s[job], beta_s[job])
-
-
-def demanded(jobs: Jobs, bound: int, share: int) -> tuple[Columns, Integers]:
-    """The useful jobs with ``most`` limited by ``bound``, and their weights by ``share``.
-
-    Both use the users' estimates. Bounds and shares come from :mod:`coordinator.policies.allocation`.
+    More processors than useful ones make a job no faster. All go by the users' estimates. Bounds and shares
+    come from :mod:`coordinator.policies.allocation`.
     """
-    limited = useful(jobs)
-    if (bound, share) == (allocation.LARGEST, allocation.EQUAL):
-        return limited, np.ones(len(jobs), dtype=np.int64)
-    weights = np.empty(len(jobs), dtype=np.int64)
+    most, weights = np.empty((2, len(jobs)), dtype=np.int64)
     work_s, alpha_s, beta_s = (column * jobs.factor for column in (jobs.work_s, jobs.alpha_s, jobs.beta_s))
-    _demand(bound, share, limited.least, work_s, alpha_s, beta_s, limited.most, weights)
-    return limited, weights
+    _demand(bound, share, jobs.least, jobs.most, work_s, alpha_s, beta_s, most, weights)
+    return jobs.columns._replace(most=most), weights
 
 
 @entry
@@ -52,18 +38,20 @@ def _demand(
     bound: int,
     share: int,
     least: Integers,
+    asked: Integers,
     work_s: Floats,
     alpha_s: Floats,
     beta_s: Floats,
     most: Integers,
     weights: Integers,
 ) -> None:
-    """Limit ``most`` and fill in ``weights``, in place."""
+    """Fill in ``most`` and ``weights``, in place."""
     for job in range(len(most)):
         known = (work_s[job], alpha_s[job], beta_s[job])
-        average = _average_parallelism(most[job], *known)
+        useful = _useful_processors(least[job], asked[job], work_s[job], beta_s[job])
+        average = _average_parallelism(useful, *known)
         weights[job] = _weight(share, average, work_s[job])
-        most[job] = _bound(bound, least[job], most[job], average, *known)
+        most[job] = _bound(bound, least[job], useful, average, *known)
 
 
 @hot
