@@ -112,10 +112,10 @@ function show() {
     const at = lanes.map((lane) => rowAt(lane, Math.min(now, END - 1))), states = lanes.map((lane, n) => stateOf(lane, at[n]));
     const work = lanes.reduce((sum, {begins, done}, n) => sum + done[at[n]] + (states[n] === COMPUTING ? now - begins[at[n]] : 0), 0);
     const each = lanes.map((lane, n) => `processor ${n}: ${states[n] > SWITCHING ? "" : `job ${jobOf(processOf(lane, at[n]))} `}${data.states[states[n]]}`);
-    const counts = data.states.map((state, n) => `${states.filter((one) => one === n).length} ${state}`);
+    const counts = data.states.map((state, n) => [states.filter((one) => one === n).length, state]).filter(([count]) => count);
     const share = now ? ` (${(100 * work / now / lanes.length).toFixed(0)}\u00a0%)` : "";
     part("p").textContent = `${name}. Useful work so far: ${(work / 1e6).toFixed(1)} ms${share}`;
-    part(".now").textContent = lanes.length <= 4 ? each.join("; ") : counts.join(", ");
+    part(".now").textContent = lanes.length <= 4 ? each.join("; ") : counts.map((one) => one.join(" ")).join(", ");
     part("canvas").setAttribute("aria-label", `${name} at ${ms(now)}: ${part(".now").textContent}`);
   }
 }

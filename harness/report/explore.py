@@ -16,7 +16,7 @@ from harness.analyse.timelines import Span, spans
 from harness.predict.neighbourhood import RULES, Neighbourhood
 from harness.report.rendering import rendered
 from harness.spec.experiment import Cell
-from harness.spec.naming import program_name, scheduler_name
+from harness.spec.naming import scheduler_name
 from harness.store.records import SIMULATED, RunRecord
 from workloads.work import duration_name
 
@@ -44,7 +44,7 @@ Measured = Mapping[str, tuple[RunRecord, Sequence[Span]]]
 
 def html(around: Neighbourhood, simulated: Sequence[RunRecord], measured: Measured, machine: str) -> str:
     """The page; ``machine`` says whose constants the simulations have."""
-    cell = around.experiment.cells[0]
+    cell = around.experiment.cells[around.own[1]]
     about = {
         "sliders": {
             "granularity": [duration_name(g_us) for g_us in around.granularities_us],
@@ -75,7 +75,7 @@ def html(around: Neighbourhood, simulated: Sequence[RunRecord], measured: Measur
         name=around.experiment.name,
         jobs=len(cell.jobs()),
         processors=cell.processors,
-        program=program_name(simulated[0].jobs[0].program),
+        program="; ".join(dict.fromkeys(group.program.label for group in cell.groups)),
         machine=machine,
         window=duration_name(window_ns / 1e3),
         panels=PANELS.values(),
