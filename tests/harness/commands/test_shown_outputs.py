@@ -1,8 +1,8 @@
 """What README and docs show in console blocks is carried out, and prints what they show.
 
 A page is one session in one directory. A line after ``$`` is a command, and the lines below it are among
-what it prints, in this order: words exactly, figures within a range. ``run`` has made-up runs, and programs
-have small stand-ins.
+what it prints, in this order: words exactly, figures within a range. ``run`` has made-up runs, ``simulate``
+is quick, and programs have small stand-ins.
 """
 
 import ast
