@@ -135,14 +135,34 @@ def fits(shown, printed, factor):
 
 LOCKSTEP = f"""#!/bin/sh
 name=$1
-case $name in
-run | demo) exec {sys.executable} -P {SUPPORT}/fake_runs.py 0 "$@";;
-simulate) shift; exec {sys.executable} -P -m harness simulate --quick "$@";;
-beside | observe) shift; exec {sys.executable} -P -m harness $name --anyway "$@";;
-*) exec {sys.executable} -P -m harness "$@";;
+case "$*" in
+*sleep*) run="-m harness";;
+run* | demo* | beside*) run="{SUPPORT}/fake_runs.py 0";;
+*) run="-m harness";;
 esac
+shift
+case $name in
+simulate) set -- --quick "$@";;
+beside | observe) set -- --anyway "$@";;
+esac
+exec {sys.executable} -P $run $name "$@"
 """
-STAND_INS = {"lockstep": LOCKSTEP, "pip": "#!/bin/sh\n", "meson": "#!/bin/sh\nexec mpiexec -n 2 ./app\n"}
+MADE_UP = """import runpy, sys, fake_runs
+fake_runs.application.real_tools = lambda *nodes: fake_runs.TOOLS
+fake_runs.missing.back_end = fake_runs.ImitatedSimulator
+sys.argv[:1], sys.path[:0] = [], ["."]
+runpy.run_path(sys.argv[0], run_name="__main__")"""
+PYTHON = f"""#!/bin/sh
+[ "$2" = run ] && exec {sys.executable} -c '{MADE_UP}' "$@"
+exec {sys.executable} "$@"
+"""
+STAND_INS = {
+    "lockstep": LOCKSTEP,
+    "python": PYTHON,
+    "pip": "#!/bin/sh\n",
+    "meson": "#!/bin/sh\nexec mpiexec -n 2 ./app\n",
+}
+"""``run``, ``demo`` and ``beside`` have made-up runs, but ``beside`` of sleeps real ones."""
 
 
 def place(folder, files, mode=0o755):
