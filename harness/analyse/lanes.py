@@ -40,15 +40,9 @@ def lanes(
     is idle: none may run in this slot, or somebody else does.
     """
     number = {process: index for index, process in enumerate(processes)}
-    of_states = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}
+    kinds = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}
     rows = [
-        (
-            one.begin_ns,
-            one.end_ns,
-            of_states.get(one.state, _SPINNING),
-            number[one.job, one.rank],
-            one.processor,
-        )
+        (one.begin_ns, one.end_ns, kinds.get(one.state, _SPINNING), number[one.job, one.rank], one.processor)
         for one in spans
         if one.state in RUNNING and one.end_ns > one.begin_ns
     ]

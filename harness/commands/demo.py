@@ -12,6 +12,7 @@ from harness.measure.session import Watcher
 from harness.report import cells, conclusion
 from harness.report.cells import Line
 from harness.spec import experiment
+from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +26,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     path = options.output or (Path("explore.html") if options.open else None)
     ran = application.run(wanted, options.results, watcher, anyway=options.anyway, timeline=path is not None)
     if path:
-        found = stored.read(options.results, "demo", watcher)[-1]
-        explore.write(
-            path, wanted, explore.runs(options.results, found), options.results, watcher, show=options.open
-        )
+        measured = explore.runs(options.results, stored.read(options.results, "demo", watcher)[-1])
+        explore.write(path, wanted, measured, options.results, watcher)
     said = conclusion.sentences(ran.results.rows)
     failed = [record.failure for record in (*ran.made, *ran.simulated) if record.failure]
     notes = [f"{len(failed)} runs failed: {failed[0]}"] if failed else []
+    if path and options.open:
+        try:
+            shared.show(path)
+        except InputError as error:  # the sentences are there nevertheless
+            notes.append(str(error))
     doubts = cells.doubts(ran.results.doubts)
     following = Line(f"Next: lockstep report {options.results} --open; lockstep run three-jobs", "dim")
     document = ran.results.document() | {"conclusion": said}

@@ -31,31 +31,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the neighbours of an experiment, and write the page."""
     base, measured = _wanted(options, watcher)
-    write(options.output, base, measured, options.results, watcher, show=options.open)
-    document = {"schema": SCHEMA, "experiment": base.name, "measured": list(measured)}
+    path = options.output
+    write(path, base, measured, options.results, watcher)
+    if options.open:
+        shared.show(path)
+    document = {"schema": SCHEMA, "experiment": base.name, "measured": list(measured), "file": str(path)}
     beside = f", and measured under {', '.join(measured)}" if measured else ""
-    return Answer(
-        document | {"file": str(options.output)}, [f"{options.output}: {base.name}, simulated{beside}"]
-    )
+    return Answer(document, [f"{path}: {base.name}, simulated{beside}"])
 
 
-def write(
-    path: Path,
-    base: Experiment,
-    measured: Measured,
-    results: Path,
-    watcher: Watcher,
-    *,
-    show: bool,
-) -> None:
+def write(path: Path, base: Experiment, measured: Measured, results: Path, watcher: Watcher) -> None:
     """Write the page of an experiment and its ``measured`` runs, with the constants in ``results``."""
     from harness.report import explore  # noqa: PLC0415 - numpy and jinja are slow to import
 
     around, simulated, calibrated = application.explore(base, results, watcher)
     machine = "this host's calibrated constants" if calibrated else "the machine of Dusseau et al. 1996"
     shared.write("--output", path, explore.html(around, simulated, measured, machine))
-    if show:
-        shared.show(path)
 
 
 def _wanted(options: argparse.Namespace, watcher: Watcher) -> tuple[Experiment, Measured]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import webbrowser
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from harness import application, cli
 from harness.analyse import summary
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
+from harness.commands import explore
 from harness.predict import missing
 from harness.report.conclusion import CHANCE, sentences
 from harness.spec.jobs import described
@@ -106,6 +108,16 @@ def test_the_command_tells_what_the_store_holds_below_its_doubts(imitated, capsy
     out = " ".join(capsys.readouterr().out.split())
     assert out.index(document["conclusion"][0]) > out.find("Doubt: ")
     assert all(sentence in out for sentence in document["conclusion"])
+
+
+@needs_two
+def test_a_page_that_no_browser_shows_costs_no_sentence(imitated, monkeypatch, capsys):
+    monkeypatch.setattr(explore, "write", lambda path, *_: path.write_text("a page"))
+    monkeypatch.setattr(webbrowser, "open", lambda url: False)
+    assert cli.main(["demo", "--open"]) == 0
+    out, err = capsys.readouterr()
+    assert "The simulator says" in " ".join(out.split()) and "there is no browser" in " ".join(err.split())
+    assert Path("explore.html").exists()
 
 
 @needs_two
