@@ -7,7 +7,7 @@ import pytest
 
 from coordinator import policies
 from harness.cli import main
-from harness.commands import job_level as command
+from harness.commands.report import document_of_jobs
 from harness.predict import pool as threads
 from harness.predict.job_level import SimulatedByJob, run
 from harness.predict.replicate import mean_of
@@ -79,7 +79,7 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert known == {row["scheduler"]["policy"]: row["metrics"] for row in made["rows"]}
     assert recorded["session"].nunique() == 1
     assert recorded["schedule"][0]["source"]["model"]["maxima"] == [2, 8]
-    again = command.document(run(load(MODEL), lambda *step: None))
+    again = document_of_jobs(run(load(MODEL), lambda *step: None))
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
 
