@@ -126,7 +126,7 @@ def test_a_failed_run_is_told(imitated, capsys):
     assert cli.main(["demo"]) == 1
     out, err = capsys.readouterr()
     assert "Taking turns is not known: no run succeeded" in " ".join(out.split())
-    assert "3 runs failed: job 0: rank 1 has gone" in " ".join(err.split())
+    assert "5 runs failed: job 0: rank 1 has gone" in " ".join(err.split())
 
 
 def test_a_host_with_one_processor_cannot_show_it(imitated, monkeypatch, capsys):
