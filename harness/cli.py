@@ -197,9 +197,10 @@ def _answered(options: argparse.Namespace) -> int:
         raise
     except OSError as error:
         return _unwritten(error)
+    status = _flushed(answer.status)  # before the notes, which may go to the same file
     for note in answer.notes:
         _tell(note)
-    return _flushed(answer.status)
+    return status
 
 
 def _check_bounds(options: argparse.Namespace) -> None:
