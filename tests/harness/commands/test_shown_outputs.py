@@ -181,6 +181,7 @@ def shell(tmp_path, compiled):
     path = os.pathsep.join([str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     changes = {"PATH": path, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}", "COLUMNS": "80", "BROWSER": "true"}
     changes |= {"XDG_CONFIG_HOME": str(tmp_path / "work" / "config")}
+    changes |= {"PYTHONUNBUFFERED": ""}  # as for most people: then answers and notes could change places
 
     def carried_out(line, cluster=None):
         argv, here = ["timeout", "240", "bash", "-c", f"cd {tmp_path / 'work'}; {line}"], os.environ
