@@ -166,7 +166,7 @@ class View:
         owner_load: the load that the owner of a workstation makes on each of its processors at this
             moment; a processor that is missing has no load of an owner.
         attained_ns: processor time that decisions have given each of ``jobs`` so far
-            (``coordinator.decide.session``); all 0 unless the policy weighs it (``Policy.weighs_service``).
+            (``coordinator.decide.session``); for policies with ``weighs_service``, else an error.
     """
 
     machine: Machine

@@ -7,7 +7,7 @@ neither ever calls a policy itself. That is why their decisions can be compared 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -15,6 +15,7 @@ from itertools import groupby
 from coordinator.decide.cycle import Cycle
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
+from workloads.validation import InputError
 
 
 class Attained:
@@ -48,6 +49,23 @@ def _served(decision: Decision, slot: int) -> list[list[int]]:
             if decision.slots[slot].allows(job, rank, processor):
                 found[processor].append(job)
     return list(found.values())
+
+
+class Uncounted(Mapping[int, int]):
+    """Stands for the service of jobs under a policy that does not weigh it, and says so if it is read."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._name = type(policy).__name__
+
+    def __getitem__(self, job: int) -> int:
+        rule = "reads View.attained_ns, which is counted for policies that weigh service only"
+        raise InputError("policy", self._name, rule, "write weighs_service = True in that class")
+
+    def __iter__(self) -> Iterator[int]:
+        yield self[0]
+
+    def __len__(self) -> int:
+        return self[0]
 
 
 class Observations:
@@ -209,8 +227,6 @@ class Session:
 
     def _decide(self, why: Reason, now_ns: int) -> Plan:
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
-        if self.plan and self.policy.weighs_service:
-            self._attained.count(self.plan.decision, self.plan.cycle, now_ns)
         stranded = self._stranded()
         view = View(
             machine=self.machine,
@@ -222,7 +238,7 @@ class Session:
             elapsed_ns=elapsed_ns,
             lost=self._lost,
             owner_load=dict(self._owner_load),
-            attained_ns={number: self._attained.service_ns.get(number, 0) for number in self._here},
+            attained_ns=self._service_ns(now_ns) if self.policy.weighs_service else Uncounted(self.policy),
         )
         self._answer = decision = self.policy.decide(view, why)
         self._check(decision)
@@ -230,6 +246,11 @@ class Session:
             decision = replace(decision, placements={**decision.placements, **stranded})
         self.plan = Plan(decision, now_ns - decision.elapsed_ns)
         return self.plan
+
+    def _service_ns(self, now_ns: int) -> dict[int, int]:
+        if self.plan:
+            self._attained.count(self.plan.decision, self.plan.cycle, now_ns)
+        return {number: self._attained.service_ns.get(number, 0) for number in self._here}
 
     def _stranded(self) -> dict[int, tuple[int, ...]]:
         """The jobs here that are too large, where they are or as if nothing were lost."""

@@ -185,7 +185,7 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
             )
     if wide:
         names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
-        remedy = "add repeats: --resume --set repeats=N"
+        remedy = "add repeats (run --resume --set repeats=N, beside --rounds N)"
         found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}")
     return found
 

@@ -24,6 +24,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Run the built-in experiment ``demo``; the status is 1 if any run failed."""
     wanted = experiment.load("demo", quick=options.quick, here=True)
     path = options.output or (Path("explore.html") if options.open else None)
+    if path:
+        shared.check_writable("--output", path)
     ran = application.run(wanted, options.results, watcher, anyway=options.anyway, timeline=path is not None)
     if path:
         measured = explore.runs(options.results, stored.read(options.results, "demo", watcher)[-1])

@@ -30,8 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the neighbours of an experiment, and write the page."""
-    base, measured = _wanted(options, watcher)
     path = options.output
+    shared.check_writable("--output", path)
+    base, measured = _wanted(options, watcher)
     write(path, base, measured, options.results, watcher)
     if options.open:
         shared.show(path)

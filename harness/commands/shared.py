@@ -98,7 +98,9 @@ def environment_of(options: argparse.Namespace) -> dict[str, str]:
 
 
 def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Threshold]:
-    """The conditions of --fail-if on the schedulers of an experiment."""
+    """The conditions of --fail-if on the schedulers of an experiment; --junit must be a file to write."""
+    if options.junit is not None:
+        check_writable("--junit", options.junit)
     return verdicts.parse(options.fail_if, [scheduler_name(one.table) for one in wanted.schedulers])
 
 
@@ -124,6 +126,18 @@ def show(path: Path) -> None:
         raise InputError("--open", str(path), "there is no browser to show it", "open the file by hand")
 
 
+UNWRITABLE = "cannot be written", "give a file in a directory of yours"
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written, before long work for it."""
+    with refused(option, path, *UNWRITABLE):
+        new = not path.exists()
+        path.open("ab").close()
+        if new:
+            path.unlink()
+
+
 def write(option: str, path: Path, made: str | bytes) -> None:
-    with refused(option, path, "cannot be written", "give a file in a directory of yours"):
+    with refused(option, path, *UNWRITABLE):
         path.write_bytes(made if isinstance(made, bytes) else made.encode())

@@ -120,7 +120,7 @@ def text_of(path: str, key: str) -> str:
         reason = (error.strerror or str(error)).lower()
         raise InputError(key, path, f"must be a readable file: {reason}", "check the path") from None
     if len(data) > LARGEST:
-        raise InputError(key, path, f"must be at most {LARGEST >> 20} MiB of text", "give a file of TOML")
+        raise InputError(key, path, f"must be at most {LARGEST >> 20} MiB of text", "give a smaller file")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

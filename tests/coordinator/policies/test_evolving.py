@@ -63,6 +63,18 @@ def test_service_follows_the_slots_and_a_policy_that_weighs_it_sees_it():
     assert seen == [{0: 0}, {0: 0, 1: 0}, {0: 40 * MS, 1: 30 * MS, 2: 0}, {0: 40 * MS, 2: 0}]
 
 
+@pytest.mark.parametrize("read", [dict, bool, list, lambda found: found.get(0)])
+def test_a_policy_that_reads_service_without_weighing_it_is_told(read):
+    class Forgetful(type(policies.create("none", {}))):
+        def decide(self, view, why):
+            read(view.attained_ns)
+            return super().decide(view, why)
+
+    run = Session(Forgetful(), Machine(2), [Job(0, 2)])
+    with pytest.raises(InputError, match=r"'Forgetful': reads View.attained_ns.*weighs_service = True"):
+        run.arrive(0, 0)
+
+
 def test_a_program_is_not_believed_more_than_it_can_know():
     """What comes before its start is ignored; numbers are cut to what it has; repetition decides nothing."""
     crew = Crew()

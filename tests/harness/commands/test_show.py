@@ -231,6 +231,7 @@ def test_subcubes_and_blocks(show):
         ("--set quantum=3", "did you mean 'quantum_ms'?"),
         ("--set quantum_ms=x", "quantum_ms = 'x': must be a number"),
         ("-o /nowhere/page.html", "--output = '/nowhere/page.html': cannot be written"),
+        ("--events /dev/zero", "--events = '/dev/zero': must be at most 4 MiB of text; give a smaller file"),
         ("--events /nowhere", "--events = '/nowhere': must be a readable file"),
         ("--events {} --jobs 4", "--jobs = '4': --events has the jobs; leave one of the two out"),
         *(

@@ -234,10 +234,3 @@ def test_many_processes_get_a_shorter_window_and_no_larger_page(folder):
     assert time.monotonic() - begin < 60
     assert len(page.encode()) <= MOST_BYTES
     assert json.loads(re.search(r'"window": (\d+)', page)[1]) < 200_000_000
-
-
-def test_an_experiment_without_bulk_synchronous_programs_is_refused(tmp_path, capsys):
-    words = ["explore", "critical-sections", "--results", str(tmp_path), "-o", str(tmp_path / "page.html")]
-    assert cli.main(words) == 2
-    assert "has no bulk-synchronous program" in capsys.readouterr().err
-    assert not (tmp_path / "page.html").exists()

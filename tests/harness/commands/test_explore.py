@@ -1,0 +1,39 @@
+"""``lockstep explore``: what it refuses, before anything is simulated."""
+
+import pytest
+from runs import needs_two
+
+from harness import application, cli
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("critical-sections", "has no bulk-synchronous program"),
+        ("trace", "level = 'jobs': is simulated job by job, without processes to run or to look at"),
+        ("tracer", "is neither a file nor a built-in experiment"),
+    ],
+)
+def test_an_experiment_without_lanes_is_refused_and_no_file_made(words, message, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert cli.main(["explore", words, "--results", str(tmp_path), "-o", str(page)]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not page.exists()
+
+
+@needs_two
+@pytest.mark.parametrize("command", ["explore", "demo"])
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(command, monkeypatch, tmp_path, capsys):
+    for deed in ("explore", "run"):
+        monkeypatch.setattr(application, deed, lambda *_, **__: pytest.fail("it began"))
+    page = str(tmp_path / "nowhere" / "page.html")
+    assert cli.main([command, "--results", str(tmp_path), "-o", page]) == 2
+    assert f"--output = '{page}': cannot be written: No such file" in capsys.readouterr().err
+
+
+@needs_two
+def test_a_file_of_junit_that_cannot_be_written_is_refused_before_the_work(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(application, "run", lambda *_, **__: pytest.fail("it began"))
+    assert cli.main(["run", "demo", "--junit", str(tmp_path)]) == 2
+    assert "cannot be written: Is a directory" in capsys.readouterr().err
