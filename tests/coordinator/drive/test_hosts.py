@@ -32,7 +32,7 @@ MS = 1_000_000
 )
 def test_three_jobs_run_across_two_hosts(hosts, options):
     usable(options.get("mechanism", "signals"))
-    run = start(hosts, jobs=3, phases=600, **options)
+    run = start(hosts, jobs=3, phases=300, **options)
     out, err = run.communicate(timeout=60)
     assert run.returncode == 0, err
     told = json.loads(out)
@@ -136,7 +136,7 @@ def test_an_agent_that_comes_late_takes_part(hosts):
 
 def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts):
     """Jobs 1 and 3 belong on the second node; 3 arrives a second after 1, when that is lost."""
-    run = start(hosts, policy="gang", jobs=4, processes=1, phases=8000, arrival_s=0.5)
+    run = start(hosts, policy="gang", jobs=4, processes=1, phases=5000, arrival_s=0.4)
     assert any("job 1 starts" in line for line in run.stderr)
     os.kill(part(hosts.nodes[1], "coordinator.node.agent"), signal.SIGKILL)
     told = json.loads(run.communicate(timeout=60)[0])

@@ -32,7 +32,7 @@ import sys, time
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
 total = 0
-for step in range(300):
+for step in range(100):
     end = time.thread_time() + 0.001
     while time.thread_time() < end: pass
     total += comm.allreduce(step * (comm.rank + 1))
@@ -59,15 +59,15 @@ def job(number, text, processes=2):
 
 
 def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang():
-    """It needs 0.3 s of each processor and has every processor in a third of the slots only."""
+    """It needs 0.1 s of each processor and has every processor in a third of the slots only."""
     alone = run([job(0, PROGRAM)], "batch")
-    assert alone.failure == "" and alone.jobs[0].output == "total 134550 of 2\n"
-    beside = [replace(one, number=one.number + 1) for one in workload(phases=2000).jobs[:2]]
+    assert alone.failure == "" and alone.jobs[0].output == "total 14850 of 2\n"
+    beside = [replace(one, number=one.number + 1) for one in workload(phases=1000).jobs[:2]]
     shared = run([job(0, PROGRAM), *beside], "gang", quantum_ms=20)
     assert shared.failure == ""
     assert shared.jobs[0].output == alone.jobs[0].output
     one = shared.jobs[0]
-    assert one.finish_ns - one.start_ns > 0.45e9
+    assert one.finish_ns - one.start_ns > 0.15e9
 
 
 def test_an_mpi4py_program_can_wait_by_the_runs_rule():
@@ -75,10 +75,10 @@ def test_an_mpi4py_program_can_wait_by_the_runs_rule():
     beside = [replace(one, number=one.number + 1) for one in workload(phases=500).jobs[:1]]
     result = run([ParallelJob(0, command), *beside], "implicit", blocking="global-adaptive")
     assert result.failure == ""
-    assert result.jobs[0].output == "total 134550 of 2\n"
+    assert result.jobs[0].output == "total 14850 of 2\n"
     for rank in result.ranks[:2]:
         barriers = rank["waits"]["barrier"]
-        assert rank["job"] == 0 and barriers["spun"] + barriers["blocked"] >= 300
+        assert rank["job"] == 0 and barriers["spun"] + barriers["blocked"] >= 100
         assert rank["finish_ns"] > rank["start_ns"] > 0 and "computing_ns" not in rank
 
 
@@ -299,7 +299,7 @@ def found(place):
 def test_hpc_challenge_finds_the_same_beside_two_synthetic_jobs_under_gang(tmp_path):
     alone = run([hpc_challenge(tmp_path / "alone")], "batch")
     assert alone.failure == ""
-    synthetic = workload(jobs=3, phases=3000).jobs[1:]
+    synthetic = workload(jobs=3, phases=1500).jobs[1:]
     shared = run([hpc_challenge(tmp_path / "shared"), *synthetic], "gang", quantum_ms=50)
     assert shared.failure == ""
     assert len(shared.switches) > 10

@@ -80,6 +80,6 @@ def test_waits_doubts_copies_that_are_bound_to_one_processor(compiled, capsys):
     core = min(os.sched_getaffinity(0))
     program = ["taskset", "-c", str(core), *launcher("here"), "-n", "2", compiled("here", "bsp.c")]
     words = ["waits", "--anyway", "--json", "--jobs", "2", "--rounds", "1", "--only", "two-phase"]
-    assert cli.main([*words, "--", *program, "100", ".25", "300"]) == 0
+    assert cli.main([*words, "--", *program, "100", ".25", "30"]) == 0
     doubts = json.loads(capsys.readouterr().out)["doubts"]
     assert any("bound to processors" in doubt for doubt in doubts), shlex.join([sys.executable, *doubts])

@@ -77,7 +77,7 @@ def nothing_remains(kill, life_s):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", [*series(1, 1, 1, 3), *execs(2), *sharing(2)], ids=shown)
+@pytest.mark.parametrize("kill", [*series(1, 1, 1, 1), *execs(2), *sharing(2)], ids=shown)
 def test_nothing_remains_after_a_kill(kill):
     nothing_remains(kill, LIVES_S.__getitem__)
 

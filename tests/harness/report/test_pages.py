@@ -13,15 +13,7 @@ from harness.spec import experiment, experiment_source, job_level
 
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
 pytestmark = [needs_two, pytest.mark.slow, needs_browser]
-UNLIKE = (
-    "validation",
-    "policies",
-    "workstations",
-    "critical-sections",
-    "imbalance-estimates",
-    "working-sets",
-)
-UNLIKE += ("distance", "evolving", "three-jobs", "trace", "fragmentation", "commands")
+UNLIKE = ("validation", "workstations", "critical-sections", "trace", "fragmentation", "commands")
 """Experiments whose pages differ in their sections, and in how many rows and words they have."""
 
 OTHERS = sorted({*experiment_source.built_in()} - {*UNLIKE})

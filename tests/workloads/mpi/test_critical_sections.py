@@ -14,7 +14,7 @@ from workloads.rank import prepare
 pytestmark = pytest.mark.mpi
 
 COMM = MPI.COMM_WORLD
-PHASES = 100
+PHASES = 40
 KINDS = pytest.mark.parametrize("kind", LOCKS)
 WAITS = pytest.mark.parametrize("blocking", ["spin", "immediate", "fixed"])
 

@@ -18,7 +18,7 @@ from workloads.record import Recorder
 pytestmark = pytest.mark.mpi
 
 COMM = MPI.COMM_WORLD
-PHASES = 100
+PHASES = 50
 BELLS = pytest.mark.parametrize("network", [False, True], ids=["futex", "datagram"])
 
 
@@ -163,7 +163,7 @@ def test_no_wake_up_is_lost(network):
     """A lost one would be found by the sleeper's own look, which is counted."""
     with Job("immediate", network=network) as (messenger, _):
         begin = time.monotonic()
-        for _ in range(1000):
+        for _ in range(500):
             messenger.barrier(learning=False)
             messenger.read((COMM.rank + 1) % COMM.size)
         messenger.barrier(learning=False)
