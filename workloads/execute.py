@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from time import thread_time_ns, time_ns
+from time import time_ns
 from typing import Any, NamedTuple
 
 from workloads import blocking
@@ -171,7 +171,7 @@ class Execution:
         self._computed(compute_ns)
         if program.opening_barrier:
             messenger.barrier(learning=True)
-            recorder.synchronizing_ns += self._lap()
+            recorder.synchronizing_ns += recorder.lap()
         if not program.closing_barrier:
             return
         for target in self._targets:
@@ -179,19 +179,13 @@ class Execution:
             messenger.poll()
             messenger.read(target)
             recorder.computing_ns += compute.ended_ns - compute.began_ns
-            recorder.communicating_ns += self._lap() - (compute.ended_ns - compute.began_ns)
+            recorder.communicating_ns += recorder.lap() - (compute.ended_ns - compute.began_ns)
         messenger.barrier(learning=not program.opening_barrier)
-        recorder.synchronizing_ns += self._lap()
+        recorder.synchronizing_ns += recorder.lap()
 
     def _computed(self, amount_ns: int) -> None:
         self._compute(amount_ns)
-        self._recorder.computing_ns += self._lap()
-
-    def _lap(self) -> int:
-        now = thread_time_ns()
-        lap = now - self._recorder.mark_ns
-        self._recorder.mark_ns = now
-        return lap
+        self._recorder.computing_ns += self._recorder.lap()
 
 
 class LockExecution(Execution):

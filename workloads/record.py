@@ -178,6 +178,11 @@ class Recorder:
         self._start_ns = monotonic_ns()
         self._cpu_ns = self.mark_ns = thread_time_ns()
 
+    def lap(self) -> int:
+        """The thread's CPU time since the last passage; this is the next one."""
+        last, self.mark_ns = self.mark_ns, thread_time_ns()
+        return self.mark_ns - last
+
     def finish(self) -> dict[str, Any]:
         """The program has ended; returns the record (docs/formats.md, "ranks")."""
         cpu_ns = thread_time_ns()

@@ -14,7 +14,6 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from time import thread_time_ns
 from typing import Any
 
 from mpi4py import MPI
@@ -164,9 +163,9 @@ class TaskExecution:
         self._began = len(ranks) or self._comm.size
         recorder.start()
         while (task := self._next()) is not None:
-            recorder.communicating_ns += _lap(recorder)
+            recorder.communicating_ns += recorder.lap()
             self._compute(self._time_of(task))
-            recorder.computing_ns += _lap(recorder)
+            recorder.computing_ns += recorder.lap()
             tasks += 1
         record: dict[str, Any] = {"rank": self._comm.rank, "processes": self._comm.size, "phases": tasks}
         if self._comm.rank == ROOT:
@@ -232,10 +231,3 @@ def _times(draws: Draws) -> Iterator[int]:
     """The times of all tasks in order, in nanoseconds."""
     while True:
         yield from draws.compute_ns(BLOCK_TASKS).tolist()
-
-
-def _lap(recorder: Recorder) -> int:
-    now = thread_time_ns()
-    lap = now - recorder.mark_ns
-    recorder.mark_ns = now
-    return lap

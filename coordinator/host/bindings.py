@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 from coordinator.host.launchers import LAUNCHERS
-from coordinator.host.processes import children, environment_of
+from coordinator.host.processes import children, environment_of, threads
 from coordinator.topology import ranges
 
 Mask = frozenset[int]
@@ -116,8 +115,7 @@ def _family(pid: int) -> Iterator[int]:
 def _mask(pid: int) -> Mask:
     """The processors on which the threads of a process may run; empty if it has ended."""
     found = Mask()
-    with suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                found |= os.sched_getaffinity(int(thread.name))
+    for thread in threads(pid):
+        with suppress(OSError):
+            found |= os.sched_getaffinity(thread)
     return found

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
 from coordinator.host.priority import LEAST, levels
-from coordinator.host.processes import Process, descendants, family
+from coordinator.host.processes import Process, descendants, family, threads
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError, one_of
 
@@ -280,10 +280,9 @@ def _threads(process: Process) -> Iterator[int]:
 
 def _own_threads(pid: int) -> Iterator[int]:
     seen = set[int]()
-    with suppress(OSError):
-        while new := {int(name) for name in os.listdir(f"/proc/{pid}/task")} - seen:  # noqa: PTH208 - as there
-            yield from new
-            seen |= new
+    while new := set(threads(pid)) - seen:
+        yield from new
+        seen |= new
 
 
 def check_local(local: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
+
+from coordinator.host.processes import threads
 
 
 class ProcessorTime:
@@ -27,7 +27,8 @@ class ProcessorTime:
     def look(self, descendants: Iterable[int] = ()) -> None:
         """Read the counts of the process and of these descendants."""
         family = [self._pid, *descendants]
-        known = {(pid, thread): counts for pid in family for thread, counts in _threads(pid)}
+        every = {(pid, thread): _counts(pid, thread) for pid in family for thread in threads(pid)}
+        known = {thread: counts for thread, counts in every.items() if counts}
         # Counts never fall: smaller ones belong to a later process with this pid.
         if known.get(self._first, (-1, 0)) >= self._counts[self._first]:
             self._counts |= known
@@ -56,14 +57,6 @@ class ProcessorTime:
             "running_ns": ran - self._before[0],
             "ready_ns": waited - self._before[1],
         }
-
-
-def _threads(pid: int) -> Iterable[tuple[int, tuple[int, int]]]:
-    """The threads of a process with their counts."""
-    with suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - as in processes.children
-            if counts := _counts(pid, int(name)):
-                yield int(name), counts
 
 
 def _counts(pid: int, thread: int) -> tuple[int, int] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from coordinator.policies import partitions, queue_tree_front
 from coordinator.policies.partitions import block, width
@@ -40,18 +40,10 @@ class TreeState:
 
     def copy(self) -> TreeState:
         """An independent copy."""
-        return TreeState(
-            fair=self.fair,
-            queues={node: list(queue) for node, queue in self.queues.items()},
-            nodes=dict(self.nodes),
-            count=list(self.count),
-            tasks=list(self.tasks),
-            position=list(self.position),
-            done=list(self.done),
-            load=list(self.load),
-            room=self.room,
-            left=set(self.left),
-        )
+        fields = "count", "tasks", "position", "done", "load"
+        counts: dict[str, Any] = {name: list(getattr(self, name)) for name in fields}
+        queues = {node: list(queue) for node, queue in self.queues.items()}
+        return replace(self, queues=queues, nodes=dict(self.nodes), left=set(self.left), **counts)
 
     def running(self) -> list[int]:
         """The jobs that the front runs."""

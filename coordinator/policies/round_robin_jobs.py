@@ -73,9 +73,7 @@ class RoundRobinJobs(Policy):
 
     def _spread(self, processes: int, view: View, due_ns: list[int]) -> tuple[int, ...]:
         """Processors for a new job, each the one that owes least; ``due_ns`` is modified in place."""
-        every = range(view.machine.processors)
-        there = [p for p in every if p not in view.lost] or every
-        place = []
+        there, place = partitions.remaining(view), []
         for _ in range(processes):
             processor = min(there, key=lambda p: (due_ns[p], p))
             due_ns[processor] += self._length_ns(processes, view)

@@ -99,47 +99,23 @@ class _Blocks:
         return self.taken.get(job.number, ())[: job.processes]
 
 
-class _OnBlocks(Policy):
-    def _start(self, view: View) -> tuple[partitions.Placements, _Blocks, int]:
-        """The placements of running jobs, the blocks, and the current queue."""
-        placements = partitions.still_running(view)
-        memory = view.previous.memory if view.previous else _BlockMemory({})
-        taken = {number: memory.blocks[number] for number in placements}
-        return placements, _Blocks(view, taken), memory.current
+class OnBlocks(Policy):
+    """Jobs get blocks in order of arrival, as long as there is one for the first that waits."""
 
-
-@register("fcfs-bb")
-@dataclass(frozen=True)
-class FirstComeBuddy(_OnBlocks):
-    """First come, first served on blocks of the binary buddy system."""
-
-    source: ClassVar[str] = "Hori et al. 1996, section 4.3"
-
-    def decide(self, view: View, why: Reason) -> Decision:
-        """Admit jobs while there is a block for the first waiting one."""
-        placements, blocks, _ = self._start(view)
-        for job in partitions.waiting(view, placements):
-            place = blocks.take(job)
-            if not place:
-                break
-            placements[job.number] = place
-        return partitions.for_good(view, placements, _BlockMemory(blocks.taken))
-
-
-class _Scan(_OnBlocks):
-    """One queue for each block size; jobs of the current queue start until it is empty."""
-
-    step: ClassVar[int]
+    step: ClassVar[int] = 0
+    """With one queue for each block size, from the current queue to the next one; 0: one queue for all."""
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Admit jobs of the current queue; when it is empty, the next queue becomes current."""
-        placements, blocks, current = self._start(view)
-        sizes = width(view.machine.processors).bit_length()
+        placements = partitions.still_running(view)
+        memory = view.previous.memory if view.previous else _BlockMemory({})
+        blocks = _Blocks(view, {number: memory.blocks[number] for number in placements})
+        sizes, current = width(view.machine.processors).bit_length(), memory.current
         if view.previous is None and self.step < 0:
             current = sizes - 1
         queues: dict[int, list[Job]] = {}
         for job in partitions.waiting(view, placements):
-            queues.setdefault(width(job.processes).bit_length() - 1, []).append(job)
+            queues.setdefault(width(job.processes).bit_length() - 1 if self.step else 0, []).append(job)
         while queues:
             while current not in queues:
                 current = (current + self.step) % sizes
@@ -152,9 +128,17 @@ class _Scan(_OnBlocks):
         return partitions.for_good(view, placements, _BlockMemory(blocks.taken, current))
 
 
+@register("fcfs-bb")
+@dataclass(frozen=True)
+class FirstComeBuddy(OnBlocks):
+    """First come, first served on blocks of the binary buddy system."""
+
+    source: ClassVar[str] = "Hori et al. 1996, section 4.3"
+
+
 @register("scan-up")
 @dataclass(frozen=True)
-class ScanUp(_Scan):
+class ScanUp(OnBlocks):
     """One queue for each block size: serve it until it is empty, then the next larger one."""
 
     step: ClassVar[int] = 1
@@ -163,7 +147,7 @@ class ScanUp(_Scan):
 
 @register("scan-down")
 @dataclass(frozen=True)
-class ScanDown(_Scan):
+class ScanDown(OnBlocks):
     """One queue for each block size: serve it until it is empty, then the next smaller one."""
 
     step: ClassVar[int] = -1

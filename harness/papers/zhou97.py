@@ -138,10 +138,6 @@ def _mixed(cell: Cell, count: int, seed: int) -> SimpleNamespace:
     )
 
 
-def _guess(cell: Cell, quick: bool) -> Guess:
-    return Guess(1.0, f"{cell.system} {cell.present}") if hasattr(cell, "system") else Guess(1.0)
-
-
 def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
     for cell, found in results.items():
         if hasattr(cell, "service"):
@@ -196,7 +192,7 @@ PAPER = Paper(
     quick="300 jobs a replication instead of 1500",
     simulate=simulate,
     rows=_rows,
-    guess=_guess,
+    guess=lambda cell, quick: Guess(1.0, f"{cell.system} {cell.present}" if hasattr(cell, "system") else ""),
     apart=True,
 )
 

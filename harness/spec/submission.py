@@ -178,7 +178,8 @@ class Submission(Checked):
 def parse(value: Any, options: Sequence[str] = ()) -> Submission:
     """The values of a [slurm] table, with further ``options`` of sbatch from the command line."""
     table = as_table(value, "slurm")
-    known_keys(table, [_written(name) for name in field_names(Submission)], "slurm")
+    names = [name.replace("ntasks_per_node", "ntasks-per-node") for name in field_names(Submission)]
+    known_keys(table, names, "slurm")
     with under("slurm"):
         fields = _fields(table)
         return Submission(**fields | {"extra": (*fields.get("extra", ()), *options)})
@@ -195,10 +196,6 @@ def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
             whole(name, fields[name], least=0, most=2**31 - 1)
             fields[name] = str(fields[name])
     return fields
-
-
-def _written(field: str) -> str:
-    return field.replace("_", "-") if field == "ntasks_per_node" else field
 
 
 def sbatch_option(key: str, line: Any) -> None:

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -189,15 +190,12 @@ def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
         if found := _rank(path):
             world, processes, rank = found
             worlds.setdefault(world, []).append((processes, rank))
+    in_order = attrgetter("rank")
     programs = [
-        Recording(tuple(command), ranks[0][0], _alike(sorted((rank for _, rank in ranks), key=_number)))
+        Recording(tuple(command), ranks[0][0], _alike(sorted((rank for _, rank in ranks), key=in_order)))
         for ranks in worlds.values()
     ]
     return sorted(programs, key=lambda one: -one.elapsed_ns)
-
-
-def _number(rank: RankRecording) -> int:
-    return rank.rank
 
 
 def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:

@@ -151,11 +151,9 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
     return RunRecord(
         **typed(whole),
         jobs=tuple(JobRecord(**row) for row in parts["jobs"]),
-        ranks=tuple(_known(row | row.pop("more")) for row in parts["ranks"]),
+        ranks=tuple(  # programs of others do not record all
+            {key: value for key, value in (row | row.pop("more")).items() if value is not None}
+            for row in parts["ranks"]
+        ),
         switches=tuple(Switch(*switch) for part in every for switch in part),
     )
-
-
-def _known(rank: Mapping[str, Any]) -> dict[str, Any]:
-    """A rank record without missing values; programs of others do not record all."""
-    return {key: value for key, value in rank.items() if value is not None}

@@ -20,8 +20,6 @@ from workloads.patterns import grid
 from workloads.validation import InputError
 
 Region = tuple[int, ...]
-Interval = tuple[int, int]
-"""The first and the last column of neighbouring ones."""
 
 
 class Grid(NamedTuple):
@@ -93,20 +91,13 @@ def _ranks(corner: int, submesh: Submesh, grid: Grid, *, turned: bool = False) -
     )
 
 
-def _lowest(free: int, sides: Submesh, grid: Grid) -> int:
-    """The lowest corner of a free submesh of these sides; NONE without any."""
-    return first(corners(free, sides, grid))
-
-
-def _both(
-    free: int, processes: int, grid: Grid, lowest: Callable[[int, Submesh, Grid], int] = _lowest
-) -> tuple[Region, Region]:
+def _both(free: int, processes: int, grid: Grid) -> tuple[Region, Region]:
     """The lowest free submesh that is upright, and the lowest that lies on its side."""
     wanted = shape(processes, grid)
     if wanted is None:
         return (), ()
-    upright_at, turned_at = (lowest(free, sides, grid) for sides in (wanted, Submesh(*reversed(wanted))))
-    return _ranks(upright_at, wanted, grid), _ranks(turned_at, wanted, grid, turned=True)
+    upright, turned = (corners(free, sides, grid) for sides in (wanted, Submesh(*reversed(wanted))))
+    return _ranks(first(upright), wanted, grid), _ranks(first(turned), wanted, grid, turned=True)
 
 
 def frame_sliding(free: int, processes: int, grid: Grid) -> Region:
@@ -140,47 +131,12 @@ def adaptive_scan(free: int, processes: int, grid: Grid) -> Region:
 
 
 def first_fit(free: int, processes: int, grid: Grid) -> Region:
-    """The free submesh with the lowest corner, upright or on its side: the reference."""
-    return _first(*_both(free, processes, grid))
+    """The free submesh with the lowest corner, upright or on its side, of two there the upright one.
 
-
-def _first(*regions: Region) -> Region:
-    """The region with the lowest corner; of two that have it, the first."""
-    return min(filter(None, regions), key=lambda region: region[0], default=())
-
-
-def interval_sets(free: int, processes: int, grid: Grid) -> Region:
-    """As ``first_fit``, by intervals: the columns at which a submesh can begin, row by row.
-
-    Each row has the intervals of columns from which enough free processors follow. A submesh can begin
-    where the intervals of as many rows as it is high have a column in common.
-    Source: after Morgenstern 1994, "Methods for precise submesh allocation"; the survey gives the name only.
+    The allocator "interval-sets" finds the same: Morgenstern 1994, "Methods for precise submesh allocation"
+    (the survey gives the name only), intersects the intervals of columns at which a submesh can begin.
     """
-    return _first(*_both(free, processes, grid, _lowest_common))
-
-
-def _lowest_common(free: int, sides: Submesh, grid: Grid) -> int:
-    """As ``_lowest``, by intervals."""
-    begins = [_beginnings(free, row, sides.width, grid) for row in range(grid.rows)]
-    for row in range(grid.rows - sides.height + 1):
-        common = begins[row]
-        for other in begins[row + 1 : row + sides.height]:
-            pairs = ((max(a, c), min(b, d)) for a, b in common for c, d in other)
-            common = [(begin, end) for begin, end in pairs if begin <= end]
-        if common:
-            return row * grid.columns + common[0][0]
-    return NONE
-
-
-def _beginnings(free: int, row: int, width: int, grid: Grid) -> list[Interval]:
-    """The intervals of columns from which at least ``width`` processors of the row are free, ascending."""
-    found, begin = [], 0
-    for column in range(grid.columns + 1):
-        if column == grid.columns or not free >> (row * grid.columns + column) & 1:
-            if column - begin >= width:
-                found.append((begin, column - width))
-            begin = column + 1
-    return found
+    return min(filter(None, _both(free, processes, grid)), key=lambda region: region[0], default=())
 
 
 def buddy(free: int, processes: int, grid: Grid) -> Region:
@@ -267,7 +223,7 @@ ALLOCATORS: dict[str, Callable[[int, int, Grid], Region]] = {
     "frame-sliding": frame_sliding,
     "adaptive-scan": adaptive_scan,
     "first-fit": first_fit,
-    "interval-sets": interval_sets,
+    "interval-sets": first_fit,
     "paging": paging,
     "multiple-buddy": multiple_buddy,
 }

@@ -13,7 +13,7 @@ from coordinator.policies.adaptive import FirstCome, RunToCompletion
 from coordinator.policies.dqt import FairQueueTree, QueueTree
 from coordinator.policies.dynamic import DynamicEquipartition
 from coordinator.policies.easy import Easy
-from coordinator.policies.scan import FirstComeBuddy, ScanDown, ScanUp
+from coordinator.policies.scan import OnBlocks
 from coordinator.topology import FLAT, Topology
 from harness.simulator.jobs import buddy, dyn_equi, easy, event_by_event, space, tree
 from harness.simulator.jobs.model import JobLevelOutcome, Jobs
@@ -87,9 +87,7 @@ def kernel(
             run = partial(easy.simulate, jobs, processors)
         case DynamicEquipartition() if (jobs.least == 1).all() and not policy.follows_phases:
             run = partial(dyn_equi.simulate, jobs, processors, watched)
-        case FirstComeBuddy() if power_of_two:
-            run = partial(buddy.simulate, jobs, processors, 0)
-        case ScanUp() | ScanDown() if power_of_two:
+        case OnBlocks() if power_of_two:
             run = partial(buddy.simulate, jobs, processors, policy.step)
         case QueueTree() | FairQueueTree() if power_of_two and rigid:
             quantum_ns = round(policy.quantum_ms * 1e6)

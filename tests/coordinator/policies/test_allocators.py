@@ -268,10 +268,18 @@ def test_sizes_that_the_machine_does_not_have_run_alone():
 
 
 @given(free_sets, st.integers(1, 16), st.sampled_from([GRID, Grid(8, 2), Grid(5, 3)]))
-def test_interval_sets_find_what_the_reference_finds(free, processes, grid):
-    free = mask(p for p in free if p < prod(grid))
-    processes = min(processes, prod(grid))
-    assert mesh.interval_sets(free, processes, grid) == mesh.first_fit(free, processes, grid)
+def test_first_fit_finds_the_lowest_of_all_free_submeshes(free, processes, grid):
+    free = {p for p in free if p < prod(grid)}
+    wanted = mesh.shape(min(processes, prod(grid)), grid)
+    found = mesh.first_fit(mask(free), min(processes, prod(grid)), grid)
+    every = [
+        [(row + down) * grid.columns + column + along for down in range(height) for along in range(width)]
+        for row in range(grid.rows)
+        for column in range(grid.columns)
+        for width, height in (wanted, wanted[::-1])
+        if column + width <= grid.columns and row + height <= grid.rows
+    ]
+    assert sorted(found) == next((place for place in every if free.issuperset(place)), [])
 
 
 def hops(partners, addresses):
