@@ -20,7 +20,7 @@ from harness.analyse.statistics import (
     half_width,
     student_quantile,
 )
-from harness.measure.wait_rounds import ALONE, Round, WaitCell
+from harness.measure.wait_rounds import Round, WaitCell, alone_s
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.naming import scheduler_name, setting_names, workload_name
@@ -274,9 +274,9 @@ class WaitRow:
 
     Attributes:
         choice: its name.
-        alone: the time of one copy over the time of one as it is, of the same round.
-        together: the time of all copies at a time over the sum of theirs alone as it is.
-        cpu_s: processor time of all copies at a time: the median.
+        alone: the sum of the times of all programs alone over the sum as they are, of the same round.
+        together: the time of all at a time over the sum of theirs alone as they are.
+        cpu_s: processor time of all at a time: the median.
         stopped: whether it took so long at a time that it was stopped.
     """
 
@@ -299,30 +299,36 @@ class WaitVerdict:
         return None if self.as_good else self.fastest
 
 
-def wait_rows(choices: Iterable[str], jobs: int, rounds: Sequence[Round]) -> list[WaitRow]:
+def wait_rows(choices: Iterable[str], programs: tuple[int, ...], rounds: Sequence[Round]) -> list[WaitRow]:
     """A row for each choice, in this order; with one job both ratios are the same."""
-    return [_wait_row(choice, jobs, rounds) for choice in choices]
+    return [_wait_row(choice, programs, rounds) for choice in choices]
 
 
-def _wait_row(choice: str, jobs: int, rounds: Sequence[Round]) -> WaitRow:
-    together = WaitCell(choice, jobs)
+def _wait_row(choice: str, programs: tuple[int, ...], rounds: Sequence[Round]) -> WaitRow:
+    together = WaitCell(choice, programs)
     spent = [one[together] for one in rounds if together in one]
     cpu_s = [known.cpu_s for known in spent if known.cpu_s is not None]
     return WaitRow(
         choice=choice,
-        alone=estimate(_ratios(WaitCell(choice, 1), rounds)),
-        together=estimate(_ratios(together, rounds)),
+        alone=estimate(_ratios([WaitCell(choice, (number,)) for number in programs], rounds)),
+        together=estimate(_ratios([together], rounds)),
         cpu_s=statistics.median(cpu_s) if cpu_s else None,
         stopped=any(known.wall_s is None for known in spent),
     )
 
 
-def _ratios(cell: WaitCell, rounds: Sequence[Round]) -> list[float]:
-    """Over the sum of the times alone of the same round; none if any run was stopped."""
-    spent_s = [(one[cell].wall_s, one[ALONE].wall_s) for one in rounds if cell in one]
-    if any(wall_s is None for wall_s, _ in spent_s):
-        return []
-    return [wall_s / (cell.copies * alone_s) for wall_s, alone_s in spent_s if wall_s and alone_s]
+def _ratios(cells: Sequence[WaitCell], rounds: Sequence[Round]) -> list[float]:
+    """The sum of these runs over the sum alone as they are, by rounds; none if any run was stopped."""
+    sums = []
+    for one in rounds:
+        walls = [one[cell].wall_s for cell in cells if cell in one]
+        known = [wall_s for wall_s in walls if wall_s is not None]
+        if len(known) < len(walls):
+            return []
+        alone = alone_s([number for cell in cells for number in cell.programs], one)
+        if alone and len(known) == len(cells):
+            sums.append(sum(known) / alone)
+    return sums
 
 
 def wait_verdict(found: Iterable[WaitRow]) -> WaitVerdict:

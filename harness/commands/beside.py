@@ -13,7 +13,7 @@ from harness import application
 from harness.analyse.sharing import Advice, advice
 from harness.analyse.verdicts import Threshold
 from harness.application import Ran
-from harness.commands import SCHEMA, Answer, shared
+from harness.commands import SCHEMA, Answer, shared, waits
 from harness.commands.shared import judged, thresholds_of, write
 from harness.measure.session import Watcher
 from harness.report import hyperfine, text
@@ -40,10 +40,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--file", type=Path, metavar="FILE", help="a file with a command on each line")
     help_text = "write the times in the form of hyperfine's --export-json"
     add("--export-hyperfine", type=Path, metavar="FILE", help=help_text)
+    help_text = (
+        "measure the settings of MPI, OpenMP and OpenBLAS against spinning, as waits does for one program"
+    )
+    add("--choices", action="store_true", help=help_text)
     add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
     help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
-    shared.add(parser, "--env", "--results", "--anyway", "--wide", *shared.VERDICTS)
+    shared.add(parser, "--env", "--results", "--resume", "--anyway", "--wide", *shared.VERDICTS)
     help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
@@ -51,6 +55,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Measure each program alone and all together, or two at a time, and advise."""
     commands = beside.given(options.program, options.file)
+    if options.choices:
+        return _choices(options, commands, watcher)
     if options.pairs:
         return _pairs(options, commands, watcher)
     if options.output is not None:
@@ -79,17 +85,33 @@ def _measured(
     )
     wanted = experiment.load(table, here=True)
     conditions = thresholds_of(options, wanted)
-    ran = application.run(wanted, options.results, watcher, simulate=options.record, anyway=options.anyway)
+    how = {"simulate": options.record, "resume": options.resume, "anyway": options.anyway}
+    ran = application.run(wanted, options.results, watcher, **how)
     return ran, conditions
+
+
+def _choices(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
+    """Measure the ways of waiting that the programs' libraries have."""
+    unlike = ("pairs", "policy", "record", "environment", "resume", "output", "export_hyperfine")
+    _only(options, "choices", (*unlike, "junit", "fail_if"))
+    table = beside.table(commands, rounds=options.rounds, precision=options.precision)
+    experiment.load(table, here=True)  # bad input shows before anything runs
+    parser = argparse.ArgumentParser()
+    waits.arguments(parser)
+    told = {"rounds": options.rounds, "anyway": options.anyway}
+    return waits.measured(argparse.Namespace(**{**vars(parser.parse_args([])), **told}), commands, watcher)
+
+
+def _only(options: argparse.Namespace, mode: str, unlike: Sequence[str]) -> None:
+    for name in unlike:
+        if getattr(options, name):
+            option = {"environment": "env"}.get(name, name.replace("_", "-"))
+            raise InputError(f"--{mode}", True, f"has no --{option}", "leave one of the two out")
 
 
 def _pairs(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
     """Measure the programs two at a time."""
-    for name in ("export_hyperfine", "junit", "fail_if"):
-        if getattr(options, name):
-            raise InputError(
-                "--pairs", True, f"has no --{name.replace('_', '-')}", "leave one of the two out"
-            )
+    _only(options, "pairs", ("export_hyperfine", "junit", "fail_if"))
     if len(commands) < FEWEST_PAIRED:
         rule = f"needs {FEWEST_PAIRED} programs, and these are {len(commands)}"
         raise InputError("--pairs", True, rule, "leave it out")

@@ -96,7 +96,7 @@ def _recorded(
         try:
             variables = made.environment(AS_MPI, files) | registrar.variables
             words, told = launched(command, variables, made.needed)
-            said = run_copies(words, 1, told, None).said
+            said = run_copies([(words, told)], None).said
         except LaunchError as error:
             failure = error
         found = recording.gather(files, command)

@@ -1,4 +1,4 @@
-"""``lockstep waits -- COMMAND...``: which way of waiting suits a program that shares its processors."""
+"""``lockstep waits -- COMMAND...``: which way of waiting suits programs that share their processors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from coordinator.host import bindings
@@ -19,17 +22,20 @@ from harness.analyse.statistics import estimate
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import call_of, command_of, preload, rule_arguments, unheard
 from harness.measure import turn
-from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
+from harness.measure.guarded_copies import Spent, Started, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
 from harness.measure.registrar import Registrar
 from harness.measure.session import Watcher
-from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, measure
+from harness.measure.wait_rounds import AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, alone_s, measure
 from harness.report import documents
 from harness.spec.experiment import usable_processors
 from harness.store.conditions import Moment
 from workloads.native import Library, NativeError
 from workloads.native.knobs import KNOBS, Knob, offered
 from workloads.validation import InputError, one_of
+
+Preloads = dict[int, tuple[Library, dict[str, str]]]
+"""By numbers of commands, the library for two-phase waits of their MPI, and what to set for it."""
 
 BEHIND = "(after the launcher's name)"
 DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
@@ -60,40 +66,68 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
     for name in options.leave:
         call_of(name)
+    return measured(options, [command], watcher, copies=options.jobs)
+
+
+def measured(
+    options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, copies: int = 1
+) -> Answer:
+    """Measure the choices of commands, or of copies of one, when their turn has come."""
     with turn.reserved(usable_processors(), watcher, options.anyway):
-        return _measured(options, command, watcher)
+        return _measured(options, commands, tuple(map(commands.index, commands)) * copies, watcher)
 
 
-def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watcher) -> Answer:
-    """The answer of a measurement whose turn it is."""
-    libraries = libraries_loaded(command)  # also so that what is first read from a disk counts for nobody
-    processors, told = len(usable_processors()), re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", ""))
-    there, missing = offered(libraries, processors // options.jobs, int(told[0]) if told else processors)
-    of_mpi = any(path.name.startswith("libmpi") for path in libraries)  # else its launcher is none
+def _measured(
+    options: argparse.Namespace,
+    commands: Sequence[Sequence[str]],
+    programs: tuple[int, ...],
+    watcher: Watcher,
+) -> Answer:
+    """The answer for ``programs``, which are numbers of the commands."""
+    # This also reads from the disk what is first read, so that it counts for nobody.
+    libraries = {number: libraries_loaded(commands[number]) for number in sorted(set(programs))}
+    of_mpi = [n for n, paths in libraries.items() if any(path.name.startswith("libmpi") for path in paths)]
+    there, missing = _knobs(libraries, programs)
     if not of_mpi and not there:
         rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so nobody knows which settings it has"
         remedy = "write a command that runs a program with MPI or threads on this host"
-        raise InputError("COMMAND", shlex.join(command), rule, remedy)
-    made, variables = _preload(options, command, watcher) if of_mpi else (None, {})
+        raise InputError("COMMAND", " ::: ".join(map(shlex.join, commands)), rule, remedy)
+    made = _preloads(options, {number: commands[number] for number in of_mpi}, watcher)
+    preloaded = {key: value for _, variables in made.values() for key, value in variables.items()}
+    lines = tuple(_exec_line(options, commands[number]) for number in made)
     choices = [
         WaitChoice(AS_IT_IS),
-        *([WaitChoice(TWO_PHASE, variables, (_exec_line(options, command),))] if made else ()),
+        *([WaitChoice(TWO_PHASE, preloaded, lines)] if made else ()),
         *(WaitChoice(knob.name, knob.variables, _lines(knob), knob.of_mpi) for knob in there),
     ]
     _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
     before = Moment.now(usable_processors())
     bound: list[str] = []
-    run = _runner(options, command, made, watcher, bound)
-    how = options.jobs, options.rounds, options.give_up, run, watcher
+    run = _runner(options, commands, made, watcher, bound)
+    how = programs, options.rounds, options.give_up, run, watcher
     rounds = measure(kept, *how)
-    if both := _both(kept, wait_rows([choice.name for choice in kept], options.jobs, rounds)):
+    if both := _both(kept, wait_rows([choice.name for choice in kept], programs, rounds)):
         kept.append(both)
         rounds += measure([both], *how)
     complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
     doubts = [*of_waits(before, Moment.now(usable_processors()), complete=complete), *dict.fromkeys(bound)]
-    document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
+    document = _document(options, commands, programs, kept, missing, rounds) | {"doubts": doubts}
     return Answer(document, documents.waits(document), verbatim=True)
+
+
+def _knobs(
+    libraries: Mapping[int, Mapping[Path, int]], programs: Sequence[int]
+) -> tuple[list[Knob], list[Knob]]:
+    """The settings that some program has, and those that no program has whose library might."""
+    loads = Counter[Path]()
+    for number in programs:
+        loads.update(libraries[number])
+    processors, told = len(usable_processors()), re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", ""))
+    threads = int(told[0]) if told else processors
+    found = [offered({path: loads[path] for path in one}, processors, threads) for one in libraries.values()]
+    there, missing = ({knob.name: knob for pair in found for knob in pair[side]} for side in (0, 1))
+    return [*there.values()], [knob for name, knob in missing.items() if name not in there]
 
 
 def _check_only(options: argparse.Namespace, choices: Sequence[str]) -> None:
@@ -101,19 +135,19 @@ def _check_only(options: argparse.Namespace, choices: Sequence[str]) -> None:
         one_of("--only", name, choices)
 
 
-def _preload(
-    options: argparse.Namespace, command: Sequence[str], watcher: Watcher
-) -> tuple[Library | None, dict[str, str]]:
+def _preloads(
+    options: argparse.Namespace, commands: Mapping[int, Sequence[str]], watcher: Watcher
+) -> Preloads:
     """As ``exec.preload``; nothing if two-phase waits are not asked for, or cannot be made here."""
     if options.only and TWO_PHASE not in options.only:
-        return None, {}
+        return {}
     try:
-        return preload(options, command, watcher)
+        return {number: preload(options, command, watcher) for number, command in commands.items()}
     except NativeError as error:
         if options.only or options.mpicc:
             raise
         watcher.warn(f"{TWO_PHASE} is left out: {error}")
-        return None, {}
+        return {}
 
 
 def _both(choices: Sequence[WaitChoice], rows: Sequence[WaitRow]) -> WaitChoice | None:
@@ -147,30 +181,40 @@ def _lines(knob: Knob) -> tuple[str, ...]:
 
 def _runner(
     options: argparse.Namespace,
-    command: Sequence[str],
-    made: Library | None,
+    commands: Sequence[Sequence[str]],
+    made: Preloads,
     watcher: Watcher,
     bound: list[str],
 ) -> Runner:
-    """Runs copies of the command, and sees to it that two-phase waits are what it says.
+    """Runs programs, and sees to it that two-phase waits are what it says.
 
-    ``bound`` gets a sentence for copies that share processors while others idle.
+    ``bound`` gets a sentence for programs that share processors while others idle.
     """
 
     def look(pids: Sequence[int]) -> None:
-        jobs = [bindings.job(f"copy {copy}", pid) for copy, pid in enumerate(pids)]
+        what = "copy" if len(commands) == 1 else "job"
+        jobs = [bindings.job(f"{what} {number}", pid) for number, pid in enumerate(pids)]
         found = list(bindings.overlaps(jobs, usable_processors()))
         bound.extend(f"{one.sentence}: {one.remedy}" for one in found[:1])
 
-    def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
-        if not choice.name.startswith(TWO_PHASE) or made is None:
-            return run_copies(command, copies, choice.variables, limit_s, look)
-        with RankListener() as listener, Registrar(None, watcher.warn) as registrar:
-            variables = {**choice.variables, **listener.variables, **registrar.variables}
-            words, told = launched(command, variables, made.needed)
-            spent = run_copies(words, copies, told, limit_s)
-        if spent.wall_s is not None and not listener.records:
-            raise unheard(options, command, made, spent.said)
+    def run(choice: WaitChoice, programs: tuple[int, ...], limit_s: float | None) -> Spent:
+        if not choice.name.startswith(TWO_PHASE):
+            return run_copies([(commands[number], choice.variables) for number in programs], limit_s, look)
+        with ExitStack() as stack:
+            registrar = stack.enter_context(Registrar(None, watcher.warn))
+            heard = {number: stack.enter_context(RankListener()) for number in {*programs} & made.keys()}
+
+            def started(number: int) -> Started:
+                if number not in made:
+                    return commands[number], choice.variables
+                library, variables = made[number]
+                told = {**choice.variables, **variables} | heard[number].variables | registrar.variables
+                return launched(commands[number], told, library.needed)
+
+            spent = run_copies([*map(started, programs)], limit_s)
+        for number, listener in heard.items() if spent.wall_s is not None else ():
+            if not listener.records:
+                raise unheard(options, commands[number], made[number][0], spent.said)
         return spent
 
     return run
@@ -178,25 +222,27 @@ def _runner(
 
 def _document(
     options: argparse.Namespace,
-    command: Sequence[str],
+    commands: Sequence[Sequence[str]],
+    programs: tuple[int, ...],
     choices: Sequence[WaitChoice],
     missing: Sequence[Knob],
     rounds: Sequence[Round],
 ) -> dict[str, Any]:
-    found = wait_rows([choice.name for choice in choices], options.jobs, rounds)
+    found = wait_rows([choice.name for choice in choices], programs, rounds)
     by_name = {choice.name: choice for choice in choices}
     shown = [
         asdict(row) | {"environment": dict(by_name[row.choice].variables), "lines": by_name[row.choice].lines}
         for row in found
     ]
     decided = wait_verdict(found)
-    alone_s = [known for one in rounds if (known := one[ALONE].wall_s)]
+    alone = [known for one in rounds if (known := alone_s(programs[: len(commands)], one))]
+    words = [*map(list, commands)]
     return {
         "schema": SCHEMA,
-        "command": list(command),
-        "jobs": options.jobs,
+        **({"programs": words} if len(commands) > 1 else {"command": words[0]}),
+        "jobs": len(programs),
         "give_up": options.give_up,
-        "alone_s": asdict(estimate(alone_s)),
+        "alone_s": asdict(estimate(alone)),
         "choices": shown,
         "unavailable": [
             {"name": knob.name, "library": knob.library, "versions": knob.versions} for knob in missing

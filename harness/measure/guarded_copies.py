@@ -1,4 +1,4 @@
-"""Several copies of a command at once, under a guardian: no process of theirs outlives this one."""
+"""Several commands at once, or copies of one, under a guardian: no process of theirs outlives this one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from coordinator.host.rundir import RunDirectory
 from workloads.validation import refused
 
 COPY = "{copy}"
-"""Placeholder in a command for the number of the copy, so that each can write its own files."""
+"""Placeholder in a command for its number among all, so that each copy can write its own files."""
 
+Started = tuple[Sequence[str], Mapping[str, str]]
+"""A command, and its variables besides those of ``environment.of_command``."""
 
 LOOK_S = 0.5
 """By then ranks have been bound, if their launcher binds them."""
@@ -31,7 +33,7 @@ LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class Spent:
-    """The time that copies of a command took together.
+    """The time that commands took together.
 
     Attributes:
         wall_s: time until the end of the last; None if they were stopped before.
@@ -45,30 +47,29 @@ class Spent:
 
 
 def run_copies(
-    command: Sequence[str],
-    copies: int,
-    variables: Mapping[str, str],
+    copies: Sequence[Started],
     limit_s: float | None,
     look: Callable[[Sequence[int]], None] | None = None,
 ) -> Spent:
-    """Run copies of a command at once with these variables (``environment.of_command``), and wait for them.
+    """Run commands at once, of which some or all may be the same, and wait for them.
 
     They run in the current directory and read nothing. After ``limit_s`` they are stopped. ``look`` is called
     with their pids once they have run for LOOK_S, unless all have ended by then.
     """
     started: list[subprocess.Popen[bytes]] = []
+    commands = [command for command, _ in copies]
     try:
         with guardian.guarded() as directory:
             cpu_s, begin = _children_s(), time.monotonic()
-            for copy in range(copies):
+            for copy, (command, variables) in enumerate(copies):
                 started.append(_start(command, copy, of_command(variables), directory))
             deadline = None if limit_s is None else begin + limit_s
-            if look is not None and not _ended(started, command, directory, begin + LOOK_S):
+            if look is not None and not _ended(started, commands, directory, begin + LOOK_S):
                 look([process.pid for process in started])
-            if not _ended(started, command, directory, deadline):
+            if not _ended(started, commands, directory, deadline):
                 return Spent(None, None)
             wall_s, cpu_s = time.monotonic() - begin, _children_s() - cpu_s
-            said = [launch.tail(directory.log(f"err-{copy}")) for copy in range(copies)]
+            said = [launch.tail(directory.log(f"err-{copy}")) for copy in range(len(copies))]
             return Spent(wall_s, cpu_s, "\n".join(said))
     finally:
         launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
@@ -84,7 +85,7 @@ def libraries_loaded(command: Sequence[str]) -> dict[Path, int]:
         with guardian.guarded() as directory:
             told = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(directory.path / "loaded")}
             started.append(_start(command, 0, of_command(told), directory))
-            _ended(started, command, directory, None)
+            _ended(started, [command], directory, None)
             files = [file.read_bytes() for file in directory.path.glob("loaded.*")]
     finally:
         launch.reap(started, STUBBORN_S)
@@ -111,7 +112,7 @@ def _start(
 
 def _ended(
     started: Sequence[subprocess.Popen[bytes]],
-    command: Sequence[str],
+    commands: Sequence[Sequence[str]],
     directory: RunDirectory,
     deadline: float | None,
 ) -> bool:
@@ -134,5 +135,5 @@ def _ended(
                 copy = left.pop(descriptor)
                 if status := started[copy].wait():
                     logs = directory.log(f"err-{copy}"), directory.log(f"out-{copy}")
-                    raise launch.LaunchError(f"{shlex.join(command)} {launch.failed(status, *logs)}")
+                    raise launch.LaunchError(f"{shlex.join(commands[copy])} {launch.failed(status, *logs)}")
     return True

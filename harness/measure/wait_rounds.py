@@ -1,4 +1,4 @@
-"""Rounds of runs of a program, with each way for its ranks to wait, alone and several at a time."""
+"""Rounds of runs of programs, with each way for their processes to wait, alone and several at a time."""
 
 from __future__ import annotations
 
@@ -27,31 +27,39 @@ class WaitChoice:
 
 
 class WaitCell(NamedTuple):
-    """One run of a round: a choice, and how many copies run at a time."""
+    """One run of a round: a choice, and the numbers of the programs that run at a time.
+
+    Copies of a program have its number.
+    """
 
     choice: str
-    copies: int
+    programs: tuple[int, ...]
 
-
-ALONE = WaitCell(AS_IT_IS, 1)
 
 Round = Mapping[WaitCell, Spent]
 
-Runner = Callable[[WaitChoice, int, float | None], Spent]
-"""Runs a number of copies with a choice; stops them after a number of seconds."""
+Runner = Callable[[WaitChoice, tuple[int, ...], float | None], Spent]
+"""Runs programs with a choice; stops them after a number of seconds."""
 
 
 def measure(
-    choices: Sequence[WaitChoice], jobs: int, rounds: int, give_up: float, run: Runner, watcher: Watcher
+    choices: Sequence[WaitChoice],
+    programs: tuple[int, ...],
+    rounds: int,
+    give_up: float,
+    run: Runner,
+    watcher: Watcher,
 ) -> list[Round]:
-    """Measure all choices, alone and ``jobs`` at a time, and one copy as it is.
+    """Measure all choices, each program alone and all at a time, and each program alone as it is.
 
     Every second round reverses the order, so that a host that drifts favours none. A run that takes
     longer than ``give_up`` times the sum of the times alone is stopped, and its cell not tried again.
     """
     by_name = {AS_IT_IS: WaitChoice(AS_IT_IS)} | {choice.name: choice for choice in choices}
-    measured = [WaitCell(choice.name, copies) for copies in dict.fromkeys((1, jobs)) for choice in choices]
-    cells = list(dict.fromkeys([ALONE, *measured]))
+    apart = [(number,) for number in sorted(set(programs))]
+    as_they_are = [WaitCell(AS_IT_IS, one) for one in apart]
+    measured = [WaitCell(choice.name, which) for which in [*apart, programs] for choice in choices]
+    cells = list(dict.fromkeys([*as_they_are, *measured]))
     done: list[dict[WaitCell, Spent]] = []
     left, pace = dict.fromkeys(cells, rounds), Pace()
 
@@ -64,16 +72,24 @@ def measure(
         for cell in cells if number % 2 == 0 else reversed(cells):
             if not left[cell]:
                 continue
-            progress(f"{cell.choice}, {'alone' if cell.copies == 1 else f'{cell.copies} at a time'}")
-            alone = [known.wall_s for one in done if (known := one.get(ALONE)) and known.wall_s]
-            limit_s = give_up * cell.copies * statistics.median(alone) if alone and cell != ALONE else None
+            progress(f"{cell.choice}, {'alone' if cell.programs in apart else f'{len(programs)} at a time'}")
+            alone = [seconds for one in done if (seconds := alone_s(cell.programs, one))]
+            limited = alone and cell not in as_they_are
+            limit_s = give_up * statistics.median(alone) if limited else None
             begin_s = time.monotonic()
-            spent = done[-1][cell] = run(by_name[cell.choice], cell.copies, limit_s)
+            spent = done[-1][cell] = run(by_name[cell.choice], cell.programs, limit_s)
             pace.took(_guess(cell), time.monotonic() - begin_s)
             left[cell] = left[cell] - 1 if spent.wall_s is not None else 0
     progress("all runs")
     return list(done)
 
 
+def alone_s(programs: Sequence[int], done: Round) -> float | None:
+    """The sum of the times of programs alone as they are, in a round; None unless all are known."""
+    spent = [done.get(WaitCell(AS_IT_IS, (number,))) for number in programs]
+    known = [one.wall_s for one in spent if one and one.wall_s]
+    return sum(known) if len(known) == len(programs) else None
+
+
 def _guess(cell: WaitCell) -> Guess:
-    return Guess(cell.copies, f"{cell.choice} {cell.copies}")
+    return Guess(len(cell.programs), f"{cell.choice} {cell.programs}")

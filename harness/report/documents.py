@@ -71,7 +71,8 @@ def waits(document: Document) -> Iterator[Part]:
     rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
     ends = f" ({_interval(alone)})" if alone["n"] > 1 else ""
     yield from doubts(doubtful)
-    yield f"As it is and alone: {alone['median']:.2f} s{ends}, the median of {rounds}."
+    how = "As it is and alone" if "command" in document else "As they are, one after the other"
+    yield f"{how}: {alone['median']:.2f} s{ends}, the median of {rounds}."
     yield listed(_choices(document), document["choices"])
     for knob in document["unavailable"]:
         yield f"There is no {knob['name']} ({knob['library']} {knob['versions']}) here."

@@ -64,6 +64,11 @@ def test_a_policy_has_its_keys():
         ["--policy", "", "--", "true", ":::", "true"],
         ["--file", os.devnull],
         ["--pairs", "--", "true", ":::", "true"],
+        ["--choices", "--", "true"],
+        ["--choices", "--rounds", "0", "--", "true", ":::", "true"],
+        ["--choices", "--policy", "gang", "--", "true", ":::", "true"],
+        ["--choices", "--env", "A=1", "--", "true", ":::", "true"],
+        ["--choices", "--", "true", ":::", "./not there"],
         ["--env", "NAME", "--", "true", ":::", "true"],
         ["--env", "1=2", "--", "true", ":::", "true"],
         ["--", "./not there", ":::", "true"],
@@ -131,6 +136,25 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     times = {one["command"]: one["times"] for one in json.loads(exported.read_text())["results"]}
     assert len(times) == 4
     assert all(len(found) == 2 and min(found) > 0 for found in times.values())
+
+
+@pytest.mark.slow
+@needs_two
+def test_the_settings_of_the_libraries_of_all_programs_are_measured_beside_each_other(
+    compiled, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    threads = [compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), "1", "2", "20"]
+    words = ["--choices", "--rounds", "1", "--anyway", "--json", "--", *threads, ":::", "sleep", ".05"]
+    assert cli.main(["beside", *words]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["programs"] == [threads, ["sleep", ".05"]] and document["jobs"] == 2
+    choices = {row["choice"]: row for row in document["choices"]}
+    assert {"as it is", "passive threads", "short spin of threads"} <= choices.keys()
+    assert choices["as it is"]["alone"]["median"] == 1 and document["fastest"] in choices
+    assert all(row["together"]["n"] == 1 for row in choices.values() if not row["stopped"])
+    assert not list(tmp_path.iterdir()), "it keeps no records"
 
 
 @pytest.mark.slow

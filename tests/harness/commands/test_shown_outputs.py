@@ -42,6 +42,7 @@ NOT_HERE = {
     "makes an environment": ("python3 -m venv",),
     "takes minutes": (
         "lockstep waits",
+        "lockstep beside --choices",
         "OMP_NUM_THREADS=2 lockstep waits",
         "lockstep reproduce",
         "lockstep advise",

@@ -22,7 +22,7 @@ from harness import cli
 from harness.analyse.comparison import wait_rows, wait_verdict
 from harness.commands import waits
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
-from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, WaitCell, WaitChoice, measure
+from harness.measure.wait_rounds import AS_IT_IS, TWO_PHASE, WaitCell, WaitChoice, measure
 from workloads import native
 from workloads.native import Library
 from workloads.native.knobs import KNOBS, offered
@@ -98,29 +98,31 @@ class Host:
     def __init__(self, **seconds):
         self.seconds, self.asked = seconds, []
 
-    def __call__(self, choice, copies, limit_s):
-        self.asked.append((WaitCell(choice.name, copies), limit_s))
+    def __call__(self, choice, programs, limit_s):
+        self.asked.append((WaitCell(choice.name, programs), limit_s))
+        copies = len(programs)
         alone_s, factor = self.seconds[choice.name.replace(" ", "_").replace("-", "_")]
         wall_s = alone_s * (copies * factor if copies > 1 else 1) * (1 + 0.001 * len(self.asked))
         return Spent(None, None) if limit_s is not None and wall_s > limit_s else Spent(wall_s, 2 * wall_s)
 
 
+ALONE = WaitCell(AS_IT_IS, (0,))
 CHOICES = [WaitChoice(AS_IT_IS), WaitChoice(TWO_PHASE), WaitChoice("knob")]
 
 
 def test_rounds_alternate_and_what_is_stopped_is_not_tried_again():
     host, watcher = Host(as_it_is=(1, 30), two_phase=(1.02, 1.1), knob=(1.3, 2)), Quiet()
-    rounds = measure(CHOICES, 3, 3, 10.0, host, watcher)
+    rounds = measure(CHOICES, (0, 0, 0), 3, 10.0, host, watcher)
     first, second = rounds[:2]
-    assert [cell.copies for cell in first] == [1, 1, 1, 3, 3, 3]
-    assert list(second) == [cell for cell in reversed(first) if cell != WaitCell(AS_IT_IS, 3)]
+    assert [len(cell.programs) for cell in first] == [1, 1, 1, 3, 3, 3]
+    assert list(second) == [cell for cell in reversed(first) if cell != WaitCell(AS_IT_IS, (0, 0, 0))]
     assert host.asked[0] == (ALONE, None)
-    assert dict(host.asked)[WaitCell("knob", 3)] == pytest.approx(30, rel=0.02)
+    assert dict(host.asked)[WaitCell("knob", (0, 0, 0))] == pytest.approx(30, rel=0.02)
     done = watcher.steps[-1]
     assert done.done == done.total == len(host.asked) == 16
     assert watcher.steps[3].left_s > watcher.steps[-2].left_s > done.left_s == 0
 
-    found = wait_rows([choice.name for choice in CHOICES], 3, rounds)
+    found = wait_rows([choice.name for choice in CHOICES], (0, 0, 0), rounds)
     as_it_is, two_phase, knob = found
     assert as_it_is.stopped and as_it_is.together.median is None and as_it_is.alone.median == 1
     assert two_phase.together.median == pytest.approx(1.02 * 1.1, rel=0.02)
@@ -130,11 +132,27 @@ def test_rounds_alternate_and_what_is_stopped_is_not_tried_again():
 
 def test_one_job_alone_is_measured_once_a_round():
     host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), knob=(2, 1))
-    rounds = measure(CHOICES, 1, 3, 10.0, host, Quiet())
+    rounds = measure(CHOICES, (0,), 3, 10.0, host, Quiet())
     assert [len(one) for one in rounds] == [3, 3, 3]
-    found = wait_rows([choice.name for choice in CHOICES], 1, rounds)
+    found = wait_rows([choice.name for choice in CHOICES], (0,), rounds)
     assert found[1].together == found[1].alone
     assert wait_verdict(found).best == TWO_PHASE
+
+
+def test_different_programs_are_measured_alone_and_all_at_a_time():
+    seconds = {(AS_IT_IS, (0,)): 1, (AS_IT_IS, (1,)): 3, (AS_IT_IS, (0, 0, 1)): 10}
+    seconds |= {("knob", (0,)): 2, ("knob", (1,)): 3, ("knob", (0, 0, 1)): 4}
+
+    def run(choice, programs, limit_s):
+        assert limit_s == (None if choice.name == AS_IT_IS and len(programs) == 1 else 10 * alone_s[programs])
+        return Spent(seconds[choice.name, programs], 1.0)
+
+    alone_s = {(0,): 1, (1,): 3, (0, 0, 1): 5}
+    rounds = measure([CHOICES[0], CHOICES[2]], (0, 0, 1), 3, 10.0, run, Quiet())
+    assert all(len(one) == 6 for one in rounds)
+    as_it_is, knob = wait_rows([AS_IT_IS, "knob"], (0, 0, 1), rounds)
+    assert (as_it_is.alone.median, as_it_is.together.median) == (1, 2)
+    assert (knob.alone.median, knob.together.median) == (7 / 5, 4 / 5)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +162,12 @@ def test_a_choice_is_best_only_if_its_interval_is_apart(other, best):
     rounds = [
         {
             ALONE: Spent(1.0, 1.0),
-            WaitCell("a", 2): Spent(2 * ratio, 1.0),
-            **({WaitCell("b", 2): Spent(2 * other[number], 1.0)} if number < len(other) else {}),
+            WaitCell("a", (0, 0)): Spent(2 * ratio, 1.0),
+            **({WaitCell("b", (0, 0)): Spent(2 * other[number], 1.0)} if number < len(other) else {}),
         }
         for number, ratio in enumerate((1.00, 1.01, 1.08))
     ]
-    decided = wait_verdict(wait_rows(["b", "a"], 2, rounds))
+    decided = wait_verdict(wait_rows(["b", "a"], (0, 0), rounds))
     assert (decided.fastest, decided.best) == ("a", best)
     assert decided.as_good == (() if best else ("b",))
 
@@ -166,14 +184,15 @@ def command(monkeypatch, tmp_path, capsys):
         names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE, ("OMP_WAIT_POLICY",): "threads"}
         names["LD_PRELOAD", "OMP_WAIT_POLICY"] = "both"
 
-        def made_up(argv, copies, variables, limit_s, look=None):
-            assert argv == ["mpiexec", "./app"]
+        def made_up(copies, limit_s, look=None):
+            argv, variables = copies[0]
+            assert argv == ["mpiexec", "./app"] and copies == [copies[0]] * len(copies)
             listener = variables.get("LOCKSTEP_LISTENER")
             kind = tuple(name for name in variables if not name.startswith("LOCKSTEP_"))
             if listener and ranks:
                 with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
                     own.sendto(b"{}", f"\0{listener}")
-            return host(WaitChoice(names.get(kind, "knob")), copies, limit_s)
+            return host(WaitChoice(names.get(kind, "knob")), (0,) * len(copies), limit_s)
 
         monkeypatch.setattr(waits, "run_copies", made_up)
         status = cli.main(["waits", *words, "--", "mpiexec", "./app"])
@@ -294,14 +313,15 @@ def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path,
     before = set(children(os.getpid()))
     os.mkfifo("meet")
     meet = "case {copy} in 0) echo > meet;; 1) read x < meet;; esac; env > {copy}"
-    spent = run_copies(["sh", "-c", meet], 2, {"KNOB": "1"}, None)
+    spent = run_copies([(["sh", "-c", meet], {"KNOB": "1"})] * 2, None)
     assert spent.wall_s > 0 and spent.cpu_s > 0
     for copy in ("0", "1"):
         told = (tmp_path / copy).read_text().splitlines()
         assert {"KNOB=1", "CP2K_DATA_DIR=/data"} <= set(told) and "PMI_RANK=7" not in told
     with pytest.raises(LaunchError, match=r"(?s)status 7.*for a reason"):
-        run_copies(["sh", "-c", "echo for a reason >&2; test {copy} = 0 || exit 7; sleep 1000"], 2, {}, None)
-    assert run_copies(["sleep", "1000"], 2, {}, 0.01) == Spent(None, None)
+        fails = "echo for a reason >&2; test {copy} = 0 || exit 7; sleep 1000"
+        run_copies([(["sh", "-c", fails], {})] * 2, None)
+    assert run_copies([(["sleep", "1000"], {})] * 2, 0.01) == Spent(None, None)
     assert set(children(os.getpid())) <= before, "not all have been waited for"
     assert not list(tmp_path.glob("lockstep-*"))
 
