@@ -82,11 +82,19 @@ def guarded(meanwhile: Callable[[], None] = lambda: None) -> Iterator[RunDirecto
     """A new run directory under a guardian; on exit everything of the run is released.
 
     ``meanwhile`` is called while the guardian starts.
+
+    Raises:
+        LockstepError: the guardian has not started.
     """
     directory = RunDirectory.create()
     released = False
     try:
-        guardian, hold = start(directory, meanwhile=meanwhile)
+        try:
+            guardian, hold = start(directory, meanwhile=meanwhile)
+        except (ChildProcessError, TimeoutError) as error:
+            from workloads.validation import LockstepError  # noqa: PLC0415 - as below
+
+            raise LockstepError(f"nothing was started, as the guardian of the run was not: {error}") from None
         try:
             yield directory
         finally:

@@ -21,6 +21,7 @@ from coordinator.host.environment import passed_on
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
 from coordinator.host.processes import find
+from workloads.validation import LockstepError
 
 HIDING = HIDE + "import signal; print(flush=True); signal.pause()"
 
@@ -48,7 +49,7 @@ def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(direct
 
 def test_without_its_guardian_nothing_begins(runtime, monkeypatch):
     monkeypatch.setattr(guardian, "COMMAND", ("/bin/sh", "-c", "echo no luck >&2"))
-    with pytest.raises(ChildProcessError, match="ended at its start\nno luck"), guardian.guarded():
+    with pytest.raises(LockstepError, match="ended at its start\nno luck"), guardian.guarded():
         pytest.fail("it has begun")
     assert list(runtime.iterdir()) == []
 
