@@ -1,6 +1,6 @@
 """What kills at random instants leave: does many to commands on one host and two, and writes a table.
 
-``python tests/benchmarks/kills.py [--kills N] [--interrupts N] [--others N] [--seed SEED] [--only WHAT]``
+``python tests/benchmarks/kills.py [--kills N] [--interrupts N] [--others N] [--sharing N] [--seed SEED]``
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from kills import Kill, Outcome, undisturbed
 from lives import COMMANDS, ELSEWHERE
 from netns_cluster import unavailable
+
+SHARING = ("turns", "turns of others", "beside")
 
 HEAD = """| command | signal | to | times | gone after, s | remains |
 |---|---|---|---|---|---|
@@ -42,6 +44,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=300, help="of runs, half of them on two hosts")
     parser.add_argument("--interrupts", type=int, default=60, help="INT, TERM and HUP to drivers of runs")
     parser.add_argument("--others", type=int, default=60, help="kills of other commands")
+    help_text = "kills of each of turns, turns of jobs that run already, and beside"
+    parser.add_argument("--sharing", type=int, default=50, help=help_text)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", choices=[*COMMANDS, ELSEWHERE], action="append", help="this command alone")
     options = parser.parse_args()
@@ -57,6 +61,7 @@ def main() -> None:
             (("calibrate", "simulate", "submit")[number % 3], 20_000 + number, signal.SIGKILL)
             for number in range(options.others)
         ]
+        + [(SHARING[number % 3], 30_000 + number, signal.SIGKILL) for number in range(3 * options.sharing)]
     )
     kills = [Kill(what, number, options.seed, signum) for what, number, signum in plan if what in wanted]
     lives = {}

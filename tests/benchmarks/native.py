@@ -34,7 +34,7 @@ from workloads import native
 from workloads.blocking import waiting
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "support" / "native"
-ROOT = PROGRAMS.parents[1]
+ROOT = PROGRAMS.parents[2]
 LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
 LOOPS = {
     "c": ("bsp.c", "mpicc", []),

@@ -267,10 +267,12 @@ def _spinning(seconds: float = 2.0) -> list[str]:
 
 
 def _beside(number: int) -> list[str]:
+    _bystander()
     return [*LOCKSTEP, "beside", "--rounds", "1", "--", *_spinning(0.3), ":::", *_spinning(0.3)]
 
 
 def _turns(number: int) -> list[str]:
+    _bystander()
     return [*LOCKSTEP, "turns", "--quantum-ms", "20", "--", *_spinning(), ":::", *_spinning()]
 
 
@@ -278,6 +280,7 @@ def _turns_of_others(number: int) -> list[str]:
     """Its jobs are others', who look whether they go on: ``OneHost.files`` tells."""
     jobs = [subprocess.Popen(_spinning(3.0), start_new_session=True) for _ in range(2)]
     OTHERS.extend(jobs)
+    _bystander()
     return [
         *LOCKSTEP,
         "turns",
@@ -285,6 +288,11 @@ def _turns_of_others(number: int) -> list[str]:
         "20",
         *(word for job in jobs for word in ("--pid", str(job.pid))),
     ]
+
+
+def _bystander() -> None:
+    """Somebody's program beside the command, which no kill may touch."""
+    OTHERS.append(subprocess.Popen(["sleep", "1000"]))
 
 
 OTHERS: list[subprocess.Popen[bytes]] = []
