@@ -118,12 +118,9 @@ class Program(Work):
 
     def _check_combinations(self) -> None:
         if (self.dedicated_s is None) == (self.phases is None):
-            raise InputError(
-                "phases",
-                self.phases,
-                f"exactly one of phases and dedicated_s (here {self.dedicated_s!r}) must be given",
-                "give dedicated_s for a wanted run time, or phases for an exact count",
-            )
+            rule = f"exactly one of phases and dedicated_s (here {self.dedicated_s!r}) must be given"
+            remedy = "give dedicated_s for a wanted run time, or phases for an exact count"
+            raise InputError("phases", self.phases, rule, remedy)
         if self.phases is not None and self.phases * self.phase_us() / 1e6 > ALONE_S:
             rule = f"that many phases take longer than {ALONE_S:g} s alone"
             raise InputError("phases", self.phases, rule, "give fewer, or shorter ones")
@@ -137,12 +134,9 @@ class Program(Work):
             rule = "a malleable program, or one with a queue of tasks, makes no checkpoints"
             raise InputError("checkpoint_phases", self.checkpoint_phases, rule, "leave one of them out")
         if self.pattern == "BARRIER" and not self.opening_barrier:
-            raise InputError(
-                "opening_barrier",
-                False,
-                "the BARRIER pattern consists of its opening barrier",
-                "choose NEWS or TRANSPOSE, or leave opening_barrier true",
-            )
+            rule = "the BARRIER pattern consists of its opening barrier"
+            remedy = "choose NEWS or TRANSPOSE, or leave opening_barrier true"
+            raise InputError("opening_barrier", False, rule, remedy)
 
     @property
     def closing_barrier(self) -> bool:

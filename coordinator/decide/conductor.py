@@ -190,14 +190,11 @@ class Conductor:
         leaving = [job for job in jobs if self._stages[job] is not Stage.OVER]
         self._stages.update(dict.fromkeys(leaving, Stage.OVER))
         for job in leaving:
-            self._depart(job, now_ns)
-
-    def _depart(self, job: int, now_ns: int) -> None:
-        if job in self._arrived:
-            self._last_ns = max(now_ns, self._last_ns)
-            self._decided(Reason.DEPARTURE, self._session.depart(job, self._last_ns), job)
-        else:
-            self._agenda.coming.remove((self._jobs[job].arrival_ns, job))
+            if job in self._arrived:
+                self._last_ns = max(now_ns, self._last_ns)
+                self._decided(Reason.DEPARTURE, self._session.depart(job, self._last_ns), job)
+            else:
+                self._agenda.coming.remove((self._jobs[job].arrival_ns, job))
 
     def lose(self, processors: Sequence[int], now_ns: int, failed: Iterable[int] = ()) -> None:
         """Note that processors are lost, and with them the jobs in ``failed``, which had begun there.

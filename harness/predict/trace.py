@@ -67,20 +67,19 @@ class Trace:
         return replace(self, jobs=replace(self.jobs, submit_ns=submit_ns))
 
 
-def read(path: Path, *, cancelled: bool = True) -> Trace:
+def read(path: Path) -> Trace:
     """The trace in a file or pipe: in the Standard Workload Format, or sacct's text.
 
     Run times are the trace's, but at least one second, the resolution of traces. A user's estimate
     is the requested time, or the run time if no requested time, or a shorter one, is given. The
     trace leaves out partial records of swapped jobs (status 2 to 4), jobs that never ran, and jobs
-    without a size or a time of submission. Cancelled jobs that ran stay, unless ``cancelled`` is
-    False.
+    without a size or a time of submission. Cancelled jobs that ran stay.
     """
     lines = trace_text.lines(path)
     first = next((text for line in lines if (text := line.strip(" \t"))), "")
     is_swf = ".swf" in path.name.lower() or first[:1] in tuple(";-+.0123456789")
     records = swf.read(path, lines) if is_swf else sacct.read(path, lines)
-    rows, skipped = _usable(path, records.rows, cancelled)
+    rows, skipped = _usable(path, records.rows)
     rows = rows[np.argsort(rows[:, swf.SUBMIT], kind="stable")]
     allocated, run_s, asked_s = (rows[:, field] for field in (swf.ALLOCATED, swf.RUN, swf.REQUESTED_S))
     since_s = rows[:, swf.SUBMIT] - rows[0, swf.SUBMIT]
@@ -107,7 +106,7 @@ def read(path: Path, *, cancelled: bool = True) -> Trace:
     )
 
 
-def _usable(path: Path, rows: np.ndarray, cancelled: bool) -> tuple[np.ndarray, dict[str, int]]:
+def _usable(path: Path, rows: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
     """The rows of jobs that can be simulated, and how many were left out, by reason."""
     size = np.where(rows[:, swf.ALLOCATED] > 0, rows[:, swf.ALLOCATED], rows[:, swf.REQUESTED])
     status = rows[:, swf.STATUS]
@@ -116,7 +115,6 @@ def _usable(path: Path, rows: np.ndarray, cancelled: bool) -> tuple[np.ndarray, 
         "never ran": rows[:, swf.RUN] < 0,
         "no size": size <= 0,
         "no time of submission": rows[:, swf.SUBMIT] < 0,
-        "cancelled": (status == swf.CANCELLED) & (not cancelled),
     }
     keep = np.ones(len(rows), dtype=bool)
     skipped = {}

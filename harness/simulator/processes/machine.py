@@ -237,12 +237,8 @@ class SimulatedJob:
             return
         number("think_us", self.think_us, least=0)
         if self.program.processes != 1:
-            raise InputError(
-                "program.processes",
-                self.program.processes,
-                "a job that thinks has one process",
-                "write processes = 1, or several jobs",
-            )
+            rule, remedy = "a job that thinks has one process", "write processes = 1, or several jobs"
+            raise InputError("program.processes", self.program.processes, rule, remedy)
 
     @property
     def arrival_ns(self) -> int:

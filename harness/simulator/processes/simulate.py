@@ -108,37 +108,19 @@ def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachi
     Raises:
         InputError: if the machine's local scheduler or queue does not suit it.
     """
-    record, clock, remedy = state.machine[0], state.clock[0], options.remedy
-    bound, of_queue = machine.queue == "bound", remedy.code in (CONSCIOUS, INHERITANCE, ACTIVATIONS)
-    turns = machine.local not in ("eevdf", "fifo")
-    for wrong, key, rule, write in (
-        (
-            policy.coscheduling and not turns,
-            "local",
-            "dynamic coscheduling changes the order of a queue of processes that have turns",
-            'write local = "rr", or "round-robin"',
-        ),
-        (
-            policy.coscheduling and not bound,
-            "queue",
-            "dynamic coscheduling needs processes that stay on their processors",
-            "write bind = true",
-        ),
-        (
-            policy.observation and machine.local == "fifo",
-            "local",
-            "a process that is not observed to communicate needs its turn beside others that spin",
-            'write local = "rr", or "eevdf"',
-        ),
-        (
-            of_queue and not bound,
-            "queue",
-            "the holder of a lock is looked for in the queue of its processor",
-            "write bind = true, or leave the remedy out",
-        ),
-    ):
-        if wrong:
-            raise InputError(key, getattr(machine, key), rule, write)
+    record, clock, remedy, bound = state.machine[0], state.clock[0], options.remedy, machine.queue == "bound"
+    if policy.coscheduling and machine.local in ("eevdf", "fifo"):
+        rule = "dynamic coscheduling changes the order of a queue of processes that have turns"
+        raise InputError("local", machine.local, rule, 'write local = "rr", or "round-robin"')
+    if policy.coscheduling and not bound:
+        rule = "dynamic coscheduling needs processes that stay on their processors"
+        raise InputError("queue", machine.queue, rule, "write bind = true")
+    if policy.observation and machine.local == "fifo":
+        rule = "a process that is not observed to communicate needs its turn beside others that spin"
+        raise InputError("local", machine.local, rule, 'write local = "rr", or "eevdf"')
+    if remedy.code in (CONSCIOUS, INHERITANCE, ACTIVATIONS) and not bound:
+        rule = "the holder of a lock is looked for in the queue of its processor"
+        raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
     if policy.coscheduling:
         record.patience_ns = max(1, round(policy.coscheduling["patience_us"] * 1e3))
         record.least_run_ns = round(policy.coscheduling["least_run_ms"] * 1e6)

@@ -121,11 +121,6 @@ def test_a_trace_is_read_in_order_of_arrival_without_what_never_ran(tmp_path: Pa
     assert trace.skipped == {"partial record": 1, "never ran": 1, "no size": 1}
 
 
-def test_cancelled_jobs_can_be_left_out(tmp_path: Path) -> None:
-    trace = read(made(tmp_path, LOG), cancelled=False)
-    assert trace.numbers.tolist() == [2, 1]
-
-
 def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_one(tmp_path: Path) -> None:
     trace = read(made(tmp_path, ARRAYS))
     assert trace.numbers.tolist() == [14, 15, 20, 20]
