@@ -22,17 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator.host import identity
-from coordinator.host.directories import (
-    DirectoryGuardian,
-    as_input,
-    check_own,
-    check_way,
-    home,
-    locked,
-    locked_home,
-    remove_home,
-)
+from coordinator.host import directories, identity
+from coordinator.host.directories import DirectoryGuardian, check_own, home, locked, remove_home
 from coordinator.host.processes import DIRECTORY, KEEPER, RUN
 from workloads.validation import InputError
 
@@ -91,13 +82,10 @@ class RunDirectory:
         parent = home()
         directory = cls(parent / os.urandom(4).hex())
         if len(os.fsencode(directory.socket)) > SOCKET_PATH_BYTES:
-            raise InputError(
-                "XDG_RUNTIME_DIR",
-                str(parent.parent),
-                f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes",
-                "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
-            )
-        with directory._cared_for(ours=True), locked_home(), as_input(parent):
+            rule = f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes"
+            remedy = "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path"
+            raise InputError("XDG_RUNTIME_DIR", str(parent.parent), rule, remedy)
+        with directory._cared_for(ours=True), directories.locked_home(), directories.as_input(parent):
             directory._make(time.time())
         return directory
 
@@ -252,7 +240,7 @@ class RunDirectory:
     def check(self) -> None:
         """Check that this is a run's directory that only we can have made or changed."""
         self._check_name()
-        check_way(self.path.parent.parent)
+        directories.check_way(self.path.parent.parent)
         check_own(self.path.parent)
         self._check_inside()
 

@@ -21,16 +21,7 @@ from harness.spec.experiment import SPINNING, Cell, Experiment
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import Scheduler
 from harness.store import records
-from harness.store.records import (
-    ALONE_KINDS,
-    COUNTERPARTS,
-    DEDICATED,
-    FURTHER,
-    POLICY,
-    RECORDED,
-    SIMULATED,
-    RunRecord,
-)
+from harness.store.records import ALONE_KINDS, DEDICATED, FURTHER, POLICY, RECORDED, RunRecord
 from workloads.options import Options
 from workloads.validation import InputError
 
@@ -84,7 +75,7 @@ class Task:
     @property
     def counterpart(self) -> Task:
         """The same run, simulated; a recorded run has none."""
-        return replace(self, kind=COUNTERPARTS[self.kind])
+        return replace(self, kind=records.COUNTERPARTS[self.kind])
 
     def record(self, session: str, **results: Any) -> RunRecord:
         """The record of this run, which has just ended with these results.
@@ -125,7 +116,7 @@ def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) 
     what = scheduler_name(scheduler)
     if kind in ALONE_KINDS:
         what = kind if scheduler["blocking"] == "spin" else f"{kind} two-phase"
-    if kind == SIMULATED:
+    if kind == records.SIMULATED:
         what = f"simulated {what}"
     where = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in settings.items())
     return f"{what}, {where}" if where else what

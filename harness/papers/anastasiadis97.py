@@ -12,22 +12,9 @@ import numpy as np
 
 from coordinator import policies
 from coordinator.policies import Policy
+from harness import papers
 from harness.measure.time_left import Guess
-from harness.papers import (
-    FAILS,
-    HOLDS,
-    OPEN,
-    Cell,
-    Finding,
-    Paper,
-    PaperFigure,
-    Results,
-    below,
-    grouped_bars,
-    panels,
-    sweep,
-    verdict,
-)
+from harness.papers import FAILS, Cell, Finding, Paper, PaperFigure, Results, below, panels, sweep, verdict
 from harness.predict.replicate import Mean, Precision, Replications, replicate
 from harness.predict.replicate import ratio as ratio_of
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
@@ -207,7 +194,7 @@ def _draw_bars(names: Sequence[str], results: Results) -> Figure:
         for name in names:
             runs = [results[cell.but(policy=name)] for cell in cells]
             sizes[name] = [0.0 if one.saturated else one.mean("processors").mean for one in runs]
-        grouped_bars(rows[1, column], [f"{load:.0%}" for load in LOADS], sizes, SHADES)
+        papers.grouped_bars(rows[1, column], [f"{load:.0%}" for load in LOADS], sizes, SHADES)
         rows[1, column].set(xlabel="load")
     rows[0, 0].set_ylabel("response time / DYN-EQUI's\n(dark: running, light: waiting)")
     rows[1, 0].set_ylabel("mean partition size")
@@ -229,9 +216,9 @@ def _responses(axes: Axes, names: Sequence[str], cells: Sequence[Cell], results:
             wait, response = (runs.mean(key).mean / unit_s for key in ("wait_s", "response_s"))
             running[name][place], waiting[name][place] = response - wait, wait
     groups = [f"{cell.load:.0%}" for cell in cells]
-    grouped_bars(axes, groups, running, SHADES)
-    grouped_bars(axes, groups, waiting, SHADES, below=running, alpha=0.45)
-    grouped_bars(axes, groups, endless, SHADES, alpha=0.35, hatch="//")
+    papers.grouped_bars(axes, groups, running, SHADES)
+    papers.grouped_bars(axes, groups, waiting, SHADES, below=running, alpha=0.45)
+    papers.grouped_bars(axes, groups, endless, SHADES, alpha=0.35, hatch="//")
     axes.axhline(1, color="black", linewidth=0.6)
 
 
@@ -286,7 +273,7 @@ HIGHEST = sweep(workload=MU, load=LOADS[-1:])
 def _all_of(verdicts: Iterable[str]) -> str:
     """The verdict of a claim about several cells: it fails if it fails in one."""
     every = set(verdicts)
-    return next(one for one in (FAILS, OPEN, HOLDS) if one in every)
+    return next(one for one in (FAILS, papers.OPEN, papers.HOLDS) if one in every)
 
 
 def _shown(ratio: Mean) -> str:
@@ -434,7 +421,10 @@ def _shorter(results: Results, policy: str, other: str) -> Finding:
     words = f"lower in {lower} of {len(CELLS)} cells, down to {min(one.mean for one in ratios):.2f}"
     higher = ", ".join(f"{cell.workload} {cell.load:.0%}: {one.mean:.2f}" for cell, one in above)
     seen = any(one.mean > 1 + RESOLUTION for _, one in above)
-    return f"{words}; higher in {higher or 'none'}", FAILS if seen else HOLDS if lower else OPEN
+    return (
+        f"{words}; higher in {higher or 'none'}",
+        FAILS if seen else papers.HOLDS if lower else papers.OPEN,
+    )
 
 
 SHORTER = "{} has a shorter response time than {}, or one as long within 5 %"

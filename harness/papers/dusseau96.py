@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coordinator import policies
+from harness import papers
 from harness.measure.time_left import Guess
-from harness.papers import (
-    CONTRADICTED,
-    FAILS,
-    Cell,
-    Finding,
-    Paper,
-    PaperFigure,
-    Results,
-    below,
-    panels,
-    verdict,
-)
+from harness.papers import Cell, Finding, Paper, PaperFigure, Results, below, panels, verdict
 from harness.predict.process_level import guess_s
 from harness.predict.replicate import Mean, mean_of
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -441,10 +431,10 @@ def _superior_from_5_ms(results: Results) -> Finding:
     found, holds = _said(results, worst), below(slowdown(results, worst), 1.0)
     (cell,) = (cell for cell in coarse if cell.has(pattern="NEWS", granularity_us=5000.0, imbalance=1.5))
     theirs, ours = PUBLISHED[cell], _value(results, cell)
-    if holds != FAILS or theirs < 1 or abs(ours / theirs - 1) > ABOUT:
+    if holds != papers.FAILS or theirs < 1 or abs(ours / theirs - 1) > ABOUT:
         return found, holds
     other = f"Figure 4 has {theirs:.2f} for NEWS, g = 5 ms, v = 1.5 g"
-    return f"{found}; there {ours:.2f}", CONTRADICTED, ("section 4.1", other)
+    return f"{found}; there {ours:.2f}", papers.CONTRADICTED, ("section 4.1", other)
 
 
 @PAPER.claim(

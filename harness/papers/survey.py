@@ -17,18 +17,8 @@ from coordinator import policies
 from coordinator.migration import Migration
 from coordinator.policies import allocation
 from coordinator.view import ExecutionTime, Job
-from harness.papers import (
-    Cell,
-    Finding,
-    Paper,
-    PaperFigure,
-    Results,
-    arithmetic,
-    grouped_bars,
-    panels,
-    sweep,
-    verdict,
-)
+from harness import papers
+from harness.papers import Cell, Finding, Paper, PaperFigure, Results, panels, sweep, verdict
 from harness.papers.anastasiadis97 import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s, replicated
 from harness.predict.replicate import Mean, Precision, Replications, ratio
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
@@ -204,7 +194,7 @@ def _draw_rules(results: Results) -> Figure:
         for load in LOADS:
             cells = [Cell(variance=variance, load=load, rule=rule) for rule in rules]
             heights[f"load {load:.0%}"] = [min(TOP, over(results, cell).mean) for cell in cells]
-        grouped_bars(axes, [rule.replace(" of ", "\nof ") for rule in rules], heights)
+        papers.grouped_bars(axes, [rule.replace(" of ", "\nof ") for rule in rules], heights)
         axes.tick_params(axis="x", labelsize=8)
         axes.axhline(1, color="black", linewidth=0.6)
         axes.set(title=f"{variance} variance of work", ylim=(0, TOP), ylabel="response time / equal shares'")
@@ -349,19 +339,19 @@ def _by_settings(results: Results) -> Iterator[Finding]:
     charlotte_s, eager_s, least_s, most_s = (
         move.cost().stopped_s for move in (CHARLOTTE, V_EAGER, V_LITTLE, V_MUCH)
     )
-    yield f"{charlotte_s * 1e3:.0f} ms", arithmetic(abs(charlotte_s / 0.242 - 1) <= 0.05)
+    yield f"{charlotte_s * 1e3:.0f} ms", papers.arithmetic(abs(charlotte_s / 0.242 - 1) <= 0.05)
     words = f"{least_s * 1e3:.1f} to {most_s * 1e3:.0f} ms, and {eager_s:.0f} s for 1 MB"
-    yield words, arithmetic(eager_s == 3.0 and least_s <= 0.01 and 0.1 <= most_s <= 0.4)
+    yield words, papers.arithmetic(eager_s == 3.0 and least_s <= 0.01 and 0.1 <= most_s <= 0.4)
     moves = [accent(size_mb) for size_mb in (0.01, 0.1, 1.0, 10.0, 100.0)]
     stopped_s = [move.cost().stopped_s for move in moves]
     copied_s = [replace(move, technique="eager").cost().stopped_s for move in moves]
     faster = max(eager / ours for eager, ours in zip(copied_s, stopped_s, strict=True))
     words = f"{max(stopped_s):.2f} s (assumed) over four orders of magnitude, up to {faster:.0f} times less"
-    yield words, arithmetic(min(stopped_s) == max(stopped_s) and faster >= 1000)
+    yield words, papers.arithmetic(min(stopped_s) == max(stopped_s) and faster >= 1000)
     costs = {name: here(name).cost() for name in TECHNIQUES}
     words = ", ".join(f"{name} {costs[name].moved_mb:.1f} MB" for name in TECHNIQUES[:3])
     holds = costs["on-reference"].moved_mb < costs["eager"].moved_mb < costs["pre-copy"].moved_mb
-    yield f"{words} of a process of 50 MB that uses 40 %", arithmetic(holds)
+    yield f"{words} of a process of 50 MB that uses 40 %", papers.arithmetic(holds)
     words = ", ".join(f"{name} {cost.residual_mb:.0f} MB" for name, cost in costs.items())
     left = [name for name, cost in costs.items() if cost.residual_mb]
-    yield words, arithmetic(left == ["on-reference"])
+    yield words, papers.arithmetic(left == ["on-reference"])

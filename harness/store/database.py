@@ -21,21 +21,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from harness.store import spool
+from harness.store import spool, stored
 from harness.store.records import BY_JOB, Calibration, RunRecord, plain, switch_summary, typed
 from harness.store.schema import connect, uri
 from harness.store.spool import Spool
-from harness.store.stored import (
-    BROKEN,
-    StoreError,
-    check_calibration,
-    checksum,
-    decoded,
-    primary_code,
-    reading,
-    rows_of,
-    run_record,
-)
+from harness.store.stored import BROKEN, StoreError, decoded, reading, run_record
 from harness.store.tables import PARTS, TABLES
 from workloads import timeline
 from workloads.validation import InputError
@@ -132,7 +122,7 @@ class Store:
             ) from None
         self._kept += 1
         kept = f"{path} holds the finished run, and the next invocation adds it to the store"
-        if primary_code(why) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if stored.primary_code(why) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             remedy = "make room, or choose another directory with --results, and continue with --resume"
             raise StoreError(f"{self._refusal(why)}; {kept}; {remedy}") from None
         self._warn(f"{self._refusal(why)}; {kept}")
@@ -185,7 +175,7 @@ class Store:
             every = json.dumps([dataclasses.astuple(switch) for switch in record.switches])
             blob = zlib.compress(every.encode())
             self._insert("switches", {"run": run} | summary | {"every": blob})
-        self._insert("checksums", {"run": run, "sha256": checksum(self._database, run)})
+        self._insert("checksums", {"run": run, "sha256": stored.checksum(self._database, run)})
         return run
 
     def add_calibrations(self, calibrations: Iterable[Calibration]) -> None:
@@ -208,7 +198,7 @@ class Store:
             known = [decoded("calibrations", row) for row in rows]
             found = [Calibration(**typed({name: row[name] for name in fields})) for row in known]
             for made in found:
-                check_calibration(made)
+                stored.check_calibration(made)
             return found
 
     def merge(self, other: Store) -> int:
@@ -307,7 +297,7 @@ class Store:
     def timelines(self, run: int) -> dict[tuple[int, int], bytes]:
         """The timelines of a run by job and rank, as ``workloads.timeline`` packs them."""
         with reading(self.path):
-            found = [decoded("timelines", row) for row in rows_of(self._database, "timelines", run)]
+            found = [decoded("timelines", row) for row in stored.rows_of(self._database, "timelines", run)]
             for row in found:
                 timeline.unpack(row["rows"])  # it has a separate checksum
             return {(row["job"], row["rank"]): row["rows"] for row in found}

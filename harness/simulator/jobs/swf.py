@@ -46,16 +46,9 @@ def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integer
 PLACEMENT_VERSION = 1
 
 COLUMNS = (
-    *(
-        "job_id",
-        "workload_name",
-        "submission_time",
-        "requested_number_of_resources",
-        "requested_time",
-        "success",
-    ),
-    *("starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time", "stretch"),
-    "allocated_resources",
+    *("job_id", "workload_name", "submission_time", "requested_number_of_resources", "requested_time"),
+    *("success", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time"),
+    *("stretch", "allocated_resources"),
 )
 """Of a table of jobs."""
 

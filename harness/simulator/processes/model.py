@@ -96,12 +96,6 @@ whom it gets messages often."""
 ENDLESS = 1 << 62
 """The number of operations of a process that needs no more blocks."""
 
-REQUEST_BIT, REPLY_BIT = range(2)
-"""Message 2 w is from waiting process w (a read request or its arrival at a barrier), and
-2 w + 1 is the reply (the response, the completion). A process waits for one thing at a time, so
-it never has two messages under way, and w identifies the message. If w runs a recorded program, 2 w is
-the notice of large messages for which it has asked (``messages``), and may be under way beside a reply."""
-
 CACHE_LINE_BYTES = 64
 
 
@@ -360,7 +354,10 @@ class State(NamedTuple):
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
             processor p's next timer, as time << shift | p.
         stale: (P,) processors whose leaves have to be entered again, as many as the clock says.
-        messages: a ring of messages under way by time of arrival, each time << shift | message.
+        messages: a ring of messages under way by time of arrival, each time << shift | message. Message
+            2 w is from waiting process w (a read request or its arrival at a barrier), 2 w + 1 the reply to
+            it: a process waits for one thing at a time, so w identifies the message. If w runs a recorded
+            program, 2 w is the notice of large messages for which it has asked, also beside a reply.
         hops: (P, P) between processors; (1, 1) where they cost nothing.
         bursts_ns: response time of each burst, of one interactive job after the other.
         operations: (N, operations at hand); operation k of a process is in column k mod columns.
