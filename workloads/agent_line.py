@@ -44,7 +44,6 @@ class RunClock:
             self._ahead_ns = memoryview(word).cast("q")
 
     def now_ns(self) -> int:
-        """The time of the run's clock in nanoseconds."""
         return monotonic_ns() + self._ahead_ns[0]
 
 

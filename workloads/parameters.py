@@ -42,7 +42,6 @@ class OrInfinite:
     """A number of at least 0, or infinity."""
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError for any other value."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
             raise InputError(key, value, "must be a number of at least 0, or inf", "write [0.4, inf]")
 
@@ -62,7 +61,6 @@ class Flag:
     """True or false."""
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError for any other value."""
         flag(key, value)
 
 
@@ -72,7 +70,6 @@ class ListOf(NamedTuple):
     entry: Any
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError for any other value."""
         if not isinstance(value, list | tuple) or not value:
             raise InputError(key, value, "must be a list of at least one value", "write [1, 2]")
         for one in value:
@@ -85,7 +82,6 @@ class TableOf(NamedTuple):
     kind: type[Any]
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError for anything but a table."""
         if not isinstance(value, self.kind | Mapping):
             raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
 

@@ -170,7 +170,6 @@ class Program(Work):
 
     @property
     def reads_per_phase(self) -> int:
-        """How many reads each process makes in one phase."""
         return patterns.reads_per_phase(self.pattern, self.processes)
 
     @property

@@ -55,7 +55,6 @@ def prepare(
 
 
 def main(spec: dict[str, Any]) -> None:
-    """Run one rank as the specification says."""
     if spec["version"] != VERSION:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
     comm = world()

@@ -43,7 +43,6 @@ def execute(work: SequentialWork | InteractiveWork) -> dict[str, Any]:
 
 
 def main(spec: dict[str, Any]) -> None:
-    """Run the job that the specification describes."""
     if spec["version"] != VERSION:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
     work = SINGLE[spec["kind"]](**spec["work"])

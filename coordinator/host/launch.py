@@ -123,7 +123,6 @@ Started = subprocess.Popen[bytes] | Adopted
 
 
 def handle(program: Started) -> Process:
-    """A handle on a program, to watch for its end."""
     return program.handle() if isinstance(program, Adopted) else Process(program.pid)
 
 

@@ -210,7 +210,6 @@ def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeSt
 
 
 def _size(node: int, view: View) -> int:
-    """The virtual processors that one task of the node uses."""
     return width(view.machine.processors) >> (node.bit_length() - 1)
 
 

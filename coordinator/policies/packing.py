@@ -104,7 +104,6 @@ def seat(
 
 
 def _closed(rows: int, processors: int, lost: frozenset[int]) -> set[int]:
-    """The slots of lost processors."""
     return {row * processors + p for row in range(rows) for p in lost}
 
 

@@ -59,7 +59,6 @@ class Attendance:
 
     @property
     def missing(self) -> list[int]:
-        """The ranks that have not asked."""
         return sorted(set(range(self.size)) - set(self.ranks.values()))
 
 

@@ -224,7 +224,6 @@ def _outcome(
 
 
 def _record(path: Path) -> dict[str, Any]:
-    """The record that a rank has left."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

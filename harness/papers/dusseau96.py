@@ -85,7 +85,6 @@ it differs."""
 
 
 def coscheduled(cell: Cell) -> Cell:
-    """The same workload under coscheduling."""
     workload = ("pattern", "granularity_us", "imbalance", "context_switch_us", "latency_us")
     return BASE.but(**{name: getattr(cell, name) for name in workload}, policy="gang", blocking="spin")
 
@@ -282,7 +281,6 @@ def _figure(caption: str, draw: Any, cells: Sequence[Cell], others: Sequence[Cel
 
 
 def _table(blocking: str) -> list[Cell]:
-    """The cells of a table, row by row."""
     machines = [{"context_switch_us": switch, "latency_us": latency} for switch, latency in TABLE_MACHINES]
     return [
         BASE.but(pattern=pattern, granularity_us=grain, imbalance=imbalance, blocking=blocking, **machine)

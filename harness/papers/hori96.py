@@ -260,7 +260,6 @@ def _retr_at(load: float, curve: Results) -> float:
 
 
 def _limit(results: Results, policy: str, distribution: str) -> float:
-    """The highest utilisation that the policy reaches."""
     return max(_of(results, policy, distribution).column("utilisation"), default=np.nan)
 
 

@@ -85,7 +85,6 @@ class Channels:
     numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def of(self, sender: int, receiver: int, kind: int) -> int:
-        """The number of a channel."""
         return self.numbers.setdefault((sender, receiver, kind), len(self.numbers))
 
     def table(self) -> NDArray[np.int32]:

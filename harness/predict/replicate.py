@@ -39,11 +39,9 @@ class Mean:
 
     @property
     def high(self) -> float:
-        """The upper end."""
         return self.mean + (self.half or 0)
 
     def apart(self, value: float) -> bool:
-        """Whether it differs significantly from a value."""
         return abs(self.mean - value) > (self.half or 0)
 
 
@@ -83,7 +81,6 @@ class Replications:
         return self.stuck > 0
 
     def mean(self, name: str) -> Mean:
-        """Mean of one metric over the replications."""
         return mean_of([getattr(m, name) for m in self.metrics], self.saturated)
 
 

@@ -57,12 +57,10 @@ class Cell:
 
     @property
     def topology(self) -> Topology:
-        """How its processors are connected, as the policy sees them."""
         return topology_of(self.machine, self.processors)
 
     @property
     def lost(self) -> frozenset[int]:
-        """Its processors that are lost from the beginning."""
         return lost_of(self.machine, self.processors)
 
 
@@ -272,7 +270,6 @@ def _repeats(given: Any) -> tuple[int, int]:
 
 
 def experiment_name(data: Mapping[str, Any], default: str) -> str:
-    """The name in a file, else ``default``."""
     name = data.get("name", default)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         rule = "must be text of at least one character"

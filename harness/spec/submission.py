@@ -127,7 +127,6 @@ class Submission(Checked):
 
     @property
     def processors(self) -> int:
-        """The number of processors on all nodes."""
         return self.nodes * (self.ntasks_per_node or 1)
 
     @property

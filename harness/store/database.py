@@ -339,7 +339,6 @@ class Store:
         return f"cannot write to {self.path}: {error}"
 
     def frames(self) -> Frames:
-        """All records as frames."""
         import pandas  # noqa: PLC0415 - takes longer to import than all the rest together
 
         frames = {}

@@ -35,7 +35,6 @@ KEY = Column(int, required=False, key="PRIMARY KEY")
 
 
 def _fields(record: type, *left_out: str) -> dict[str, Column]:
-    """A column for each field of a record."""
     hints = typing.get_type_hints(record)
     return {name: _column(hint) for name, hint in hints.items() if name not in left_out}
 

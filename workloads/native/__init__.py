@@ -303,7 +303,6 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
 def _compile(
     mpicc: Path, declared: set[str], leave: Set[str], tell: Callable[[str], None], kept: Path, made: Path
 ) -> None:
-    """Compile in ``made``, which will be ``kept``."""
     from workloads.native import calls, recorded, replacing  # noqa: PLC0415 - seldom needed
 
     differing = _differing(mpicc, made, tell)

@@ -74,7 +74,6 @@ def corners(free: int, submesh: Submesh, grid: Grid) -> int:
 
 @cache
 def _columns_to(last: int, grid: Grid) -> int:
-    """The processors of the columns from 0 to ``last``."""
     return mask(row * grid.columns + column for row in range(grid.rows) for column in range(last + 1))
 
 

@@ -69,7 +69,6 @@ def _next(current: int, direction: int, levels: int, heads: Integers) -> int:
 
 @step
 def _enter(queues: Queues, queue: int, job: int) -> None:
-    """Append a job to a queue."""
     if queues.heads[queue] < 0:
         queues.heads[queue] = job
     else:

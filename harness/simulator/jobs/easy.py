@@ -52,7 +52,6 @@ def _hold(
 
 @step
 def _let_go(expected_ns: Integers, held: Integers, owner: Integers, running: int, job: int) -> None:
-    """Remove a running job."""
     place = 0
     while owner[place] != job:
         place += 1

@@ -141,7 +141,6 @@ class _JobLevelRun:
         self.now_ns = 0
 
     def follow(self, plan: Plan) -> None:
-        """Put a plan into force, now."""
         for number in plan.decision.vacates:  # its progress since its last checkpoint is lost
             assert self.relocations is not None
             whole_ns = self.jobs.time_ns(number, self.sizes[number])
@@ -184,7 +183,6 @@ class _JobLevelRun:
         return min(ends, default=(NEVER_NS, -1))
 
     def go_to(self, time_ns: int) -> None:
-        """Advance to ``time_ns`` without a decision."""
         if self.plan is not None and time_ns > self.now_ns:
             begin_ns, end_ns = self.now_ns - self.plan.start_ns, time_ns - self.plan.start_ns
             work_ns = 0

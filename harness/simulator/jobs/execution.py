@@ -45,7 +45,6 @@ def _demand(
     most: Integers,
     weights: Integers,
 ) -> None:
-    """Fill in ``most`` and ``weights``, in place."""
     for job in range(len(most)):
         known = (work_s[job], alpha_s[job], beta_s[job])
         useful = _useful_processors(least[job], asked[job], work_s[job], beta_s[job])

@@ -57,7 +57,6 @@ class FragmentationMeter:
             self._free_ns += passed_ns * self._memory.free
 
     def found(self) -> Fragmentation:
-        """What was wasted up to the last plan."""
         all_ns = (self._since_ns - self._begin_ns) * self._processors
         return Fragmentation(
             internal=_share(self._unused_ns, self._region_ns),

@@ -43,7 +43,6 @@ class Times(NamedTuple):
 
     @classmethod
     def unknown(cls, jobs: int) -> Times:
-        """Columns for ``jobs`` jobs that have not started."""
         return cls(np.full(jobs, NEVER_NS), np.full(jobs, NEVER_NS))
 
 
@@ -83,11 +82,9 @@ class Jobs:
 
     @property
     def columns(self) -> Columns:
-        """The columns that kernels read."""
         return Columns(*(getattr(self, name) for name in Columns._fields))
 
     def first(self, count: int) -> Jobs:
-        """The first ``count`` jobs."""
         return Jobs(*(getattr(self, item.name)[:count] for item in fields(self)))
 
     def times_s(self, processors: Integers | Floats) -> Floats:
@@ -181,7 +178,6 @@ class JobLevelOutcome:
 
     @property
     def finished(self) -> NDArray[np.bool_]:
-        """Which jobs ended."""
         return self.finish_ns < NEVER_NS
 
     @property

@@ -60,5 +60,4 @@ class Relocations:
         return self._work_ns[job] + cost_ns
 
     def found(self) -> Relocated:
-        """The totals so far."""
         return Relocated(self._moves, self._vacated, self._lost_ns / 1e9, self._paid_ns / 1e9)

@@ -36,7 +36,6 @@ def following(source: Records) -> int:
 
 @hot
 def below(source: Records, count: int) -> int:
-    """One of the numbers from 0 that are below ``count``."""
     return (following(source) >> 8) % count
 
 
@@ -48,7 +47,6 @@ def exponential_ns(source: Records, mean_ns: int) -> int:
 
 @hot
 def drawn(source: Records, values: NDArray[np.int64]) -> int:
-    """One of ``values``."""
     return int(values[below(source, len(values))])
 
 

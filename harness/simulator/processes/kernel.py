@@ -84,7 +84,6 @@ def go(state: State) -> int:
 
 @step
 def expire(state: State, p: int) -> None:
-    """The clock of processor ``p`` ticks, or its alarm rings."""
     if state.processors[p].tick_ns <= state.clock[0].now_ns:
         state.clock[0].ticks += 1
         tick(state, p)

@@ -242,7 +242,6 @@ class SimulatedJob:
 
     @property
     def arrival_ns(self) -> int:
-        """When it arrives."""
         return round(self.arrival_s * 1e9)
 
     @property

@@ -37,7 +37,6 @@ NO_NOTICE, NOTICE_SENT, NOTICE_HERE = range(3)
 
 @hot
 def waiting_rule(job: Records) -> Waiting:
-    """The waiting rule of ``job``."""
     return Waiting(job.rule, job.switch_ns, job.round_trip_ns, job.fixed_ns, job.imbalance_ns, job.estimate)
 
 

@@ -56,7 +56,6 @@ def carry_out(state: State, action: int, p: int, q: int) -> None:
 
 @hot
 def begin_operation(state: State, p: int, q: int) -> int:
-    """Begin the next operation of process ``q``."""
     process = state.processes[q]
     columns = state.operations.shape[1]
     ring = state.processes[process.source]
@@ -164,7 +163,6 @@ def take_over(state: State, p: int, q: int) -> int:
 
 @hot
 def end_activity(state: State, p: int, q: int) -> int:
-    """The activity of process ``q`` has ended."""
     process = state.processes[q]
     if process.handling != m.FREE:
         return waits.go_on_handling(state, p, q)

@@ -75,7 +75,6 @@ class ReplayedProgram:
 
     @property
     def processes(self) -> int:
-        """How many there are."""
         return len(self.parts[0].steps)
 
     def count(self, rank: int) -> int:
@@ -88,7 +87,6 @@ class ReplayedProgram:
         return sum(times * int(steps["busy_ns"][steps["sleeps"] == 0].sum()) for times, steps in every)
 
     def longest_ns(self) -> int:
-        """The longest time of a step."""
         return max(int(steps["busy_ns"].max(initial=0)) for part in self.parts for steps in part.steps)
 
     def operations(self, rank: int, most: int, first: int) -> Iterator[Operations]:

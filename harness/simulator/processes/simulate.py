@@ -231,13 +231,11 @@ class _ProcessLevelRun:
         return ""
 
     def keep_timeline(self) -> None:
-        """Keep the rows that the kernel has recorded."""
         clock = self.state.clock[0]
         self.timeline.append(self.state.timeline[: clock.recorded].copy())
         clock.recorded = 0
 
     def _follow(self, plan: Plan) -> None:
-        """Put a plan of the policy into force, now."""
         newcomers = []
         moved = [n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place)]
         rigid = [n for n in moved if not state.has_tasks(self.jobs[self._index[n]])]

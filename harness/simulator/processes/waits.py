@@ -93,7 +93,6 @@ def look_period_ns(state: State, process: Records) -> int:
 
 @hot
 def end_wait(state: State, p: int, q: int) -> int:
-    """Process ``q`` has what it has waited for."""
     process = state.processes[q]
     process.replied = 0
     if len(state.rested_send_ns) > 0:
