@@ -23,17 +23,8 @@ MAY_IMPORT = {
 
 ORDER = {
     "coordinator": (
-        "topology",
-        "owners",
-        "migration",
-        "view",
-        "policies",
-        "workload",
-        "decide",
-        "host",
-        "wire",
-        "node",
-        "drive",
+        *("topology", "owners", "migration", "view", "policies", "workload", "decide", "host", "wire"),
+        *("node", "drive"),
     ),
     "harness": (
         *("spec", "store", "simulator", "measure", "predict"),
@@ -49,9 +40,7 @@ SIMULATOR_MAY_IMPORT = ("workloads", "coordinator", "harness.simulator")
 
 ONLY_IN = {
     "mpi4py": (
-        "workloads/messaging.py",
-        "workloads/rank.py",
-        "workloads/tasks.py",
+        *("workloads/messaging.py", "workloads/rank.py", "workloads/tasks.py"),
         "harness/predict/mpi_pool.py",
     ),
     "numba": ("harness/simulator/",),

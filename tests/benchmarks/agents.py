@@ -8,7 +8,6 @@ the machine measures agents and messages, not programs.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import SUPPORT, parsed
 from runs import eventually
 
 from coordinator.host.environment import passed_on
@@ -29,7 +29,7 @@ from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys
 
-RANK = Path(__file__).resolve().parents[1] / "support" / "fake_rank.py"
+RANK = SUPPORT / "fake_rank.py"
 
 
 class Crowd:
@@ -93,11 +93,7 @@ class Crowd:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--agents", type=int, default=64)
-    parser.add_argument("--slots-ms", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=10)
-    options = parser.parse_args()
+    options = parsed(__doc__, agents=64, slots_ms=100, seconds=10.0)
     with TemporaryDirectory(prefix="ls-") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
         crowd = Crowd(options.agents)
@@ -124,9 +120,7 @@ def main() -> None:
     print(report(options, crowd.switches, messages, busy_ns, sent_ns))
 
 
-def report(
-    options: argparse.Namespace, switches: list[tuple[int, ...]], messages: int, busy_ns: int, sent_ns: int
-) -> str:
+def report(options: Any, switches: list[tuple[int, ...]], messages: int, busy_ns: int, sent_ns: int) -> str:
     """What was measured, in words."""
     late = sorted(switch[2] / 1e3 for switch in switches)
     done: dict[int, list[int]] = {}

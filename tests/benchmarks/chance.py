@@ -8,25 +8,24 @@ and the medians over the repeats of a cell, of any two series of simulations. Th
 chance alone makes if each measured run has one simulation; rows that scatter have further ones.
 """
 
-import argparse
 import itertools
 import statistics
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import parsed, stored
+
 from harness.measure.plan import plan, recorded
 from harness.predict.process_level import Host, Simulated
-from harness.store.database import Store
-from harness.store.rebuild import experiment_of
 
 
 def runs_of(results, policy, times):
     """Two lists for each cell: its measured makespans, and the simulated ones series by series."""
-    with Store(results, existing=True) as store:
-        ((digest, _),) = store.experiments()
-        records = store.runs(digest)
-    experiment = experiment_of(records)
+    experiment, records = stored(results)
     known = recorded(records)
     cells = {}
     for task in plan(experiment, experiment.cells):
@@ -56,13 +55,7 @@ def difference(values):
 
 def main():
     """Print the differences."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--results", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--policy", default="none")
-    parser.add_argument("--times", type=int, default=3)
-    options = parser.parse_args()
+    options = parsed(__doc__, results={"type": Path, "required": True}, policy="none", times=3)
     cells = runs_of(options.results, options.policy, options.times)
     measured = [one for runs, _ in cells for one in difference(runs)]
     simulated = [one for _, series in cells for one in difference(itertools.chain(*series))]

@@ -8,11 +8,16 @@ policy is first. Sizes of jobs are spread evenly over the powers of two from 1 t
 a fixed seed. Nothing runs: there are no processes, nodes or messages.
 """
 
-import argparse
 import random
 import resource
 import statistics
+import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import headed, parsed, tabled
 
 from coordinator import policies
 from coordinator.decide.session import Session
@@ -80,15 +85,8 @@ def measured_ms(policy, machine, jobs, decisions, limit_s):
 
 def main():
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--processors", type=int, default=10_000)
-    parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--decisions", type=int, default=21)
-    parser.add_argument("--limit-s", type=float, default=20.0)
-    parser.add_argument("--only", nargs="*", default=())
-    options = parser.parse_args()
+    given = {"processors": 10_000, "jobs": 1000, "decisions": 21, "limit_s": 20.0}
+    options = parsed(__doc__, **given, only={"nargs": "*", "default": ()})
     resource.setrlimit(resource.RLIMIT_CPU, (600, 600))
     cases = {name: (name, {}) for name in policies.known()} | ALSO
     rows = []
@@ -100,10 +98,9 @@ def main():
         first_ms, found = measured_ms(policy, machine, options.jobs, options.decisions, options.limit_s)
         rows.append((statistics.median(found), max(found), first_ms, label))
     title = f"{options.processors} processors, {options.jobs} jobs"
-    print(f"| {title} | median, ms | longest, ms | all at once, ms |")
-    print("|---|---|---|---|")
-    for median_ms, longest_ms, first_ms, label in sorted(rows, reverse=True):
-        print(f"| {label} | {median_ms:.1f} | {longest_ms:.1f} | {first_ms:.1f} |")
+    headed(title, "median, ms", "longest, ms", "all at once, ms")
+    for *times_ms, label in sorted(rows, reverse=True):
+        tabled(label, *(f"{time_ms:.1f}" for time_ms in times_ms))
 
 
 if __name__ == "__main__":

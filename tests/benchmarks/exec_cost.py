@@ -9,18 +9,16 @@ the command's if it tells none; the start of ``lockstep exec`` is in none. Look 
 quiet machine.
 """
 
-import argparse
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from native import DEBIAN, ENVIRONMENT, PROGRAMS
+from benchmark import DEBIAN, ENVIRONMENT, PROGRAMS, compiled, launched, parsed, shown
 
 from workloads import native
 from workloads.blocking import RULES, waiting
@@ -53,38 +51,26 @@ def programs(openmpi):
 
 def main():
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--launcher", default="mpiexec")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default="", help="rows whose names contain this")
-    parser.add_argument("--blocking", default="global-adaptive", choices=list(RULES))
-    parser.add_argument("--alone", action="store_true", help="only one at a time")
-    options = parser.parse_args()
+    options = parsed(
+        __doc__,
+        **{"launcher": "mpiexec", "rounds": 7},
+        only={"default": "", "help": "rows whose names contain this"},
+        blocking={"default": "global-adaptive", "choices": list(RULES)},
+        alone={"default": False, "help": "only one at a time"},
+    )
     openmpi = options.launcher == DEBIAN or "openmpi" in options.launcher
-    mpicc = native.wrapper([options.launcher])
     rule = waiting(options.blocking, switch_us=10.0, latency_us=2.0, spin_switches=2)
-    ours = native.library(mpicc).environment(rule)
-    words = [
-        options.launcher,
-        *(["--oversubscribe", "--bind-to", "none"] if openmpi else ["-bind-to", "none"]),
-    ]
+    ours = native.library(native.wrapper([options.launcher])).environment(rule)
     print(f"{'':34s} {'alone':>20s} {'three':>20s} {'as they are':>20s}")
     with tempfile.TemporaryDirectory() as folder:
         for name, ranks, source, arguments in programs(openmpi):
-            program = Path(source) if isinstance(source, Path) else compiled(mpicc, source, Path(folder))
-            if options.only not in name or not program.exists():
+            if options.only not in name or not (PROGRAMS / source).exists():
                 continue
-            command = [*words, "-n", str(ranks), str(program), *map(str, arguments)]
-            place = program.parent if isinstance(source, Path) else Path(folder)
+            ready = isinstance(source, Path)
+            program = source if ready else compiled(options.launcher, folder, source, "mpicc", "-lpthread")
+            command = launched(options.launcher, ranks, [program, *arguments])
+            place = source.parent if ready else folder
             print(f"{name:34s} {row(command, place, ours, options)}", flush=True)
-
-
-def compiled(mpicc, source, folder):
-    """One of our programs; a path that is not there if it cannot be compiled."""
-    made = folder / Path(source).stem
-    if (PROGRAMS / source).exists() and not made.exists():
-        subprocess.run([mpicc, "-O1", "-o", made, PROGRAMS / source, "-lpthread"], check=True)
-    return made
 
 
 def row(command, place, ours, options):
@@ -101,22 +87,11 @@ def row(command, place, ours, options):
     return " ".join(f"{shown(ratios):>20s}" for ratios in (alone, three, plain) if ratios)
 
 
-def shown(ratios):
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-
-
 def timed(command, copies, place, variables):
     """Seconds of the slowest of some copies that run at once."""
     begin_s = time.monotonic()
     running = [
-        subprocess.Popen(
-            command,
-            cwd=place,
-            env={**ENVIRONMENT, **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        subprocess.Popen(command, cwd=place, env=ENVIRONMENT | variables, stdout=-1, stderr=-1, text=True)
         for _ in range(copies)
     ]
     said = [one.communicate(timeout=120) for one in running]

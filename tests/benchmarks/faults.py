@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import parsed
 from faults import FAULTS, Fault, Outcome, inject
 from netns_cluster import cluster, unavailable
 
@@ -57,12 +57,9 @@ def repeat(fault: Fault, seeds: Iterable[int]) -> list[Outcome]:
 
 def main() -> None:
     """Do it all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50, help="times for each kind of kill")
-    parser.add_argument("--others", type=int, default=10, help="times for every other fault")
-    parser.add_argument("--only", choices=FAULTS, action="append", help="this fault (may be repeated)")
-    parser.add_argument("--out", type=Path, help="where the table goes (default: stdout)")
-    options = parser.parse_args()
+    only = {"choices": FAULTS, "action": "append", "help": "this fault (may be repeated)"}
+    out = {"type": Path, "help": "where the table goes (default: stdout)"}
+    options = parsed(__doc__, kills=50, others=10, only=only, out=out)
     if why := unavailable():
         raise SystemExit(why)
     text = HEAD

@@ -8,7 +8,6 @@ workload slowdowns, and how far apart the hosts were at the changes of slot.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import headed, parsed, tabled
 from netns_cluster import Cluster, cluster, unavailable
 
 EXPERIMENT = """
@@ -42,30 +42,27 @@ policy = "implicit"
 policy = "partitioned"
 """
 
-HEAD = """\
-| scheduler | workload slowdown | 95 % | lateness p50/p99, us | between hosts p50/p99, us | clocks, us |
-|---|---|---|---|---|---|"""
+HEAD = (
+    *("scheduler", "workload slowdown", "95 %", "late p50/p99, us", "between hosts p50/p99, us"),
+    *("clocks, us"),
+)
 
 
-def run(hosts: Cluster, text: str) -> str:
-    """The table's rows."""
+def run(hosts: Cluster, text: str) -> list[Any]:
+    """The rows that the command answers."""
     file = hosts.root / "two-hosts.toml"
     file.write_text(text)
     argv = [sys.executable, "-m", "harness.cli", "run", str(file), "--json", "--no-simulate"]
-    argv += [
-        "--hosts",
-        ",".join(f"{host}:1" for host in hosts.hosts),
-        "--results",
-        str(hosts.root / "results"),
-    ]
+    places = ",".join(f"{host}:1" for host in hosts.hosts)
+    argv += ["--hosts", places, "--results", str(hosts.root / "results")]
     started = hosts.start(argv)
     out, err = started.communicate()
     if started.returncode:
         raise SystemExit(err)
-    return "\n".join(map(_line, json.loads(out)["rows"]))
+    return list(json.loads(out)["rows"])
 
 
-def _line(row: dict[str, Any]) -> str:
+def cells(row: dict[str, Any]) -> list[str]:
     scheduler, measured = row["scheduler"], row["measured"]
     slowdown, switches = measured["workload_slowdown"], measured["switches"] or {}
     low, high = slowdown["ci95"] or slowdown["extremes"]
@@ -75,21 +72,19 @@ def _line(row: dict[str, Any]) -> str:
         for key in ("lateness_us", "between_nodes_us")
     ]
     doubt = f"{switches['clock_uncertainty_us']:.0f}" if "clock_uncertainty_us" in switches else ""
-    return f"| {name} | {slowdown['median']:.2f} | {low:.2f} to {high:.2f} | {' | '.join(pairs)} | {doubt} |"
+    return [name, f"{slowdown['median']:.2f}", f"{low:.2f} to {high:.2f}", *pairs, doubt]
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--granularity-us", type=float, default=1000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--dedicated-s", type=float, default=2)
-    options = parser.parse_args()
+    options = parsed(__doc__, granularity_us=1000.0, repeats=5, dedicated_s=2.0)
     if why := unavailable():
         sys.exit(why)
     with cluster(2) as hosts:
         rows = run(hosts, EXPERIMENT.format(**vars(options)))
-    print(f"{HEAD}\n{rows}")
+    headed(*HEAD)
+    for row in rows:
+        tabled(*cells(row))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Both estimates of the load imbalance in the figures of Dusseau et al. 1996 that use one: prints a table.
 
-    PYTHONPATH=. python tests/benchmarks/imbalance_estimates.py [--full] [--figure N ...]
+    python -P tests/benchmarks/imbalance_estimates.py [--full] [--figure N ...]
 
 For each figure, pattern and estimate: the mean slowdown, the worst one with its place, the slowdown at
 g = 1 ms and v = 2 g, and how often and by how much it is above the oracle's (where the machine is that of
@@ -9,10 +9,14 @@ Figure 8). Jobs of 2 s unless --full; about ten minutes on two quiet cores, 40 w
 The same on real ranks: lockstep run imbalance-estimates.
 """
 
-import argparse
 import sys
 from collections import defaultdict
 from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import parsed
 
 from harness.papers import Results
 from harness.papers import dusseau96 as model
@@ -22,26 +26,13 @@ from workloads.blocking import ESTIMATES
 CHARTS = ("10", "11")
 """Figures on Figure 8's machine."""
 
-HEADINGS = (
-    "figure",
-    "pattern",
-    "estimate",
-    "mean",
-    "worst",
-    "at g",
-    "v/g",
-    "1 ms, 2 g",
-    "over oracle",
-    "most",
-)
+HEADINGS = ("figure", "pattern", "estimate", "mean", "worst", "at g", "v/g", "at 1 ms, 2 g", "above", "most")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--figure", action="append", choices=["10", "11", "13"])
-    parser.add_argument("--full", action="store_true")
-    options = parser.parse_args()
-    figures = options.figure or ["10", "11", "13"]
+    every = ["10", "11", "13"]
+    options = parsed(__doc__, figure={"action": "append", "choices": every}, full=False)
+    figures = options.figure or every
     shown = [
         (figure, cell.but(imbalance_estimate=estimate))
         for figure in figures

@@ -5,50 +5,44 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import headed, parsed, tabled
 from kills import Kill, Outcome, undisturbed
 from lives import COMMANDS, ELSEWHERE
 from netns_cluster import unavailable
 
 SHARING = ("turns", "turns of others", "beside")
 
-HEAD = """| command | signal | to | times | gone after, s | remains |
-|---|---|---|---|---|---|
-"""
 
-
-def rows(kills: list[Kill], outcomes: list[Outcome]) -> list[str]:
-    """A line of the table for each part that a signal went to."""
+def show(kills: list[Kill], outcomes: list[Outcome]) -> None:
+    """Print a row for each part that a signal went to."""
     found: dict[tuple[str, str, str], list[Outcome]] = {}
     for kill, outcome in zip(kills, outcomes, strict=True):
         key = (kill.what, kill.signum.name, outcome.role or "none: it had ended")
         found.setdefault(key, []).append(outcome)
-    lines = []
+    headed("command", "signal", "to", "times", "gone after, s", "remains")
     for key, ours in sorted(found.items()):
         times = sorted(outcome.clean_s for outcome in ours)
         bad = sum(bool(outcome.faults) for outcome in ours)
-        cells = [*key, len(ours), f"{times[len(times) // 2]:.1f} / {times[-1]:.1f}", bad]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return lines
+        tabled(*key, len(ours), f"{times[len(times) // 2]:.1f} / {times[-1]:.1f}", bad)
 
 
 def main() -> None:
     """Do it all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=300, help="of runs, half of them on two hosts")
-    parser.add_argument("--interrupts", type=int, default=60, help="INT, TERM and HUP to drivers of runs")
-    parser.add_argument("--others", type=int, default=60, help="kills of other commands")
-    help_text = "kills of each of turns, turns of jobs that run already, and beside"
-    parser.add_argument("--sharing", type=int, default=50, help=help_text)
-    parser.add_argument("--seed", default="1")
-    parser.add_argument("--only", choices=[*COMMANDS, ELSEWHERE], action="append", help="this command alone")
-    options = parser.parse_args()
+    options = parsed(
+        __doc__,
+        kills={"default": 300, "help": "of runs, half of them on two hosts"},
+        interrupts={"default": 60, "help": "INT, TERM and HUP to drivers of runs"},
+        others={"default": 60, "help": "kills of other commands"},
+        sharing={"default": 50, "help": "kills of each of turns, turns of jobs that run already, and beside"},
+        seed="1",
+        only={"choices": [*COMMANDS, ELSEWHERE], "action": "append", "help": "this command alone"},
+    )
     wanted = options.only or [*COMMANDS, *([] if unavailable() else [ELSEWHERE])]
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     plan = (
@@ -72,7 +66,7 @@ def main() -> None:
             print(f"{outcome}: {lives[kill.what]:.1f} s", flush=True)
         outcomes.append(kill.do(lives[kill.what]))
         print(f"{outcomes[-1]}: gone after {outcomes[-1].clean_s:.1f} s", flush=True)
-    print(HEAD + "\n".join(rows(kills, outcomes)))
+    show(kills, outcomes)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ machine, and speak to the driver by TCP on its loopback: the figures have no net
 of the last of its agents, before it decodes that: two processes read all tables here.
 """
 
-import argparse
 import heapq
 import json
 import mmap
@@ -25,6 +24,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import zmq
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import headed, parsed, tabled
 
 from coordinator import policies
 from coordinator.decide.session import Session
@@ -219,34 +222,24 @@ def measure(count, options):
             crowd.listen(1)
         decide, share, last = (statistics.median(column) for column in zip(*found, strict=True))
         lost = f", {len(crowd.lost)} lost" if crowd.lost else ""
-        print(
-            f"| {count}{lost} | {crowd.join_s:.1f} | {thread_us:.0f} | {process_us:.0f} "
-            f"| {decide:.1f} | {share:.1f} | {last:.1f} |",
-            flush=True,
-        )
+        found = (f"{value:.1f}" for value in (decide, share, last))
+        tabled(f"{count}{lost}", f"{crowd.join_s:.1f}", f"{thread_us:.0f}", f"{process_us:.0f}", *found)
     finally:
         crowd.end()
 
 
 def main():
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, nargs="*", default=[128, 1024, 4096])
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--decisions", type=int, default=5)
-    parser.add_argument("--processors", type=int, default=4, help="of each node")
-    parser.add_argument("--hold", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    nodes = {"type": int, "nargs": "*", "default": [128, 1024, 4096]}
+    holder = {"type": Path, "help": "for the processes that hold agents"}
+    options = parsed(__doc__, nodes=nodes, seconds=10.0, decisions=5, processors=4, hold=holder)
     resource.setrlimit(resource.RLIMIT_CPU, (400, 400))
     if options.hold:
         hold(options.hold, options.processors)
         return
     processes.raise_descriptor_limit()
-    titles = "all joined, s", "driver's thread, us", "whole driver, us", "decide, ms", "shared out, ms"
-    print("| nodes |", " | ".join((*titles, "last table, ms")), "|")
-    print("|---|---|---|---|---|---|---|")
+    times = "decide, ms", "shared out, ms", "last table, ms"
+    headed("nodes", "all joined, s", "driver's thread, us", "whole driver, us", *times)
     with TemporaryDirectory(prefix="ls-") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
         for count in options.nodes:

@@ -7,28 +7,27 @@ far the measured workload slowdowns of the rows differ, and how far the simulate
 are off: from those measured there, and from the geometric means of both measured ones.
 """
 
-import argparse
 import math
 import statistics
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import parsed, stored
 
 from harness.analyse import summary
 from harness.spec.naming import scheduler_name
-from harness.store.database import Store
-from harness.store.rebuild import experiment_of
 
 
 def rows_of(results):
     """The measured and the simulated slowdown of each row."""
-    with Store(results, existing=True) as store:
-        ((digest, _),) = store.experiments()
-        records = store.runs(digest)
     return {
         (scheduler_name(row.scheduler), *row.settings.items()): (
             row.measured.workload_slowdown.median,
             row.simulated.workload_slowdown.median,
         )
-        for row in summary.rows(experiment_of(records), records)
+        for row in summary.rows(*stored(results))
     }
 
 
@@ -41,11 +40,7 @@ def shown(errors):
 
 def main():
     """Print a line for each scheduler, and one for all rows."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("results", type=Path, nargs=2, metavar="DIR")
-    once, again = map(rows_of, parser.parse_args().results)
+    once, again = map(rows_of, parsed(__doc__, _results={"type": Path, "nargs": 2}).results)
     print(f"{'median, 90th percentile of':28} measured again      simulated  against both means")
     for name in [*dict.fromkeys(key[0] for key in once), "all"]:
         rows = [(once[key][0], *again[key]) for key in once if name in (key[0], "all")]

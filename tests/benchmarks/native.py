@@ -20,62 +20,27 @@ the machine; ``--only two-phase`` leaves the settings of the MPI out. ping-pong 
 of 4 threads that wait at the same time) are one job alone, in turn as it is and two-phase.
 """
 
-import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from coordinator.host.launchers import launcher_at
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import DEBIAN, ENVIRONMENT, LOOPS, PROGRAMS, answer, compiled, launched, parsed, tabled
+
 from workloads import native
 from workloads.blocking import waiting
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "support" / "native"
-ROOT = PROGRAMS.parents[2]
-LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
-LOOPS = {
-    "c": ("bsp.c", "mpicc", []),
-    "fortran-use-mpi": ("bsp.f90", "mpifort", ["-cpp", "-ffree-line-length-none"]),
-    "fortran-f08": ("bsp.f90", "mpifort", ["-cpp", "-ffree-line-length-none", "-DF08"]),
-}
-"""Source, compiler wrapper and flags."""
-
 PAIRED = {
-    "ping-pong": ("pingpong.c", [], 2, ["20000"]),
-    "threads": ("threads.c", ["-pthread"], 3, ["4", "300", "100"]),
+    "ping-pong": (("pingpong.c", "mpicc"), 2, ["20000"]),
+    "threads": (("threads.c", "mpicc", "-pthread"), 3, ["4", "300", "100"]),
 }
-"""Source, flags, ranks and words of programs whose last word is the time that they took."""
+"""Source, wrapper and flags, ranks and words of programs whose last word is the time that they took."""
 
 QUANTA_MS = (10, 100)
-DEBIAN = "mpirun.openmpi"
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": str(ROOT),
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-}
-
-
-def launched(launcher, ranks, program):
-    """The command line of ranks that are bound to no core, however many there are."""
-    openmpi = launcher_at(launcher).kind == "openmpi"
-    return [
-        launcher,
-        *(["--oversubscribe", "--bind-to", "none"] if openmpi else ["-bind-to", "none"]),
-        *["-n", str(ranks), *program],
-    ]
-
-
-def compiled(launcher, source, wrapper, flags, folder):
-    """A program made by the wrapper of the launcher's MPI."""
-    mpicc = native.wrapper([launcher])
-    compiler = mpicc.with_name(mpicc.name.replace("mpicc", wrapper))
-    made = folder / Path(source).stem
-    subprocess.run([compiler, "-O2", *flags, "-o", made, PROGRAMS / source], check=True, cwd=folder)
-    return str(made)
 
 
 def commands(options, folder):
@@ -90,7 +55,7 @@ def commands(options, folder):
     if options.program == "mpi4py":
         made = [sys.executable, "-P", str(PROGRAMS / "bsp.py")]
     else:
-        made = [compiled(options.launcher, *LOOPS[options.program], folder)]
+        made = [compiled(options.launcher, folder, *LOOPS[options.program])]
     found = []
     for loop in options.loops:
         g_us, imbalance = loop.split(":")
@@ -98,15 +63,6 @@ def commands(options, folder):
         words += ["reduce"] if options.program.startswith("fortran") and not options.exchange else []
         found.append((f"{options.program}, g = {g_us} us, v = {imbalance} g", words))
     return found
-
-
-def answer(folder, *words):
-    """The document that a command of Lockstep prints; its progress is ours."""
-    argv = [*LOCKSTEP, *words]
-    done = subprocess.run(argv, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=False)
-    if not done.stdout:  # it has said why; a document may tell of runs that failed
-        raise SystemExit(done.returncode)
-    return json.loads(done.stdout)
 
 
 def waits(options, program, folder):
@@ -149,19 +105,15 @@ def shown(estimate):
 
 def paired(options, folder):
     """The time that a program says it took, with two-phase waits over without, in each round."""
-    source, flags, ranks, words = PAIRED[options.program]
-    program = compiled(options.launcher, source, "mpicc", flags, folder)
+    source, ranks, words = PAIRED[options.program]
+    program = compiled(options.launcher, folder, *source)
     argv = launched(options.launcher, ranks, [program, *words])
     library = native.library(native.wrapper([options.launcher]))
     two_phase = library.environment(waiting("global-adaptive", switch_us=10, latency_us=2))
     ratios = []
     for _ in range(options.rounds):
         plain, ours = (
-            float(
-                subprocess.run(
-                    argv, env=ENVIRONMENT | more, capture_output=True, text=True, check=True
-                ).stdout.split()[-1]
-            )
+            float(subprocess.check_output(argv, env=ENVIRONMENT | more, text=True).split()[-1])
             for more in ({}, two_phase)
         )
         ratios.append(ours / plain)
@@ -169,23 +121,18 @@ def paired(options, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parsed(
+        __doc__,
+        **{"rounds": 5, "ranks": 2, "jobs": 3, "give_up": 10.0},
+        program={"choices": [*LOOPS, "mpi4py", "lammps", "hpcc", *PAIRED], "default": "c"},
+        launcher={"help": "of the MPI (default: mpiexec for C, Debian's Open MPI for others)"},
+        seconds={"default": 1.6, "help": "of work of each job of the loop"},
+        loops={"nargs": "*", "default": ["100:.25", "1000:1.5"], "help": "US:IMBALANCE of the loop"},
+        steps={"default": 400, "help": "of lammps"},
+        only={"action": "append", "default": [], "help": "a choice of lockstep waits; may be repeated"},
+        exchange={"default": False, "help": "Fortran: two exchanges of messages in each iteration, too"},
+        no_gang={"default": False, "help": "not under gang scheduling"},
     )
-    add = parser.add_argument
-    add("--program", choices=[*LOOPS, "mpi4py", "lammps", "hpcc", *PAIRED], default="c")
-    add("--launcher", help="of the MPI (default: mpiexec for C, Debian's Open MPI for others)")
-    add("--seconds", type=float, default=1.6, help="of work of each job of the loop")
-    add("--loops", nargs="*", default=["100:.25", "1000:1.5"], help="US:IMBALANCE of the loop")
-    add("--steps", type=int, default=400, help="of lammps")
-    add("--rounds", type=int, default=5)
-    add("--ranks", type=int, default=2)
-    add("--jobs", type=int, default=3)
-    add("--give-up", type=float, default=10)
-    add("--only", action="append", default=[], help="a choice of lockstep waits; may be repeated")
-    add("--exchange", action="store_true", help="Fortran: two exchanges of messages in each iteration, too")
-    add("--no-gang", action="store_true", help="not under gang scheduling")
-    options = parser.parse_args()
     if options.launcher is None:
         options.launcher = "mpiexec" if options.program in ("c", *PAIRED) else DEBIAN
     with tempfile.TemporaryDirectory() as name:
@@ -203,7 +150,7 @@ def show(cells, headings=True):
     """Print a row, below its headings if it is the first; at once, since another may fail."""
     above = (cells, ["---"] * len(cells)) if headings else ()
     for line in (*above, cells.values()):
-        print("| " + " | ".join(line) + " |", flush=True)
+        tabled(*line)
 
 
 if __name__ == "__main__":

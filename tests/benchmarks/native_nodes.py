@@ -7,31 +7,18 @@ job, and a third of the time of three together, over the time of one job as it i
 microseconds of a round trip. Medians over rounds. Look at ratios, on a machine that does nothing else.
 """
 
-import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from netns_cluster import cluster  # noqa: E402
+from benchmark import LOCKSTEP, compiled, parsed
+from netns_cluster import cluster
 
-from workloads import native  # noqa: E402
-
-LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
 RULES = ("", "immediate", "global-adaptive")
 """The first is none: MPI waits as it is."""
-
-
-def compiled(name, folder):
-    """A program made for the MPI of mpiexec."""
-    made = f"{folder}/{name}"
-    source = HERE.parent / "support" / "native" / f"{name}.c"
-    subprocess.run([native.wrapper(["mpiexec"]), "-O2", "-o", made, source], check=True)
-    return made
 
 
 def run(hosts, rule, program, jobs):
@@ -50,12 +37,9 @@ def run(hosts, rule, program, jobs):
 
 def main():
     """Measure, and print a line for each program and rule."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    options = parser.parse_args()
+    options = parsed(__doc__, rounds=3, seconds=1.0)
     with tempfile.TemporaryDirectory() as folder, cluster(2) as hosts:
-        bsp, pingpong = compiled("bsp", folder), compiled("pingpong", folder)
+        bsp, pingpong = (compiled("mpiexec", folder, f"{name}.c") for name in ("bsp", "pingpong"))
         programs = {"ping-pong": [pingpong, str(int(options.seconds * 2000))]}
         for g_us, imbalance in ((100, 0.25), (1000, 0.25), (1000, 1.5), (10000, 1.5)):
             count = max(1, int(options.seconds * 1e6 / g_us))

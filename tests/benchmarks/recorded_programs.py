@@ -17,7 +17,6 @@ compare``; with it ``--picture FILE`` draws all rows that are kept there. --quic
 jobs of the first three programs. lammps and hpcc are Debian's packages, linked with its Open MPI.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -27,9 +26,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from native import DEBIAN, LOOPS, PROGRAMS, answer, compiled
+from benchmark import DEBIAN, LOOPS, PROGRAMS, answer, compiled, parsed
 
 from harness.analyse import summary
 from harness.analyse.advise import CANDIDATES
@@ -62,10 +61,10 @@ def command(name, seconds, folder):
         (folder / "hpccinf.txt").write_text(small.replace("64 Ns", "1000 Ns").replace("16 NBs", "80 NBs"))
         return [DEBIAN, "hpcc"]
     if name == "fortran":
-        made = compiled(DEBIAN, *LOOPS["fortran-f08"], folder)
+        made = compiled(DEBIAN, folder, *LOOPS["fortran-f08"])
         return [DEBIAN, made, "500", "0.5", str(int(seconds * 2000))]
     g_us, imbalance = (100, 0.25) if name == "c-fine" else (5000, 1.0)
-    made = compiled("mpiexec", *LOOPS["c"], folder)
+    made = compiled("mpiexec", folder, *LOOPS["c"])
     return ["{launcher}", made, str(g_us), str(imbalance), str(int(seconds * 1e6 / g_us))]
 
 
@@ -209,22 +208,19 @@ def draw(results, file):
 
 def main():
     """Measure and simulate."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parsed(
+        __doc__,
+        **{"rounds": 3, "quick": False},
+        programs={"nargs": "+", "choices": NAMES, "default": list(NAMES)},
+        jobs={"nargs": "+", "type": int, "default": [2, 3]},
+        seconds={"default": 2.0, "help": "of a program alone, about"},
+        results={"type": Path, "help": "directory for the records (default: none are kept)"},
+        picture={"type": Path, "metavar": "FILE", "help": "draw a PNG file (with --results)"},
+        anyway={"default": False, "help": "measure on a busy host, too"},
+        advice={"default": False, "help": "is the advice of lockstep advise right?"},
     )
-    add = parser.add_argument
-    add("--programs", nargs="+", choices=NAMES, default=list(NAMES))
-    add("--jobs", nargs="+", type=int, default=[2, 3])
-    add("--rounds", type=int, default=3)
-    add("--seconds", type=float, default=2.0, help="of a program alone, about")
-    add("--results", type=Path, help="directory for the records (default: none are kept)")
-    add("--picture", type=Path, metavar="FILE", help="draw a PNG file (with --results)")
-    add("--quick", action="store_true")
-    add("--anyway", action="store_true", help="measure on a busy host, too")
-    add("--advice", action="store_true", help="is the advice of lockstep advise right?")
-    options = parser.parse_args()
     if options.picture and not options.results:
-        parser.error("--picture needs --results")
+        raise SystemExit("--picture needs --results")
     if options.quick:
         options.programs, options.jobs, options.rounds = options.programs[:3], [3], 1
     found, advice = [], []

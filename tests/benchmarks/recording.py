@@ -9,7 +9,6 @@ the mean of the two times without; the second has the same of one time without o
 machine itself does to a ratio.
 """
 
-import argparse
 import math
 import statistics
 import subprocess
@@ -18,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from native import DEBIAN, ENVIRONMENT, PROGRAMS, compiled, launched
+from benchmark import DEBIAN, ENVIRONMENT, LOOPS, PROGRAMS, compiled, headed, launched, parsed, tabled
 
 from harness.analyse.statistics import median_interval
 from workloads import native
@@ -40,35 +39,23 @@ def seconds(argv, more):
 
 def main():
     """Measure one program."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parsed(
+        __doc__,
+        **{"granularity_us": 100.0, "rounds": 21},
+        program={"choices": ["c", "lammps"], "default": "c"},
+        launcher={"help": "of the MPI (default: mpiexec for c, Debian's Open MPI for lammps)"},
+        seconds={"default": 2.0, "help": "of work of the loop"},
+        steps={"default": 400, "help": "of lammps"},
     )
-    add = parser.add_argument
-    add("--program", choices=["c", "lammps"], default="c")
-    add("--launcher", help="of the MPI (default: mpiexec for c, Debian's Open MPI for lammps)")
-    add("--granularity-us", type=float, default=100.0)
-    add("--seconds", type=float, default=2.0, help="of work of the loop")
-    add("--steps", type=int, default=400, help="of lammps")
-    add("--rounds", type=int, default=21)
-    options = parser.parse_args()
     launcher = options.launcher or (DEBIAN if options.program == "lammps" else "mpiexec")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.program == "c":
-            made = compiled(launcher, "bsp.c", "mpicc", [], folder)
+            made = compiled(launcher, folder, *LOOPS["c"])
             words = [made, str(options.granularity_us), "0.25"]
             words += [str(int(options.seconds * 1e6 / options.granularity_us))]
         else:
-            words = [
-                "lmp",
-                "-in",
-                str(PROGRAMS / "melt.in"),
-                "-var",
-                "steps",
-                str(options.steps),
-                "-log",
-                "none",
-            ]
+            words = ["lmp", "-in", PROGRAMS / "melt.in", "-var", "steps", options.steps, "-log", "none"]
         argv = launched(launcher, 2, words)
         files = folder / "files"
         files.mkdir()
@@ -83,8 +70,7 @@ def main():
                 path.unlink()
     alone_s = statistics.median(took[PLAIN] for took in times)
     print(f"{options.program}: {alone_s:.3f} s without, {size / 1e6:.1f} MB a rank with a recording")
-    print("| ratio | median | 95 % interval |")
-    print("|---|---|---|")
+    headed("ratio", "median", "95 % interval")
     least, most = row("recorded / not", [t[RECORDED] / statistics.mean(t[:RECORDED]) for t in times])
     row("not / not", [t[AGAIN] / t[PLAIN] for t in times])
     found = "holds" if most <= GOAL else "does not hold" if least > GOAL else "is not decided: more rounds"
@@ -102,7 +88,7 @@ def one_round(argv, recorded, number):
 def row(what, ratios):
     """Print a row of the table; returns the ends of its interval."""
     least, most = median_interval(sorted(ratios)) or (0.0, math.inf)
-    print(f"| {what} | {statistics.median(ratios):.3f} | {least:.3f} to {most:.3f} |")
+    tabled(what, f"{statistics.median(ratios):.3f}", f"{least:.3f} to {most:.3f}")
     return least, most
 
 

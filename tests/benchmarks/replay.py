@@ -11,7 +11,6 @@ step is processor time up to a message that is given or taken. Each loop has a p
 resident memory is printed. --quick takes one time of each, and leaves out to replay all 4096 s.
 """
 
-import argparse
 import multiprocessing
 import resource
 import statistics
@@ -24,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import parsed
 from long_recordings import KEPT, PHASES, long_recording
 
 from coordinator import policies
@@ -132,11 +132,7 @@ def measure(folder, phase, quick):
 
 def main():
     """Measure each loop in a process of its own."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
+    options = parsed(__doc__, quick=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for task in (prepare, *(partial(measure, phase=phase, quick=options.quick) for phase in PHASES)):

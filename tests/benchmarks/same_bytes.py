@@ -9,7 +9,6 @@ constants of the table, by their present names.
 ``--kept`` keeps the outputs of COMMIT there for the next time. Exits with 1 if any differs.
 """
 
-import argparse
 import os
 import re
 import subprocess
@@ -17,7 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import LOCKSTEP, ROOT, parsed, version
 
 
 def commands():
@@ -32,8 +33,9 @@ def printed(files, words):
     """The exit status and the standard output of Lockstep in a directory of its files."""
     with tempfile.TemporaryDirectory() as work:
         environment = os.environ | {"PYTHONPATH": str(files)}
-        line = [sys.executable, "-P", "-m", "harness", *words]
-        done = subprocess.run(line, env=environment, cwd=work, stdout=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [*LOCKSTEP, *words], env=environment, cwd=work, stdout=subprocess.PIPE, check=False
+        )
         return f"{done.returncode}\n".encode() + done.stdout
 
 
@@ -44,19 +46,9 @@ def compared(output):
 
 def main():
     """Compare."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("commit")
-    parser.add_argument("--kept", type=Path)
-    parser.add_argument("--only", nargs="*", default=())
-    options = parser.parse_args()
+    options = parsed(__doc__, _commit=None, kept={"type": Path}, only={"nargs": "*", "default": ()})
     differ = []
-    with tempfile.TemporaryDirectory() as before:
-        archive = subprocess.run(
-            ["git", "archive", options.commit], cwd=ROOT, check=True, capture_output=True
-        ).stdout
-        subprocess.run(["tar", "-x", "-C", before], input=archive, check=True)
+    with version(options.commit) as before:
         kept = options.kept or Path(before) / "outputs"
         kept.mkdir(parents=True, exist_ok=True)
         for name, words in commands().items():

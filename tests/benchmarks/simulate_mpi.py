@@ -8,13 +8,17 @@ does no work. Wants a core for each worker and a quiet machine. The kernels are 
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import re
 import statistics
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import LOCKSTEP, headed, parsed, tabled
 
 from coordinator.host.launchers import find_launcher
 
@@ -24,7 +28,7 @@ SAID = re.compile(r"workers: ([\d.]+) s of processor time in ([\d.]+) s")
 def simulated(workers: int, experiment: list[str]) -> tuple[float, float]:
     """Processor time and time passed, in seconds, of the simulations of an experiment."""
     launcher = find_launcher()
-    command = [sys.executable, "-P", "-m", "harness", "simulate", *experiment, "--mpi"]
+    command = [*LOCKSTEP, "simulate", *experiment, "--mpi"]
     done = subprocess.run(
         launcher.argv(1 + workers, command),
         env=launcher.environment({}),
@@ -40,24 +44,20 @@ def simulated(workers: int, experiment: list[str]) -> tuple[float, float]:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("experiment", nargs="*", default=["validation", "--set", "repeats=10"])
-    options = parser.parse_args()
+    experiment = {"nargs": "*", "default": ["validation", "--set", "repeats=10"]}
+    options = parsed(__doc__, rounds=3, workers=2, _experiment=experiment)
     simulated(1, options.experiment)
     times: dict[int, list[tuple[float, float]]] = {1: [], options.workers: []}
     for _ in range(options.rounds):
         for workers, found in times.items():
             found.append(simulated(workers, options.experiment))
-    lines = ["| workers | processor time, s | time passed, s | as fast as one |", "|---|---|---|---|"]
+    headed("workers", "processor time, s", "time passed, s", "as fast as one")
     one_s = statistics.median(passed_s for _, passed_s in times[1])
     for workers, found in times.items():
         busy_s, passed_s = (statistics.median(values) for values in zip(*found, strict=True))
-        lines.append(f"| {workers} | {busy_s:.1f} | {passed_s:.1f} | {one_s / passed_s:.2f} |")
-    lines += ["", f"Medians of {options.rounds}; {os.cpu_count()} cores, Linux {platform.release()}, "]
-    lines[-1] += f"load average {os.getloadavg()[0]:.1f}."
-    sys.stdout.write("\n".join(lines) + "\n")
+        tabled(workers, f"{busy_s:.1f}", f"{passed_s:.1f}", f"{one_s / passed_s:.2f}")
+    host = f"{os.cpu_count()} cores, Linux {platform.release()}, load average {os.getloadavg()[0]:.1f}"
+    print(f"\nMedians of {options.rounds}; {host}.")
     return 0
 
 

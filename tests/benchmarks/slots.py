@@ -14,7 +14,6 @@ Are runs lost?
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import statistics
@@ -22,10 +21,12 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import headed, parsed, shown, tabled
 from runs import workload
 
 from coordinator.drive.driver import run_workload
@@ -54,20 +55,14 @@ class SlotRow:
         self.slowdowns.append(makespan_s(result) / (JOBS * alone_s))
         self.late_us += [switch.lateness_ns / 1e3 for switch in result.switches]
 
-    def __str__(self) -> str:
-        found = sorted(self.slowdowns) or [math.nan]
+    def show(self) -> None:
+        """Print the row."""
         late = statistics.quantiles(self.late_us, n=100) if len(self.late_us) > 1 else [math.nan] * 99
-        slowdown = f"{statistics.median(found):.3f} ({found[0]:.3f}-{found[-1]:.3f})"
+        slowdown = shown(self.slowdowns or [math.nan], ".3f")
         lateness = f"{late[49]:.0f} / {late[89]:.0f} / {late[98]:.0f}"
         runs = len(self.slowdowns) + len(self.lost)
-        cells = (
-            f"{self.quantum_ms:g}",
-            slowdown,
-            lateness,
-            str(len(self.late_us)),
-            f"{len(self.lost)} of {runs}",
-        )
-        return f"| {' | '.join((*cells, self.agent))} |"
+        lost = f"{len(self.lost)} of {runs}"
+        tabled(f"{self.quantum_ms:g}", slowdown, lateness, len(self.late_us), lost, self.agent)
 
 
 def failure(result: Result) -> str:
@@ -80,7 +75,7 @@ def makespan_s(result: Result) -> float:
     return max(job.finish_ns or 0 for job in result.jobs) / 1e9
 
 
-def ran(options: argparse.Namespace, quantum_ms: float | None, *, in_python: bool) -> Result:
+def ran(options: Any, quantum_ms: float | None, *, in_python: bool) -> Result:
     """The run of one job alone, or of JOBS with slots of ``quantum_ms``."""
     phases = round(options.seconds * 1e6 / options.granularity_us)
     shared = {"granularity_us": options.granularity_us, "phases": phases, "timeout_s": 300.0}
@@ -97,17 +92,13 @@ def ran(options: argparse.Namespace, quantum_ms: float | None, *, in_python: boo
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parsed(
+        __doc__,
+        quanta={"default": "10,5,2,1", "help": "in milliseconds"},
+        seconds={"default": 1.0, "help": "of work of each job"},
+        python={"default": False, "help": "also without the helper in C"},
+        **{"rounds": 5, "granularity_us": 1000.0, "mechanism": "signals"},
     )
-    add = parser.add_argument
-    add("--quanta", default="10,5,2,1", help="in milliseconds")
-    add("--rounds", type=int, default=5)
-    add("--seconds", type=float, default=1.0, help="of work of each job")
-    add("--granularity-us", type=float, default=1000.0)
-    add("--mechanism", default="signals")
-    add("--python", action="store_true", help="also without the helper in C")
-    options = parser.parse_args()
     ways = (False, True) if options.python else (False,)
     rows = [SlotRow(float(quantum_ms), way) for quantum_ms in options.quanta.split(",") for way in ways]
     for number in range(options.rounds):
@@ -119,12 +110,10 @@ def main() -> None:
             row.add(ran(options, row.quantum_ms, in_python=row.in_python), makespan_s(alone))
         said = f"round {number + 1} of {options.rounds}: alone {makespan_s(alone):.3f} s"
         print(said, file=sys.stderr, flush=True)
-    print(
-        "| slots, ms | workload slowdown (least-most) | late, us: 50 / 90 / 99 % | changes | lost | agent |"
-    )
-    print("|---|---|---|---|---|---|")
+    late = "late, us: 50 / 90 / 99 %"
+    headed("slots, ms", "workload slowdown (least-most)", late, "changes", "lost", "agent")
     for row in rows:
-        print(row)
+        row.show()
     for why in sorted({why for row in rows for why in row.lost}):
         print(f"lost: {why}")
 

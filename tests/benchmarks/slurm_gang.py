@@ -9,7 +9,6 @@ from outside, under both in the same way. A repeat takes some five minutes. Prin
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -24,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import parsed
 from proc_spans import Watch, overlaps_s, skews_s, slots_s, told_ms
 from slurm_cluster import SlurmCluster, slurm_cluster, unavailable
 
@@ -121,12 +121,10 @@ def table(records: Sequence[RunRecord], watch: Watch, free_s: float) -> str:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
-    options = parser.parse_args()
+    settings = {"dest": "settings", "action": "append", "default": [], "metavar": "KEY=VALUE"}
+    options = parsed(__doc__, repeats=3, set=settings)
     if why := unavailable():
-        parser.error(why)
+        sys.exit(why)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster goes, too
     load = os.getloadavg()[0]
     with (

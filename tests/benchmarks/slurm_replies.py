@@ -9,7 +9,6 @@ readings ended in a traceback and how many were wrong, and the first of these. A
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -17,15 +16,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from benchmark import parsed
 from slurm_replies import tried
 
 
 def main() -> int:
     """Read and print; the status is 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    options = parsed(__doc__, cases=500, seed=1)
     with tempfile.TemporaryDirectory() as name:
         os.environ["PATH"] = f"{name}:{os.environ['PATH']}"
         found = tried(Path(name), options.cases, options.seed)

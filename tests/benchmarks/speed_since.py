@@ -11,19 +11,19 @@ jobs under fcfs, easy and aep. What the machine has learned since (costs of rest
 not asked for.
 """
 
-import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import ROOT, parsed, shown, version
+
 SCHEDULERS = {
     "implicit, svr4": ("implicit", {}, "global-adaptive"),
     "none, eevdf": ("none", {}, "spin"),
@@ -128,28 +128,20 @@ def times_of(files, share):
 
 def main():
     """Compare."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("commit", nargs="?", default="HEAD")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work, and one round")
-    parser.add_argument("--child", type=float, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    quick = {"default": False, "help": "a tenth of the work, and one round"}
+    child = {"type": float, "help": "for the processes that measure: the share of the work"}
+    commit = {"nargs": "?", "default": "HEAD"}
+    options = parsed(__doc__, _commit=commit, rounds=5, quick=quick, child=child)
     if options.child:
         print(json.dumps(dict([*process_level(options.child), *job_level(options.child)])))
         return
     share, rounds = (0.1, 1) if options.quick else (1.0, options.rounds)
-    with tempfile.TemporaryDirectory() as before:
-        archive = subprocess.run(
-            ["git", "archive", options.commit], cwd=ROOT, check=True, capture_output=True
-        ).stdout
-        subprocess.run(["tar", "-x", "-C", before], input=archive, check=True)
+    with version(options.commit) as before:
         pairs = [(times_of(before, share), times_of(ROOT, share)) for _ in range(rounds)]
     print(f"time an event or a job, present over {options.commit}: median of {rounds} (least to largest)")
     for name in pairs[0][0]:
         ratios = [present[name] / former[name] for former, present in pairs]
-        print(f"{name:28} {statistics.median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})")
+        print(f"{name:28} {shown(ratios, '.3f')}")
 
 
 if __name__ == "__main__":

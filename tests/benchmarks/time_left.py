@@ -8,22 +8,23 @@ It runs the command, whose simulator should be compiled already, and keeps the p
 took, in the order of the parts, under the command in tests/support/recorded_costs.json.
 """
 
-import argparse
 import json
 import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import SUPPORT, parsed
+
 from harness import cli
 from harness.predict import pool
 
-COSTS = Path(__file__).resolve().parents[1] / "support" / "recorded_costs.json"
+COSTS = SUPPORT / "recorded_costs.json"
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("command", nargs="+")
-    command = parser.parse_args().command
+    command = parsed(__doc__, _command={"nargs": "+"}).command
     costs, values = {}, pool._values
 
     def timed(executor, work, parts, *more):

@@ -11,39 +11,33 @@ from their start to their end, over the makespan; "in the long run" leaves out w
 programs end at once. Medians over rounds, with the extremes. Run it where nothing else runs.
 """
 
-import argparse
-import json
-import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from coordinator.host.launchers import find_launcher
-from workloads import native
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-ROOT = Path(__file__).resolve().parents[2]
-LOCKSTEP = [sys.executable, "-P", "-m", "harness", "turns", "--json"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+from benchmark import PROGRAMS, answer, compiled, parsed, shown
+
+from coordinator.host.launchers import find_launcher
+
 JOBS = 3
 SETTLED_S = 1.0
 """How long programs run without turns first, if they have turns later."""
 
-SOURCE = ROOT / "tests/support/native/bsp.c"
 TOLD = "sum += all;"
 TELLING = TOLD + ' if (rank == 0 && iteration % 100 == 99) puts("#"), fflush(stdout);'
 """The program says after each hundred iterations that it has made them."""
 
 
-def compiled(folder):
+def telling(folder):
     """The command line of the program, without its number of iterations, in hundreds."""
-    (folder / "bsp.c").write_text(SOURCE.read_text().replace(TOLD, TELLING))
-    launcher = find_launcher().argv(2, [str(folder / "bsp"), "100", ".25"])
-    subprocess.run([native.wrapper(launcher), "-O2", "-o", folder / "bsp", folder / "bsp.c"], check=True)
-    return launcher
+    (folder / "bsp.c").write_text((PROGRAMS / "bsp.c").read_text().replace(TOLD, TELLING))
+    launcher = find_launcher()
+    return launcher.argv(2, [compiled(launcher.path, folder, folder / "bsp.c"), "100", ".25"])
 
 
 def children_s():
@@ -54,8 +48,8 @@ def children_s():
 def lockstep(*words):
     """What Lockstep says, its seconds, and its processor time with all that it has started, in seconds."""
     before_s, begin_s = children_s(), time.monotonic()
-    done = subprocess.run([*LOCKSTEP, *words], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout), time.monotonic() - begin_s, children_s() - before_s
+    told = answer(None, "turns", "--json", *words)
+    return told, time.monotonic() - begin_s, children_s() - before_s
 
 
 def alone_s(command):
@@ -88,31 +82,22 @@ def attached(command, folder, hundreds):
     return wall_s, left, used_s
 
 
-def shown(name, values):
-    print(f"{name:58} {statistics.median(values):7.3f}  ({min(values):.3f} to {max(values):.3f})", flush=True)
-
-
 NAMES = (
-    "turns: makespan / sum alone",
-    "turns: Lockstep's share of a processor",
-    "turns: Lockstep's share in the long run",
-    "--pid: time / time left alone",
-    "--pid: Lockstep's share of a processor",
-    "--pid: Lockstep's share in the long run",
+    *("turns: makespan / sum alone", "turns: Lockstep's share of a processor"),
+    *("turns: Lockstep's share in the long run", "--pid: time / time left alone"),
+    *("--pid: Lockstep's share of a processor", "--pid: Lockstep's share in the long run"),
 )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=10.0, help="about how long a program takes alone")
-    parser.add_argument("--quick", action="store_true", help="two rounds of shorter programs")
-    options = parser.parse_args()
+    seconds = {"default": 10.0, "help": "about how long a program takes alone"}
+    quick = {"default": False, "help": "two rounds of shorter programs"}
+    options = parsed(__doc__, rounds=5, seconds=seconds, quick=quick)
     rounds, seconds = (2, 4.0) if options.quick else (options.rounds, options.seconds)
     found = {name: [] for name in NAMES}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        base = compiled(folder)
+        base = telling(folder)
         hundreds = round(seconds / 0.01)  # of 0.1 ms of computing, and a little more
         command = [*base, str(100 * hundreds)]
         for number in range(rounds):
@@ -128,7 +113,7 @@ def main():
                 found[name].append(ratio)
             print(f"round {number + 1} of {rounds}: {once_s:.2f} s alone", file=sys.stderr, flush=True)
     for name in NAMES:
-        shown(name, found[name])
+        print(f"{name:58} {shown(found[name], '.3f')}", flush=True)
 
 
 if __name__ == "__main__":

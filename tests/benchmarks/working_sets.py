@@ -8,14 +8,15 @@ over the sum of the jobs' dedicated times, measured and predicted: the slowdown 
 one calibrated reload in every slot. Run it on a machine that does nothing else.
 """
 
-import argparse
-import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import answer, parsed
 
 CACHES = Path("/sys/devices/system/cpu")
 SHARES = {"1/4": 0.25, "1": 1.0, "2": 2.0}
@@ -52,30 +53,20 @@ program = {{ pattern = "BARRIER", processes = 2, granularity_us = 5000, dedicate
 """
 
 
-def lockstep(folder, *words):
-    """What a command of Lockstep answers."""
-    command = [sys.executable, "-m", "harness", *words, "--json", "--results", str(folder)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--slots-ms", type=float, nargs="+", default=[5, 10, 20, 50, 100, 200])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--dedicated-s", type=float, default=2.0)
-    options = parser.parse_args()
+    slots_ms = {"type": float, "nargs": "+", "default": [5, 10, 20, 50, 100, 200]}
+    options = parsed(__doc__, slots_ms=slots_ms, repeats=5, dedicated_s=2.0)
     share = cache_share(min(os.sched_getaffinity(0)))
     sizes = {name: int(share * factor) for name, factor in SHARES.items()}
     with tempfile.TemporaryDirectory() as folder:
         reloads_ms = {}
         for name, size in sizes.items():
-            found = lockstep(folder, "calibrate", "--working-set-bytes", str(size))
+            found = answer(folder, "calibrate", "--json", "--results", ".", "--working-set-bytes", str(size))
             (reload_us,) = (row["median_us"] for row in found["constants"] if row["quantity"] == "reload")
             reloads_ms[name] = max(0.0, reload_us) / 1e3
         file = Path(folder, "working-sets.toml")
         file.write_text(experiment(sizes.values(), options))
-        rows = lockstep(folder, "run", str(file), "--no-simulate")["rows"]
+        rows = answer(folder, "run", file.name, "--json", "--results", ".", "--no-simulate")["rows"]
     slowdowns = {
         (row["program"]["working_set_bytes"], row["scheduler"]["quantum_ms"]): row["measured"][
             "workload_slowdown"

@@ -17,9 +17,7 @@ from slurm.script import status_file
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 QUICK = (
-    "repeats=1",
-    "program.granularity_us=1000",
-    "program.dedicated_s=0.1",
+    *("repeats=1", "program.granularity_us=1000", "program.dedicated_s=0.1"),
     "schedulers=[{policy='gang'}]",
 )
 LONG = ("repeats=100", *QUICK[1:])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import slurm_replies
+from programs import programs
 
 from harness import cli
 from slurm import client, command, partition
@@ -34,9 +35,8 @@ def site(tmp_path, monkeypatch):
     (tmp_path / "x.toml").write_text(FILE)
 
     def site(**scripts):
-        for name, text in scripts.items():
-            (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/asked\n{text}\n')
-            (tmp_path / name).chmod(0o755)
+        told = f'echo "${{0##*/}} $*" >> {tmp_path}/asked'
+        programs(tmp_path, **{name: f"{told}\n{text}" for name, text in scripts.items()})
         return tmp_path / "asked"
 
     return site
@@ -86,10 +86,7 @@ def test_jobs_of_two_clusters_are_ended_on_each(site):
 @pytest.mark.parametrize(
     "sbatch",
     [
-        "echo welcome",
-        "exit 0",
-        "echo 12; echo 13",
-        "echo 12; exit 1",
+        *("echo welcome", "exit 0", "echo 12; echo 13", "echo 12; exit 1"),
         "echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1",
         "kill -TERM $$",
         "exit 143",

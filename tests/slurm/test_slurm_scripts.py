@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from places import ROOT
+from programs import programs
 from runs import eventually
 
 from slurm.allocation import nodes, per_node
@@ -26,11 +27,9 @@ def script(folder, command=("true",), **changes):
 
 def started(folder, command, variables=JOB, **changes):
     """The script as Slurm would start it, with a scontrol that notes what it is asked."""
-    (folder / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
-    (folder / "scontrol").chmod(0o755)
+    path = programs(folder, scontrol=f'echo "$@" >> {folder}/asked')
     file = folder / "x.sbatch"
     file.write_text(script(folder, command, **changes).text)
-    path = f"{folder}:{os.environ['PATH']}"
     return subprocess.Popen(["bash", str(file)], env={**os.environ, "PATH": path, **variables})
 
 
@@ -69,17 +68,8 @@ def said_by_bash(line):
 @settings(deadline=None, max_examples=60)
 @example(
     [
-        "a b",
-        "it's",
-        "$HOME",
-        "",
-        " --results x --",
-        "a\nb",
-        "$SLURM_ARRAY_TASK_ID",
-        "\udcff\udc80b",
-        "\U0001f600",
-        "\x1b[0m",
-        "!x",
+        *("a b", "it's", "$HOME", "", " --results x --", "a\nb", "$SLURM_ARRAY_TASK_ID", "\udcff\udc80b"),
+        *("\U0001f600", "\x1b[0m", "!x"),
     ]
 )
 def test_any_value_survives_the_shell(values):
@@ -269,14 +259,12 @@ def test_the_callers_options_do_not_reach_slurm():
 
 def test_the_script_by_hand_is_one(tmp_path):
     shipped = ROOT / "slurm" / "three-jobs.sbatch"
-    (tmp_path / "lockstep").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said; exit 3\n')
-    (tmp_path / "lockstep").chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
+    path = programs(tmp_path, lockstep=f'echo "$@" > {tmp_path}/said; exit 3')
     done = subprocess.run(["bash", shipped, "--quick"], env={"PATH": path, **JOB}, check=False)
     assert done.returncode == 3
     assert (tmp_path / "said").read_text() == "run three-jobs --allocation --results three-jobs-7 --quick\n"
     begin = time.monotonic()
-    (tmp_path / "lockstep").write_text(f"#!/bin/sh\ncd {tmp_path}; {OBEDIENT}\n")
+    programs(tmp_path, lockstep=f"cd {tmp_path}; {OBEDIENT}")
     job = subprocess.Popen(["bash", shipped], env={"PATH": path, **JOB})
     assert eventually((tmp_path / "ready").exists)
     job.send_signal(signal.SIGUSR1)
@@ -301,8 +289,7 @@ sbatch: fatal: Could not establish a configuration source
 def test_a_command_that_fails_is_told_in_a_line(monkeypatch, tmp_path, said, told):
     monkeypatch.setenv("PATH", str(tmp_path))
     if said:
-        (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
-        (tmp_path / "sbatch").chmod(0o755)
+        programs(tmp_path, sbatch=f"echo '{said}' >&2; exit 1")
     with pytest.raises(SlurmError, match=told) as error:
         ask("sbatch", "x")
     assert "DNS" not in str(error.value) and "\n" not in str(error.value)

@@ -12,29 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from programs import programs
+
 from slurm import client, partition
 from slurm.command import SlurmError
 from slurm.job import SlurmJob
 
 BANNERS = (
-    "",
-    "*** Welcome: 3 nodes are down ***",
-    "sbatch: 12 jobs are queued",
-    "2026-05-01T10:00:00",
-    "2026/05/01",
-    "Balance: 1500.5 h|500 h",
-    "job|RUNNING",
-    "|COMPLETED",
-    "--> Verifying valid submit host (login1)...OK",
-    "CLUSTER: slaking",
-    "0",
-    "007",
-    "-5",
-    "99999999999",
-    "\u0661\u0662\u0663",
-    "12_3",
-    "12;two words",
-    "\x1b[32mwelcome\x1b[0m",
+    *("", "*** Welcome: 3 nodes are down ***", "sbatch: 12 jobs are queued", "2026-05-01T10:00:00"),
+    *("2026/05/01", "Balance: 1500.5 h|500 h", "job|RUNNING", "|COMPLETED"),
+    *("--> Verifying valid submit host (login1)...OK", "CLUSTER: slaking", "0", "007", "-5", "99999999999"),
+    *("\u0661\u0662\u0663", "12_3", "12;two words", "\x1b[32mwelcome\x1b[0m"),
     "Warnung: nächste Wartung in 5 Tagen",
 )
 WARNINGS = ("", "", "sbatch: warning: no account given", "locale: cannot set LC_ALL", "12|RUNNING", "4711")
@@ -92,12 +80,8 @@ class Tools:
         draw.shuffle(said)
         (self.folder / f"{name}.out").write_text(out, newline="")
         (self.folder / f"{name}.err").write_text("\n".join(said) + "\n")
-        place = self.folder / name
-        place.write_text(
-            f'#!/bin/sh\necho "${{0##*/}} $*" >> {self.log}\n'
-            f"cat {place}.out\ncat {place}.err >&2\nexit {status}\n"
-        )
-        place.chmod(0o755)
+        place, told = self.folder / name, f'echo "${{0##*/}} $*" >> {self.log}'
+        programs(self.folder, **{name: f"{told}\ncat {place}.out\ncat {place}.err >&2\nexit {status}"})
 
 
 def submission(tools: Tools, job: SlurmJob) -> Check:

@@ -68,14 +68,7 @@ def test_nothing_is_kept_where_nothing_can_be_written(tmp_path):
 
 
 SLOW = (
-    "numpy",
-    "pandas",
-    "numba",
-    "zmq",
-    "rich",
-    "sqlite3",
-    "harness.store",
-    "harness.spec",
+    *("numpy", "pandas", "numba", "zmq", "rich", "sqlite3", "harness.store", "harness.spec"),
     "coordinator.view",
 )
 

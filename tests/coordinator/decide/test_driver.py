@@ -63,21 +63,6 @@ def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
     ]
 
 
-def test_a_batch_job_begins_when_the_one_before_has_left():
-    conductor, crew = conduct(policies.create("batch", {}), two_process_jobs(0, 0))
-    for job in range(2):
-        conductor.ready(job, 0)
-    conductor.advance(0)
-    assert list(crew.begun) == [0]
-    conductor.leave(0, 7 * MS)
-    assert crew.begun[1] == (7 * MS, (0, 1))
-
-
-def test_partitioned_jobs_are_launched_with_the_size_of_their_part():
-    _, crew = conduct(policies.create("partitioned", {}), two_process_jobs(0, 0, 0))
-    assert {job: len(place) for job, place in crew.launched.items()} == {0: 1, 1: 1, 2: 1}
-
-
 def test_a_job_that_fails_before_it_arrives_never_arrives():
     conductor, _ = conduct(policies.create("none", {}), two_process_jobs(0, 50))
     conductor.ready(0, 0)

@@ -166,10 +166,7 @@ def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts):
         assert not any(key in told for pair in pairs for key in (pair.secret, pair.public)), told
         seen += told
     for part_ in (
-        "mpiexec",
-        "hydra_pmi_proxy",
-        "coordinator.node.agent",
-        "coordinator.host.guardian",
+        *("mpiexec", "hydra_pmi_proxy", "coordinator.node.agent", "coordinator.host.guardian"),
         "workloads.rank",
     ):
         assert part_ in seen

@@ -125,11 +125,7 @@ def test_all_that_a_launcher_adds_for_its_ranks_is_left_out(launcher, tmp_path):
     subprocess.run(argv, env=told, check=True, timeout=60)
     rank = json.loads((tmp_path / "0").read_text())
     harmless = {
-        "GFORTRAN_UNBUFFERED_PRECONNECTED",
-        "HFI_NO_BACKTRACE",
-        "IPATH_NO_BACKTRACE",
-        "PWD",
-        "LC_CTYPE",
+        *("GFORTRAN_UNBUFFERED_PRECONNECTED", "HFI_NO_BACKTRACE", "IPATH_NO_BACKTRACE", "PWD", "LC_CTYPE"),
     }
     settings = {name for name in rank if name.startswith(("OMPI_MCA_hwloc", "OMPI_MCA_rmaps", "PMIX_MCA_"))}
     assert of_command({}, rank).keys() - told.keys() <= harmless | settings | {"LD_LIBRARY_PATH"}

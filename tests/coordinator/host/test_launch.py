@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT, SUPPORT
+from programs import programs
 from runs import eventually, workload
 
 from coordinator.host import launch, launchers
@@ -113,9 +114,7 @@ def test_the_environment_is_an_allow_list():
 
 
 def fake(directory, answer):
-    program = directory / "mpiexec"
-    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
-    program.chmod(0o755)
+    programs(directory, mpiexec=f"echo '{answer}'")
 
 
 def test_the_launcher_beside_python_comes_before_path(tmp_path, monkeypatch):
@@ -275,9 +274,7 @@ def test_another_launcher_is_one_class(tmp_path, monkeypatch):
             return [command[0], *given, *command[1:]] if command[0] == "toyrun" else command
 
     program = tmp_path / "toyrun"
-    program.write_text("#!/bin/sh\necho Toy 1.2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PATH", programs(tmp_path, toyrun="echo Toy 1.2"))
     found = launchers.launcher_at("toyrun")
     assert found == Toy(str(program), "1.2") == unchanged(found)
     assert found.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]

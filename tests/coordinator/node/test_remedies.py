@@ -282,10 +282,7 @@ def held(page, *states):
         ([ASLEEP], ["hold"]),
     ],
     ids=[
-        "outside",
-        "until it has left",
-        "after the last time",
-        "enters as it is held",
+        *("outside", "until it has left", "after the last time", "enters as it is held"),
         "sleeps for its turn",
     ],
 )

@@ -65,10 +65,7 @@ SCENES = [
         "multilevel-two-queue",
         {"insert": True, "slots": [1], **ROUND},
         (1,) * 4,
-        1,
-        "0 1 end@20 2@24",
-        "0 | 2 | 1",
-        30,
+        *(1, "0 1 end@20 2@24", "0 | 2 | 1", 30),
     ),
     (
         *("multilevel-two-queue", {"insert": True, "slots": [1], **ROUND}, (1,) * 4, 1),

@@ -336,18 +336,6 @@ def test_easy_is_what_replaying_the_future_gives(queue):
     assert starts[:count] == naive_easy(free, running, waiting)
 
 
-@pytest.mark.parametrize(
-    ("ends_ns", "held", "shadow"),
-    [
-        ([3, 9], [2, 1], (3, 0)),
-        ([3, 3], [2, 1], (3, 1)),  # all processors count that end at its time
-        ([25], [2], (20, 2)),  # the job that starts now gives back four
-    ],
-)
-def test_the_reservation_by_hand(ends_ns, held, shadow):
-    assert easy.reservation(0, 1, range(2), 0, 1, [4, 3], [20, 10], len(held), ends_ns, held) == shadow
-
-
 @given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=40))
 def test_buddy_blocks_never_overlap_and_all_come_back(levels, steps):
     free, counts = [0] * (2 << levels), [0] * (levels + 1)

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from fake_runs import rank_record
+from programs import programs
 
 from coordinator import policies
 from coordinator.decide.session import Session
@@ -38,14 +39,6 @@ gang_partition = "g"
 """
 
 
-def commands(folder, **scripts):
-    """Shell scripts in place of Slurm's commands; returns the PATH that finds them."""
-    for name, text in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (folder / name).chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
-
-
 def scontrol(share="FORCE:4", mode="GANG"):
     partition, configuration = PARTITION.format(share=share), CONFIGURATION.format(mode=mode)
     return f'case "$2" in partition) printf "{partition}";; *) printf "{configuration}";; esac'
@@ -68,7 +61,7 @@ def test_a_partition_has_gang_scheduling_or_is_told_what_it_lacks(share, mode, f
 def stepped(folder, srun, *command, retry):
     """The lines of a step, and one step, with a program in place of srun that takes no options."""
     skip = 'while [ "${1#--}" != "$1" ]; do shift; done'
-    path = commands(folder, srun=f"echo x >> {folder}/tries; {skip}; {srun}")
+    path = programs(folder, srun=f"echo x >> {folder}/tries; {skip}; {srun}")
     lines = partition.step(1, "pmi2", retry=retry, begun=str(folder / "begun"))
     script = "\n".join([*lines, f'step {" ".join(command)}; echo "status $?"'])
     return subprocess.run(["bash", "-c", script], env={"PATH": path}, stdout=-1, text=True, check=True)
@@ -145,7 +138,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
     tmp_path, monkeypatch, lockstep, change, tools, complaint
 ):
     (tmp_path / "x.toml").write_text(FILE.replace(*change))
-    monkeypatch.setenv("PATH", commands(tmp_path, scontrol=tools))
+    monkeypatch.setenv("PATH", programs(tmp_path, scontrol=tools))
     status, _, err = lockstep("submit", "x.toml", "--wait", "--results", "r")
     assert status == 2 and complaint in err and not (tmp_path / "r").exists()
 
@@ -182,7 +175,7 @@ def test_what_jobs_leave_becomes_a_result(tmp_path, monkeypatch, breaks):
     sbatch = 'for file; do :; done; SLURM_JOB_ID=12 bash "$file" > /dev/null 2>&1; echo 12'
     srun = f"folder=$(dirname {tmp_path}/gang-*/0.sbatch); : > $folder/0.begun; {leave}"
     tools = {"sbatch": sbatch, "srun": srun, "squeue": "exit 0", "sacct": "exit 1", "scancel": "exit 0"}
-    monkeypatch.setenv("PATH", commands(tmp_path, **tools))
+    monkeypatch.setenv("PATH", programs(tmp_path, **tools))
     cluster = slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2")
     result = cluster.run_workload(WORKLOAD, lambda text: None)
     (ended,) = result.jobs
@@ -204,7 +197,7 @@ def test_an_interrupt_ends_the_jobs(tmp_path, monkeypatch, during):
 
     accept = f"kill -TERM {os.getpid()}; sleep .2; echo 12" if during == "the submission" else "echo 12"
     tools = {"sbatch": accept, "squeue": "echo '12|RUNNING'", "scancel": f'echo "$@" > {tmp_path}/ended'}
-    monkeypatch.setenv("PATH", commands(tmp_path, **tools))
+    monkeypatch.setenv("PATH", programs(tmp_path, **tools))
     former = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("in the middle of a submission"))
     try:
         with pytest.raises(KeyboardInterrupt if during == "the wait" else SystemExit):

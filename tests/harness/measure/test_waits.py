@@ -374,16 +374,7 @@ def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, mo
     flags = ["-fopenmp", *([] if argv else ["-DALONE"])]
     program = [*argv, compiled(mpi, "hybrid.c", *flags), "5", "20", "200"]
     words = [
-        "waits",
-        "--anyway",
-        "--json",
-        "--rounds",
-        "3",
-        "--jobs",
-        "2",
-        "--only",
-        "passive threads",
-        "--",
+        *("waits", "--anyway", "--json", "--rounds", "3", "--jobs", "2", "--only", "passive threads", "--"),
         *program,
     ]
     done = run(["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2])), *LOCKSTEP, *words])

@@ -152,15 +152,6 @@ def test_the_end_is_known_and_no_part_at_all_is_no_fault():
     assert TimeLeft([], 2).order == []
 
 
-def test_ends_that_come_out_of_order_are_borne():
-    clock = Clock()
-    time_left = TimeLeft([Guess(1.0)] * 4, 2, clock)
-    for at_s, number in enumerate(reversed(time_left.order), 1):
-        clock.now_s = float(at_s)
-        time_left.ended(number)
-    assert time_left.left_s() == 0.0
-
-
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60))
 def test_all_parts_are_in_the_order_and_the_longest_is_not_the_last_of_many(seconds):
     guesses = [Guess(one) for one in seconds]

@@ -315,20 +315,7 @@ def test_a_long_simulation_ends_when_its_caller_is_interrupted(name: str) -> Non
 PIECES = ["", " ", "\t", "\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\xa0", ";", "|"]
 PIECES += ["-", "+", ".", "e", "E9", "_", "0", "9", "99999", "\u00b2", "\u0663", "nan", "inf", "-1", "1e400"]
 PIECES += [
-    "T",
-    ":",
-    "Z",
-    "+01:00",
-    ".batch",
-    "+1",
-    "_2",
-    "[",
-    "]",
-    "COMPLETED",
-    "\ufeff",
-    "0x10",
-    "1.0",
-    "1.5",
+    *("T", ":", "Z", "+01:00", ".batch", "+1", "_2", "[", "]", "COMPLETED", "\ufeff", "0x10", "1.0", "1.5"),
 ]
 
 

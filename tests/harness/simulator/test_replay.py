@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from step_lists import program, step
 
 from coordinator import policies
@@ -24,30 +23,6 @@ MACHINE = SimulatedMachine(
 
 def run(made, blocking="spin", on=MACHINE, **more):
     return simulate([replaying(0, made)], on, policies.create("none", {}), Options(blocking), **more)
-
-
-def test_a_message_takes_its_latency():
-    pair = [[step(10_000, 0)], [step(1000, -1, 0), step(500)]]
-    found = run(program(pair, [(0, 1, 0)]))
-    assert found.makespan_ns == 10_000 + 2000 + 500
-    assert (found.jobs[0].reads.spun, found.jobs[0].reads.spun_ns) == (1, 11_000)
-
-
-def test_the_sender_of_a_message_that_meets_waits_for_its_receiver():
-    pair = [[step(1000, 0, 0), step(100)], [step(10_000, 0, 0), step(500)]]
-    found = run(program(pair, [(0, 1, 1)]))
-    assert found.jobs[0].processes[0].finish_ns == 10_000 + 2000 + 100
-    assert found.makespan_ns == 10_000 + 2000 + 500
-
-
-@pytest.mark.parametrize(("carries_us", "blocked"), [(0, 1), (90, 1), (110, 0)])
-def test_a_wait_spins_longer_for_what_its_rank_has_on_its_way(carries_us, blocked):
-    """Its rule lets it spin for 20 us, and the message comes after 121."""
-    pair = [[step(120_000 - 1000, 0)], [step(1000, -1, 0, carries_us=carries_us)]]
-    made = program(pair, [(0, 1, 0)])
-    on = replace(MACHINE, local_switch_us=10.0, remote_wakeup_us=10.0)
-    assert run(made, "fixed", on=on).jobs[0].reads.blocked == blocked
-    assert run(made, "immediate").jobs[0].reads.blocked == 1, "who does not spin at all does not spin for it"
 
 
 def test_programs_that_sleep_last_hold_their_slots():

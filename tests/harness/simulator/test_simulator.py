@@ -37,37 +37,6 @@ def run(*programs, on=None, policy="none", blocking="spin", **how):
     return simulate(jobs, on or machine(), policies.create(policy, {}), Options(blocking), **how)
 
 
-def test_a_barrier_takes_a_round_trip():
-    outcome = run(program())
-    assert outcome.end_ns == (200 + 10 * (100 + 20)) * US
-    assert outcome.messages == 10 * 2 * 2
-    assert outcome.spent_ns.tolist() == [[1000 * US, 0, 200 * US, 200 * US, 0]] * 2
-
-
-@pytest.mark.parametrize(("pattern", "reads"), [("NEWS", 4), ("TRANSPOSE", 4)])
-def test_reads_take_a_gap_and_a_round_trip_each(pattern, reads):
-    outcome = run(program(pattern=pattern, processes=4, phases=3), on=machine(processors=4))
-    phase_us = 100 + 20 + reads * (8 + 20) + 20
-    assert outcome.end_ns == (200 + 3 * phase_us) * US
-    assert outcome.jobs[0].reads.spun == 3 * reads * 4
-
-
-def test_blocking_at_once_costs_two_switches_for_the_reply():
-    """Alone, each process blocks, and switches back in for the completion."""
-    outcome = run(program(processes=1, phases=2), on=machine(processors=1), blocking="immediate")
-    # Its own arrival wakes it (a switch), it blocks again, and the completion wakes it again.
-    phase_us = 100 + 10 + 200 + 10 + 200
-    assert outcome.end_ns == (200 + 2 * phase_us) * US
-    assert outcome.jobs[0].barriers.blocked == 2
-
-
-def test_overheads_are_paid_by_the_processors():
-    cost = machine(send_us=1.0, receive_us=2.0, messages_to_self=False)
-    outcome = run(program(phases=1), on=cost)
-    # Process 1 sends (1), latency, the root receives (2), sends (1), latency, 1 receives (2).
-    assert outcome.end_ns == (200 + 100 + 1 + 10 + 2 + 1 + 10 + 2) * US
-
-
 def test_processes_that_spin_for_each_other_for_ever_are_found_out():
     """Different jobs hold the two processors, and fifo never takes one away."""
     outcomes = [

@@ -19,26 +19,6 @@ def test_no_two_schedulers_of_an_experiment_have_the_same_name(name):
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize(
-    ("table", "name"),
-    [
-        ({"policy": "gang"}, "gang 100 ms"),
-        ({"policy": "gang", "packing": "buddy", "unify": True}, "gang 100 ms, buddy, unify"),
-        ({"policy": "gang", "share": "sequential"}, "gang 100 ms, share sequential"),
-        ({"policy": "multilevel-two-queue", "limits": [2]}, "multilevel-two-queue 100/300/500 ms, limits 2"),
-        ({"policy": "modified-two-queue", "long_quantum_ms": 60}, "modified-two-queue 100 ms, long 60 ms"),
-        ({"policy": "slurm-gang", "retry": False}, "slurm-gang 30 s, no retry"),
-        ({"policy": "none", "bind": False, "local": "rr"}, "none, rr, unbound"),
-        ({"policy": "none", "bind": "job"}, "none, bound to job"),
-        ({"policy": "none", "quota_processors": 1.5}, "none, quota 1.5"),
-        ({"policy": "none", "quota_processors": 2, "quota_period_ms": 20}, "none, quota 2 every 20 ms"),
-        ({"policy": "multilevel-two-queue", "quanta_ms": [60_000, 90_000]}, "multilevel-two-queue 60/90 s"),
-    ],
-)
-def test_a_policy_is_named_with_its_quanta_and_what_is_not_its_default(table, name):
-    assert policy_name(scheduler_of(table).table) == name
-
-
 def test_a_scheduler_is_the_same_read_back_from_a_record():
     table = scheduler_of({"policy": "multilevel-two-queue", "quanta_ms": [20, 60, 100]}).table
     assert json.loads(json.dumps(table)) == table
