@@ -105,6 +105,8 @@ class NewRun:
 
     def _launch(self, context: RunContext, jobs: RunningJobs) -> None:
         self._launched = True
+        for text in context.launch_plan.warnings:
+            context.warn(text)
         jobs.conductor.prepare()
         context.progress(f"starting {len(jobs.states)} jobs with {context.launch_plan.launcher}")
 

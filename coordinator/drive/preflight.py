@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +30,8 @@ class LaunchPlan:
     """The mechanism and the launchers for a workload.
 
     ``mechanism`` is None if the policy stops nothing; ``own`` has the launchers of the jobs that name one,
-    ``variables`` the environment variables of jobs that wait two-phase or are recorded, by job.
+    ``variables`` the environment variables of jobs that wait two-phase or are recorded, by job;
+    ``warnings`` name programs of another MPI than their launcher's.
     """
 
     mechanism: str | None
@@ -37,6 +39,7 @@ class LaunchPlan:
     launcher: Launcher
     own: Mapping[int, Launcher]
     variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 def launch_plan(
@@ -55,8 +58,20 @@ def launch_plan(
         accepted(program.launcher_options, [type(own.get(number, launcher))])
     if any(program.kind == LockProgram.kind for program in programs.values()):
         locks.library(tell, DirectoryGuardian)
-    variables = _preloaded(workload, {**dict.fromkeys(programs, launcher), **own}, tell)
-    return LaunchPlan(mechanism, reason, launcher, own, variables)
+    launchers = {**dict.fromkeys(programs, launcher), **own}
+    variables = _preloaded(workload, launchers, tell)
+    return LaunchPlan(mechanism, reason, launcher, own, variables, tuple(_strange(workload, launchers)))
+
+
+def _strange(workload: Workload, launchers: Mapping[int, Launcher]) -> Iterator[str]:
+    """A warning for each program whose ranks do not find each other."""
+    for job in workload.jobs:
+        launcher, (name, *_) = launchers[job.number], job.program.argv or ("",)
+        if name and job.program.processes > 1 and (other := launcher.strange(shutil.which(name) or name)):
+            yield (
+                f"{name} loads {other}, of another MPI than {launcher.path}: each rank is alone. Name the "
+                "mpiexec of its MPI by its path"
+            )
 
 
 def _preloaded(

@@ -46,6 +46,7 @@ class Launcher(ABC):
         options: those that users may give it, without hyphens: with 0, 1 and 2 words behind them.
         places: those by which it would place or bind processes.
         unbound: its options that bind ranks to no processor.
+        strangers: libraries of MPIs whose ranks do not find each other under it.
         path: path of the program.
         version: its version.
     """
@@ -61,6 +62,7 @@ class Launcher(ABC):
     options: ClassVar[Sequence[str]] = ()
     places: ClassVar[str] = ""
     unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
+    strangers: ClassVar[tuple[str, ...]] = ()
 
     path: str
     version: str
@@ -120,6 +122,10 @@ class Launcher(ABC):
         """Variables for ranks on this host, which then share memory in ``place``; makes that directory."""
         return {}
 
+    def strange(self, program: str) -> str:
+        """The library of another MPI that a program loads; empty if there is none, or nobody knows."""
+        return next((name for name in self.strangers if name in _loaded(program)), "")
+
     def found_again(self) -> Launcher | None:
         """The launcher that is at the same path now."""
         return _identify(self.path)
@@ -159,6 +165,7 @@ class Hydra(Launcher):
     may_lose_signals = True
     rank = "PMI_RANK"
     unbound = ("-bind-to", "none")
+    strangers = ("libopen-rte.so", "libopen-pal.so")
     options: ClassVar = (
         "genvall envall l prepend-rank pmi-port print-all-exitcodes v verbose",
         "wdir iface usize prepend-pattern outfile-pattern errfile-pattern launcher launcher-exec demux",
@@ -207,6 +214,7 @@ class OpenMpi(Launcher):
     signs: ClassVar[Sequence[str]] = ("Open MPI", "OpenRTE")
     srun_plugin = "pmix"
     rank = "OMPI_COMM_WORLD_RANK"
+    strangers = ("libmpi.so.12", "libmpich.so.12")
     options: ClassVar = (
         "allow-run-as-root oversubscribe tag-output timestamp-output report-bindings q quiet v verbose",
         "x wdir wd path prefix am tune output output-filename",
@@ -377,6 +385,15 @@ class Unlaunched(Launcher):
 
     def found_again(self) -> Launcher | None:
         return self
+
+
+@functools.cache
+def _loaded(program: str) -> str:
+    """What ldd says about a program; of a script it knows nothing."""
+    try:
+        return subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return ""
 
 
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:

@@ -141,9 +141,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             environment = {**os.environ, **told, **(directory.signs if directory else {})}
             status = _run(words, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
-    notes = filter(
-        None, [_line(document, options.if_oversubscribed), explained(status, records=listener.records)]
-    )
+    notes = filter(None, [_line(document, options, made), explained(status, records=listener.records)])
     return Answer(document, (), status=status, notes=tuple(notes))
 
 
@@ -232,11 +230,14 @@ def _may_lose_signals(command: Sequence[str]) -> bool:
     return False
 
 
-def _line(document: Mapping[str, Any], if_oversubscribed: bool) -> str:
-    if not document["ranks"] and if_oversubscribed:
+def _line(document: Mapping[str, Any], options: argparse.Namespace, made: native.Library) -> str:
+    if not document["ranks"] and options.if_oversubscribed:
         return "two-phase waits: none, no MPI program with more ranks than processors has ended on this host"
     if not document["ranks"]:
-        return "two-phase waits: no MPI program of the library's MPI has ended on this host"
+        return (
+            f"two-phase waits: no program that uses {made.libraries[0]} has ended on this host: if yours use "
+            "another MPI, name its compiler wrapper, as in --mpicc /usr/bin/mpicc"
+        )
     share = document["blocked"] / max(1, document["waits"])
     return (
         f"two-phase waits: {document['ranks']} ranks, {document['waits']} waits, {100 * share:.1f} % blocked,"

@@ -100,6 +100,23 @@ def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path):
         assert all(0 < rank["cpu_ns"] < rank["finish_ns"] - rank["start_ns"] for rank in ours)
 
 
+@pytest.mark.skipif(not shutil.which("mpicc.openmpi"), reason="needs the distribution's Open MPI")
+def test_a_program_of_another_mpi_than_its_launcher_is_warned_of(tmp_path):
+    """Else each rank would be alone, and its times would be taken for those of a parallel job."""
+    source = SUPPORT / "native" / "bsp.c"
+    subprocess.run(["mpicc.openmpi", "-o", "app", source], check=True, cwd=tmp_path)
+    program = str(tmp_path / "app"), "100", ".25", "100"
+    mpich, openmpi = (launcher_at(f"mpiexec{end}") for end in ("", ".openmpi"))
+    if mpich.kind != "mpich":
+        pytest.skip("needs an MPICH, too")
+    alone = Command(program)
+    result = run([ParallelJob(0, Command(program, 2)), ParallelJob(1, alone)], "none")
+    [warning] = [text for text in result.warnings if program[0] in text]
+    assert f"of another MPI than {mpich.path}: each rank is alone" in warning
+    result = run([ParallelJob(0, Command(program, 2, openmpi.path)), ParallelJob(1, alone)], "none")
+    assert program[0] not in str(result.warnings)
+
+
 SHARES = """
 #include <mpi.h>
 #include <stdio.h>
