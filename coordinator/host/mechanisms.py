@@ -289,9 +289,8 @@ def check_local(local: str) -> None:
     """Check that a local scheduling class can be used here."""
     one_of("local", local, ["other", "rr"])
     if local == "rr" and not levels():
-        raise InputError(
-            "local", "rr", f"needs {Realtime.privilege}", 'raise the limit, or choose local = "other"'
-        )
+        remedy = 'raise the limit, or choose local = "other"'
+        raise InputError("local", "rr", f"needs {Realtime.privilege}", remedy)
 
 
 def cgroup_base(controller: str = "") -> Path | None:

@@ -64,9 +64,8 @@ def check(wanted: Experiment, how: Submission) -> None:
     try:
         slice_s, why = partition.time_slice_s(name, how.place)
     except SlurmError as error:
-        raise InputError(
-            "slurm.gang_partition", name, str(error), "name a partition of this cluster"
-        ) from None
+        remedy = "name a partition of this cluster"
+        raise InputError("slurm.gang_partition", name, str(error), remedy) from None
     if why:
         remedy = (
             "the administrator sets PartitionName=... OverSubscribe=FORCE and PreemptMode=GANG in slurm.conf"

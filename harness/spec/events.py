@@ -49,9 +49,8 @@ def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
             except InputError as error:
                 raise InputError(f"{place}, line {number}", error.value, error.rule, error.remedy) from None
     if not 1 <= len(came_ns) <= JOBS:
-        raise InputError(
-            place, len(came_ns), f"a show has 1 to {JOBS} jobs", "write lines such as 0 arrive A 4"
-        )
+        rule = f"a show has 1 to {JOBS} jobs"
+        raise InputError(place, len(came_ns), rule, "write lines such as 0 arrive A 4")
     if len({event.values for event in found if event.what == "lose"}) == processors:
         raise InputError(place, processors, "all processors are lost", "leave one of them")
     return sorted(found, key=lambda event: event.at_ns)

@@ -205,9 +205,8 @@ def _scales(seconds: Any) -> TypeGuard[float]:
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     if "level" in data:
         rule = "is simulated job by job, without processes to run or to look at"
-        raise InputError(
-            "level", data["level"], rule, "use lockstep simulate, or an experiment such as three-jobs"
-        )
+        remedy = "use lockstep simulate, or an experiment such as three-jobs"
+        raise InputError("level", data["level"], rule, remedy)
     known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
     known_keys(data, (*known, "owners", "precision", "dedicated", "sweep", "quick", "slurm"), "")
     plain: dict[str, Any] = {"seed": 1, "lease_s": LEASE_S, "precision": PRECISION, "dedicated": SPINNING}

@@ -49,9 +49,8 @@ def _nodes(entry: str, key: str) -> list[Node]:
     most = int(BOUNDS["hosts"].most)
     processors = int(count) if re.fullmatch(r"[0-9]{1,9}", count) else 0
     if colon and not 1 <= processors <= most:
-        raise InputError(
-            key, entry, f"must end with a number of processors of at least 1 and at most {most}", REMEDY
-        )
+        rule = f"must end with a number of processors of at least 1 and at most {most}"
+        raise InputError(key, entry, rule, REMEDY)
     return [Node(name, processors if colon else 1) for name in names]
 
 

@@ -49,9 +49,8 @@ def job_group(job: Any, key: str) -> JobGroup:
     what = [name for name in ("program", "command", "kind") if name in rest]
     if not what:
         remedy = 'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }'
-        raise InputError(
-            f"{key}.program", None, "every [[jobs]] table needs a program, a command or a kind", remedy
-        )
+        rule = "every [[jobs]] table needs a program, a command or a kind"
+        raise InputError(f"{key}.program", None, rule, remedy)
     if len(what) > 1:
         rule = f"a job has either a program, a command or a kind, and {what[0]} is given, too"
         raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "write two [[jobs]] tables")

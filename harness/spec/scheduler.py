@@ -280,8 +280,7 @@ def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
     own = policies.parameters(name)
     for key in table:
         if key not in own and any(key in policies.parameters(other) for other in policies.known()):
-            raise InputError(
-                key, table[key], f"the policy {name!r} has no such key", f"remove it; {who_has(key)}"
-            )
+            rule = f"the policy {name!r} has no such key"
+            raise InputError(key, table[key], rule, f"remove it; {who_has(key)}")
     known_keys(table, ("policy", *others, *own), "")
     return policies.create(name, {key: table[key] for key in table if key not in ("policy", *others)})

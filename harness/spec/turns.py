@@ -92,9 +92,8 @@ def check_roots(pids: Sequence[int]) -> None:
         if one == other:
             raise InputError("--pid", one, "is named twice", "leave one of them out")
         if one in _upwards(other):
-            raise InputError(
-                "--pid", other, f"belongs to {one}, which is named, too", "leave one of them out"
-            )
+            rule = f"belongs to {one}, which is named, too"
+            raise InputError("--pid", other, rule, "leave one of them out")
 
 
 def _of_kernel(pid: int) -> bool:

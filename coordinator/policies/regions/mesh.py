@@ -63,7 +63,7 @@ def corners(free: int, submesh: Submesh, grid: Grid) -> int:
     """The corners with the lowest column and row of all free submeshes of these sides."""
     if submesh.width > grid.columns or submesh.height > grid.rows:
         return 0
-    wide = free & _columns_to(grid.columns - submesh.width, grid)
+    wide = free & _cells(range(grid.rows), range(grid.columns - submesh.width + 1), grid.columns)
     for column in range(1, submesh.width):
         wide &= free >> column
     found = wide
@@ -73,8 +73,8 @@ def corners(free: int, submesh: Submesh, grid: Grid) -> int:
 
 
 @cache
-def _columns_to(last: int, grid: Grid) -> int:
-    return mask(row * grid.columns + column for row in range(grid.rows) for column in range(last + 1))
+def _cells(rows: range, columns: range, width: int) -> int:
+    return mask(row * width + column for row in rows for column in columns)
 
 
 def _ranks(corner: int, submesh: Submesh, grid: Grid, *, turned: bool = False) -> Region:
@@ -205,16 +205,8 @@ def _block(free: int, side: int, grid: Grid) -> Region:
 
 def _blocks(free: int, side: int, grid: Grid) -> int:
     """The corners of all free squares whose column and row are multiples of their side."""
-    return corners(free, Submesh(side, side), grid) & _aligned(side, grid)
-
-
-@cache
-def _aligned(side: int, grid: Grid) -> int:
-    return mask(
-        row * grid.columns + column
-        for row in range(0, grid.rows, side)
-        for column in range(0, grid.columns, side)
-    )
+    aligned = _cells(range(0, grid.rows, side), range(0, grid.columns, side), grid.columns)
+    return corners(free, Submesh(side, side), grid) & aligned
 
 
 ALLOCATORS: dict[str, Callable[[int, int, Grid], Region]] = {
