@@ -47,11 +47,8 @@ class TreeState:
 
     def running(self) -> list[int]:
         """The jobs that the front runs."""
-        found = []
-        for node in self._reached()[0]:
-            if self.position[node] >= 0 and node not in self.left:
-                found.append(self.queues[node][self.position[node]])
-        return found
+        reached = [node for node in self._reached()[0] if self.position[node] >= 0 and node not in self.left]
+        return [self.queues[node][self.position[node]] for node in reached]
 
     def advance(self) -> bool:
         """Advance by one quantum; return whether a new round of the whole tree begins."""
