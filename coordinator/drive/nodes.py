@@ -1,17 +1,18 @@
 """The nodes of a run: starting them, messages to and from them, losing them, ending them.
 
 Every node has one agent. On this host it is a child of the driver; on others the MPI launcher
-starts it, one launcher for each node, so that the end of one does not affect the others.
+starts it: all in one launch if the end of one does not affect the others then, else one launch for each.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coordinator.decide.session import Plan
@@ -46,7 +47,7 @@ class NodeState:
     host: str
     first: int
     count: int
-    keys: Keys = field(default_factory=Keys.make)
+    keys: Keys
     starter: Started | None = None
     join: protocol.Join | None = None
     beat: protocol.Beat | None = None
@@ -106,8 +107,13 @@ class Contacts:
 
 
 def log_name(number: int) -> str:
-    """The name of an agent's log in the run directory."""
+    """The name of an agent's log in the run directory, or of several that were launched with it."""
     return f"agent-{number}"
+
+
+def ends_name(number: int) -> str:
+    """The name of the file in which those that were launched with an agent are named as they end."""
+    return f"ended-{number}"
 
 
 def start_here(directory: RunDirectory, setup: Setup) -> Started:
@@ -123,12 +129,27 @@ def start_here(directory: RunDirectory, setup: Setup) -> Started:
     return agent
 
 
+TELLING_ENDS = ("/bin/sh", "-c", """trap "" HUP INT TERM USR1; "$@"; eval echo '$'$0""")
+"""Starts an agent, and prints its number, which the launcher has put into a variable, when it has ended.
+
+Launchers may send these signals to a process whose siblings have ended.
+"""
+
+
 def start_elsewhere(
-    directory: RunDirectory, setup: Setup, launcher: Launcher, host: str, number: int
+    directory: RunDirectory, setup: Setup, launcher: Launcher, hosts: Sequence[str], number: int
 ) -> Started:
-    """Start the agent of another host; return its launcher, which starts no other agent."""
-    log, environment = directory.log(log_name(number)), launcher.environment(directory.marks, hosts=[host])
-    return launch.start(launcher.argv(1, ARGV, [host]), environment, log, log, given=setup.encode())
+    """Start the agents of other hosts, the first of them ``number``; return their launcher.
+
+    If there are several, it prints the place of each in ``hosts`` when it has ended.
+    """
+    words = launcher.argv(1, ARGV, hosts)
+    log = ends = directory.log(log_name(number))
+    if len(hosts) > 1:
+        words = launcher.together([*TELLING_ENDS, launcher.rank, *ARGV, launcher.rank], hosts)
+        ends = directory.log(ends_name(number))
+    environment = launcher.environment(directory.marks, hosts=hosts)
+    return launch.start(words, environment, ends, log, given=setup.encode())
 
 
 SILENCE = 1.5
@@ -137,6 +158,11 @@ everything."""
 
 MISSED = 2.4
 """Two signs of life were due, and have not come: a node may have to reconnect."""
+
+ENDED = "its agent has ended"
+
+ENDS_NS = 100_000_000
+"""From one look at the ends of agents that were launched together to the next; nothing wakes up for it."""
 
 LOOK_NS = 20_000_000
 """From one look to the next while nodes are missing: it costs the more, the more nodes there are."""
@@ -171,9 +197,12 @@ class Nodes:
         self._missed_ns = round(MISSED * beat_s * 1e9)
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
-        self._due_ns = self._look_ns = 0
+        self._due_ns = self._look_ns = self._ends_ns = 0
+        self._seed, self._launches = Keys.make(), list[list[int]]()
         for host, count in [(n.host, n.processors) for n in workload.nodes] or [("", len(self._cores))]:
-            self._nodes.append(NodeState(host, self._nodes[-1].processors.stop if self._nodes else 0, count))
+            keys = self._seed.of(len(self._nodes) + 1)
+            first = self._nodes[-1].processors.stop if self._nodes else 0
+            self._nodes.append(NodeState(host, first, count, keys))
         self.node_of = [number for number, node in enumerate(self._nodes) for _ in node.processors]
         for known, (keys, join, pid) in zip(self._nodes, contacts.agents if contacts else (), strict=False):
             known.keys, known.join, known.starter = keys, join, Adopted(pid, directory.run)
@@ -201,19 +230,37 @@ class Nodes:
 
     def start(self, loop: Loop) -> None:
         """Start the agents that do not run yet, and listen to all."""
+        waiting = [number for number, node in enumerate(self._nodes) if node.starter is None]
+        for _, group in itertools.groupby(waiting, key=self._launch_of):
+            numbers = list(group)
+            starter = self._start(numbers)
+            self._directory.note_process(starter.pid)
+            for number in numbers:
+                self._nodes[number].starter = starter
+        launches: dict[int, list[int]] = {}
         for number, node in enumerate(self._nodes):
-            if node.starter is None:
-                directory, setup = self._directory, self.setups[number]
-                node.starter = (
-                    start_elsewhere(directory, setup, self._launcher, node.host, number)
-                    if self._remote
-                    else start_here(directory, setup)
-                )
-                self._directory.note_process(node.starter.pid)
+            assert node.starter is not None
+            launches.setdefault(node.starter.pid, []).append(number)
             node.heard_ns = time.monotonic_ns()
             self._watch_starter(loop, number, launch.handle(node.starter))
+        self._launches = list(launches.values())
         for descriptor in self._hub.filenos():
             loop.watch(descriptor)
+
+    def _launch_of(self, number: int) -> tuple[str, int]:
+        """What neighbouring nodes have in common if one launch starts them: their way to us."""
+        alone = not self._remote or not self._launcher.together((), [self._nodes[number].host])
+        return self.setups[number].endpoint, number if alone else -1
+
+    def _start(self, numbers: Sequence[int]) -> Started:
+        first, *others = numbers
+        setup = self.setups[first]
+        if not self._remote:
+            return start_here(self._directory, setup)
+        if others:
+            setup = replace(setup, keys=self._seed, number=first + 1)
+        hosts = [self._nodes[number].host for number in numbers]
+        return start_elsewhere(self._directory, setup, self._launcher, hosts, first)
 
     @property
     def contacts(self) -> Contacts:
@@ -229,9 +276,19 @@ class Nodes:
         def ended() -> None:
             loop.unwatch(handle)
             handle.close()
-            self._lose(number, "its agent has ended")
+            self._lose(number, ENDED)
 
         loop.watch(handle, ended)
+
+    def _ended(self) -> set[int]:
+        """The nodes of launches of several whose agents have ended."""
+        found = set()
+        for numbers in self._launches:
+            if len(numbers) > 1:
+                with suppress(OSError, ValueError, IndexError):
+                    said = self._directory.log(ends_name(numbers[0])).read_text()
+                    found |= {numbers[int(word)] for word in said.split()}
+        return found
 
     def hosts(self, placement: tuple[int, ...]) -> list[str]:
         """The host of each rank; empty if all run on this one."""
@@ -354,7 +411,11 @@ class Nodes:
         return self._due_ns
 
     def check(self, now_ns: int) -> None:
-        """Give up nodes that have been silent for too long."""
+        """Give up nodes whose agents have ended, or that have been silent for too long."""
+        if now_ns >= self._ends_ns:
+            self._ends_ns = now_ns + ENDS_NS
+            for number in self._ended():
+                self._lose(number, ENDED)
         if now_ns < self.due_ns():
             return
         self._due_ns = 0  # meanwhile most have said something, which has only put it off
@@ -373,9 +434,11 @@ class Nodes:
         node = self._nodes[number]
         if node.lost:
             return
-        said = launch.tail(self._directory.log(log_name(number)))
+        launched = next(filter(lambda numbers: number in numbers, self._launches), [number])
+        said = launch.tail(self._directory.log(log_name(launched[0])))
         node.lost = f"{why}\n{said}".rstrip()
-        node.kill()
+        if len(launched) == 1:
+            node.kill()
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
     def end(self) -> None:
@@ -398,8 +461,10 @@ class Nodes:
         for number in numbers:
             self._say(number, protocol.End())
         deadline = time.monotonic() + (RELEASE_S if self._remote else processes.GRACE_S)
-        waiting = [node for number in numbers if not (node := self._nodes[number]).lost]
-        while time.monotonic() < deadline and any(node.started for node in waiting):
+        waiting = {number for number in numbers if not self._nodes[number].lost}
+        while time.monotonic() < deadline and any(
+            self._nodes[number].started for number in waiting - self._ended()
+        ):
             self._hear_last(numbers)
             time.sleep(0.002)
         self._hear_last(numbers)

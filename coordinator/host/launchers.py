@@ -80,6 +80,15 @@ class Launcher(ABC):
         ``options`` are a user's, which ``accepted`` has taken.
         """
 
+    def together(self, command: Sequence[str], hosts: Sequence[str]) -> list[str]:
+        """The command line that starts ``command`` once on each host; empty if the launcher cannot.
+
+        The end of a process, or the loss of a host, ends no other. Each process finds its place among
+        ``hosts`` in the variable ``rank``. All of them get the launcher's standard input, or the first does
+        and the launcher has a key-value space (PMI 1).
+        """
+        return []
+
     def environment(
         self,
         extra: Mapping[str, str],
@@ -185,6 +194,9 @@ class Hydra(Launcher):
         runs = ",".join(f"{host}:{count}" for host, count in _runs(hosts))
         where = ["-hosts", runs] if runs else []
         return [self.path, *self.unbound, *where, *options, "-n", str(processes), *command]
+
+    def together(self, command: Sequence[str], hosts: Sequence[str]) -> list[str]:
+        return self.argv(len(hosts), command, hosts, ["-disable-auto-cleanup"])
 
     def needs(self, *, root: bool) -> dict[str, str]:
         """An empty topology file.
@@ -324,9 +336,7 @@ class Srun(Launcher):
     )
     unbound = ("--cpu-bind=none",)
 
-    OPTIONS: ClassVar = (
-        *("--overlap", "--overcommit", *unbound, "--mem=0", "--kill-on-bad-exit=1", "--quiet"),
-    )
+    OPTIONS: ClassVar = ("--overlap", "--overcommit", *unbound, "--mem=0", "--quiet")
     """Several steps share all resources of the job on a node, and ranks bind themselves."""
 
     EXPORTS: ClassVar = "SLURM_EXPORT_ENV"
@@ -345,8 +355,14 @@ class Srun(Launcher):
         self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
     ) -> list[str]:
         hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
+        return self._step(hosts, ["--kill-on-bad-exit=1", *options], command)
+
+    def together(self, command: Sequence[str], hosts: Sequence[str]) -> list[str]:
+        return self._step(hosts, ["--kill-on-bad-exit=0", "--no-kill", "--wait=0"], command)
+
+    def _step(self, hosts: Sequence[str], options: Sequence[str], command: Sequence[str]) -> list[str]:
         where = ["--distribution=arbitrary", f"--nodelist={','.join(hosts)}"]
-        count = [f"--nodes={len(set(hosts))}", f"--ntasks={processes}"]
+        count = [f"--nodes={len(set(hosts))}", f"--ntasks={len(hosts)}"]
         return [self.path, *self._mpi, *self.OPTIONS, *count, *where, *options, *command]
 
     def found_again(self) -> Launcher | None:

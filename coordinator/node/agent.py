@@ -422,4 +422,4 @@ def serve(found: Setup) -> None:
 
 
 if __name__ == "__main__":
-    serve(agent_config.find())
+    serve(agent_config.find_own(*sys.argv[1:]) if sys.argv[1:] else agent_config.find())

@@ -11,7 +11,7 @@ import os
 import select
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coordinator.wire import protocol
@@ -26,6 +26,9 @@ PATIENCE_S = 30.0
 LONGEST_BYTES = 1 << 16
 """Every set-up is much shorter."""
 
+PART = 512
+"""Bytes of a value in a launcher's key-value space; more may not fit."""
+
 BEAT_S = 0.5
 """The longest time from one sign of life of an agent to the next, unless there are many nodes."""
 
@@ -38,7 +41,7 @@ class Setup:
         directory: path of the run directory, the same on every node.
         endpoint: where the driver listens.
         driver_key: the driver's public key.
-        keys: the node's key pair.
+        keys: the node's key pair; of several nodes that one launch starts, the pair from which theirs follow.
         mechanism: its name; None if the policy stops nothing.
         lease_s: how long the agent continues without the driver.
         options: the scheduler's.
@@ -46,6 +49,7 @@ class Setup:
         same_clock: whether the run is on the driver's host only, so that both share one clock.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
         trees: the jobs that others have started, each with the name of its first process.
+        number: of the first node that the launch starts, if it starts several.
     """
 
     directory: str
@@ -59,6 +63,7 @@ class Setup:
     same_clock: bool = True
     driver: int | None = None
     trees: tuple[tuple[int, str], ...] = ()
+    number: int = 0
 
     def encode(self) -> str:
         return SETUP.encode(self).decode()
@@ -80,6 +85,36 @@ class Setup:
 
 
 SETUP = LineFormat(by_name(Setup), protocol.AGENTS_VERSION)
+
+
+def find_own(rank: str) -> Setup:
+    """The set-up of this node, one of a launch of several that gives each its number in variable ``rank``."""
+    number, pmi = int(os.environ[rank]), os.environ.get("PMI_FD")
+    line = b"" if pmi and number else _given()
+    given = Setup.decode(_shared(int(pmi), line) if pmi else line)
+    return replace(given, keys=given.keys.of(given.number + number))
+
+
+def _shared(pmi: int, line: bytes) -> bytes:
+    """What one process of a launch was given, for all of them: by the launcher's key-value space (PMI 1)."""
+    with os.fdopen(pmi, "r+b", buffering=0) as launcher:
+
+        def ask(words: str, answer: str = "cmd") -> str:
+            launcher.write(f"cmd={words}\n".encode())
+            said = launcher.readline().decode()
+            return dict(word.partition("=")[::2] for word in said.split())[answer]
+
+        ask("init pmi_version=1 pmi_subversion=1")
+        space = "kvsname=" + ask("get_my_kvsname", "kvsname")
+        text = line.hex()
+        parts = [text[at : at + PART] for at in range(0, len(text), PART)]
+        for key, value in enumerate([len(parts), *parts] if parts else ()):
+            ask(f"put {space} key={key} value={value}")
+        ask("barrier_in")
+        count = int(ask(f"get {space} key=0", "value"))
+        text = "".join(ask(f"get {space} key={key}", "value") for key in range(1, count + 1))
+        ask("finalize")
+    return bytes.fromhex(text)
 
 
 def find(path: Path | None = None) -> Setup:

@@ -13,6 +13,7 @@ the kernel drops all packets, and this process does not notice them.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import socket
 import struct
@@ -122,6 +123,14 @@ class Keys:
     def make(cls) -> Keys:
         public, secret = zmq.curve_keypair()
         return cls(public.decode(), secret.decode())
+
+    def of(self, number: int) -> Keys:
+        """The keys of a node that only those who have these secret ones can work out; 0: these."""
+        if not number:
+            return self
+        made = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=32, key=self.secret.encode())
+        secret = z85.encode(made.digest())
+        return Keys(zmq.curve_public(secret).decode(), secret.decode())
 
 
 class Hub:

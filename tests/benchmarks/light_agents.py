@@ -147,8 +147,8 @@ class Crowd:
             for _ in range(HOLDERS)
         ]
         run = self.directory.run
-        drive.start_elsewhere = lambda d, s, launcher, host, number: Adopted(
-            self.holders[number % HOLDERS].pid, run
+        drive.start_elsewhere = lambda directory, setup, launcher, hosts, number: Adopted(
+            self.holders[0].pid, run
         )
         self.loop = Loop()
         self.nodes = drive.Nodes(

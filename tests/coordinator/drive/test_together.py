@@ -1,0 +1,127 @@
+"""Agents that one launch starts: their keys, the end of one, and launchers that cannot do it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from runs import command, eventually
+
+from coordinator import policies
+from coordinator.drive import nodes as drive
+from coordinator.drive.nodes import Nodes
+from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher
+from coordinator.host.loop import Loop
+from coordinator.host.processes import RUN, marked
+from coordinator.wire import protocol
+from coordinator.wire.agent_config import Setup
+from coordinator.wire.protocol import TO_DRIVER
+from coordinator.wire.zmq_transport import Keys
+from coordinator.workload import Node, Workload
+
+
+class Shell(Hydra):
+    """Starts all processes on this host."""
+
+    def together(self, command, hosts):
+        each = 'for PMI_RANK in $(seq 0 $(($0 - 1))); do export PMI_RANK; "$@" & done; wait'
+        return ["/bin/sh", "-c", each, str(len(hosts)), *command]
+
+
+AGENT = ("/bin/sh", "-c", "exec sleep 60")
+
+
+def test_keys_that_follow_from_others_are_pairs_that_differ():
+    seed, other = Keys.make(), Keys.make()
+    pairs = [keys.of(number) for keys in (seed, other) for number in range(4)]
+    assert pairs[0] == seed and len({pair.public for pair in pairs}) == len(pairs)
+    assert seed.of(2) == Keys(seed.public, seed.secret).of(2)
+
+
+def test_only_launchers_that_let_siblings_live_start_agents_together():
+    hosts = ["b", "a"]
+    srun = Srun("srun", "23", "pmi2").together(["x"], hosts)
+    assert {
+        "--distribution=arbitrary",
+        "--nodelist=b,a",
+        "--kill-on-bad-exit=0",
+        "--no-kill",
+        "--wait=0",
+        "--nodes=2",
+        "--ntasks=2",
+    } <= set(srun)
+    assert "--kill-on-bad-exit=1" in Srun("srun", "23").argv(2, ["x"], hosts)
+    hydra = Hydra("m", "5").together(["x"], hosts)
+    assert hydra[-5:-1] == ["b:1,a:1", "-disable-auto-cleanup", "-n", "2"]
+    assert not OpenMpi("m", "5").together(["x"], hosts) and not Prrte("m", "3").together(["x"], hosts)
+
+
+FIND = """
+import json, sys
+from coordinator.wire import agent_config
+found = agent_config.find_own(sys.argv[1])
+print(json.dumps([found.directory, found.keys.public, found.keys.secret]))
+"""
+
+
+@pytest.mark.slow
+def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own():
+    launcher, seed = find_launcher(), Keys.make()
+    long = "/run/" + "directory" * 200  # more than fits into one value
+    setup = Setup(long, "tcp://127.0.0.1:1", "driver", seed, None, 2.0, number=8)
+    program = [*drive.TELLING_ENDS, launcher.rank, sys.executable, "-P", "-c", FIND, launcher.rank]
+    words = launcher.together(program, ["localhost"] * 3)
+    done = subprocess.run(
+        words,
+        input=setup.encode(),
+        env=launcher.environment({}, hosts=["localhost"]),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = sorted(map(json.loads, done.stdout.splitlines()), key=str)
+    own = [seed.of(number) for number in (8, 9, 10)]
+    assert lines == [0, 1, 2, *sorted(([long, keys.public, keys.secret] for keys in own), key=str)]
+
+
+@pytest.mark.slow
+def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, monkeypatch):
+    monkeypatch.setattr(drive, "ARGV", AGENT)
+    lost = []
+    crowd = Workload((), policies.create("none", {}), (), nodes=(Node("127.0.0.1", 2),) * 3)
+    launcher = Shell("/bin/false", "1")
+    nodes = Nodes(crowd, None, directory, launcher, lambda *_: None, lambda *loss: lost.append(loss))
+    loop = Loop()
+    begin_s = time.monotonic()
+    nodes.start(loop)
+    (starter,) = {node.starter.pid for node in nodes._nodes}
+
+    def agents():
+        """Pids of the agents by number."""
+        of_run = {pid: found for pid, found in marked().items() if found[RUN] == directory.run}
+        sleepers = [pid for pid in of_run if command(pid) == ["sleep", "60"]]
+        return {int(of_run[pid]["PMI_RANK"]): pid for pid in sleepers}
+
+    assert eventually(lambda: len(agents()) == 3)
+    for number in range(3):
+        nodes._hear(number, TO_DRIVER.encode(protocol.Join(f"n{number}", (0, 1), 1, "")))
+    nodes.check(time.monotonic_ns())
+    assert not lost
+    os.kill(agents()[1], signal.SIGKILL)
+    assert eventually(lambda: nodes.check(time.monotonic_ns()) or lost, 10)
+    assert [processors for processors, _ in lost] == [(2, 3)] and "its agent has ended" in lost[0][1]
+    assert time.monotonic() - begin_s < 30  # not by its silence: it may be silent for longer
+    assert sorted(agents()) == [0, 2]
+    os.kill(starter, signal.SIGKILL)
+    assert eventually(lambda: loop.wait(time.monotonic_ns() + 10**7) or len(lost) == 3, 10)
+    for pid in agents().values():
+        os.kill(pid, signal.SIGKILL)
+    nodes.end()
+    loop.close()
+    directory.remove()
+    directory.unlock()
