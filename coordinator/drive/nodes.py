@@ -41,7 +41,8 @@ class NodeState:
 
     ``starter`` is the agent itself on this host; on others the launcher that has started it. ``join`` is its
     first message, ``beat`` its last sign of life, ``heard_ns`` the time of its last message, in
-    CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up.
+    CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up,
+    ``over`` whether its agent has told that it ends, or the launcher that it has ended.
     """
 
     host: str
@@ -53,6 +54,7 @@ class NodeState:
     beat: protocol.Beat | None = None
     heard_ns: int = 0
     dropped: int = 0
+    over: bool = False
     lost: str = ""
 
     @property
@@ -129,7 +131,7 @@ def start_here(directory: RunDirectory, setup: Setup) -> Started:
     return agent
 
 
-TELLING_ENDS = ("/bin/sh", "-c", """trap "" HUP INT TERM USR1; "$@"; eval echo '$'$0""")
+TELLING_ENDS = ("/bin/sh", "-c", """trap "" HUP INT TERM USR1; "$@"; eval printf "'%s '" '$'$0""")
 """Starts an agent, and prints its number, which the launcher has put into a variable, when it has ended.
 
 Launchers may send these signals to a process whose siblings have ended.
@@ -198,7 +200,7 @@ class Nodes:
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
         self._due_ns = self._look_ns = self._ends_ns = 0
-        self._seed, self._launches = Keys.make(), list[list[int]]()
+        self._seed, self._together = Keys.make(), dict[int, list[int]]()
         for host, count in [(n.host, n.processors) for n in workload.nodes] or [("", len(self._cores))]:
             keys = self._seed.of(len(self._nodes) + 1)
             first = self._nodes[-1].processors.stop if self._nodes else 0
@@ -243,7 +245,8 @@ class Nodes:
             launches.setdefault(node.starter.pid, []).append(number)
             node.heard_ns = time.monotonic_ns()
             self._watch_starter(loop, number, launch.handle(node.starter))
-        self._launches = list(launches.values())
+        several = (numbers for numbers in launches.values() if len(numbers) > 1)
+        self._together = {number: numbers for numbers in several for number in numbers}
         for descriptor in self._hub.filenos():
             loop.watch(descriptor)
 
@@ -276,19 +279,18 @@ class Nodes:
         def ended() -> None:
             loop.unwatch(handle)
             handle.close()
-            self._lose(number, ENDED)
+            if number not in self._together or self._nodes[number].join is None:
+                self._lose(number, ENDED)
 
         loop.watch(handle, ended)
 
-    def _ended(self) -> set[int]:
-        """The nodes of launches of several whose agents have ended."""
-        found = set()
-        for numbers in self._launches:
-            if len(numbers) > 1:
-                with suppress(OSError, ValueError, IndexError):
-                    said = self._directory.log(ends_name(numbers[0])).read_text()
-                    found |= {numbers[int(word)] for word in said.split()}
-        return found
+    def _look_for_ends(self) -> None:
+        """Look which agents have ended of those that were launched together."""
+        for numbers in {numbers[0]: numbers for numbers in self._together.values()}.values():
+            with suppress(OSError, ValueError, IndexError):
+                said = self._directory.log(ends_name(numbers[0])).read_text()
+                for word in said.split():
+                    self._nodes[numbers[int(word)]].over = True
 
     def hosts(self, placement: tuple[int, ...]) -> list[str]:
         """The host of each rank; empty if all run on this one."""
@@ -400,6 +402,8 @@ class Nodes:
                     self._lose(number, f"{host} allows {len(cores)} cores, but the run needs {node.count}")
                     return
                 self._say(number, protocol.ClaimCores(cores[: node.count] if self._remote else self._cores))
+            case protocol.Released():
+                node.over = True  # not at our request
             case _:
                 self._on_message(number, message)
 
@@ -414,8 +418,10 @@ class Nodes:
         """Give up nodes whose agents have ended, or that have been silent for too long."""
         if now_ns >= self._ends_ns:
             self._ends_ns = now_ns + ENDS_NS
-            for number in self._ended():
-                self._lose(number, ENDED)
+            self._look_for_ends()
+            for number, node in enumerate(self._nodes):
+                if node.over:
+                    self._lose(number, ENDED)
         if now_ns < self.due_ns():
             return
         self._due_ns = 0  # meanwhile most have said something, which has only put it off
@@ -434,10 +440,9 @@ class Nodes:
         node = self._nodes[number]
         if node.lost:
             return
-        launched = next(filter(lambda numbers: number in numbers, self._launches), [number])
-        said = launch.tail(self._directory.log(log_name(launched[0])))
+        said = launch.tail(self._directory.log(log_name(self._together.get(number, [number])[0])))
         node.lost = f"{why}\n{said}".rstrip()
-        if len(launched) == 1:
+        if number not in self._together:
             node.kill()
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
@@ -461,18 +466,31 @@ class Nodes:
         for number in numbers:
             self._say(number, protocol.End())
         deadline = time.monotonic() + (RELEASE_S if self._remote else processes.GRACE_S)
-        waiting = {number for number in numbers if not self._nodes[number].lost}
-        while time.monotonic() < deadline and any(
-            self._nodes[number].started for number in waiting - self._ended()
-        ):
+        waiting = [number for number in numbers if not self._nodes[number].lost]
+        while time.monotonic() < deadline and waiting:
             self._hear_last(numbers)
+            self._look_for_ends()
+            waiting = [number for number in waiting if self._ends(number)]
             time.sleep(0.002)
         self._hear_last(numbers)
+
+    def _ends(self, number: int) -> bool:
+        """Whether the end of a node that was asked to end is still to come.
+
+        A launcher of several ends with the last of them, unless one is lost, or it was killed itself.
+        """
+        node = self._nodes[number]
+        siblings = self._together.get(number, [])
+        if siblings and not node.over:
+            return True
+        return node.started and not any(self._nodes[sibling].lost for sibling in siblings)
 
     def _hear_last(self, ending: Collection[int]) -> None:
         for number, line in self._hub.receive():
             with suppress(LineError):
                 match TO_DRIVER.decode(line):
+                    case protocol.Released():
+                        self._nodes[number].over = True
                     case protocol.SwitchReport() | protocol.Trouble(fatal=False) as message:
                         self._on_message(number, message)
                     case _ if number in ending:  # it has joined late, or has not received our message

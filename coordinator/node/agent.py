@@ -101,10 +101,11 @@ class Agent:
         with suppress(OSError):
             self._directory.note(**{processes.LET_GO: True})
         self._report()
-        self._line.close(self._linger_s)
         # A launcher on another host may kill all that we leave when we end, as Slurm does.
         if self._guardian_process.poll() is not None or not self._setup.same_clock:
             cleanup.release(self._directory, spare={os.getpid(), self._guardian_process.pid})
+            self._tell(protocol.Released())
+        self._line.close(self._linger_s)
 
     def _settle(self) -> None:
         """Set the run up on this node."""

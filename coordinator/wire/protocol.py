@@ -255,6 +255,11 @@ class Traffic:
     peers: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Released:
+    """The agent has released all that the run had on the node, and ends."""
+
+
 OfRank = Present | Finished | Gone | Parallelism | Traffic
 """Messages about a rank."""
 
@@ -382,6 +387,7 @@ _TO_DRIVER = _messages(
     parallelism=Parallelism,
     traffic=Traffic,
     trouble=Trouble,
+    released=Released,
 )
 _BEAT = Fields(Beat, sent_ns="q", offset_ns="q", uncertainty_ns="q", drift="d", steps="q", dropped="q")
 _SWITCHES = Rows(SwitchReport, "switches", columns=4, most=1 << 16)

@@ -8,7 +8,9 @@ tables; they have no ranks, no guardian and no processes of their own. Two proce
 machine, and speak to the driver by TCP on its loopback: the figures have no network.
 
 *Last table* is the time from just before the driver shares out a decision until a process has read the table
-of the last of its agents, before it decodes that: two processes read all tables here.
+of the last of its agents, before it decodes that: two processes read all tables here. *Ordered to start* is
+the time from the arrival of a job with a rank on every processor until the last agent has read the order to
+let its ranks begin, behind its table; those of a real job would have been started before.
 """
 
 import heapq
@@ -85,6 +87,8 @@ class LightAgent:
                         self.tell(protocol.Join(f"light-{self._number}", cores, os.getpid(), "light"))
                 case protocol.Table():
                     self._arrivals[self._number] = arrived_ns
+                case protocol.Start():
+                    self._arrivals[len(self._arrivals) // 2 + self._number] = arrived_ns
                 case protocol.End():
                     self.over = True
         if self._contact.wants_beat(None):
@@ -131,7 +135,7 @@ class Crowd:
         self.count, self.processors, self.lost = count, processors, []
         self.directory = RunDirectory.create()
         self.file = self.directory.path / "arrivals"
-        self.file.write_bytes(bytes(8 * count))
+        self.file.write_bytes(bytes(16 * count))  # first of tables, then of orders to start
         with self.file.open("r+b") as opened:
             self.arrivals = memoryview(mmap.mmap(opened.fileno(), 0)).cast("q")
         jobs = (ParallelJob(0, Program(phases=1, processes=1)),)
@@ -185,11 +189,23 @@ class Crowd:
         begin_ns = time.monotonic_ns()
         self.nodes.publish(plan, 0, begin_ns, active)
         shared_ns = time.monotonic_ns()
-        while min(self.arrivals) < begin_ns:
+        return (shared_ns - begin_ns) / 1e6, self._last_ms(begin_ns, self.arrivals[: self.count])
+
+    def _last_ms(self, begin_ns, arrivals):
+        while min(arrivals) < begin_ns:
             self.listen(0.002)
             if time.monotonic_ns() - begin_ns > 30 * 10**9:
                 break
-        return (shared_ns - begin_ns) / 1e6, (max(self.arrivals) - begin_ns) / 1e6
+        return (max(arrivals) - begin_ns) / 1e6
+
+    def start_ms(self, session, job, active):
+        """The time from a job's arrival until the last agent may let ranks begin."""
+        begin_ns = time.monotonic_ns()
+        plan = session.arrive(job.number, job.number * 10**9)
+        self.nodes.publish(plan, 0, begin_ns, active)
+        places = {rank: (p,) for rank, p in enumerate(plan.decision.placements[job.number])}
+        self.nodes.begin(job.number, 0, places, ())
+        return self._last_ms(begin_ns, self.arrivals[self.count :])
 
     def end(self):
         self.nodes.end()
@@ -209,9 +225,9 @@ def measure(count, options):
         per = 1e6 / spent_s / count
         thread_us, process_us = (time.thread_time() - thread_s) * per, (time.process_time() - process_s) * per
         processors = count * options.processors
-        jobs = [Job(number, processors // 4) for number in range(12)]
-        session = Session(policies.create("gang", {}), Machine(processors), jobs)
-        active = {job.number: range(job.processes) for job in jobs}
+        *jobs, whole = [Job(number, processors // 4) for number in range(12)] + [Job(12, processors)]
+        session = Session(policies.create("gang", {}), Machine(processors), [*jobs, whole])
+        active = {job.number: range(job.processes) for job in (*jobs, whole)}
         session.arrive(0, 0, *range(1, len(jobs) - options.decisions))
         found = []
         for number in range(len(jobs) - options.decisions, len(jobs)):
@@ -220,9 +236,10 @@ def measure(count, options):
             decide_ms = (time.monotonic_ns() - decided_ns) / 1e6
             found.append((decide_ms, *crowd.arrival_ms(plan, active)))
             crowd.listen(1)
+        start_ms = crowd.start_ms(session, whole, active)
         decide, share, last = (statistics.median(column) for column in zip(*found, strict=True))
         lost = f", {len(crowd.lost)} lost" if crowd.lost else ""
-        found = (f"{value:.1f}" for value in (decide, share, last))
+        found = (f"{value:.1f}" for value in (decide, share, last, start_ms))
         tabled(f"{count}{lost}", f"{crowd.join_s:.1f}", f"{thread_us:.0f}", f"{process_us:.0f}", *found)
     finally:
         crowd.end()
@@ -238,7 +255,7 @@ def main():
         hold(options.hold, options.processors)
         return
     processes.raise_descriptor_limit()
-    times = "decide, ms", "shared out, ms", "last table, ms"
+    times = "decide, ms", "shared out, ms", "last table, ms", "ordered to start, ms"
     headed("nodes", "all joined, s", "driver's thread, us", "whole driver, us", *times)
     with TemporaryDirectory(prefix="ls-") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime

@@ -88,9 +88,15 @@ def fill_disk(host: Host) -> None:
     subprocess.run(host.enter("bash", "-c", script), capture_output=True, check=False)
 
 
+def kill_launcher(cluster: Cluster, run: subprocess.Popen[str]) -> None:
+    """The launcher that has started the agents of all nodes."""
+    os.kill(part(cluster.head, "coordinator.node.agent"), signal.SIGKILL)
+
+
 FAULTS = {
     "agent killed": Fault("SIGKILL to an agent", send("coordinator.node.agent", signal.SIGKILL), (0, 2)),
     "agent stopped": Fault("SIGSTOP to an agent", send("coordinator.node.agent", signal.SIGSTOP), (0, 2)),
+    "launcher killed": Fault("SIGKILL to the launcher of all agents", kill_launcher, (0, 1, 2, 3)),
     "guardian killed": Fault("SIGKILL to a guardian", send("coordinator.host.guardian", signal.SIGKILL), ()),
     "rank killed": Fault("SIGKILL to a rank", send("workloads.rank", signal.SIGKILL), (0, 2)),
     "network cut": Fault(

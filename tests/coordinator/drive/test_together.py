@@ -63,12 +63,13 @@ FIND = """
 import json, sys
 from coordinator.wire import agent_config
 found = agent_config.find_own(sys.argv[1])
-print(json.dumps([found.directory, found.keys.public, found.keys.secret]))
+with open(found.keys.public.encode().hex(), "x") as file:
+    json.dump([found.directory, found.keys.secret], file)
 """
 
 
 @pytest.mark.slow
-def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own():
+def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own(tmp_path):
     launcher, seed = find_launcher(), Keys.make()
     long = "/run/" + "directory" * 200  # more than fits into one value
     setup = Setup(long, "tcp://127.0.0.1:1", "driver", seed, None, 2.0, number=8)
@@ -82,11 +83,13 @@ def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own():
         text=True,
         check=False,
         timeout=60,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    lines = sorted(map(json.loads, done.stdout.splitlines()), key=str)
+    assert sorted(done.stdout.split()) == ["0", "1", "2"]
+    found = {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()}
     own = [seed.of(number) for number in (8, 9, 10)]
-    assert lines == [0, 1, 2, *sorted(([long, keys.public, keys.secret] for keys in own), key=str)]
+    assert found == {keys.public.encode().hex(): [long, keys.secret] for keys in own}
 
 
 @pytest.mark.slow
@@ -118,10 +121,14 @@ def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, mo
     assert time.monotonic() - begin_s < 30  # not by its silence: it may be silent for longer
     assert sorted(agents()) == [0, 2]
     os.kill(starter, signal.SIGKILL)
-    assert eventually(lambda: loop.wait(time.monotonic_ns() + 10**7) or len(lost) == 3, 10)
+    assert eventually(lambda: loop.wait(time.monotonic_ns() + 10**7) or not nodes._nodes[0].started, 10)
+    nodes.check(time.monotonic_ns())
+    assert len(lost) == 1, "others may have no launcher any more, and go on"
     for pid in agents().values():
         os.kill(pid, signal.SIGKILL)
+    begin_s = time.monotonic()
     nodes.end()
+    assert time.monotonic() - begin_s < 5
     loop.close()
     directory.remove()
     directory.unlock()
