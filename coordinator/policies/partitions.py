@@ -25,7 +25,7 @@ def block(node: int, view: View) -> list[int]:
     size = leaves >> (node.bit_length() - 1)
     first = node * size - leaves
     last = min(first + size, view.machine.processors)
-    return [p for p in range(first, last) if p not in view.lost]
+    return [p for p in range(first, last) if p not in view.lost] if view.lost else list(range(first, last))
 
 
 def remaining(view: View) -> tuple[int, ...]:

@@ -97,13 +97,15 @@ class ProcessorSets(Policy):
         load = Counter(chain.from_iterable(placements.values()))
         pool = set(range(view.machine.processors)) - view.lost
         pool.difference_update(*(placements[number] for number in ends_ns))
-        while waiting and waiting[0].processes <= len(pool):
+        least = sorted((load[p], p) for p in pool) if waiting else []
+        while waiting and waiting[0].processes <= len(least):
             job = waiting.pop(0)
-            place = placements[job.number] = tuple(sorted(pool, key=lambda p: (load[p], p))[: job.processes])
-            if not any(load[p] for p in place):
+            taken, least = least[: job.processes], least[job.processes :]
+            placements[job.number] = tuple(p for _, p in taken)
+            if any(others for others, _ in taken):
+                least = sorted([*least, *((others + 1, p) for others, p in taken)])
+            else:
                 ends_ns[job.number] = view.now_ns + round(self.hold_ms * 1e6)
-                pool.difference_update(place)
-            load.update(place)
         length_ns = min(ends_ns.values()) - view.now_ns if waiting and ends_ns else None
         slot = Slot(shared(placements, view), length_ns)
         return Decision(placements, (slot,), cyclic=length_ns is None, memory=ends_ns)
