@@ -123,6 +123,40 @@ def test_commands_find_the_variables_of_the_submitters_shell(cluster, tmp_path, 
     assert nothing_is_left(cluster)
 
 
+TOGETHER = """
+import json, shutil, time
+from coordinator.drive import nodes
+from coordinator.host.launchers import Srun
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire.agent_config import Setup
+from coordinator.wire.zmq_transport import Keys
+agent = 'read setup; echo ${#setup} >&2; test $SLURM_PROCID = 1 && kill -9 $$; exec sleep 4'
+nodes.ARGV = ("/bin/sh", "-c", agent)
+directory, launcher = RunDirectory.create(), Srun(shutil.which("srun"), "of Slurm")
+setup = Setup(str(directory.path), "tcp://127.0.0.1:1", "driver", Keys.make(), None, 2.0)
+starter = nodes.start_elsewhere(directory, setup, launcher, ["node2", "node1"], 0)
+ends = directory.log(nodes.ends_name(0))
+while not ends.read_text():
+    time.sleep(0.02)
+first, alive = ends.read_text().split(), starter.poll() is None
+starter.wait()
+said = directory.log(nodes.log_name(0)).read_text()
+print(json.dumps([first, alive, ends.read_text().split(), said, len(setup.encode()) - 1]))
+directory.remove()
+directory.unlock()
+"""
+
+
+def test_one_step_starts_agents_on_all_nodes_and_the_end_of_one_ends_no_other(cluster):
+    words = ["salloc", "--quiet", "--nodes=2", sys.executable, "-c", TOGETHER]
+    run = cluster.hosts.start(["env", f"PYTHONPATH={ROOT}", *words])
+    out, err = run.communicate(timeout=100)
+    first, alive, ends, said, length = json.loads(out)
+    assert (first, alive, ends) == (["1"], True, ["1", "0"]), err + said
+    assert said.splitlines().count(str(length)) == 2, "both have the set-up"
+    assert nothing_is_left(cluster)
+
+
 def test_a_cancelled_job_leaves_nothing_behind(cluster, tmp_path):
     job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
     number = job["jobs"]["three-jobs.sbatch"]
