@@ -6,11 +6,15 @@ Every host is an address of this machine's loopback, the way there (``ssh``) is 
 a shell that reads its set-up: what is left is the work of the launcher and its proxies, all on this machine.
 """
 
-import argparse
 import os
+import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import headed, parsed, tabled
 
 from coordinator.drive import nodes as drive
 from coordinator.host import processes
@@ -51,14 +55,9 @@ def started_s(hosts, *, together):
 
 def main():
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--hosts", type=int, nargs="*", default=[16, 128])
-    options = parser.parse_args()
+    options = parsed(__doc__, hosts={"type": int, "nargs": "*", "default": [16, 128]})
     processes.raise_descriptor_limit()
-    print("| hosts | one launch, s | one each, s |")
-    print("|---|---|---|")
+    headed("hosts", "one launch, s", "one each, s")
     drive.ARGV = ("/bin/sh", "-c", "test $PMI_RANK != 0 || read setup")
     with TemporaryDirectory(prefix="ls-") as runtime:
         way = Path(runtime, "way")
@@ -69,7 +68,7 @@ def main():
         for count in options.hosts:
             hosts = [f"127.0.1.{number}" for number in range(1, count + 1)]
             times = [started_s(hosts, together=together) for together in (True, False)]
-            print(f"| {count} | {times[0]:.1f} | {times[1]:.1f} |", flush=True)
+            tabled(count, *(f"{taken_s:.1f}" for taken_s in times))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,13 @@ processor is idle until its change, where a real one would go on with the proces
 bounds.
 """
 
-import argparse
 import random
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import headed, parsed, tabled
 
 from coordinator import policies
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -57,28 +62,22 @@ def slowdowns(schedulers, nodes, granularity_us, dedicated_s, skew_us=0):
 
 def main():
     """Simulate and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=["nodes", "skew"])
-    parser.add_argument("--nodes", type=int, nargs="*")
-    parser.add_argument("--dedicated-s", type=float)
-    options = parser.parse_args()
+    nodes = {"type": int, "nargs": "*"}
+    options = parsed(__doc__, _what={"choices": ["nodes", "skew"]}, nodes=nodes, dedicated_s={"type": float})
     if options.what == "nodes":
         schedulers = [("gang", {"quantum_ms": slot_ms}) for slot_ms in (10, 100, 500)] + [("implicit", {})]
-        print("| nodes | gang 10 ms | gang 100 ms | gang 500 ms | implicit |\n|---|---|---|---|---|")
-        for nodes in options.nodes or [2, 16, 128, 1024]:
-            found = slowdowns(schedulers, nodes, 1000, options.dedicated_s or 2)
-            print(f"| {nodes} | {' | '.join(found)} |", flush=True)
+        headed("nodes", "gang 10 ms", "gang 100 ms", "gang 500 ms", "implicit")
+        for count in options.nodes or [2, 16, 128, 1024]:
+            tabled(count, *slowdowns(schedulers, count, 1000, options.dedicated_s or 2))
         return
-    for nodes in options.nodes or [1024]:
-        print(f"| skew, us ({nodes} nodes, gang 10 ms) | g = 100 us | 1 ms | 10 ms |\n|---|---|---|---|")
+    scheduler = "gang", {"quantum_ms": 10}
+    for count in options.nodes or [1024]:
+        headed(f"skew, us ({count} nodes, gang 10 ms)", "g = 100 us", "1 ms", "10 ms")
         for skew_us in (0, 100, 500, 1000, 5000):
             found = []
             for granularity_us in (100, 1000, 10_000):
-                scheduler = "gang", {"quantum_ms": 10}
-                found += slowdowns([scheduler], nodes, granularity_us, options.dedicated_s or 0.2, skew_us)
-            print(f"| {skew_us} | {' | '.join(found)} |", flush=True)
+                found += slowdowns([scheduler], count, granularity_us, options.dedicated_s or 0.2, skew_us)
+            tabled(skew_us, *found)
 
 
 if __name__ == "__main__":
