@@ -13,6 +13,7 @@ from harness.analyse.columns import CI95, LEAST_TO_MOST, Column, fixed, interval
 from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
 from harness.analyse.rows import setting
 from harness.analyse.statistics import CONFIDENCE
+from harness.measure.wait_rounds import AS_IT_IS
 from harness.report.cells import Line, Part, Table, doubts, listed
 from harness.spec.naming import setting_names
 
@@ -80,7 +81,9 @@ def waits(document: Document) -> Iterator[Part]:
     if document["best"]:
         yield Line(f"Best: {fastest}.", style="" if doubtful else "bold")
     else:
-        yield f"No choice is best beyond noise. Fastest in the median: {fastest}."
+        helps = AS_IT_IS not in document["as_good"]
+        noise = "Faster than as it is beyond noise" if helps else "No choice is best beyond noise"
+        yield f"{noise}. Fastest in the median: {fastest}."
         yield f"Intervals that overlap with its own: {as_good}. More --rounds may tell them apart."
     (chosen,) = (row for row in document["choices"] if row["choice"] == fastest)
     yield f"To have {fastest}:" if chosen["lines"] else "There is nothing to set."

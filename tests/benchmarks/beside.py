@@ -27,7 +27,7 @@ from native import DEBIAN, ENVIRONMENT, LOCKSTEP, PROGRAMS, answer
 
 from harness.spec.naming import scheduler_name
 
-POLICIES = ("gang quantum_ms=100 bind=false", "gang quantum_ms=20 bind=false", "batch bind=false")
+POLICIES = ("gang quantum_ms=100 bind=false", "batch bind=false")
 CLOSE = 0.03
 FIRST_ROW = re.compile(rb"so far.*\n.*none", re.DOTALL)
 

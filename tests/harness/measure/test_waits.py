@@ -233,6 +233,12 @@ def test_without_intervals_there_is_no_best(command):
     assert "overlap with its own: yield when idle, as it is" in out
 
 
+def test_choices_that_are_alike_may_all_be_faster_than_as_it_is(command):
+    _, out, _ = command(Host(as_it_is=(1, 2), two_phase=(1, 1.2), knob=(1, 1.2)), "--rounds", "3")
+    assert "Faster than as it is beyond noise. Fastest in the median: two-phase." in out
+    assert "overlap with its own: yield when idle. " in out
+
+
 @pytest.mark.parametrize(
     ("only", "status"), [((), 0), (("--only", "yield when idle"), 0), (("--only=two-phase",), 2)]
 )
