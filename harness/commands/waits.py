@@ -16,6 +16,7 @@ from typing import Any
 
 from coordinator.host import bindings
 from coordinator.host.launchers import launched
+from coordinator.host.quotas import quotas
 from harness.analyse.caveats import of_waits
 from harness.analyse.comparison import WaitRow, wait_rows, wait_verdict
 from harness.analyse.statistics import estimate
@@ -124,8 +125,8 @@ def _knobs(
     for number in programs:
         loads.update(libraries[number])
     processors, told = len(usable_processors()), re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", ""))
-    threads = int(told[0]) if told else processors
-    found = [offered({path: loads[path] for path in one}, processors, threads) for one in libraries.values()]
+    room, threads = int(min([processors, *quotas().values()])), int(told[0]) if told else processors
+    found = [offered({path: loads[path] for path in one}, room, threads) for one in libraries.values()]
     there, missing = ({knob.name: knob for pair in found for knob in pair[side]} for side in (0, 1))
     return [*there.values()], [knob for name, knob in missing.items() if name not in there]
 

@@ -20,6 +20,9 @@ FEWEST = 2
 OF_SHELL = re.compile(r"^(&&?|\|\|?|>>?|<)$|;$")
 """Words that mean something to a shell only."""
 
+LEASE_S = 10.0
+"""How long programs go on without their driver: no stall of a busy host must end them."""
+
 TOGETHER = {"policy": "none", "bind": False}
 """All start at once, and Linux puts their processes on processors, as when several people start them."""
 
@@ -118,6 +121,7 @@ def table(
         "name": "beside",
         "repeats": {"least": min(rounds, 3), "most": rounds},
         "precision": precision,
+        "lease_s": LEASE_S,
         "jobs": [{"command": _launched(words), **common} for words in commands],
         "schedulers": schedulers,
     }

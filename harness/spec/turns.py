@@ -21,9 +21,6 @@ from workloads.work import Command
 KERNEL_THREAD = 0x200000
 """PF_KTHREAD of the kernel."""
 
-LEASE_S = 10.0
-"""How long turns go on without their driver: no stall of a busy host must end them."""
-
 
 def scheduler(text: str, *, running: bool) -> Scheduler:
     """The scheduler that a policy with its keys asks for, such as ``gang quantum_ms=20``.
@@ -65,7 +62,7 @@ def workload(
     programs = [Command((root,), threads=size or len(processors)) for root in roots]
     jobs = [ParallelJob(number, program, root=program.argv[0]) for number, program in enumerate(programs)]
     made = Workload(tuple(jobs), chosen.policy, processors, chosen.options)
-    return replace(made, timeout_s=FOR_EVER_S, lease_s=LEASE_S)
+    return replace(made, timeout_s=FOR_EVER_S, lease_s=beside.LEASE_S)
 
 
 def check_roots(pids: Sequence[int]) -> None:
