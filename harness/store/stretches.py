@@ -102,13 +102,13 @@ def _cut(rows: Sequence[Rows], before: Sequence[int], *, at_begin: bool, at_end:
     A point is an end of a collective operation on MPI_COMM_WORLD, of which ``before`` came earlier.
     """
     places = [np.flatnonzero((one["comm"] == 0) & (one["kind"] >= KIND["BARRIER"])) for one in rows]
-    first = max(before)
+    first = max(before) + (not at_begin)  # a window may begin behind messages since the operation before it
     final = min(number + len(place) for number, place in zip(before, places, strict=True))
     if final <= first:
         return [one[:0] for one in rows]
     found = []
     for one, number, place in zip(rows, before, places, strict=True):
-        start = 0 if at_begin or number == first else int(place[first - number - 1]) + 1
+        start = 0 if at_begin else int(place[first - number - 1]) + 1
         stop = len(one) if at_end else int(place[final - number - 1]) + 1
         found.append(one[start:stop])
     return found
