@@ -29,7 +29,7 @@ from harness.spec.naming import scheduler_name
 
 POLICIES = ("gang quantum_ms=100 bind=false", "batch bind=false")
 CLOSE = 0.03
-FIRST_ROW = re.compile(rb"so far.*\n.*none", re.DOTALL)
+FIRST_ROW = re.compile(rb"none, unbound[^\n]*?[0-9]\.[0-9][0-9]")
 
 PLATE = """# LAMMPS: a plate in two dimensions, with few atoms and small messages.
 dimension 2
