@@ -8,14 +8,14 @@ code                       first time     second  peer
 BARRIER, READ              wait began     ended   rank read from, or -1
 SLEPT                      fell asleep    awoke   -1
 GONE                       another ran    until   -1
-RAN + activity             it ran         until   -1
+RAN + activity             it ran         until   rank read from, or -1
 SENT + kind of message     when           count   receiver
 RECEIVED + kind            when           count   sender
 =========================  =============  ======  =======================
 
 Counts number the messages from one rank to another, so that a reader can match both ends of
 a message. Between its waits a rank computes. RAN is for simulated processes, whose activities
-(:data:`ACTIVITIES`) are known without measuring.
+(:data:`ACTIVITIES`) are known without measuring; their SLEPT has the rank read from, too.
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Span:
-    """A rank in one state; times in nanoseconds since the start of the run."""
+    """A rank in one state; times in nanoseconds since the start of the run.
+
+    ``peer`` is the rank that it reads from, or waits for in a read; -1 is none.
+    """
 
     processor: int
     job: int
@@ -42,6 +45,7 @@ class Span:
     state: str
     begin_ns: int
     end_ns: int
+    peer: int = -1
 
 
 @dataclass(frozen=True)
@@ -73,14 +77,14 @@ def spans(record: Mapping[str, Any], packed: bytes) -> Iterator[Span]:
     rows = rows[rows[:, 0] < SENT]
     place = record["processor"], record["job"], record["rank"]
     origin_ns = record["start_ns"]
-    if len(rows) and rows[0, 0] >= RAN:
-        for code, begin, end, _ in rows.tolist():
-            yield Span(*place, ACTIVITIES[code - RAN], begin + origin_ns, end + origin_ns)
+    if (rows[:, 0] >= RAN).any():
+        states = {code + RAN: state for code, state in enumerate(ACTIVITIES)} | {SLEPT: BLOCKED}
+        for code, begin, end, peer in rows.tolist():
+            yield Span(*place, states[code], begin + origin_ns, end + origin_ns, peer)
         return
     first = int(rows[:, 1].min()) if record.get("timeline_lost") and len(rows) else 0
-    edges, states = _states(rows, first, record["finish_ns"] - origin_ns)
-    for state, begin, end in zip(states, edges[:-1], edges[1:], strict=True):
-        yield Span(*place, state, begin + origin_ns, end + origin_ns)
+    for state, begin, end, peer in _states(rows, first, record["finish_ns"] - origin_ns):
+        yield Span(*place, state, begin + origin_ns, end + origin_ns, peer)
 
 
 def messages(record: Mapping[str, Any], packed: bytes) -> Iterator[Message]:
@@ -93,16 +97,25 @@ def messages(record: Mapping[str, Any], packed: bytes) -> Iterator[Message]:
             yield Message(me, peer, count, code - SENT, at + origin_ns, True)
 
 
-def _states(rows: Ints, first: int, last: int) -> tuple[list[int], list[str]]:
-    """The states from ``first`` to ``last``, and the times at which they begin and end."""
+def _states(rows: Ints, first: int, last: int) -> Iterator[tuple[str, int, int, int]]:
+    """Each state from ``first`` to ``last``, when it begins and ends, and the peer of a read."""
     edges = np.unique(np.clip(np.concatenate([rows[:, 1], rows[:, 2], [first, last]]), first, last))
     middles = (edges[:-1] + edges[1:]) // 2
-    state = np.zeros(len(middles), dtype=np.int64)
+    state, peer = np.zeros((2, len(middles)), dtype=np.int64)
     for number, code in enumerate((READ, BARRIER, GONE, SLEPT), start=1):
         state[_inside(rows[rows[:, 0] == code], middles)] = number
-    changes = np.flatnonzero(np.diff(state, prepend=-1))
+    for asked in np.unique(rows[rows[:, 0] == READ, 3]):
+        peer[_inside(rows[(rows[:, 0] == READ) & (rows[:, 3] == asked)], middles)] = asked + 1
+    changes = np.flatnonzero(np.diff(state, prepend=-1) | np.diff(peer, prepend=-1))
     names = (COMPUTING, COMMUNICATING, SYNCHRONIZING, PREEMPTED, BLOCKED)
-    return [*edges[changes].tolist(), last], [names[number] for number in state[changes]]
+    ends = np.append(edges[changes[1:]], last).tolist()
+    found = (
+        [names[number] for number in state[changes]],
+        edges[changes].tolist(),
+        ends,
+        (peer[changes] - 1).tolist(),
+    )
+    return zip(*found, strict=True)
 
 
 def _inside(intervals: Ints, times: Ints) -> NDArray[np.bool_]:

@@ -243,7 +243,7 @@ def _draw_coordination(results: Results) -> Figure:
     for p in range(4):
         own = outcome.timeline[outcome.timeline[:, 1] == p]
         ends = np.append(own[1:, 0], outcome.end_ns)
-        for (begin_ns, _, process, category), end_ns in zip(own, ends, strict=True):
+        for (begin_ns, _, process, category, _), end_ns in zip(own, ends, strict=True):
             if category == IDLE or begin_ns > 25e6:
                 continue
             shade = "black" if category == SWITCHING else JOB_SHADES[process // 4]

@@ -286,7 +286,7 @@ def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[
             record = _rank(ours, rank, processors[ours.placement[rank % len(ours.placement)]])
             if len(spans):
                 mine = spans[spans[:, 0] == process + rank]
-                record |= _timeline(mine, ours.processes[rank].start_ns)
+                record |= _timeline(mine, ours.processes[rank].start_ns, process)
             yield record
         process += job.program.processes
 
@@ -326,24 +326,36 @@ def _rank(job: JobOutcome, rank: int, processor: int) -> dict[str, Any]:
 
 
 def _spans(outcome: Outcome) -> NDArray[np.int64]:
-    """The activities of the processes: rows of (process, activity, begin, end), in order of time."""
-    parts = [np.empty((0, 4), dtype=np.int64)]
+    """The activities of the processes: rows of (process, activity, begin, end, other), in order of time.
+
+    The activity of a process that blocks is SLEPT - RAN; its row has no end. ``other`` is read from, or -1.
+    """
+    parts = [np.empty((0, 5), dtype=np.int64)]
     for processor in range(len(outcome.spent_ns)):
-        began, _, process, activity = outcome.timeline[outcome.timeline[:, 1] == processor].T
+        began, _, process, activity, other = outcome.timeline[outcome.timeline[:, 1] == processor].T
         ended = np.append(began, outcome.end_ns)[1:]  # empty on a processor that nobody used
-        used = (process >= 0) & (ended > began)
-        parts.append(np.stack([process, activity, began, ended], axis=1)[used])
+        blocks, used = (activity >= SWITCHING) & (other >= 0), (process >= 0) & (ended > began)
+        asleep = np.full(len(began), timelines.SLEPT - timelines.RAN)
+        read_from = np.where(activity < SWITCHING, other, -1)
+        parts.append(np.stack([other, asleep, began, began, np.roll(read_from, 1)], axis=1)[blocks])
+        parts.append(np.stack([process, activity, began, ended, read_from], axis=1)[used])
     rows = np.concatenate(parts)
     return rows[np.argsort(rows[:, 2], kind="stable")]
 
 
-def _timeline(spans: NDArray[np.int64], start_ns: int) -> dict[str, Any]:
-    """The last spans of a process that began at ``start_ns``, in the fields of a real rank's record."""
+def _timeline(spans: NDArray[np.int64], start_ns: int, first: int) -> dict[str, Any]:
+    """The last spans of a process that began at ``start_ns``, in the fields of a real rank's record.
+
+    ``first`` is the first process of its job.
+    """
     kept = spans[-timelines.ROWS :]
-    peer = np.full(len(kept), -1, dtype=np.int64)
-    columns = [timelines.RAN + kept[:, 1], kept[:, 2] - start_ns, kept[:, 3] - start_ns, peer]
-    packed = base64.b64encode(timelines.pack(np.stack(columns, axis=1))).decode()
-    return {"timeline": packed, "timeline_lost": len(spans) - len(kept)}
+    code, ends = timelines.RAN + kept[:, 1], kept[:, 3]
+    ends = np.where(code == timelines.SLEPT, np.append(kept[1:, 2], ends[-1:]), ends)
+    peer = np.where(kept[:, 4] >= 0, kept[:, 4] - first, -1)
+    packed = base64.b64encode(
+        timelines.pack(np.stack([code, kept[:, 2] - start_ns, ends - start_ns, peer], axis=1))
+    )
+    return {"timeline": packed.decode(), "timeline_lost": len(spans) - len(kept)}
 
 
 def _waits(waits: WaitCounts | None) -> dict[str, int]:

@@ -1,11 +1,12 @@
 "use strict";
-/** @typedef {{begins: Uint32Array, codes: Uint16Array, done: Float64Array}} Lane rows of one processor: when each
- *   state begins (ns), process * states + state, and the computing before it (ns) */
+/** @typedef {{begins: Uint32Array, codes: Uint16Array|Uint32Array, done: Float64Array}} Lane rows of one processor: when each
+ *   state begins (ns), its code (harness/analyse/lanes.py), and the computing before it (ns) */
 /** @typedef {{name: string, lanes: Lane[], panel: number, measured: boolean, part: (query: string) => HTMLElement}} Side a run
  *   on the page; part finds an element of it */
-/** @typedef {{side: Side, lane: number, process: number, asks: number, leaves: number, returns: number, goes: number, wakes: number,
- *   vain: boolean, blocks: boolean, root: number, free: number, last: number}} Wait of a process: it asks, leaves its processor
- *   and returns to it (or neither: then as it goes on); the message for which it wakes comes from the last partner to be free */
+/** @typedef {{side: Side, lane: number, home: number, process: number, peer: number, asks: number, goes: number, wakes: number, spun: number,
+ *   vain: boolean, turns: {leaves: number, blocks: boolean, returns: number, again: boolean}[], root: number, free: number, last: number}} Wait
+ *   of a process, for the peer that it reads from or, without, at a barrier; it loses its processor for so many turns. The
+ *   request goes to the lane root; the message that ends the wait comes from the lane last, which is free for it since then */
 const data = JSON.parse(document.getElementById("data").textContent);
 const [COMPUTING, SPINNING, IN_VAIN, SWITCHING, BLOCKED] = [0, 1, 2, 3, 4], KINDS = data.states.length, TWO_PHASE = 1;
 const LANE = data.runs[0].lanes.length > 8 ? 14 : 34, STRIPE = LANE / 5, SHORTEST = 2000, END = data.window;
@@ -15,7 +16,8 @@ let view = {begin: 0, end: END}, now = END, playing = false, timer = 0, /** @typ
 /** @type {Side[]} */ let sides = [];
 
 const whole = Uint8Array.from(atob(data.packed), (c) => c.charCodeAt(0)).buffer;
-const begins = new Uint32Array(whole, 0, data.rows), codes = new Uint16Array(whole, 4 * data.rows);
+const total = whole.byteLength / (4 + data.width), begins = new Uint32Array(whole, 0, total);
+const codes = new (data.width > 2 ? Uint32Array : Uint16Array)(whole, 4 * total);
 let rows = 0;
 /** @type {Lane[][]} */ const runs = data.runs.map((run) => run.lanes.map((count) => {
   const lane = {begins: begins.subarray(rows, rows += count), codes: codes.subarray(rows - count, rows), done: new Float64Array(count)};
@@ -24,7 +26,9 @@ let rows = 0;
 }));
 
 function stateOf(lane, row) { return lane.codes[row] % KINDS; }
-function processOf(lane, row) { return Math.floor(lane.codes[row] / KINDS); }
+function processOf(lane, row) { return Math.floor(lane.codes[row] / KINDS) % data.processes.length; }
+const waitOf = (lane, row) => Math.floor(lane.codes[row] / KINDS / data.processes.length);
+const peerOf = (lane, row) => (waitOf(lane, row) >> 1) - 1, blocksAt = (lane, row) => waitOf(lane, row) % 2 === 1;
 const jobOf = (process) => data.processes[process][0];
 const endOf = (lane, row) => row + 1 < lane.begins.length ? lane.begins[row + 1] : END;
 const ms = (time) => `${(time / 1e6).toFixed(view.end - view.begin < 5e6 ? 4 : 1)} ms`;
@@ -87,8 +91,8 @@ function draw() {
     });
     paint.strokeStyle = colour("ink");
     if (!wait || wait.side.lanes !== lanes) continue;
-    arrow(paint, across(wait.asks), middle(wait.lane), across(wait.asks) + 8, middle(wait.root));
-    if (wait.last >= 0) arrow(paint, across(wait.free), middle(wait.last), across(wait.wakes), middle(wait.lane));
+    if (wait.root !== wait.lane) arrow(paint, across(wait.asks), middle(wait.lane), across(wait.asks) + 8, middle(wait.root));
+    if (wait.last >= 0) arrow(paint, across(wait.free), middle(wait.last), across(wait.wakes), middle(wait.home));
   }
   show();
 }
@@ -146,39 +150,47 @@ function step(way) {
 
 /** @param {Side} side @returns {Wait[]} all waits that end in the window */
 function waitsOf(side) {
-  return side.lanes.flatMap((lane, n) => {
-    const found = [], count = lane.begins.length;
-    for (let row = 0, next = 0; row < count; row = Math.max(next, row + 1)) {
-      const process = processOf(lane, row), asks = lane.begins[row];
-      let vain = false, blocks = false;
-      for (next = row; next < count && processOf(lane, next) === process && [SPINNING, IN_VAIN].includes(stateOf(lane, next)); next++)
-        vain ||= stateOf(lane, next) === IN_VAIN;
-      if (next === row || next === count) continue;
-      let back = next;
-      for (; back < count && (processOf(lane, back) !== process || stateOf(lane, back) > SWITCHING); back++)
-        blocks ||= side.panel === TWO_PHASE && !side.measured && stateOf(lane, back) === BLOCKED; // surely, as nobody could run
-      let on = back;
-      while (on < count && stateOf(lane, on) === SWITCHING) on++;
-      if (on >= count) continue;
-      const [leaves, returns, goes] = [lane.begins[next], lane.begins[back], lane.begins[on]];
-      const wakes = stateOf(lane, on) === COMPUTING ? returns : goes; // then its partner has come, and may compute again
-      found.push({side, lane: n, process, asks, leaves, returns, goes, wakes, vain, blocks, ...partner(side, process, n, asks, wakes)});
+  const found = [], open = {}, {lanes} = side;
+  const rows = lanes.flatMap((lane, n) => Array.from(lane.begins, (begin, row) => [begin, n, row])).sort((a, b) => a[0] - b[0]);
+  for (const [begin, n, row] of rows) {
+    const lane = lanes[n], process = processOf(lane, row), peer = peerOf(lane, row), state = stateOf(lane, row), end = endOf(lane, row);
+    const spins = state === SPINNING || state === IN_VAIN, last = open[process]?.turns.at(-1);
+    if (state > SWITCHING) continue;
+    if (last && last.returns < 0) last.returns = begin;
+    if (open[process] && (state === COMPUTING || spins && peer !== open[process].peer)) {
+      const wakes = last && !last.again ? last.returns : begin; // where it does not spin again, its message was there
+      found.push({...open[process], home: n, goes: begin, wakes, ...partner(open[process], wakes)});
+      delete open[process];
     }
-    return found;
-  });
+    if (spins || state === COMPUTING && blocksAt(lane, row))
+      open[process] ||= {side, lane: n, process, peer, asks: spins ? begin : end, spun: 0, vain: false, turns: []};
+    const one = open[process];
+    if (!one) continue;
+    [one.spun, one.vain] = [one.spun + (spins ? end - begin : 0), one.vain || state === IN_VAIN];
+    if (last) last.again ||= spins;
+    const on = row + 1 < lane.begins.length && processOf(lane, row + 1) === process && stateOf(lane, row + 1) <= SWITCHING;
+    if (!on) one.turns.push({leaves: end, blocks: blocksAt(lane, row), returns: -1, again: false});
+  }
+  return found;
 }
 
-/** The lane of the partner to ask; the last one that was free between two times, and when: for barriers, whose end needs all.
- *  @param {Side} side @param {number} process @param {number} own lane @param {number} after @param {number} before */
-function partner(side, process, own, after, before) {
+/** Whom a process asks, and when and where the message that ends its wait could leave. @param {Wait} wait @param {number} before */
+function partner({side, lane: own, process, peer, asks}, before) {
+  const [job, rank] = data.processes[process], target = process - rank + peer;
   let root = own, free = -1, last = -1;
   side.lanes.forEach((lane, n) => {
-    for (let row = rowAt(lane, before), tries = 0; n !== own && row >= 0 && tries < 1000; row--, tries++) {
-      const end = endOf(lane, row);
-      if (jobOf(processOf(lane, row)) !== jobOf(process) || stateOf(lane, row) !== COMPUTING || end > before) continue;
-      if (root === own) root = n;
-      if (data.barriers && end > Math.max(free, after)) [free, last] = [end, n];
-      break;
+    for (let row = rowAt(lane, before - 1), tries = 0; n !== own && row >= 0 && tries < 1000; row--, tries++) {
+      const state = stateOf(lane, row), whose = processOf(lane, row), end = endOf(lane, row);
+      if (peer >= 0 && end <= asks) break;
+      if (jobOf(whose) !== job || state >= SWITCHING) continue;
+      if (peer >= 0) { // the first time that it runs and does not compute, if there is one
+        if (whose === target && (state !== COMPUTING || last < 0)) [root, last, free] = [n, n, Math.max(asks, lane.begins[row])];
+      } else if (state === COMPUTING || peerOf(lane, row) >= 0) { // it comes to the barrier; all must have come
+        if (end > before) continue;
+        if (root === own) root = n;
+        if (end > Math.max(free, asks)) [free, last] = [end, n];
+        break;
+      }
     }
   });
   return {root, free, last};
@@ -186,16 +198,17 @@ function partner(side, process, own, after, before) {
 
 /** Zooms to one wait, and tells of it. @param {Wait} one */
 function look(one) {
-  const room = Math.max(SHORTEST, (one.goes - one.asks) * 0.4), begin = Math.max(0, one.asks - room), gone = one.leaves < one.returns;
+  const room = Math.max(SHORTEST, (one.goes - one.asks) * 0.4), begin = Math.max(0, one.asks - room), reads = one.peer >= 0;
   [wait, playing, now] = [one, false, Math.min(END, one.goes + room)];
   see(begin, now - begin);
-  const why = one.blocks ? "it blocks" : one.side.panel === TWO_PHASE ? "it blocks, or its turn ends," : "its turn ends";
+  const whom = !reads ? "all partners" : one.root === one.home ? "itself" : `process ${one.peer}`;
+  const told = one.turns.flatMap(({leaves, blocks, returns}) =>
+    [[leaves, blocks ? "it blocks" : "its turn ends"], [returns, "it has its processor again"]]);
+  if (one.last >= 0) told.push([one.free, reads ? "its partner can answer" : "the last partner arrives", one.last]);
   $("wait").textContent = `${[
-    `${one.side.name}: job ${jobOf(one.process)} asks at ${ms(one.asks)} on processor ${one.lane}`,
-    `it spins for ${((one.leaves - one.asks) / 1e3).toFixed(1)} us, for ${one.vain ? "a partner that is not running" : "partners that run"}`,
-    ...(gone ? [`${why} at ${ms(one.leaves)}`] : []),
-    ...(one.last >= 0 ? [`the last partner arrives at ${ms(one.free)} on processor ${one.last}`] : []),
-    ...(gone ? [`it has its processor again at ${ms(one.returns)}`] : []),
+    `${one.side.name}: job ${jobOf(one.process)} asks ${whom} at ${ms(one.asks)} on processor ${one.lane}`,
+    `it spins for ${(one.spun / 1e3).toFixed(1)} us, for ${one.vain ? "a partner that is not running" : "partners that run"}`,
+    ...told.sort((a, b) => a[0] - b[0]).map(([time, what, place]) => `${what} at ${ms(time)}${place === undefined ? "" : ` on processor ${place}`}`),
     `it goes on at ${ms(one.goes)}`,
   ].join("; ")}.`;
 }
@@ -218,8 +231,9 @@ function next() {
 function figure7() {
   const ours = (one) => one.side.panel === TWO_PHASE && !one.side.measured && one.last >= 0;
   vainly = !vainly;
-  if (vainly) seek((one) => ours(one) && one.vain && one.leaves < one.returns && one.free > one.leaves, (one) => one.asks - one.leaves);
-  else seek((one) => ours(one) && !one.vain && one.leaves === one.goes, (one) => one.asks);
+  const arrives = ({free, turns: [turn]}) => turn?.blocks && turn.leaves < free && free < turn.returns;
+  if (vainly) seek((one) => ours(one) && one.vain && one.turns.length === 1 && arrives(one), (one) => -one.spun);
+  else seek((one) => ours(one) && !one.vain && !one.turns.length, (one) => one.asks);
 }
 
 /** Moves on: the view in ten seconds, or where motion is to be reduced, in twenty jumps. */

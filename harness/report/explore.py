@@ -56,7 +56,6 @@ def html(around: Neighbourhood, simulated: Sequence[RunRecord], measured: Measur
         "states": STATES,
         "looks": [LOOKS[state] for state in STATES],
         "measured": [[*PANELS].index(policy) for policy in measured],
-        "barriers": all(getattr(job.program, "pattern", "BARRIER") == "BARRIER" for job in cell.jobs()),
     }
     of_points = {(one.cell, json.dumps(one.scheduler)): one for one in simulated if one.kind == SIMULATED}
     points = [
@@ -88,20 +87,25 @@ def html(around: Neighbourhood, simulated: Sequence[RunRecord], measured: Measur
 def _lanes(
     runs: Sequence[tuple[RunRecord, Sequence[Span], int]], cell: Cell, window_ns: int
 ) -> dict[str, Any]:
-    """All runs, each from its time on; ``packed``: begins of states in 4 bytes, then their codes in 2."""
+    """All runs, each from its time on; ``packed``: begins of states in 4 bytes, then codes in 2 or 4."""
     processes = [(job.number, rank) for job in cell.jobs() for rank in range(job.program.processes)]
     told, every = [], []
     for record, spans_of_ranks, begin_ns in runs:
-        blocks = record.scheduler["blocking"] != "spin"
-        window = begin_ns, begin_ns + window_ns
-        made = lanes(spans_of_ranks, processes, record.processors, window, blocks=blocks)
+        made = lanes(spans_of_ranks, processes, record.processors, (begin_ns, begin_ns + window_ns))
         name, counts = scheduler_name(record.scheduler), [len(lane.codes) for lane in made]
         told.append({"name": name, "lanes": counts, "failure": record.failure})
         every += made
     begins = np.concatenate([lane.begins_ns for lane in every]).astype("<u4")
-    codes = np.concatenate([lane.codes for lane in every]).astype("<u2")
+    codes = np.concatenate([lane.codes for lane in every])
+    codes = codes.astype("<u4" if codes.max() >> 16 else "<u2")
     packed = base64.b64encode(begins.tobytes() + codes.tobytes()).decode()
-    return {"runs": told, "processes": processes, "window": window_ns, "rows": len(codes), "packed": packed}
+    return {
+        "runs": told,
+        "processes": processes,
+        "window": window_ns,
+        "width": codes.itemsize,
+        "packed": packed,
+    }
 
 
 def _spans(record: RunRecord) -> Iterator[Span]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -165,6 +166,27 @@ def dom(page: Path) -> tuple[str, str]:
     command = [str(BROWSER), *OPTIONS, f"--user-data-dir={page.parent / 'profile of one'}", page.as_uri()]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return html.unescape(ran.stdout), ran.stderr
+
+
+PAINTED = """
+<script>
+new PerformanceObserver((list) => list.getEntriesByName("first-contentful-paint").forEach((one) =>
+  document.body.append(Object.assign(document.createElement("p"), {textContent: `PAINTED ${one.startTime}`}))
+)).observe({type: "paint", buffered: true});
+</script>
+"""
+
+
+def painted_ms(page: str, folder: Path) -> float:
+    """When a page first has content in its window, by the browser's clock from its begin; inf after 5 s."""
+    file = folder / "painted.html"
+    file.write_text(page.replace("</body>", f"{PAINTED}</body>"))
+    options = [one for one in OPTIONS if "virtual-time" not in one]  # of which paints take none
+    options += ["--timeout=5000", f"--user-data-dir={folder / 'profile'}"]
+    ran = subprocess.run(
+        [str(BROWSER), *options, file.as_uri()], capture_output=True, text=True, timeout=120, check=True
+    )
+    return min(map(float, re.findall(r"<p>PAINTED ([\d.]+)</p>", ran.stdout)), default=math.inf)
 
 
 def overlaps(lines: Sequence[Line], least: float = 1.5) -> list[tuple[str, str]]:

@@ -379,7 +379,7 @@ class State(NamedTuple):
             equally likely costs, or no row.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
-        timeline: rows of (time, processor, process, category) where recording is on.
+        timeline: rows of (time, processor, process, category, other) where recording is on (``Outcome``).
     """
 
     clock: Records

@@ -89,9 +89,10 @@ class Outcome:
         timers: expired timers: ends of phases, gaps, switches and spins, and ticks.
         throttled_ns: time in which processors stood still by a quota, although processes were ready.
         failure: empty when every job finished.
-        timeline: rows of (time, processor, process, category), each valid until the next row of
-            its processor. Process numbers run through the jobs in order of arrival; -1 is none.
-            Empty unless asked for.
+        timeline: rows of (time, processor, process, category, other), each valid until the next row of
+            its processor. ``other`` is the process that is read from; in a row of a switch or of nobody
+            the process that blocked there and then. Process numbers run through the jobs in order of
+            arrival; -1 is none. Empty unless asked for.
     """
 
     jobs: tuple[JobOutcome, ...]

@@ -47,6 +47,9 @@ def record(state: State, p: int) -> None:
     row[1] = p
     row[2] = processor.current
     row[3] = processor.category
+    row[4] = m.NOBODY
+    if processor.category == m.COMMUNICATING and state.processes[processor.current].activity == m.READING:
+        row[4] = state.processes[processor.current].target
     clock.recorded += 1
 
 
@@ -135,11 +138,14 @@ def reconsider(state: State, p: int) -> None:
 @step
 def block(state: State, p: int) -> None:
     """The running process goes to sleep until its wait is over."""
-    process = state.processes[state.processors[p].current]
+    q = state.processors[p].current
+    process = state.processes[q]
     leave(state, p, m.BLOCKED)
     process.blocked = 1
     process.kernel = 0
     dispatch(state, p)
+    if state.clock[0].recording:
+        state.timeline[state.clock[0].recorded - 1, 4] = q
 
 
 @step

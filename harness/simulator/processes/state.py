@@ -70,7 +70,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
-        timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 4), dtype=np.int64),
+        timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 5), dtype=np.int64),
     )
     fill(state.machine[0], machine, timeline=timeline, caches=caches)
     clock = state.clock[0]

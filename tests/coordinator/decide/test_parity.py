@@ -55,7 +55,7 @@ def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
     ranks = [(job.number, rank) for job in order for rank in range(job.program.processes)]
     for processor in range(processors):
         rows = outcome.timeline[outcome.timeline[:, 1] == processor]
-        for (from_ns, _, process, category), until_ns in zip(rows, rows[1:, 0], strict=False):
+        for (from_ns, _, process, category, _), until_ns in zip(rows, rows[1:, 0], strict=False):
             if process >= 0 and category != SWITCHING and until_ns > from_ns:  # nobody abandons a switch
                 at_ns = (from_ns + until_ns) // 2
                 plan = plans[bisect_right([at_ns for _, at_ns, _ in decided], at_ns) - 1]

@@ -111,7 +111,7 @@ def simulated_waits(program, estimate=blocking.DEFAULT_ESTIMATE, **arguments):
 
 
 def waits_of(outcome, processor):
-    rows = [(time, category) for time, p, _, category in outcome.timeline.tolist() if p == processor]
+    rows = [(time, category) for time, p, _, category, _ in outcome.timeline.tolist() if p == processor]
     waits, began_ns, spun_ns = [], 0, None
     for (time, category), (later, following) in pairwise(rows):
         if category == SYNCHRONIZING:

@@ -112,7 +112,7 @@ def test_no_more_processes_run_than_processors_from_a_task_after_each_decision_o
     outcome = simulated("process-control", 4, 4, timeline=True)
     ends = sorted(job.finish_ns for job in outcome.jobs)
     for time_ns in range(52_000_000, ends[0], 1_000_000):
-        now = {p: (q, what) for at_ns, p, q, what in outcome.timeline.tolist() if at_ns <= time_ns}
+        now = {p: (q, what) for at_ns, p, q, what, _ in outcome.timeline.tolist() if at_ns <= time_ns}
         running = [q // 4 for q, what in now.values() if what == COMPUTING]
         assert len(set(running)) == len(running)
     for job in outcome.jobs:

@@ -5,19 +5,19 @@ from itertools import pairwise
 import pytest
 
 from harness.analyse.lanes import STATES, lanes
-from harness.analyse.timelines import BLOCKED, COMPUTING, SWITCHING, SYNCHRONIZING, Span
+from harness.analyse.timelines import BLOCKED, COMMUNICATING, COMPUTING, SWITCHING, SYNCHRONIZING, Span
 
 TWO_JOBS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def made(rows, window=(0, 100), blocks=True):
+def made(rows, window=(0, 100)):
     """Lanes of two processors as (begin, state, job); ``rows`` are (processor, job, state, begin, end)."""
     spans = [Span(place, job, place, state, begin, end) for place, job, state, begin, end in rows]
     found = []
-    for begins, codes in lanes(spans, TWO_JOBS, (0, 1), window, blocks=blocks):
+    for begins, codes in lanes(spans, TWO_JOBS, (0, 1), window):
         assert all(a < b for a, b in pairwise(begins)) and begins[0] == 0
         states = [STATES[code % len(STATES)] for code in codes]
-        jobs = [TWO_JOBS[code // len(STATES)][0] for code in codes]
+        jobs = [TWO_JOBS[code // len(STATES) % len(TWO_JOBS)][0] for code in codes]
         found.append(list(zip(begins.tolist(), states, jobs, strict=True)))
     return found
 
@@ -44,10 +44,10 @@ def test_a_spin_is_in_vain_while_the_partner_does_not_run():
     assert states == [(0, "computing"), (30, "switching"), (35, "computing"), (55, "spinning")]
 
 
-@pytest.mark.parametrize(("blocks", "state"), [(True, "blocked"), (False, "idle")])
-def test_a_processor_that_nobody_has_is_blocked_between_runs_and_idle_at_the_ends(blocks, state):
-    rows = [(0, 0, COMPUTING, 10, 20), (0, 0, BLOCKED, 20, 40), (0, 0, COMPUTING, 40, 50)]
-    first, second = made(rows, blocks=blocks)
+@pytest.mark.parametrize(("between", "state"), [([(0, 0, BLOCKED, 20, 40)], "blocked"), ([], "idle")])
+def test_a_processor_that_nobody_has_is_blocked_if_the_last_who_had_it_is(between, state):
+    rows = [(0, 0, COMPUTING, 10, 20), *between, (0, 0, COMPUTING, 40, 50)]
+    first, second = made(rows)
     assert [(at, state) for at, state, _ in first] == [
         (0, "idle"),
         (10, "computing"),
@@ -56,6 +56,37 @@ def test_a_processor_that_nobody_has_is_blocked_between_runs_and_idle_at_the_end
         (50, "idle"),
     ]
     assert second == [(0, "idle", 0)]
+
+
+def test_a_code_says_who_is_read_from_and_whether_the_process_then_blocks():
+    spans = [
+        Span(0, 0, 0, COMPUTING, 0, 10),
+        Span(0, 0, 0, COMMUNICATING, 10, 20, 1),
+        Span(0, 0, 0, BLOCKED, 20, 50, 1),
+        Span(0, 0, 0, SWITCHING, 50, 60),
+        Span(0, 0, 0, COMPUTING, 60, 100),
+        Span(1, 0, 1, COMPUTING, 15, 30),
+    ]
+    (begins, codes), _ = lanes(spans, TWO_JOBS, (0, 1), (0, 100))
+    found = [(STATES[code % 6], code // 6 % 4, code // 24) for code in codes.tolist()]
+    assert begins.tolist() == [0, 10, 15, 20, 50, 60]
+    assert found == [
+        ("computing", 0, 0),
+        ("spinning in vain", 0, 5),
+        ("spinning", 0, 5),
+        ("blocked", 0, 0),
+        ("switching", 0, 0),
+        ("computing", 0, 0),
+    ]
+
+
+def test_a_read_is_not_in_vain_while_the_process_that_is_read_from_runs():
+    """A third process of the job does not run."""
+    three = [(0, 0), (0, 1), (0, 2)]
+    spans = [Span(0, 0, 0, COMMUNICATING, 0, 50, 1), Span(1, 0, 1, COMPUTING, 20, 100)]
+    (begins, codes), *_ = lanes(spans, three, (0, 1), (0, 50))
+    assert [STATES[code % 6] for code in codes] == ["spinning in vain", "spinning"]
+    assert begins.tolist() == [0, 20]
 
 
 def test_a_window_cuts_states_and_counts_from_its_begin():

@@ -2,12 +2,13 @@
 
 import base64
 import json
+from itertools import pairwise
 
 import pytest
 from fake_runs import TOOLS, Quiet, measure
 
 from harness.analyse import results_document, summary
-from harness.analyse.timelines import occupancy, spans
+from harness.analyse.timelines import BLOCKED, COMMUNICATING, RUNNING, SWITCHING, occupancy, spans
 from harness.cli import main
 from harness.measure import session
 from harness.measure.calibrate import Constants
@@ -79,9 +80,29 @@ def test_a_processor_runs_one_process_at_a_time(both):
     found = [s for rank in record.ranks for s in spans(rank, base64.b64decode(rank["timeline"]))]
     lanes = occupancy(found)
     assert sorted(lanes) == [0, 1]
-    spent_ns = sum(span.end_ns - span.begin_ns for span in found)
+    spent_ns = sum(span.end_ns - span.begin_ns for span in found if span.state in RUNNING)
     assert sum(s.end_ns - s.begin_ns for lane in lanes.values() for s in lane) == spent_ns
     assert spent_ns == sum(rank["cpu_ns"] + rank["switching_ns"] for rank in record.ranks)
+
+
+def test_a_process_that_blocks_sleeps_until_it_is_switched_to_and_a_read_names_its_rank(both):
+    _, _, simulated = both
+    ours = [one for one in simulated if one.kind == "simulated"]
+    slept, peers = {one.scheduler["blocking"]: 0 for one in ours}, set()
+    for record in ours:
+        found = [[*spans(rank, base64.b64decode(rank["timeline"]))] for rank in record.ranks]
+        for one, after in (pair for mine in found for pair in pairwise(mine)):
+            assert one.end_ns <= after.begin_ns
+            assert one.state != BLOCKED or (after.state, after.begin_ns) == (SWITCHING, one.end_ns)
+        every = [one for mine in found for one in mine]
+        peers |= {(one.state, one.rank, one.peer) for one in every if one.peer >= 0}
+        blocks = sum(one.state == BLOCKED for one in every)
+        counted = sum(wait["blocks"] for rank in record.ranks for wait in rank["waits"].values())
+        assert blocks >= counted, "a process that other messages wake blocks again in the same wait"
+        assert bool(blocks) == bool(counted)
+        slept[record.scheduler["blocking"]] += blocks
+    assert peers == {(state, rank, 1 - rank) for state in (COMMUNICATING, BLOCKED) for rank in (0, 1)}
+    assert slept["spin"] == 0 < slept["immediate"]
 
 
 def test_a_long_timeline_keeps_its_end_as_that_of_a_real_rank_does(both, tmp_path, monkeypatch):

@@ -2,11 +2,10 @@
 
 import json
 import re
-import resource
 import time
 
 import pytest
-from browser import BROWSER, WIDTHS, cut, dom, look, overlaps
+from browser import BROWSER, WIDTHS, cut, dom, look, overlaps, painted_ms
 from fake_runs import TOOLS
 from runs import needs_two
 
@@ -18,14 +17,17 @@ pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here"),
 ]
 
-MOST_BYTES, PAINT_S = 3_000_000, 1.0
+MOST_BYTES, PAINT_MS, TRIES = 3_000_000, 1000, 6
 
 ACTS = """
 <script>
 {
 const pause = (time) => new Promise((done) => setTimeout(done, time));
 const texts = (query) => [...document.querySelectorAll(query)].map((one) => one.textContent);
-const found = {}, inputs = [...document.querySelectorAll("#sliders input")];
+let strokes = 0;
+const stroke = CanvasRenderingContext2D.prototype.stroke;
+CanvasRenderingContext2D.prototype.stroke = function() { strokes++; stroke.call(this); };
+const found = {waits: []}, inputs = [...document.querySelectorAll("#sliders input")];
 function press(key, on = document.body) {
   on.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
 }
@@ -33,7 +35,9 @@ function keep(name) {
   const canvas = [...document.querySelectorAll("canvas")];
   found[name] = {time: texts("#time")[0], work: texts("#panels article p:not(.now)"), now: texts(".now"),
     wait: texts("#wait")[0], sliders: texts("#sliders output"), button: texts("[data-key=' ']")[0],
-    drawn: canvas.map((one) => one.toDataURL().length).join(), label: canvas[0].getAttribute("aria-label")};
+    arrows: strokes, drawn: canvas.map((one) => one.toDataURL().length).join(),
+    label: canvas[0].getAttribute("aria-label")};
+  strokes = 0;
 }
 function slide(n, to) {
   inputs[n].value = to;
@@ -48,6 +52,8 @@ function slide(n, to) {
   slide(0, 2); keep("grain"); slide(0, 0); slide(1, 2); keep("imbalance"); slide(1, 0);
   press("w"); keep("wait"); document.querySelector("[data-key='w']").click(); keep("next");
   press("s"); keep("runs"); press("s"); keep("runs not"); press("0");
+  for (let n = 0; n < 30; n++) { strokes = 0; press("w"); found.waits.push([texts("#wait")[0], strokes]); }
+  press("0");
   for (let n = 0; n < 30; n++) press("ArrowLeft");
   press(" "); keep("begun"); await pause(1500); keep("playing"); await pause(1500); keep("later");
   press(" "); keep("stopped"); await pause(500); keep("still");
@@ -155,32 +161,62 @@ def test_zoom_keeps_the_present_in_sight(found):
 
 
 WAIT = re.compile(
-    r"(?P<name>.*): job \d asks at (?P<asks>[\d.]+) ms on processor \d; it spins for (?P<spins>[\d.]+) us, "
-    r"for (?P<who>partners that run|a partner that is not running); "
-    r"((?P<how>it blocks|it blocks, or its turn ends,|its turn ends) at (?P<leaves>[\d.]+) ms; )?"
-    r"(the last partner arrives at (?P<free>[\d.]+) ms on processor \d; )?"
-    r"(it has its processor again at (?P<back>[\d.]+) ms; )?it goes on at (?P<goes>[\d.]+) ms\."
+    r"(?P<name>.*): job \d asks (?P<whom>all partners|itself|process \d) at (?P<asks>[\d.]+) ms "
+    r"on processor \d; "
+    r"it spins for (?P<spins>[\d.]+) us, for (?P<who>partners that run|a partner that is not running)"
+    r"(?P<rest>.*); it goes on at (?P<goes>[\d.]+) ms\."
 )
+PARTNER = {
+    "all partners": {"the last partner arrives"},
+    "process": {"its partner can answer"},
+    "itself": set(),
+}
+
+
+def told(text):
+    """The parts of what the page says of a wait, and the times of what happens in it."""
+    wait = WAIT.fullmatch(text)
+    assert wait, text
+    parts = re.findall(r"; ([a-z ]+) at ([\d.]+) ms(?: on processor \d)?", wait["rest"])
+    whole = "".join(f"; {what} at {at} ms" for what, at in parts)
+    assert whole == re.sub(" on processor .", "", wait["rest"])
+    times = [float(wait["asks"]), *(float(at) for _, at in parts), float(wait["goes"])]
+    assert times == sorted(times), text
+    losses = [what for what, _ in parts if what in ("it blocks", "its turn ends")]
+    assert [what for what, _ in parts].count("it has its processor again") == len(losses)
+    partner = PARTNER[wait["whom"].rstrip(" 0123456789")]
+    assert {what for what, _ in parts} <= {*losses, "it has its processor again", *partner}
+    return wait, {what: float(at) for what, at in parts}
 
 
 def test_a_wait_is_told_in_order_of_time(found):
     for name in ("wait", "next", "runs", "runs not"):
-        wait = WAIT.fullmatch(found[name]["wait"])
-        assert wait, found[name]["wait"]
-        times = [float(wait[key]) for key in ("asks", "leaves", "free", "back", "goes") if wait[key]]
-        assert times[0] == min(times) and times[-1] == max(times)
+        told(found[name]["wait"])
         assert view_ms(found[name]) < 200
-    first, second = (float(WAIT.fullmatch(found[name]["wait"])["asks"]) for name in ("wait", "next"))
+    first, second = (float(told(found[name]["wait"])[0]["asks"]) for name in ("wait", "next"))
     assert second > first
 
 
 def test_the_situations_of_dusseau_figure_7(found):
-    runs, runs_not = (WAIT.fullmatch(found[name]["wait"]) for name in ("runs", "runs not"))
+    (runs, when), (runs_not, then) = (told(found[name]["wait"]) for name in ("runs", "runs not"))
     assert runs["name"] == runs_not["name"] == "simulated: implicit global-adaptive"
-    assert runs["who"] == "partners that run" and not runs["how"]
-    assert runs_not["who"] == "a partner that is not running" and "blocks" in runs_not["how"]
-    assert float(runs_not["free"]) <= float(runs_not["back"]) <= float(runs_not["goes"])
+    assert runs["who"] == "partners that run" and {*when} == {"the last partner arrives"}
+    assert runs_not["who"] == "a partner that is not running"
+    order = ["it blocks", "the last partner arrives", "it has its processor again"]
+    assert list(then) == order and found["runs"]["arrows"] == found["runs not"]["arrows"] == 2
     assert float(runs["spins"]) < float(runs_not["spins"])
+
+
+@pytest.mark.parametrize("pattern", ["NEWS", "TRANSPOSE"])
+def test_reads_have_their_request_and_their_answer(pattern, folder):
+    """The first waits of all three schedulers: barriers and reads, with an arrow each way."""
+    set_it = ("--set", f"program.pattern={pattern}")
+    found = acted(folder, written(folder, "three-jobs", "--results", str(folder / "none"), *set_it))
+    waits = [(*told(text), arrows) for text, arrows in found["waits"]]
+    reads = [(when, arrows) for wait, when, arrows in waits if wait["whom"].startswith("process")]
+    assert 0 < len(reads) < len(waits)
+    assert all("its partner can answer" in when and arrows == 2 for when, arrows in reads)
+    assert {arrows for wait, _, arrows in waits if wait["whom"] == "itself"} == {0}, "nobody else has a part"
 
 
 def test_each_slider_changes_what_it_concerns(found):
@@ -210,19 +246,8 @@ def test_measured_lanes_stand_below_simulated_ones_at_the_measured_point(folder,
 
 def test_the_page_is_small_and_quick_and_without_addresses(page, folder):
     assert len(page.encode()) <= MOST_BYTES and "http" not in page
-    (folder / "empty.html").write_text("<!doctype html><title>empty</title>")
-    (folder / "page.html").write_text(page)
-
-    def cpu_s(name):
-        """Processor time of the browser, which other load hardly changes."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        dom(folder / f"{name}.html")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    cpu_s("empty")  # makes the profile
-    took_s = min(cpu_s("page") for _ in range(3)) - min(cpu_s("empty") for _ in range(3))
-    assert took_s <= PAINT_S
+    tries = (painted_ms(page, folder) for _ in range(TRIES))  # other load may make some of them slow
+    assert next((took_ms for took_ms in tries if took_ms <= PAINT_MS), None)
 
 
 def test_many_processes_get_a_shorter_window_and_no_larger_page(folder):

@@ -27,7 +27,7 @@ def used(outcome, since_ns, until_ns):
     for p in range(2):
         rows = [row for row in outcome.timeline.tolist() if row[1] == p]
         ends = [row[0] for row in rows[1:]] + [outcome.end_ns]
-        for (begin, _, process, category), end in zip(rows, ends, strict=True):
+        for (begin, _, process, category, _), end in zip(rows, ends, strict=True):
             if process >= 0 and category != IDLE:
                 total += max(0, min(end, until_ns) - max(begin, since_ns))
     return total

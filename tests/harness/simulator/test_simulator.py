@@ -65,7 +65,9 @@ def test_what_each_process_is_charged_is_its_part_of_the_timeline(timeout_s):
     spans = [
         (process, category, begin, end)
         for lane in lanes
-        for (begin, _, process, category), (end, *_) in zip(lane, [*lane[1:], [outcome.end_ns]], strict=True)
+        for (begin, _, process, category, _), (end, *_) in zip(
+            lane, [*lane[1:], [outcome.end_ns]], strict=True
+        )
     ]
     for number, account in enumerate(process for job in outcome.jobs for process in job.processes):
         mine = sorted((begin, end, category) for process, category, begin, end in spans if process == number)
