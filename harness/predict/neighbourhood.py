@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeGuard
 
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import JobGroup
@@ -13,10 +13,9 @@ from harness.spec.scheduler import scheduler_of
 from workloads.patterns import BULK_SYNCHRONOUS, reads_per_phase
 from workloads.program import Program
 from workloads.validation import InputError
+from workloads.work import duration_name
 
-FACTORS = 1, 4, 20
-IMBALANCES = 0.25, 1.0, 1.75
-QUANTA_MS = 10.0, 50.0
+FACTORS, IMBALANCES, QUANTA_MS = (1, 4, 20), (0.25, 1.0, 1.75), (10.0, 50.0)
 RULES: Mapping[str, Mapping[str, Any]] = {
     "none: block at once": {"blocking": "immediate"},
     "2 context switches": {"blocking": "fixed", "spin_switches": 2},
@@ -24,9 +23,7 @@ RULES: Mapping[str, Mapping[str, Any]] = {
 }
 """How long processes of the two-phase scheduler spin."""
 
-WINDOW_NS = 200_000_000
-MOST_SPANS = 330_000
-MOST_SPANS_OF_PROCESS = 50_000
+WINDOW_NS, MOST_SPANS, MOST_SPANS_OF_PROCESS = 200_000_000, 330_000, 50_000
 """The window is so short that about so many spans are in it: of all simulations, and of one process."""
 
 
@@ -37,17 +34,14 @@ class Neighbourhood:
     Attributes:
         experiment: a cell for each granularity and imbalance, the latter fastest, under ``none``, a two-phase
             scheduler for each of RULES, and ``gang`` for each quantum, in this order.
-        granularities_us: of the first program.
-        imbalances, quanta_ms: the other values.
-        own: places of the experiment's own granularity, imbalance and quantum.
+        values: of granularity (of the first program), imbalance, quantum and spin, in words.
+        own: the places of the experiment's own values, but for the spin, which is adaptive.
         window_ns: how much of each simulation there is to show.
     """
 
     experiment: Experiment
-    granularities_us: Sequence[float]
-    imbalances: Sequence[float]
-    quanta_ms: Sequence[float]
-    own: tuple[int, int, int]
+    values: Mapping[str, Sequence[str]]
+    own: tuple[int, int, int, int]
     window_ns: int
 
 
@@ -57,14 +51,14 @@ def around(base: Experiment) -> Neighbourhood:
     Raises:
         InputError: if no job has a bulk-synchronous program.
     """
-    cell, factors = base.cells[0], FACTORS
-    programs = [job.program for job in cell.jobs() if isinstance(job.program, Program)]
-    ours = [one for one in programs if one.pattern in BULK_SYNCHRONOUS]
+    cell = base.cells[0]
+    ours = [job.program for job in cell.jobs() if _varies(job.program)]
     if not ours:
         rule = "has no bulk-synchronous program, whose granularity and imbalance could vary"
         raise InputError("EXPERIMENT", base.name, rule, "choose one with a pattern, such as three-jobs")
-    near = min(IMBALANCES, key=lambda value: abs(value - ours[0].imbalance))
-    imbalances = sorted({*IMBALANCES} - {near} | {ours[0].imbalance})
+    first = ours[0]
+    near = min(IMBALANCES, key=lambda value: abs(value - first.imbalance))
+    imbalances = sorted({*IMBALANCES} - {near} | {first.imbalance})
     gangs = [one.policy for one in base.schedulers if one.name == "gang"]
     own_ms = [quantum_ms for one in gangs if (quantum_ms := getattr(one, "quantum_ms", 0.0))] or QUANTA_MS
     quanta_ms = sorted(list(dict.fromkeys([*own_ms, *QUANTA_MS]))[:2])
@@ -72,33 +66,36 @@ def around(base: Experiment) -> Neighbourhood:
     tables += [{"policy": "implicit", **rule} for rule in RULES.values()]
     tables += [{"policy": "gang", "quantum_ms": quantum_ms} for quantum_ms in quanta_ms]
     # A phase has two spans, and two more for each read.
-    per_ns = (
-        max((2 + 2 * reads_per_phase(one.pattern, one.processes)) / one.granularity_us for one in ours) / 1e3
-    )
-    all_per_ns = (
-        per_ns * cell.processors * len(imbalances) * len(tables) * sum(1 / factor for factor in factors)
-    )
-    window_ns = int(min(WINDOW_NS, MOST_SPANS / all_per_ns, MOST_SPANS_OF_PROCESS / per_ns))
+    per_ns = max((2 + 2 * reads_per_phase(it.pattern, it.processes)) / it.granularity_us for it in ours) / 1e3
+    simulations = len(imbalances) * len(tables) * sum(1 / factor for factor in FACTORS)
+    most_ns = MOST_SPANS / (per_ns * cell.processors * simulations), MOST_SPANS_OF_PROCESS / per_ns
+    window_ns = int(min(WINDOW_NS, *most_ns))
     # Even under the best of schedulers the jobs take twice as long as the window.
     share = cell.processors / max(cell.processors, sum(job.program.width for job in cell.jobs()))
-    points = enumerate(product(factors, imbalances))
     cells = [
         replace(cell, index=n, settings={}, groups=tuple(_varied(cell, *at, 2 * share * window_ns / 1e9)))
-        for n, at in points
+        for n, at in enumerate(product(FACTORS, imbalances))
     ]
     schedulers = tuple(map(scheduler_of, tables))
     made = replace(base, repeats=1, least_repeats=1, schedulers=schedulers, cells=tuple(cells))
-    own = 0, imbalances.index(ours[0].imbalance), [it in own_ms for it in quanta_ms].index(True)
-    return Neighbourhood(
-        made, [ours[0].granularity_us * it for it in factors], imbalances, quanta_ms, own, window_ns
-    )
+    values = {
+        "granularity": [duration_name(first.granularity_us * factor) for factor in FACTORS],
+        "imbalance": [f"{v:g} g" for v in imbalances],
+        "quantum": [f"{quantum_ms:g} ms" for quantum_ms in quanta_ms],
+        "spin": list(RULES),
+    }
+    own = 0, imbalances.index(first.imbalance), [it in own_ms for it in quanta_ms].index(True), len(RULES) - 1
+    return Neighbourhood(made, values, own, window_ns)
+
+
+def _varies(one: object) -> TypeGuard[Program]:
+    return isinstance(one, Program) and one.pattern in BULK_SYNCHRONOUS
 
 
 def _varied(cell: Cell, factor: float, imbalance: float, dedicated_s: float) -> Iterator[JobGroup]:
     """The groups with other programs; each lasts ``dedicated_s`` alone."""
     for group in cell.groups:
-        if isinstance(one := group.program, Program) and one.pattern in BULK_SYNCHRONOUS:
+        if _varies(one := group.program):
             wide = replace(one, granularity_us=one.granularity_us * factor, imbalance=imbalance)
-            yield replace(group, program=replace(wide, dedicated_s=dedicated_s, phases=None))
-        else:
-            yield group
+            group = replace(group, program=replace(wide, dedicated_s=dedicated_s, phases=None))  # noqa: PLW2901
+        yield group

@@ -111,10 +111,12 @@ def over_time(scenes: Sequence[Scene]) -> Picture | None:
     return Picture("Partitions over time", _heads(scenes[0].slots[0].runs), rows)
 
 
-def of_family(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> list[Picture]:
-    """The pictures of what a policy's decision keeps in its memory; ``names`` are the jobs' by number."""
-    draws = [draw for kept, draw in FAMILIES.items() if hasattr(memory, kept)]
-    return [picture for draw in draws if (picture := draw(memory, scene, names, policy))]
+def of_family(memory: Any, *about: Any) -> list[Picture]:
+    """The pictures of what a policy's decision keeps in its memory.
+
+    It is about a scene, the names of the jobs by number, and the policy.
+    """
+    return [it for kept, draw in FAMILIES.items() if hasattr(memory, kept) and (it := draw(memory, *about))]
 
 
 def _begins(scene: Scene) -> list[str]:

@@ -1,50 +1,50 @@
 "use strict";
-/** @typedef {{begins: Uint32Array, codes: Uint16Array|Uint32Array, done: Float64Array}} Lane rows of one processor: when each
- *   state begins (ns), its code (harness/analyse/lanes.py), and the computing before it (ns) */
-/** @typedef {{name: string, lanes: Lane[], panel: number, measured: boolean, part: (query: string) => HTMLElement}} Side a run
+/** @typedef {{begin: number, end: number, state: number, process: number, job: number, peer: number, blocks: boolean, done: number}} Row
+ *   of a processor (harness/analyse/lanes.py); times in ns; done is the computing before it */
+/** @typedef {{name: string, lanes: Row[][], panel: number, measured: boolean, part: (query: string) => HTMLElement}} Side a run
  *   on the page; part finds an element of it */
-/** @typedef {{side: Side, lane: number, home: number, process: number, peer: number, asks: number, goes: number, wakes: number, spun: number,
- *   vain: boolean, turns: {leaves: number, blocks: boolean, returns: number, again: boolean}[], root: number, free: number, last: number}} Wait
- *   of a process, for the peer that it reads from or, without, at a barrier; it loses its processor for so many turns. The
- *   request goes to the lane root; the message that ends the wait comes from the lane last, which is free for it since then */
+/** @typedef {{side: Side, lane: number, home: number, process: number, job: number, peer: number, asks: number, goes: number, wakes: number,
+ *   spun: number, vain: boolean, turns: {leaves: number, blocks: boolean, returns: number, again: boolean}[], root: number, free: number,
+ *   last: number}} Wait of a process, for the peer that it reads from or, without, at a barrier; it loses its processor for so many turns.
+ *   The request goes to the lane root; the message that ends the wait comes from the lane last, which is free for it since then */
 const data = JSON.parse(document.getElementById("data").textContent);
-const [COMPUTING, SPINNING, IN_VAIN, SWITCHING, BLOCKED] = [0, 1, 2, 3, 4], KINDS = data.states.length, TWO_PHASE = 1;
+const [COMPUTING, SPINNING, IN_VAIN, SWITCHING] = [0, 1, 2, 3], STATES = Object.keys(data.looks), TWO_PHASE = 1;
 const LANE = data.runs[0].lanes.length > 8 ? 14 : 34, STRIPE = LANE / 5, SHORTEST = 2000, END = data.window;
 const $ = (/** @type {string} */ id) => document.getElementById(id), choice = [...data.own], sliders = Object.values(data.sliders);
 const inputs = /** @type {HTMLInputElement[]} */ ([...document.querySelectorAll("#sliders input")]);
 let view = {begin: 0, end: END}, now = END, playing = false, timer = 0, /** @type {Wait|null} */ wait = null, vainly = true;
 /** @type {Side[]} */ let sides = [];
-
-const whole = Uint8Array.from(atob(data.packed), (c) => c.charCodeAt(0)).buffer;
-const total = whole.byteLength / (4 + data.width), begins = new Uint32Array(whole, 0, total);
-const codes = new (data.width > 2 ? Uint32Array : Uint16Array)(whole, 4 * total);
-let rows = 0;
-/** @type {Lane[][]} */ const runs = data.runs.map((run) => run.lanes.map((count) => {
-  const lane = {begins: begins.subarray(rows, rows += count), codes: codes.subarray(rows - count, rows), done: new Float64Array(count)};
-  for (let i = 1; i < count; i++) lane.done[i] = lane.done[i - 1] + (stateOf(lane, i - 1) ? 0 : lane.begins[i] - lane.begins[i - 1]);
-  return lane;
-}));
-
-function stateOf(lane, row) { return lane.codes[row] % KINDS; }
-function processOf(lane, row) { return Math.floor(lane.codes[row] / KINDS) % data.processes.length; }
-const waitOf = (lane, row) => Math.floor(lane.codes[row] / KINDS / data.processes.length);
-const peerOf = (lane, row) => (waitOf(lane, row) >> 1) - 1, blocksAt = (lane, row) => waitOf(lane, row) % 2 === 1;
-const jobOf = (process) => data.processes[process][0];
-const endOf = (lane, row) => row + 1 < lane.begins.length ? lane.begins[row + 1] : END;
+const whole = Uint8Array.from(atob(data.packed), (c) => c.charCodeAt(0)).buffer, total = whole.byteLength / (4 + data.width);
+const begins = new Uint32Array(whole, 0, total), codes = new (data.width > 2 ? Uint32Array : Uint16Array)(whole, 4 * total);
 const ms = (time) => `${(time / 1e6).toFixed(view.end - view.begin < 5e6 ? 4 : 1)} ms`;
 const within = (least, value, most) => Math.max(least, Math.min(most, value));
 
-/** The row in force at a time. @param {Lane} lane @param {number} time @returns {number} */
+/** @param {number} run @returns {Row[][]} its lanes */
+function lanesOf(run) {
+  let at = data.runs.slice(0, run).flatMap((one) => one.lanes).reduce((sum, count) => sum + count, 0);
+  return data.runs[run].lanes.map((count) => {
+    let done = 0;
+    return Array.from({length: count}, (_, n) => {
+      const code = codes[at], begin = begins[at++], end = n + 1 < count ? begins[at] : END, state = code % STATES.length;
+      const who = Math.floor(code / STATES.length), process = who % data.processes.length, waits = Math.floor(who / data.processes.length);
+      const row = {begin, end, state, process, job: data.processes[process][0], peer: (waits >> 1) - 1, blocks: waits % 2 === 1, done};
+      if (state === COMPUTING) done += end - begin;
+      return row;
+    });
+  });
+}
+
+/** The number of the row in force at a time. @param {Row[]} lane @param {number} time @returns {number} */
 function rowAt(lane, time) {
-  let low = 0, high = lane.begins.length;
-  while (high - low > 1) { const middle = (low + high) >> 1; if (lane.begins[middle] <= time) low = middle; else high = middle; }
+  let low = 0, high = lane.length;
+  while (high - low > 1) { const middle = (low + high) >> 1; if (lane[middle].begin <= time) low = middle; else high = middle; }
   return low;
 }
 
 /** Makes the sides of each panel for the present values of the sliders. */
 function choose() {
   const [g, v, quantum, spin] = choice, [, imbalances, quanta, spins] = sliders.map((one) => one.length);
-  const first = (g * imbalances + v) * (1 + spins + quanta), count = runs.length - data.measured.length;
+  const first = (g * imbalances + v) * (1 + spins + quanta), count = data.runs.length - data.measured.length;
   sides = [];
   document.querySelectorAll("#panels article").forEach((article, panel) => {
     const wanted = [first + [0, 1 + spin, 1 + spins + quantum][panel]];
@@ -53,7 +53,7 @@ function choose() {
       const made = /** @type {Element} */ (/** @type {HTMLTemplateElement} */ ($("side")).content.firstElementChild.cloneNode(true));
       const part = (query) => made.querySelector(query), measured = run >= count, {name, failure} = data.runs[run];
       const told = `${measured ? "measured" : "simulated"}: ${name}${failure && ` (${failure})`}`;
-      const side = {name: told, lanes: runs[run], panel, measured, part};
+      const side = {name: told, lanes: lanesOf(run), panel, measured, part};
       part(".stage").addEventListener("click", (event) => {
         const place = part("canvas").getBoundingClientRect(), lane = Math.floor((event.clientY - place.top) / LANE);
         const time = view.begin + (event.clientX - place.left) / place.width * (view.end - view.begin);
@@ -72,21 +72,21 @@ function choose() {
 /** Draws all lanes, and the arrows of the chosen wait. */
 function draw() {
   const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(`--${name}`).trim();
-  const looks = data.looks.map(([name, share]) => [colour(name), share]), jobs = [0, 1, 2, 3, 4, 5].map((n) => colour(`job${n}`));
+  const looks = Object.values(data.looks).map(([name, share]) => [colour(name), share]), jobs = [0, 1, 2, 3, 4, 5].map((n) => colour(`job${n}`));
   for (const {lanes, part} of sides) {
     const canvas = part("canvas"), paint = canvas.getContext("2d"), [width, height] = [canvas.clientWidth, lanes.length * LANE];
     [canvas.width, canvas.height, canvas.style.height] = [width * devicePixelRatio, height * devicePixelRatio, `${height}px`];
     paint.scale(devicePixelRatio, devicePixelRatio);
     const across = (time) => (time - view.begin) / (view.end - view.begin) * width, middle = (lane) => (lane + 0.5) * LANE;
     lanes.forEach((lane, n) => {
-      const floor = (n + 1) * LANE - STRIPE - 2;
-      for (let row = rowAt(lane, view.begin); row < lane.begins.length && lane.begins[row] < view.end; row++) {
-        const from = Math.max(0, across(lane.begins[row])), to = Math.min(width, across(endOf(lane, row)));
-        const state = stateOf(lane, row), [fill, share] = looks[state], tall = (LANE - STRIPE - 4) * share;
+      const floor = (n + 1) * LANE - STRIPE - 2, end = rowAt(lane, view.end - 1) + 1;
+      for (const row of lane.slice(rowAt(lane, view.begin), end)) {
+        const from = Math.max(0, across(row.begin)), wide = Math.min(width, across(row.end)) - from, [fill, share] = looks[row.state];
+        const tall = (LANE - STRIPE - 4) * share;
         paint.fillStyle = fill;
-        paint.fillRect(from, floor - tall, to - from, tall);
-        paint.fillStyle = jobs[jobOf(processOf(lane, row)) % jobs.length];
-        if (state <= SWITCHING) paint.fillRect(from, floor + 1, to - from, STRIPE);
+        paint.fillRect(from, floor - tall, wide, tall);
+        paint.fillStyle = jobs[row.job % jobs.length];
+        if (row.state <= SWITCHING) paint.fillRect(from, floor + 1, wide, STRIPE);
       }
     });
     paint.strokeStyle = colour("ink");
@@ -113,10 +113,10 @@ function show() {
   $("time").textContent = `${ms(now)}; from ${ms(view.begin)} to ${ms(view.end)}`;
   for (const {name, lanes, part} of sides) {
     part(".curtain").style.left = `${within(0, (now - view.begin) / (view.end - view.begin), 1) * 100}%`;
-    const at = lanes.map((lane) => rowAt(lane, Math.min(now, END - 1))), states = lanes.map((lane, n) => stateOf(lane, at[n]));
-    const work = lanes.reduce((sum, {begins, done}, n) => sum + done[at[n]] + (states[n] === COMPUTING ? now - begins[at[n]] : 0), 0);
-    const each = lanes.map((lane, n) => `processor ${n}: ${states[n] > SWITCHING ? "" : `job ${jobOf(processOf(lane, at[n]))} `}${data.states[states[n]]}`);
-    const counts = data.states.map((state, n) => [states.filter((one) => one === n).length, state]).filter(([count]) => count);
+    const rows = lanes.map((lane) => lane[rowAt(lane, Math.min(now, END - 1))]);
+    const work = rows.reduce((sum, {begin, state, done}) => sum + done + (state === COMPUTING ? now - begin : 0), 0);
+    const each = rows.map(({state, job}, n) => `processor ${n}: ${state > SWITCHING ? "" : `job ${job} `}${STATES[state]}`);
+    const counts = STATES.map((name, n) => [rows.filter((row) => row.state === n).length, name]).filter(([count]) => count);
     const share = now ? ` (${(100 * work / now / lanes.length).toFixed(0)}\u00a0%)` : "";
     part("p").textContent = `${name}. Useful work so far: ${(work / 1e6).toFixed(1)} ms${share}`;
     part(".now").textContent = lanes.length <= 4 ? each.join("; ") : counts.map((one) => one.join(" ")).join(", ");
@@ -142,53 +142,49 @@ const zoom = (factor) => see(now - (now - view.begin) * factor, (view.end - view
 
 /** Goes to the nearest change of a lane, at least a hundredth of the view away. @param {1|-1} way */
 function step(way) {
-  const from = now + way * (view.end - view.begin) / 100, lanes = sides.flatMap((side) => side.lanes);
+  const from = now + way * (view.end - view.begin) / 100, rows = sides.flatMap(({lanes}) => lanes.map((lane) => lane[rowAt(lane, from)]));
   playing = false;
-  if (way > 0) go(Math.min(...lanes.map((lane) => endOf(lane, rowAt(lane, from)))));
-  else go(Math.max(...lanes.map((lane) => from < 0 ? 0 : lane.begins[rowAt(lane, from)])));
+  go(way > 0 ? Math.min(...rows.map((row) => row.end)) : from < 0 ? 0 : Math.max(...rows.map((row) => row.begin)));
 }
 
 /** @param {Side} side @returns {Wait[]} all waits that end in the window */
 function waitsOf(side) {
-  const found = [], open = {}, {lanes} = side;
-  const rows = lanes.flatMap((lane, n) => Array.from(lane.begins, (begin, row) => [begin, n, row])).sort((a, b) => a[0] - b[0]);
-  for (const [begin, n, row] of rows) {
-    const lane = lanes[n], process = processOf(lane, row), peer = peerOf(lane, row), state = stateOf(lane, row), end = endOf(lane, row);
+  const found = [], open = {};
+  const rows = side.lanes.flatMap((lane, n) => lane.map((row, at) => ({...row, lane: n, next: lane[at + 1]})));
+  for (const {begin, end, state, process, job, peer, blocks, lane, next} of rows.sort((a, b) => a.begin - b.begin)) {
     const spins = state === SPINNING || state === IN_VAIN, last = open[process]?.turns.at(-1);
     if (state > SWITCHING) continue;
     if (last && last.returns < 0) last.returns = begin;
     if (open[process] && (state === COMPUTING || spins && peer !== open[process].peer)) {
       const wakes = last && !last.again ? last.returns : begin; // where it does not spin again, its message was there
-      found.push({...open[process], home: n, goes: begin, wakes, ...partner(open[process], wakes)});
+      found.push({...open[process], home: lane, goes: begin, wakes, ...partner(open[process], wakes)});
       delete open[process];
     }
-    if (spins || state === COMPUTING && blocksAt(lane, row))
-      open[process] ||= {side, lane: n, process, peer, asks: spins ? begin : end, spun: 0, vain: false, turns: []};
+    if (spins || state === COMPUTING && blocks)
+      open[process] ||= {side, lane, process, job, peer, asks: spins ? begin : end, spun: 0, vain: false, turns: []};
     const one = open[process];
     if (!one) continue;
     [one.spun, one.vain] = [one.spun + (spins ? end - begin : 0), one.vain || state === IN_VAIN];
     if (last) last.again ||= spins;
-    const on = row + 1 < lane.begins.length && processOf(lane, row + 1) === process && stateOf(lane, row + 1) <= SWITCHING;
-    if (!on) one.turns.push({leaves: end, blocks: blocksAt(lane, row), returns: -1, again: false});
+    if (!next || next.process !== process || next.state > SWITCHING) one.turns.push({leaves: end, blocks, returns: -1, again: false});
   }
   return found;
 }
 
 /** Whom a process asks, and when and where the message that ends its wait could leave. @param {Wait} wait @param {number} before */
-function partner({side, lane: own, process, peer, asks}, before) {
-  const [job, rank] = data.processes[process], target = process - rank + peer;
+function partner({side, lane: own, process, job, peer, asks}, before) {
+  const target = process - data.processes[process][1] + peer, reads = peer >= 0;
   let root = own, free = -1, last = -1;
   side.lanes.forEach((lane, n) => {
-    for (let row = rowAt(lane, before - 1), tries = 0; n !== own && row >= 0 && tries < 1000; row--, tries++) {
-      const state = stateOf(lane, row), whose = processOf(lane, row), end = endOf(lane, row);
-      if (peer >= 0 && end <= asks) break;
-      if (jobOf(whose) !== job || state >= SWITCHING) continue;
-      if (peer >= 0) { // the first time that it runs and does not compute, if there is one
-        if (whose === target && (state !== COMPUTING || last < 0)) [root, last, free] = [n, n, Math.max(asks, lane.begins[row])];
-      } else if (state === COMPUTING || peerOf(lane, row) >= 0) { // it comes to the barrier; all must have come
-        if (end > before) continue;
+    for (let at = rowAt(lane, before - 1), tries = 0; n !== own && at >= 0 && tries < 1000; at--, tries++) {
+      const row = lane[at];
+      if (reads && row.end <= asks) break;
+      if (row.job !== job || row.state >= SWITCHING) continue;
+      if (reads) { // the first time that it runs and does not compute, if there is one
+        if (row.process === target && (row.state !== COMPUTING || last < 0)) [root, last, free] = [n, n, Math.max(asks, row.begin)];
+      } else if ((row.state === COMPUTING || row.peer >= 0) && row.end <= before) { // it comes to the barrier; all must have come
         if (root === own) root = n;
-        if (end > Math.max(free, asks)) [free, last] = [end, n];
+        if (row.end > Math.max(free, asks)) [free, last] = [row.end, n];
         break;
       }
     }
@@ -206,7 +202,7 @@ function look(one) {
     [[leaves, blocks ? "it blocks" : "its turn ends"], [returns, "it has its processor again"]]);
   if (one.last >= 0) told.push([one.free, reads ? "its partner can answer" : "the last partner arrives", one.last]);
   $("wait").textContent = `${[
-    `${one.side.name}: job ${jobOf(one.process)} asks ${whom} at ${ms(one.asks)} on processor ${one.lane}`,
+    `${one.side.name}: job ${one.job} asks ${whom} at ${ms(one.asks)} on processor ${one.lane}`,
     `it spins for ${(one.spun / 1e3).toFixed(1)} us, for ${one.vain ? "a partner that is not running" : "partners that run"}`,
     ...told.sort((a, b) => a[0] - b[0]).map(([time, what, place]) => `${what} at ${ms(time)}${place === undefined ? "" : ` on processor ${place}`}`),
     `it goes on at ${ms(one.goes)}`,

@@ -13,9 +13,8 @@ from markupsafe import Markup
 
 from harness.analyse.lanes import STATES, lanes
 from harness.analyse.timelines import Span, spans
-from harness.predict.neighbourhood import RULES, Neighbourhood
+from harness.predict.neighbourhood import Neighbourhood
 from harness.report.rendering import rendered
-from harness.spec.experiment import Cell
 from harness.spec.naming import scheduler_name
 from harness.store.records import SIMULATED, RunRecord
 from workloads.work import duration_name
@@ -26,17 +25,9 @@ MOST_BYTES = 2_700_000
 PANELS = {"none": "none", "implicit": "two-phase", "gang": "gang"}
 """The policies that stand side by side, with the headings of their panels."""
 
-
-LOOKS = {
-    "computing": ("computing", 1.0),
-    "spinning": ("communicating", 0.75),
-    "spinning in vain": ("synchronizing", 0.6),
-    "switching": ("switching", 0.4),
-    "blocked": ("muted", 0.12),
-    "idle": ("grid", 0.12),
-}
+COLOURS = ("computing", "communicating", "synchronizing", "switching", "muted", "grid")
+LOOKS = dict(zip(STATES, zip(COLOURS, (1.0, 0.75, 0.6, 0.4, 0.12, 0.12), strict=True), strict=True))
 """Colour and height of each state, so that no state needs a colour to be told from others."""
-
 
 Measured = Mapping[str, tuple[RunRecord, Sequence[Span]]]
 """Measured runs by their policies, each with the states of its ranks."""
@@ -45,29 +36,21 @@ Measured = Mapping[str, tuple[RunRecord, Sequence[Span]]]
 def html(around: Neighbourhood, simulated: Sequence[RunRecord], measured: Measured, machine: str) -> str:
     """The page; ``machine`` says whose constants the simulations have."""
     cell = around.experiment.cells[around.own[1]]
+    order: list[Mapping[str, Any]] = [one.table for one in around.experiment.schedulers]
     about = {
-        "sliders": {
-            "granularity": [duration_name(g_us) for g_us in around.granularities_us],
-            "imbalance": [f"{v:g} g" for v in around.imbalances],
-            "quantum": [f"{quantum_ms:g} ms" for quantum_ms in around.quanta_ms],
-            "spin": list(RULES),
-        },
-        "own": [*around.own, len(RULES) - 1],
-        "states": STATES,
-        "looks": [LOOKS[state] for state in STATES],
+        "sliders": around.values,
+        "own": around.own,
+        "looks": LOOKS,
         "measured": [[*PANELS].index(policy) for policy in measured],
+        "processes": [(job.number, rank) for job in cell.jobs() for rank in range(job.program.processes)],
     }
-    of_points = {(one.cell, json.dumps(one.scheduler)): one for one in simulated if one.kind == SIMULATED}
-    points = [
-        (one.index, json.dumps(it.table))
-        for one in around.experiment.cells
-        for it in around.experiment.schedulers
-    ]
-    runs = [(of_points[point], list(_spans(of_points[point])), 0) for point in points]
-    for record, spans_of_ranks in measured.values():
-        runs.append((record, list(spans_of_ranks), max(rank["start_ns"] for rank in record.ranks)))
+    ours = [one for one in simulated if one.kind == SIMULATED]
+    ours.sort(key=lambda one: (one.cell, order.index(one.scheduler)))
+    runs = [(one, [*_spans(one)], 0) for one in ours]
+    for record, found in measured.values():
+        runs.append((record, [*found], max(rank["start_ns"] for rank in record.ranks)))
     window_ns = around.window_ns
-    while len(text := json.dumps(about | _lanes(runs, cell, window_ns))) > MOST_BYTES:
+    while len(text := json.dumps(about | _lanes(runs, about["processes"], window_ns))) > MOST_BYTES:
         window_ns = window_ns * 2 // 3
     return rendered(
         "explore",
@@ -85,27 +68,19 @@ def html(around: Neighbourhood, simulated: Sequence[RunRecord], measured: Measur
 
 
 def _lanes(
-    runs: Sequence[tuple[RunRecord, Sequence[Span], int]], cell: Cell, window_ns: int
+    runs: Sequence[tuple[RunRecord, Sequence[Span], int]], processes: Any, window_ns: int
 ) -> dict[str, Any]:
     """All runs, each from its time on; ``packed``: begins of states in 4 bytes, then codes in 2 or 4."""
-    processes = [(job.number, rank) for job in cell.jobs() for rank in range(job.program.processes)]
     told, every = [], []
-    for record, spans_of_ranks, begin_ns in runs:
-        made = lanes(spans_of_ranks, processes, record.processors, (begin_ns, begin_ns + window_ns))
+    for record, found, begin_ns in runs:
+        made = lanes(found, processes, record.processors, (begin_ns, begin_ns + window_ns))
         name, counts = scheduler_name(record.scheduler), [len(lane.codes) for lane in made]
         told.append({"name": name, "lanes": counts, "failure": record.failure})
         every += made
-    begins = np.concatenate([lane.begins_ns for lane in every]).astype("<u4")
-    codes = np.concatenate([lane.codes for lane in every])
+    begins, codes = map(np.concatenate, zip(*every, strict=True))
     codes = codes.astype("<u4" if codes.max() >> 16 else "<u2")
-    packed = base64.b64encode(begins.tobytes() + codes.tobytes()).decode()
-    return {
-        "runs": told,
-        "processes": processes,
-        "window": window_ns,
-        "width": codes.itemsize,
-        "packed": packed,
-    }
+    packed = base64.b64encode(begins.astype("<u4").tobytes() + codes.tobytes()).decode()
+    return {"runs": told, "window": window_ns, "width": codes.itemsize, "packed": packed}
 
 
 def _spans(record: RunRecord) -> Iterator[Span]:
