@@ -9,7 +9,6 @@ slowdown as ``beside`` has measured and simulated it, and in the second series. 
 stood in the table on a terminal. Run it where nothing else runs.
 """
 
-import argparse
 import os
 import pty
 import re
@@ -21,9 +20,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from native import DEBIAN, ENVIRONMENT, LOCKSTEP, PROGRAMS, answer
+from benchmark import DEBIAN, ENVIRONMENT, LOCKSTEP, PROGRAMS, answer, headed, parsed, tabled
 
 from harness.spec.naming import scheduler_name
 
@@ -126,36 +125,28 @@ def judged(pair, options, folder):
     )
     errors = {way: simulated[way] / measured[way] - 1 for way in measured if simulated[way]}
     for way, slowdown in measured.items():
-        told = f"{simulated[way]:.2f} ({errors[way]:+.1%})" if way in errors else "-"
-        print(
-            f"{pair:22} {way:16} measured {slowdown:.2f}, simulated {told}, again {judge[way]:.2f}",
-            flush=True,
-        )
+        told = [f"{simulated[way]:.2f}", f"{errors[way]:+.1%}"] if way in errors else ["-", "-"]
+        tabled(pair, way, f"{slowdown:.2f}", *told, f"{judge[way]:.2f}")
     advice, best = found["advice"], min(judge.values())
     way = advice["scheduler"] or "batch"
     right = judge[way] <= (1 + CLOSE) * best
-    print(f"{pair:22} {advice['sentence']}")
-    verdict = "right" if right else "wrong"
-    print(f"{pair:22} again: {way} {judge[way]:.2f}, best {best:.2f}: {verdict}", flush=True)
+    said = f"{advice['sentence']} Again: {judge[way]:.2f}, best {best:.2f}"
+    tabled(pair, "right" if right else "wrong", said, "", "", "")
     return right, [abs(error) for error in errors.values()]
 
 
 def main():
     """Advise, and judge."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--pairs", nargs="+", default=list(PAIRS))
-    add("--rounds", type=int, default=3)
-    add("--seconds", type=float, default=2.5, help="of a program alone, about")
-    options = parser.parse_args()
+    pairs = {"nargs": "+", "default": list(PAIRS)}
+    seconds = {"default": 2.5, "help": "of a program alone, about"}
+    options = parsed(__doc__, pairs=pairs, rounds=3, seconds=seconds)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "plate.in").write_text(PLATE)
         print(
             f"first value in the table after {first_s(options.pairs[0], options, folder):.0f} s", flush=True
         )
+        headed("pair", "way", "measured", "simulated", "error", "measured again")
         found = [judged(pair, options, folder) for pair in options.pairs]
     errors = sorted(error for _, several in found for error in several)
     print(
