@@ -5,6 +5,7 @@ message meets: its sender waits until it has been received (``Transfers``). A co
 all wait for all takes ceil(log2 P) rounds (dissemination), or gathers along a binomial tree at the first
 rank, which releases all. In one with a root, messages go along such a tree. A nonblocking one gives all its
 messages when it begins. What has no counterpart is left out, and so are ranks that were not recorded.
+Where a message crosses the beginning of a stretch, one of its ends would wait for ever: it is left out, too.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ ACT = np.dtype(
 )
 
 ANY_TAG = 255
+
+MOST_CROSSING = 100
+"""So many messages may cross the beginning of a stretch; with more, the replay says that it is stuck."""
+
 SYNCHRONOUS = [KIND["SSEND"], KIND["ISSEND"]]
 BUFFERED = [KIND["BSEND"], KIND["IBSEND"]]
 RECEIVES = [KIND["RECV"], KIND["IRECV"]]
@@ -121,18 +126,68 @@ def acts_of(
     """
     own = {number: place for place, number in enumerate(world)}
     ends = [waits_of(columns) for columns in ranks]
-    made: list[list[NDArray[Any]]] = [[] for _ in ranks]
-    for rank, acts in _messages(ranks, ends, own, channels, transfers):
-        made[rank].append(acts)
-    for rank, columns in enumerate(ranks):
-        members = communicators[rank]
-        made[rank] += _collectives(columns, ends[rank], rank, members, own, channels, rooted=rooted)
-    whole = [np.concatenate([*parts, np.zeros(0, ACT)]) for parts in made]
-    counts = np.zeros(len(channels.numbers), np.int64)
-    for (sender, _, _), channel in channels.numbers.items():
-        acts = whole[sender]
-        counts[channel] = np.count_nonzero((acts["channel"] == channel) & ~acts["takes"])
-    return [_ordered(acts, counts, channels) for acts in whole], counts
+    sends, receives = _sent(ranks, ends, own), _received(ranks, ends, own)
+    _drop_tags(sends, receives)
+    of_all = [
+        [*_collectives(one, ends[rank], rank, communicators[rank], own, channels, rooted=rooted)]
+        for rank, one in enumerate(ranks)
+    ]
+    for _ in range(MOST_CROSSING):
+        made = [[*parts] for parts in of_all]
+        for rank, acts in _messages(sends, receives, len(ranks), channels, transfers):
+            made[rank].append(acts)
+        whole = [np.concatenate([*parts, np.zeros(0, ACT)]) for parts in made]
+        counts = np.zeros(len(channels.numbers), np.int64)
+        for (sender, _, _), channel in channels.numbers.items():
+            acts = whole[sender]
+            counts[channel] = np.count_nonzero((acts["channel"] == channel) & ~acts["takes"])
+        ordered = [_ordered(acts, counts, channels) for acts in whole]
+        stuck = _stuck(ordered, channels)
+        fewer_receives = _without_first(receives, "receiver", stuck)
+        fewer_sends = (
+            _without_first(sends, "sender", stuck) if len(fewer_receives) == len(receives) else sends
+        )
+        if len(fewer_receives) == len(receives) and len(fewer_sends) == len(sends):
+            break
+        sends, receives = fewer_sends, fewer_receives
+    return ordered, counts
+
+
+def _stuck(acts: Sequence[NDArray[Any]], channels: Channels) -> list[tuple[int, int]]:
+    """Ranks, and operations in which they wait for ever; none if all come to their ends."""
+    columns = [[one[name].tolist() for name in ("channel", "takes", "number")] for one in acts]
+    ends = [(sender, receiver if kind == LARGE else sender) for sender, receiver, kind in channels.numbers]
+    given, at, moved = [[0] * len(ends) for _ in acts], [0] * len(acts), True
+    while moved:
+        moved = False
+        for rank, (of, takes, number) in enumerate(columns):
+            place = at[rank]
+            while place < len(of):
+                channel = of[place]
+                if not takes[place]:
+                    given[rank][channel] += 1
+                elif any(given[end][channel] <= number[place] for end in ends[channel]):
+                    break
+                place += 1
+            moved, at[rank] = moved or place > at[rank], place
+    left = [(rank, acts[rank], place) for rank, place in enumerate(at)]
+    return [(rank, int(mine["operation"][place])) for rank, mine, place in left if place < len(mine)]
+
+
+def _without_first(messages: NDArray[Any], end: str, stuck: Sequence[tuple[int, int]]) -> NDArray[Any]:
+    """Messages without the first that is like one which waits for ever at this end; all if none does.
+
+    The other end of the first one came before the stretch, so that all after it had a wrong partner.
+    """
+    for rank, operation in stuck:
+        ours = messages[end] == rank
+        for one in messages[ours & (messages["end"] == operation)]:
+            alike = ours & np.all(
+                [messages[name] == one[name] for name in ("sender", "receiver", "tag")], axis=0
+            )
+            places = np.flatnonzero(alike)
+            return np.delete(messages, places[np.argmin(messages["operation"][places])])
+    return messages
 
 
 def _ordered(acts: NDArray[Any], counts: Numbers, channels: Channels) -> NDArray[Any]:
@@ -157,17 +212,9 @@ def _acts(operation: Numbers, place: int, channel: int, *, takes: bool, **more: 
 
 
 def _messages(
-    ranks: Sequence[Columns],
-    ends: Sequence[Numbers],
-    own: Mapping[int, int],
-    channels: Channels,
-    transfers: Transfers,
+    sends: NDArray[Any], receives: NDArray[Any], ranks: int, channels: Channels, transfers: Transfers
 ) -> Iterator[tuple[int, NDArray[Any]]]:
-    sends, receives = _sent(ranks, ends, own), _received(ranks, ends, own)
-    _drop_tags(sends, receives)
-    _, ours, theirs = np.intersect1d(
-        _keys(sends, len(ranks)), _keys(receives, len(ranks)), return_indices=True
-    )
+    _, ours, theirs = np.intersect1d(_keys(sends, ranks), _keys(receives, ranks), return_indices=True)
     sends, receives = sends[ours], receives[theirs]
     big = (sends["bytes"] >= transfers.meets_from_bytes) & ~np.isin(sends["kind"], BUFFERED)
     big |= np.isin(sends["kind"], SYNCHRONOUS)
