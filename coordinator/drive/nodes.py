@@ -279,8 +279,10 @@ class Nodes:
         def ended() -> None:
             loop.unwatch(handle)
             handle.close()
-            if number not in self._together or self._nodes[number].join is None:
+            if number not in self._together:
                 self._lose(number, ENDED)
+            elif self._nodes[number].join is None:
+                self._lose(number, "the launcher of the agents has ended")
 
         loop.watch(handle, ended)
 

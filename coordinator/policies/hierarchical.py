@@ -7,7 +7,6 @@ level has its turn, each of its controllers time-slices its own jobs, independen
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
@@ -127,30 +126,37 @@ def _round(queues: Queues) -> tuple[int, ...]:
 def _joined(queues: Queues, placed: partitions.Placements, jobs: Iterable[Job], view: View) -> Queues:
     """The queues that are not empty, with newcomers at their ends; ``placed`` is modified in place."""
     queues = {node: queue for node, queue in queues.items() if queue}
-    come = list(jobs)
-    loads = Counter(chain.from_iterable(placed.values())) if come else Counter[int]()
+    if not (come := list(jobs)):
+        return queues
+    there = [
+        p < view.machine.processors and p not in view.lost for p in range(width(view.machine.processors))
+    ]
+    room = [0, *accumulate(there)]
+    loads = [0] * len(there)
+    for p in chain.from_iterable(placed.values()):
+        loads[p] += there[p]
     for job in come:
-        node, there = _controller(job, loads, view)
+        node, chosen = _controller(job, loads, room, view)
         queues[node] = (*queues.get(node, ()), job.number)
-        placed[job.number] = tuple(there[: job.processes])
-        loads.update(placed[job.number])
+        placed[job.number] = tuple(chosen[: job.processes])
+        for p in placed[job.number]:
+            loads[p] += there[p]
     return queues
 
 
-def _controller(job: Job, loads: Counter[int], view: View) -> tuple[int, list[int]]:
+def _controller(job: Job, loads: list[int], room: list[int], view: View) -> tuple[int, list[int]]:
     """The least loaded block that is just large enough, and its processors.
+
+    ``loads`` has the processes on each processor that is left, ``room`` the number of these before each.
 
     If none of that size has enough processors left, a larger one has to do; a job for which no
     block is left belongs to the whole machine as if nothing were lost.
     """
     first = width(view.machine.processors) // width(job.processes)
-    there = [p not in view.lost for p in range(width(view.machine.processors))]
-    there[view.machine.processors :] = [False] * (len(there) - view.machine.processors)
-    room = [0, *accumulate(there)]
-    load = [0, *accumulate(loads[p] if here else 0 for p, here in enumerate(there))]
+    load = [0, *accumulate(loads)]
     while first:
-        size = len(there) // first
-        starts = range(0, len(there), size)
+        size = len(loads) // first
+        starts = range(0, len(loads), size)
         large = [s for s in starts if room[s + size] - room[s] >= job.processes]
         if large:
             start = min(large, key=lambda s: load[s + size] - load[s])

@@ -101,7 +101,8 @@ def _shared(pmi: int, line: bytes) -> bytes:
 
         def ask(words: str, answer: str = "cmd") -> str:
             launcher.write(f"cmd={words}\n".encode())
-            said = launcher.readline().decode()
+            if not (said := launcher.readline().decode()):
+                raise SystemExit("the launcher of the agents has ended")
             return dict(word.partition("=")[::2] for word in said.split())[answer]
 
         ask("init pmi_version=1 pmi_subversion=1")
