@@ -58,7 +58,7 @@ def hosts(clusters: Callable[[], Cluster]) -> Cluster:
     return clusters()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """A function that compiles one of the programs of ``tests/support/native`` for an MPI, once."""
     from native_programs import compiled_in  # noqa: PLC0415 # tests that run on ranks do without

@@ -171,7 +171,7 @@ def test_a_cancelled_job_leaves_nothing_behind(cluster, tmp_path):
 
 def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(cluster, tmp_path):
     # Slurm looks at the clock twice a minute, and may give its signal that much too early.
-    early = ("--nodes=2", "--time=3", "--set=slurm.signal_s=100", "--wait")
+    early = ("--nodes=2", "--time=2", "--set=slurm.signal_s=60", "--wait")
     first = submit(cluster, tmp_path, *early, settings=LONG)
     (ended,) = first["states"].values()
     assert ended == {"state": "TIMEOUT", "status": 130} and first["exit"] == 1

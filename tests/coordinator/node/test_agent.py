@@ -314,7 +314,7 @@ def test_whoever_is_lost_stopped_ranks_do_not_remain(host, how):
     # Nobody listens from here on: the lease of the agent, or of its guardian, ends.
     assert all(rank.wait(10) is not None for rank in ranks)
     if how == "driver":
-        assert 0.25 < time.monotonic() - begin_s < 1.0 + 2
+        assert 0.25 < time.monotonic() - begin_s < 1.0 + 9
 
 
 @pytest.mark.slow

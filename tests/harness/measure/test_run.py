@@ -39,17 +39,6 @@ def test_every_cell_repeat_and_scheduler_is_planned_once_with_its_dedicated_run(
     assert sum(task.kind == "dedicated" for task in tasks) == 4
 
 
-def test_each_distinct_program_runs_alone():
-    experiment = load("three-jobs", settings=["repeats=1", "jobs.0.count=2"])
-    one = plan(experiment)
-    assert [len(task.jobs) for task in one if task.kind == "dedicated"] == [1]
-    group = experiment.cells[0].groups[0]
-    other = dataclasses.replace(group, program=dataclasses.replace(group.program, granularity_us=50))
-    cell = dataclasses.replace(experiment.cells[0], groups=(group, other))
-    tasks = plan(dataclasses.replace(experiment, cells=(cell,)))
-    assert sorted(task.jobs[0].number for task in tasks if task.kind == "dedicated") == [0, 2]
-
-
 def test_the_order_is_shuffled_anew_in_each_repeat_and_fixed_by_the_seed():
     def order(**options):
         tasks = plan(load("three-jobs", **options))
@@ -98,17 +87,6 @@ def test_a_series_reads_each_of_its_runs_once_for_estimates(place, monkeypatch):
     monkeypatch.setattr(database, "run_record", lambda *what: read.append(what) or run_record(*what))
     records = measure(load("three-jobs", settings=["repeats=3"]), place)
     assert len(records) == 27 and len(read) <= 27
-
-
-def test_jobs_that_differ_are_listed(place):
-    experiment = load("three-jobs", settings=["repeats=1", "jobs.0.count=1"])
-    group = experiment.cells[0].groups[0]
-    later = dataclasses.replace(group, arrival_s=0.5, program=dataclasses.replace(group.program, imbalance=1))
-    cell = dataclasses.replace(experiment.cells[0], groups=(group, later))
-    experiment = dataclasses.replace(experiment, cells=(cell,))
-    row = summary.rows(experiment, measure(experiment, place))[0]
-    assert [(job.arrival_s, job.program["imbalance"]) for job in row.jobs] == [(0, 0.25), (0.5, 1)]
-    assert row.measured.workload_slowdown.n == 1
 
 
 def test_a_failure_becomes_a_record_and_the_rest_goes_on(place, tools):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled_only import PLAIN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +58,7 @@ def runs(draw):
 
 
 @given(runs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40 if PLAIN else 150, deadline=None)
 def test_a_kernel_decides_as_its_policy(run):
     name, options, processors, jobs = run
     policy = policies.create(name, options)
@@ -95,7 +96,7 @@ def any_runs(draw):
 
 
 @given(any_runs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40 if PLAIN else 150, deadline=None)
 def test_no_schedule_breaks_these_rules(run):
     name, processors, jobs = run
     worked = np.zeros(len(jobs))

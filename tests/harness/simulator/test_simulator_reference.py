@@ -235,7 +235,7 @@ def quotas(draw, machine, remedy):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20 if PLAIN else 60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_kernel_equals_the_reference(data):
     machine = data.draw(machines())

@@ -81,12 +81,6 @@ def test_only_a_rule_that_estimates_takes_an_estimate(write):
     assert "spin" in error.rule and "global-adaptive" in error.remedy
 
 
-def test_jobs_are_numbered_in_file_order(write):
-    (cell,) = load(write(SMALL)).cells
-    jobs = [(job.number, job.program.pattern, job.arrival_s) for job in cell.jobs()]
-    assert jobs == [(0, "NEWS", 0.0), (1, "NEWS", 0.0), (2, "BARRIER", 0.5)]
-
-
 def test_a_sweep_is_a_product_in_file_order_whose_last_key_varies_fastest(write):
     sweep = '[sweep]\n"program.imbalance" = [0.25, 1.5]\n"machine.latency_us" = [1, 2, 3]\n'
     loaded = load(write(SMALL + sweep))
