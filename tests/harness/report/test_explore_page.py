@@ -65,6 +65,20 @@ function slide(n, to) {
 </script>
 """
 
+JUMPS = """
+<script>
+{
+const times = [], time = document.getElementById("time");
+const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+go(0);
+new MutationObserver(() => times.push(time.textContent.split(" ms")[0])).observe(time, {childList: true});
+press(" ");
+setTimeout(() => document.body.append(Object.assign(document.createElement("p"),
+  {textContent: `JUMPS ${times.join(" ")}`})), 1900);
+}
+</script>
+"""
+
 
 def written(folder, *words):
     assert cli.main(["explore", *words, "-o", str(folder / "page.html")]) == 0
@@ -235,6 +249,13 @@ def test_play_counts_the_work_up_and_stops(found):
     assert all(one < other for one, other in zip(work_ms(playing)[1:], work_ms(later)[1:], strict=True))
     assert [one["button"] for one in (playing, later, stopped, still)] == ["Stop", "Stop", "Play", "Play"]
     assert stopped["time"] == still["time"]
+
+
+def test_where_motion_is_to_be_reduced_play_goes_on_in_twenty_jumps(folder, page):
+    (folder / "still.html").write_text(page.replace("</body>", f"{JUMPS}</body>"))
+    shown, log = dom(folder / "still.html", "--force-prefers-reduced-motion")
+    assert "CONSOLE" not in log
+    assert re.findall(r"<p>JUMPS (.*?)</p>", shown) == ["10.0 20.0 30.0 40.0"]
 
 
 def test_measured_lanes_stand_below_simulated_ones_at_the_measured_point(folder, beside):
