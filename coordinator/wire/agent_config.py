@@ -100,10 +100,13 @@ def _shared(pmi: int, line: bytes) -> bytes:
     with os.fdopen(pmi, "r+b", buffering=0) as launcher:
 
         def ask(words: str, answer: str = "cmd") -> str:
-            launcher.write(f"cmd={words}\n".encode())
-            if not (said := launcher.readline().decode()):
+            said = b""
+            with suppress(ConnectionError):
+                launcher.write(f"cmd={words}\n".encode())
+                said = launcher.readline()
+            if not said:
                 raise SystemExit("the launcher of the agents has ended")
-            return dict(word.partition("=")[::2] for word in said.split())[answer]
+            return dict(word.partition("=")[::2] for word in said.decode().split())[answer]
 
         ask("init pmi_version=1 pmi_subversion=1")
         space = "kvsname=" + ask("get_my_kvsname", "kvsname")

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from coordinator.drive.nodes import Nodes
 from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher
 from coordinator.host.loop import Loop
 from coordinator.host.processes import RUN, marked
-from coordinator.wire import protocol
+from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_DRIVER
 from coordinator.wire.zmq_transport import Keys
@@ -66,6 +67,15 @@ found = agent_config.find_own(sys.argv[1])
 with open(found.keys.public.encode().hex(), "x") as file:
     json.dump([found.directory, found.keys.secret], file)
 """
+
+
+@pytest.mark.parametrize("answered", [b"", b"cmd=response_to_init rc=0\n"])
+def test_an_agent_whose_launcher_ends_before_it_has_its_set_up_says_so(answered):
+    ours, its = socket.socketpair()
+    its.send(answered)
+    its.close()
+    with pytest.raises(SystemExit, match="the launcher of the agents has ended"):
+        agent_config._shared(ours.detach(), b"set-up")
 
 
 @pytest.mark.slow
