@@ -1,7 +1,8 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
-``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 20 in ``.ci/run``), a sixth as many of
-``lockstep exec``, and a third as many of ``turns`` and ``beside``; ``LOCKSTEP_KILLS_SEED`` repeats a series.
+``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 12 in ``.ci/run``), a
+sixth as many of ``lockstep exec``, and a third as many of ``turns`` and ``beside``; ``LOCKSTEP_KILLS_SEED``
+repeats a series.
 """
 
 import functools

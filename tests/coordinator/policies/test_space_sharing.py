@@ -315,6 +315,7 @@ def naive_easy(free, running, waiting, now=5):
 
 @given(queues())
 @example((4, 1, [(0, 2), (1, 1)], [(2, 1), (1, 1)]))
+@example((4, 1, [(9, 2), (9, 1)], [(3, 1), (1, 20)]))  # all processors count that end at its time
 @settings(max_examples=500)
 def test_easy_is_what_replaying_the_future_gives(queue):
     _, free, running, waiting = queue
