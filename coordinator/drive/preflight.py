@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class LaunchPlan:
     launcher: Launcher
     own: Mapping[int, Launcher]
     variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def launch_plan(
