@@ -1,0 +1,63 @@
+"""Messages of MPI survive that all ranks are stopped for seconds, in shared memory and over TCP."""
+
+import os
+import signal
+import subprocess
+import time
+
+import psutil
+import pytest
+from native_programs import launcher
+
+pytestmark = pytest.mark.slow
+STOPPED_S = 2.0
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+OVER = {
+    "shared memory": {},
+    "TCP": {
+        "MPIR_CVAR_NOLOCAL": "1",
+        "FI_PROVIDER": "tcp",
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "self,tcp",
+    },
+}
+
+
+def ranks_of(started, program):
+    """The two ranks, when both compute."""
+    while started.poll() is None:
+        below = psutil.Process(started.pid).children(recursive=True)
+        ranks = [process for process in below if process.cmdline()[:1] == [program]]
+        if len(ranks) == 2 and all(rank.cpu_times().user > 0.1 for rank in ranks):
+            return ranks
+        time.sleep(0.05)
+    pytest.fail(f"the program has ended: {started.stdout.read()}")
+
+
+def connected(ranks):
+    """Whether there is a connection of one rank to the other."""
+    ends = [{(one.laddr, one.raddr) for one in rank.net_connections("inet") if one.raddr} for rank in ranks]
+    return any((there, here) in ends[1] for here, there in ends[0])
+
+
+@pytest.mark.parametrize("transport", OVER)
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_a_program_that_was_stopped_goes_on(mpi, transport, compiled):
+    program = compiled(mpi, "bsp.c")
+    argv = [*launcher(mpi), "-n", "2", program, "1000", ".25", "2000"]
+    environment = os.environ | AS_ROOT | OVER[transport]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as started:
+        ranks = ranks_of(started, program)
+        try:
+            assert connected(ranks) == (transport == "TCP")
+            for rank in ranks:
+                rank.send_signal(signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            assert {rank.status() for rank in ranks} == {psutil.STATUS_STOPPED}
+        finally:
+            for rank in ranks:
+                rank.send_signal(signal.SIGCONT)
+        said, _ = started.communicate(timeout=60)
+    spent, total = said.split()
+    assert (started.returncode, total) == (0, "4000")
+    assert float(spent) > STOPPED_S
