@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,7 +29,9 @@ PAGES = [
     ROOT / "README.md",
     *(page for kind in KINDS for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
 ]
-LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile"}
+LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile", "make"}
+AT_A_TIME = 2
+"""Pages; more would only disturb each other on two processors."""
 
 NOT_HERE = {
     "needs other hosts": (
@@ -37,7 +40,7 @@ NOT_HERE = {
         "lockstep exec -- mpiexec -hosts",
         "lockstep run three-jobs --host",
     ),
-    "needs Slurm": ("lockstep submit", "sinfo", "squeue"),
+    "needs Slurm": ("lockstep submit", "sinfo", "squeue", "sacct"),
     "needs Docker": ("docker run",),
     "makes an environment": ("python3 -m venv",),
     "takes minutes": (
@@ -52,7 +55,7 @@ NOT_HERE = {
 
 RANGES = {
     "lockstep simulate": 1.25,
-    "python generous.py simulate": 1.25,
+    "python generous.py": 1.25,
     "lockstep beside --rounds 3 -- sleep": 4,
 }
 """By which factor figures may differ, by how commands begin; those of others are numbers and no more."""
@@ -173,19 +176,17 @@ def place(folder, files, mode=0o755):
         (folder / name).chmod(mode)
 
 
-@pytest.fixture
-def shell(tmp_path, compiled):
+def shell(folder, program):
     """A function that carries out a line beside stand-ins; gives the status and all that it prints."""
-    small = f"#!/bin/sh\nexec {compiled('here', 'bsp.c')} 100 .25 100\n"
-    place(tmp_path / "bin", STAND_INS)
-    place(tmp_path / "work", FILES | dict.fromkeys(PROGRAMS, small))
-    path = os.pathsep.join([str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    place(folder / "bin", STAND_INS)
+    place(folder / "work", FILES | dict.fromkeys(PROGRAMS, f"#!/bin/sh\nexec {program} 100 .25 100\n"))
+    path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     changes = {"PATH": path, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}", "COLUMNS": "80", "BROWSER": "true"}
-    changes |= {"XDG_CONFIG_HOME": str(tmp_path / "work" / "config")}
+    changes |= {"XDG_CONFIG_HOME": str(folder / "work" / "config")}
     changes |= {"PYTHONUNBUFFERED": ""}  # as for most people: then answers and notes could change places
 
-    def carried_out(line, cluster=None):
-        argv, here = ["timeout", "240", "bash", "-c", f"cd {tmp_path / 'work'}; {line}"], os.environ
+    def run(line, cluster=None):
+        argv, here = ["timeout", "240", "bash", "-c", f"cd {folder / 'work'}; {line}"], os.environ
         if cluster:
             argv = cluster.head.command(
                 ["env", *(f"{name}={value}" for name, value in changes.items()), *argv]
@@ -207,26 +208,48 @@ def shell(tmp_path, compiled):
             )
         return ran.returncode, ran.stdout
 
-    return carried_out
+    return run
+
+
+def carried_out(page, folder, program, cluster=None, done={}):  # noqa: B006 # pages share what leaves no files
+    """The commands of a page, each with its status and what it prints."""
+    place(folder / "work", {title: body for _, body, title in fences(page) if title})
+    run, found = shell(folder, program), []
+    for shown in session(page):
+        if cluster or shown.reason is None:
+            key = shown.command, (folder / "work" / "lockstep-results").exists()
+            alike = shown.command.startswith("lockstep simulate") and " -o " not in shown.command
+            answer = done.get(key) or run(shown.command, cluster)
+            done |= {key: answer} if alike else {}
+            found.append((shown, *answer))
+    return found
+
+
+@pytest.fixture(scope="module")
+def sessions(request, compiled, tmp_path_factory):
+    """What the selected pages print, by page; their commands are carried out beside each other."""
+    program = compiled("here", "bsp.c")
+    mine = [item.callspec.params["page"] for item in request.session.items if "sessions" in item.fixturenames]
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        yield {
+            page: pool.submit(carried_out, page, tmp_path_factory.mktemp(page.stem), program) for page in mine
+        }
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if session(page)], ids=lambda page: page.stem)
-def test_commands_print_what_the_page_shows(page, shell, tmp_path):
-    place(tmp_path / "work", {title: body for _, body, title in fences(page) if title})
-    for shown in session(page):
-        if shown.reason is None:
-            check(shown, *shell(shown.command))
+def test_commands_print_what_the_page_shows(page, sessions):
+    for answer in sessions[page].result():
+        check(*answer)
 
 
 @pytest.mark.slurm
-def test_the_commands_for_a_site_print_what_the_tutorial_shows(shell, tmp_path):
-    page = ROOT / "docs" / "tutorials" / "own-site.md"
-    place(tmp_path / "work", {title: body for _, body, title in fences(page) if title})
+def test_the_commands_for_a_site_print_what_the_tutorial_shows(compiled, tmp_path):
     if why := slurm_cluster.unavailable():
         pytest.skip(why)
+    page = ROOT / "docs" / "tutorials" / "own-site.md"
     with slurm_cluster.slurm_cluster(2) as slurm:
-        for shown in session(page):
-            check(shown, *shell(shown.command, slurm.hosts))
+        for answer in carried_out(page, tmp_path, compiled("here", "bsp.c"), slurm.hosts):
+            check(*answer)
 
 
 def check(shown, status, printed):
@@ -254,6 +277,7 @@ def test_blocks_have_a_language_and_commands_a_prompt(page):
     outside = re.sub(r"(?ms)^( *)```.*?^\1```$", "", page.read_text())
     assert re.findall(r"\n\n {4}[^ *-].*", outside) == [], "a fence says what it is"
     assert {kind for kind, *_ in fences(page)} <= LANGUAGES
+    assert [body for _, body, _ in fences(page) if re.search(r"(?m)^ *```", body)] == [], "a fence is closed"
     bare = [body for kind, body, _ in fences(page) if kind not in ("console", "yaml", "dockerfile")]
     assert [body for body in bare if re.search(r"(?m)^(\$|lockstep) ", body)] == []
 
