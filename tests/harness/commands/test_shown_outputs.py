@@ -46,6 +46,7 @@ NOT_HERE = {
     "takes minutes": (
         "lockstep waits",
         "lockstep beside --choices",
+        "lockstep beside --choices",
         "OMP_NUM_THREADS=2 lockstep waits",
         "lockstep reproduce",
         "lockstep advise",
