@@ -16,6 +16,7 @@ OVER = {
     "shared memory": {},
     "TCP": {
         "MPIR_CVAR_NOLOCAL": "1",
+        "UCX_TLS": "tcp,self",
         "FI_PROVIDER": "tcp",
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "self,tcp",
