@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -27,11 +29,12 @@ OVER = {
 def ranks_of(started, program, transport):
     """The two ranks, when both compute; over TCP they are connected then, else they are not."""
     while started.poll() is None:
-        below = psutil.Process(started.pid).children(recursive=True)
-        ranks = [process for process in below if process.cmdline()[:1] == [program]]
-        computing = len(ranks) == 2 and all(rank.cpu_times().user > 0.3 for rank in ranks)
-        if computing and connected(ranks) == (transport == "TCP"):
-            return ranks
+        with suppress(psutil.Error):  # helpers of a launcher come and go
+            below = psutil.Process(started.pid).children(recursive=True)
+            ranks = [process for process in below if process.name() == Path(program).name]
+            computing = len(ranks) == 2 and all(rank.cpu_times().user > 0.3 for rank in ranks)
+            if computing and connected(ranks) == (transport == "TCP"):
+                return ranks
         time.sleep(0.05)
     pytest.fail(f"not so before its end: {started.stdout.read()}")
 
