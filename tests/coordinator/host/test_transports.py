@@ -32,7 +32,7 @@ def ranks_of(started, program, transport):
         with suppress(psutil.Error):  # helpers of a launcher come and go
             below = psutil.Process(started.pid).children(recursive=True)
             ranks = [process for process in below if process.name() == Path(program).name]
-            computing = len(ranks) == 2 and all(rank.cpu_times().user > 0.3 for rank in ranks)
+            computing = len(ranks) == 2 and all(sum(rank.cpu_times()[:2]) > 0.3 for rank in ranks)
             if computing and connected(ranks) == (transport == "TCP"):
                 return ranks
         time.sleep(0.05)
