@@ -86,3 +86,16 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
 def summary(result: subprocess.CompletedProcess[str]) -> dict[str, int]:
     ranks, waits = re.search(r"two-phase waits: (\d+) ranks, (\d+) waits", result.stderr).groups()
     return {"ranks": int(ranks), "waits": int(waits)}
+
+
+def losing(lacking: set[int], program: list[str]) -> list[str]:
+    """A program of which these ranks lose what would be preloaded, as if nobody had passed it on to them."""
+    cases = "|".join(map(str, sorted(lacking))) or "none"
+    script = f'case "${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}" in {cases}) unset LD_PRELOAD;; esac; exec "$@"'
+    return ["sh", "-c", script, "sh", *program]
+
+
+def missing(said: str, ranks: int) -> list[set[int]]:
+    """The ranks without the library that were told of a job of so many, each time."""
+    told = re.findall(rf"ranks? ([\d, ]+) of a job of {ranks} did not say", said)
+    return [{int(rank) for rank in found.split(", ")} for found in told]
