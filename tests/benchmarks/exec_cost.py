@@ -45,6 +45,8 @@ def programs(openmpi):
         *((f"window, {mode}", 2, "others.c", [mode, 100, 1000]) for mode in ("fence", "lock")),
         ("file", 2, "others.c", ["file", 100, 300]),
         ("4 threads, 3 ranks", 3, "threads.c", [4, 200, 100]),
+        ("64 MB with gaps", 2, "parts.c", [64]),
+        ("64 MB with gaps, others first", 2, "parts.c", [64, "others"]),
         ("ScaLAPACK xctrd, 4 ranks", 4, tests / "xctrd", []),  # tells no time
     ]
 

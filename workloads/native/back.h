@@ -77,13 +77,9 @@ void ring_rank(MPI_Comm comm, int rank);
 void ring_members(MPI_Comm comm);
 void ring_all(void);
 
-/* Whether a rank that can end a wait, `rank` or any of the communicator, cannot run while this one does: it is
-   awake, and ran last on this processor. */
-int runs_beside(const struct peers *peers, int rank);
-
-/* Whether a rank of this node that can end a wait, `rank` or any of the communicator, waits and has parts of large
-   messages to pass on. */
-int passes_parts(const struct peers *peers, int rank);
+/* What the page says of the ranks of this node that can end a wait, added up: of `rank`, or of all of the
+   communicator. */
+uint32_t sum_of(const struct peers *peers, int rank, uint32_t (*of)(int place));
 
 /* Ask ranks on other nodes to ring: `rank`, or all of the communicator. */
 void ask_away(const struct peers *peers, int rank);
@@ -103,8 +99,12 @@ struct wait {
 int wait_two_phase(struct wait *wait);
 
 /* This many items are on their way from here: the next wait may take as long as they do, and spins so much longer.
-   MPI has accepted the datatype. */
-void wait_carries(MPI_Count count, MPI_Datatype datatype);
+   MPI has accepted the datatype. `request`: of the program, which completes it later, or MPI_REQUEST_NULL. */
+void wait_carries(MPI_Count count, MPI_Datatype datatype, MPI_Request request);
+
+/* The next wait completes all of these. Or: a call has completed some requests, and MPI does not say what they were. */
+void wait_completes(int count, const MPI_Request requests[]);
+void wait_completed_some(void);
 
 /* The program has started a collective operation, which its next wait may complete in many steps. */
 void collective_started(MPI_Comm comm);

@@ -18,11 +18,16 @@ void page_here(void);
 
 /* Whether another rank is awake and ran last on the processor on which this one is: then it cannot run as long
    as this one spins. */
-int page_beside(int rank);
+uint32_t page_beside(int rank);
 
 /* Note whether this rank, which waits, has parts of large messages to pass on; and whether another one has. */
 void page_pass(int parts);
-int page_passes(int rank);
+uint32_t page_passes(int rank);
+
+/* Count a test of this rank's; and how many another one has counted, in all or if it has parts to pass on. */
+void page_beat(void);
+uint32_t page_beats(int rank);
+uint32_t page_passing_beats(int rank);
 
 /* Announce that this rank will sleep until `rank` of the node, or ANYBODY, wakes it: on the page, or
    elsewhere. Later senders see the announcement; this rank can now see all that was sent before. */

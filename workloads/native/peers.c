@@ -166,26 +166,15 @@ enum reach reach_of(const struct peers *peers, int rank)
     return peers->away > 0 ? BY_BELL : reach[own_rank];
 }
 
-/* Whether it holds for the rank, or for any of the communicator, by its place on this node's page. */
-static int any(const struct peers *peers, int rank, int (*holds)(int place))
+uint32_t sum_of(const struct peers *peers, int rank, uint32_t (*of)(int place))
 {
-    int found = 0;
+    uint32_t sum = 0;
 
     if (rank >= 0)
-        return place_of(peers, rank) >= 0 && holds(place_of(peers, rank));
-    for (int number = 0; number < peers->others - peers->away && !found; number++)
-        found = holds(place[peers->other[number]]);
-    return found;
-}
-
-int runs_beside(const struct peers *peers, int rank)
-{
-    return any(peers, rank, page_beside);
-}
-
-int passes_parts(const struct peers *peers, int rank)
-{
-    return any(peers, rank, page_passes);
+        return place_of(peers, rank) >= 0 ? of(place_of(peers, rank)) : 0;
+    for (int number = 0; number < peers->others - peers->away; number++)
+        sum += of(place[peers->other[number]]);
+    return sum;
 }
 
 void ask_away(const struct peers *peers, int rank)

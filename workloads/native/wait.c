@@ -33,6 +33,10 @@
 #define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
 #define CARRIED_BYTES (INT64_C(1) << 40) /* of one operation, at most */
 #define PART_BYTES 16384 /* MPI passes messages on in parts that are as large, or larger */
+#define NS_PER_BYTE 4 /* so many nanoseconds a byte of a message takes in parts, at most */
+#define PACE_NS 200000 /* a rank that has not tested for so long does not run */
+#define MISSES 4 /* after so many vain spins in a row a rank leaves out most of them */
+#define LARGE 8 /* nonblocking sends that are remembered */
 #define YIELDS 8 /* in one wait, at most */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
@@ -50,6 +54,22 @@ static int has_page, learns, brief;
 static set_yielding own_yielding; /* NULL: this MPI's idle ranks do not yield */
 static int64_t carried_bytes; /* that left since the last wait */
 static int64_t started;       /* collective operations, since the last wait */
+static int64_t parts;         /* of messages, which this rank has to pass on while it waits */
+
+/* Large sends that no wait has completed yet. It may have been done by a test, or by a wait for some requests. */
+static struct {
+    MPI_Request request;
+    int64_t parts;
+    int ends; /* with this wait */
+} large[LARGE];
+static int next_large;
+
+/* How a wait keeps up with ranks that pass on parts of the same messages, or wait for parts that this one does. */
+static struct {
+    int64_t until_ns, seen_ns; /* its own parts give it so much time; the last test of another rank */
+    uint32_t beats;
+    int seen, misses, pause;
+} pace;
 
 int64_t now_ns(void)
 {
@@ -138,12 +158,67 @@ static int64_t limit_of(enum kind kind)
     return barrier_limit(&waiting, estimate_ns);
 }
 
-void wait_carries(MPI_Count count, MPI_Datatype datatype)
+void wait_carries(MPI_Count count, MPI_Datatype datatype, MPI_Request request)
 {
-    int size = 0;
+    int64_t bytes;
+    int size = 0, place = next_large;
 
-    if (!concurrent && count > 0 && PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size > 0)
-        carried_bytes += count < CARRIED_BYTES / size ? count * size : CARRIED_BYTES;
+    if (concurrent || count <= 0 || PMPI_Type_size(datatype, &size) != MPI_SUCCESS || size <= 0)
+        return;
+    bytes = count < CARRIED_BYTES / size ? count * size : CARRIED_BYTES;
+    carried_bytes += bytes;
+    if (request == MPI_REQUEST_NULL || bytes < STEPS * PART_BYTES)
+        return;
+    for (int number = 0; number < LARGE; number++)
+        if (large[number].parts > 0 && large[number].request == request)
+            place = number;
+    large[place].request = request;
+    large[place].parts = bytes / PART_BYTES;
+    next_large = (next_large + (place == next_large)) % LARGE;
+}
+
+void wait_completes(int count, const MPI_Request requests[])
+{
+    for (int place = 0; place < LARGE && !concurrent; place++)
+        for (int number = 0; number < count && large[place].parts > 0; number++)
+            large[place].ends |= requests[number] == large[place].request;
+}
+
+void wait_completed_some(void)
+{
+    for (int place = 0; place < LARGE; place++)
+        large[place].parts /= 2;
+}
+
+/* Before a wait: how many parts it has to pass on. After it: what later waits have. */
+static int64_t begin_parts(int64_t begin_ns)
+{
+    int64_t all = 0;
+
+    for (int place = 0; place < LARGE; place++)
+        all += large[place].parts;
+    all = all * PART_BYTES > carried_bytes ? all : carried_bytes / PART_BYTES;
+    pace.until_ns = begin_ns + NS_PER_BYTE * PART_BYTES * all;
+    pace.seen_ns = 0;
+    parts = all + STEPS * started;
+    if (parts <= STEPS) /* every wait rings so often */
+        parts = 0;
+    if (has_page)
+        page_pass(parts > 0);
+    return parts;
+}
+
+static void end_parts(int64_t used)
+{
+    for (int place = 0; place < LARGE; place++) {
+        int64_t these = large[place].ends || large[place].parts < used ? large[place].parts : used;
+
+        used -= these < used ? these : used;
+        large[place].parts -= these;
+        large[place].ends = 0;
+    }
+    if (has_page)
+        page_pass(0);
 }
 
 void collective_started(MPI_Comm comm)
@@ -171,7 +246,7 @@ static int64_t end_of_spin(const struct wait *wait, int64_t begin_ns)
 
     if (limit_ns == FOREVER_NS || limit_ns == 0)
         return limit_ns == 0 ? begin_ns : FOREVER_NS;
-    if (has_page && runs_beside(peers_for(wait), rank_for(wait)))
+    if (has_page && sum_of(peers_for(wait), rank_for(wait), page_beside))
         return begin_ns;
     return begin_ns + limit_ns + (carried_ns < CARRIED_NS ? carried_ns : CARRIED_NS);
 }
@@ -202,7 +277,32 @@ static int test(struct wait *wait, int *done)
 /* Whether another rank of the job is awake on this processor. */
 static int shares_processor(void)
 {
-    return has_page && waiting.rule != SPIN && runs_beside(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE);
+    return has_page && waiting.rule != SPIN && sum_of(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE, page_beside);
+}
+
+/* Whether this rank and one that should pass on parts of a message, or wait for them, test at the same time: to sleep
+   would stop both. Neither knows from a test whether it has done a step. */
+static int keeps_pace(const struct wait *wait, int64_t now)
+{
+    uint32_t beats;
+
+    if (!has_page || pace.pause > 0 || (parts > 0 && now > pace.until_ns))
+        return 0;
+    page_beat();
+    beats = sum_of(peers_for(wait), rank_for(wait), parts > 0 ? page_beats : page_passing_beats);
+    if (beats != pace.beats && beats != 0) {
+        pace.beats = beats;
+        pace.seen_ns = now;
+        pace.seen++;
+    }
+    return now - pace.seen_ns < PACE_NS;
+}
+
+/* Where ranks share processors, they seldom test at the same time. */
+static void judge_pace(void)
+{
+    pace.misses = pace.seen > 1 ? 0 : pace.seen == 1 && pace.misses < MISSES ? pace.misses + 1 : pace.misses;
+    pace.pause = pace.pause > 0 ? pace.pause - 1 : pace.seen == 1 ? 1 << pace.misses : 0;
 }
 
 /* Test until done, or the time is over. A rank of the job that is on this processor gets it between the tests,
@@ -211,10 +311,13 @@ static int spin(struct wait *wait, int *done, int64_t until_ns)
 {
     int error = test(wait, done), yields = 0;
 
+    pace.seen = 0;
     while (!error && !*done) {
         int shares = shares_processor();
+        int64_t now = now_ns();
+        int keeps = !shares && keeps_pace(wait, now);
 
-        if (until_ns != FOREVER_NS && now_ns() >= until_ns && !(shares && yields < YIELDS))
+        if (now >= until_ns && !keeps && !(shares && yields < YIELDS))
             break;
         if (shares) {
             yields++;
@@ -223,6 +326,7 @@ static int spin(struct wait *wait, int *done, int64_t until_ns)
         }
         error = test(wait, done);
     }
+    judge_pace();
     return error;
 }
 
@@ -258,9 +362,10 @@ static enum ending nap(const struct sleep *sleep)
 }
 
 /* Sleep once, unless the wait is over, and ring others before if it `rings`, since the last test may have done a step
-   for them; `ask`: ranks on other nodes have yet to hear of it. Returns how the sleep ended. */
-static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int rings, int ask,
-                              int64_t *blocks)
+   for them; `passes`: it or another rank passes parts on; `ask`: ranks on other nodes have yet to hear of it. Returns
+   how the sleep ended. */
+static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int rings, int passes,
+                              int ask, int64_t *blocks)
 {
     int announces = has_page && (sleep->reach != BY_BELL || sleep->rank < 0);
     int64_t spin_ns = 0;
@@ -278,7 +383,7 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
             return RUNG;
         }
     }
-    if (rings)
+    if (rings || passes)
         ring_for(wait);
     ending = nap(sleep);
     ++*blocks;
@@ -286,6 +391,8 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
         page_awake();
     if (ending == RUNG && sleep->reach == BY_BELL && wait->kind == MESSAGE)
         spin_ns = now_ns() + OVERTAKEN_NS;
+    if (passes && pace.pause == 0)
+        ring_for(wait); /* to do it at the same time */
     *error = spin(wait, done, spin_ns);
     return ending;
 }
@@ -300,19 +407,19 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     int64_t longest_ns = first_ns * (reach == BY_BELL ? 2 * GROWTH : GROWTH);
     struct sleep sleep = {peers, reach, rank, first_ns};
     enum ending ending = RUNG;
-    int64_t parts = carried_bytes / PART_BYTES + STEPS * started;
     int error = MPI_SUCCESS, steps = 0, asks = 0;
 
     if (reach == BY_BELL)
         bell_forget();
     while (!*done && !error) {
-        int again = ending == RUNG && steps++ < STEPS, passes = has_page && passes_parts(peers, rank);
+        int again = ending == RUNG && steps++ < STEPS;
+        int passes = parts > 0 || (has_page && sum_of(peers, rank, page_passes));
 
+        parts -= parts > 0 && ending == RUNG;
         if (has_page)
             page_pass(parts > 0);
-        parts -= parts > 0 && ending == RUNG;
-        ending = sleep_once(wait, done, &error, &sleep, again || passes || parts > 0,
-                            again && reach == BY_BELL && asks++ < ASKS, blocks);
+        ending = sleep_once(wait, done, &error, &sleep, again, passes, again && reach == BY_BELL && asks++ < ASKS,
+                            blocks);
         if (*done && ending == TIMED_OUT && reach != SILENT)
             counts.rechecks++;
         if (ending == RUNG && reach == BY_BELL)
@@ -320,8 +427,6 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
         else if (ending == TIMED_OUT && sleep.nap_ns < longest_ns)
             sleep.nap_ns *= 2;
     }
-    if (has_page)
-        page_pass(0);
     return error;
 }
 
@@ -361,7 +466,7 @@ static void end_alone(void)
 
 int wait_two_phase(struct wait *wait)
 {
-    int64_t begin_ns = now_ns(), blocks = 0;
+    int64_t begin_ns = now_ns(), blocks = 0, used = 0;
     int done = 0, error;
 
     if (!begin_alone()) {
@@ -374,10 +479,13 @@ int wait_two_phase(struct wait *wait)
         page_here();
     error = test(wait, &done);
     if (!done && !error) {
+        used = begin_parts(begin_ns);
         error = spin(wait, &done, end_of_spin(wait, begin_ns));
         if (!done && !error)
             error = block(wait, &done, &blocks);
+        used -= parts;
     }
+    end_parts(used);
     carried_bytes = started = 0;
     begin_ns = now_ns() - begin_ns;
     note(wait->kind, begin_ns, blocks);
@@ -420,16 +528,17 @@ static int polls_in_place(void)
 
     page_here();
     return !brief && !knows_foreigners() && reach_of(peers, MPI_ANY_SOURCE) == BY_PAGE &&
-           runs_beside(peers, MPI_ANY_SOURCE);
+           sum_of(peers, MPI_ANY_SOURCE, page_beside);
 }
 
 /* A poll may have advanced operations that others wait for: if it has found something that is likely. The more polls
    have been in vain, the less likely is it, and the more rarely do they ring. */
 static void ring_after_poll(int done, int64_t now)
 {
-    if (done)
+    if (done) {
         ring_gap_ns = 0;
-    else if (now < ring_due_ns)
+        wait_completed_some();
+    } else if (now < ring_due_ns)
         return;
     ring_due_ns = now + ring_gap_ns;
     if (ring_gap_ns < NAP_NS)
