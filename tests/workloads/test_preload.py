@@ -310,6 +310,15 @@ def test_no_nap_is_between_two_steps_of_collective_operations_that_were_started(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_communicators_are_made_while_comm_idup_is_under_way(compiled, mpi):
+    """Other nonblocking operations took the places of Open MPI's own, and all ranks waited for ever."""
+    program = [*launcher(mpi), "-n", "6", compiled(mpi, "idups.c")]
+    result = two_phase(program, "--blocking", "immediate")
+    assert (result.returncode, result.stdout.strip()) == (0, "0"), result.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["exec", "observe"])
 def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp_path, monkeypatch, command):
     program = [*launcher("here"), "-n", "2", compiled("here", "alone.c"), str(tmp_path / "ended")]

@@ -23,6 +23,7 @@ struct peers {
     int silent; /* ranks that cannot ring this one */
     int foreign; /* ranks that are not of this MPI_COMM_WORLD */
     int inter;   /* whether it is an intercommunicator */
+    int idup;    /* whether Open MPI's Comm_idup has been called for it */
 };
 
 /* Tell lockstep's registrar that this rank has the library. Before MPI's own initialization. */
@@ -38,9 +39,14 @@ void segment_remove_name(void);
 /* The peers in a communicator. Sends no message. */
 const struct peers *peers_of(MPI_Comm comm);
 
-/* Whether a communicator has ranks of another MPI_COMM_WORLD: spawned ranks, or ranks of another job. They
-   may run without this library, and MPI's blocking collective operations do not match its nonblocking ones. */
-int spans_worlds(MPI_Comm comm);
+/* Whether all collective operations of a communicator stay MPI's own. Where it has ranks of another MPI_COMM_WORLD
+   (spawned ranks, or ranks of another job), these may run without this library, and MPI's blocking operations do not
+   match its nonblocking ones. Where it was duplicated by Comm_idup, Open MPI begins steps as nonblocking operations in
+   it while ranks wait: each rank at another time, so other nonblocking operations would not match. */
+int stays_own(MPI_Comm comm);
+
+/* The program calls Comm_idup. */
+void idup_starts(MPI_Comm comm);
 
 /* Whether it is an intercommunicator. Collective operations with a root stay MPI's own there: in MPICH 5.0 the
    nonblocking ones hang if ranks with the root MPI_PROC_NULL pass a count of 0, as mpi4py does. */

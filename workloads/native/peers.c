@@ -125,9 +125,21 @@ const struct peers *peers_of(MPI_Comm comm)
     return value;
 }
 
-int spans_worlds(MPI_Comm comm)
+int stays_own(MPI_Comm comm)
 {
-    return comm != MPI_COMM_NULL && peers_of(comm)->foreign > 0;
+    return comm != MPI_COMM_NULL && (peers_of(comm)->foreign > 0 || peers_of(comm)->idup);
+}
+
+void idup_starts(MPI_Comm comm)
+{
+#ifdef OPEN_MPI
+    struct peers *peers = (struct peers *)peers_of(comm);
+
+    if (peers != &nobody)
+        peers->idup = 1;
+#else
+    (void)comm;
+#endif
 }
 
 int spans_groups(MPI_Comm comm)

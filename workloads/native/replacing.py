@@ -150,7 +150,7 @@ def _body(call: Call) -> list[str]:
     met = f"return error ? error : mpi.{call.name}({arguments});"
     if call.kind in ("meeting", "entering", "exposing"):
         brief = ["nap_briefly();"] if call.kind == "exposing" else []
-        return ["int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);", *brief, met]
+        return ["int error = stays_own(comm) ? MPI_SUCCESS : wait_entered(comm);", *brief, met]
     own = f"error = mpi.{call.name}({arguments})"
     if call.kind == "polling":
         found = "flag" if "flag" in call.names else "outcount"
@@ -168,13 +168,14 @@ def _body(call: Call) -> list[str]:
         started = ", ".join([*call.names[:-1], "request ? &made : request"])
         return [
             "MPI_Request made = MPI_REQUEST_NULL;",
-            f"int error = mpi.{call.name}({started});",
+            *("int error;", "", *before, f"error = mpi.{call.name}({started});"),
             *("if (!error && request)", "    *request = made;"),
             *_carried(call, "made", "made"),
+        before = ["idup_starts(comm);"] if call.name.startswith("Comm_idup") else []
             *rung,
         ]
     wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"
-    foreign = "spans_worlds(comm) || spans_groups(comm)" if "root" in call.names else "spans_worlds(comm)"
+    foreign = "stays_own(comm) || spans_groups(comm)" if "root" in call.names else "stays_own(comm)"
     plain = [] if peers else [f"if ({foreign})", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
     if call.meets_in_place:
