@@ -52,6 +52,13 @@ void idup_starts(MPI_Comm comm);
    nonblocking ones hang if ranks with the root MPI_PROC_NULL pass a count of 0, as mpi4py does. */
 int spans_groups(MPI_Comm comm);
 
+/* Whether items of a datatype have no bytes: some ranks may count them while others count nothing, and then nonblocking
+   forms wait for messages that nobody sends. */
+int is_empty(MPI_Datatype datatype);
+
+/* Counts of nothing for all ranks of a communicator. */
+const void *no_counts(MPI_Comm comm);
+
 /* Whether what an operation gives to all comes from this rank. */
 int is_root(MPI_Comm comm, int root);
 

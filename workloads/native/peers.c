@@ -147,6 +147,26 @@ int spans_groups(MPI_Comm comm)
     return comm != MPI_COMM_NULL && peers_of(comm)->inter;
 }
 
+int is_empty(MPI_Datatype datatype)
+{
+    int size = 1;
+
+    return datatype != MPI_DATATYPE_NULL && PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size == 0;
+}
+
+const void *no_counts(MPI_Comm comm)
+{
+    static MPI_Count *counts;
+    static int room;
+    int ranks = peers_of(comm)->ranks;
+
+    if (ranks > room) { /* what was there may be in use */
+        counts = calloc((size_t)ranks, sizeof *counts);
+        room = ranks;
+    }
+    return counts;
+}
+
 int is_root(MPI_Comm comm, int root)
 {
     int rank = 0;

@@ -119,6 +119,8 @@ def _carried(call: Call, request: str, lasts: str = "MPI_REQUEST_NULL") -> list[
 def _ignored(call: Call) -> list[str]:
     """Replace what MPI ignores in a blocking call, and nonblocking forms do not always ignore."""
     names = set(call.names)
+    if call.name.startswith("Bcast"):
+        return ["if (is_empty(datatype))", "    count = 0;"]
     if not names & {"sendtype", "sendtypes"}:
         return []
     from_root, to_root = "Scatter" in call.name, "Gather" in call.name
@@ -128,6 +130,9 @@ def _ignored(call: Call) -> list[str]:
         lines += _alike(names, f"{place} == MPI_IN_PLACE", "recv" if from_root else "send")
     if from_root or to_root:
         lines += _alike(names, "!is_root(comm, root)", "send" if from_root else "recv")
+    if call.name.startswith("Alltoallv"):
+        for side in ("send", "recv"):
+            lines += [f"if (is_empty({side}type))", f"    {side}counts = no_counts(comm);"]
     return lines
 
 
@@ -166,12 +171,12 @@ def _body(call: Call) -> list[str]:
         if "request" not in call.names:
             return [f"int {own};", *rung]
         started = ", ".join([*call.names[:-1], "request ? &made : request"])
+        before = ["idup_starts(comm);"] if call.name.startswith("Comm_idup") else []
         return [
             "MPI_Request made = MPI_REQUEST_NULL;",
             *("int error;", "", *before, f"error = mpi.{call.name}({started});"),
             *("if (!error && request)", "    *request = made;"),
             *_carried(call, "made", "made"),
-        before = ["idup_starts(comm);"] if call.name.startswith("Comm_idup") else []
             *rung,
         ]
     wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"

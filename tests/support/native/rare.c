@@ -93,6 +93,25 @@ static void around(void)
     status_of("nothing", &status);
 }
 
+/* A datatype without bytes on one side, and no items on the other one. */
+static void empty(void)
+{
+    int some[16], none[16], at[16] = {0}, buffer = 5;
+    MPI_Datatype nothing;
+
+    for (int number = 0; number < 16; number++)
+        some[number] = 1, none[number] = 0;
+    MPI_Type_contiguous(0, MPI_INT, &nothing);
+    MPI_Type_commit(&nothing);
+    MPI_Alltoallv(&buffer, some, at, nothing, &buffer, none, at, MPI_INT, MPI_COMM_WORLD);
+    MPI_Alltoallv(&buffer, none, at, MPI_INT, &buffer, some, at, nothing, MPI_COMM_WORLD);
+#ifndef OPEN_MPI /* whose own hangs */
+    MPI_Bcast(&buffer, rank ? 1 : 0, rank ? nothing : MPI_INT, 0, MPI_COMM_WORLD);
+#endif
+    SAY("empty: %d\n", buffer);
+    MPI_Type_free(&nothing);
+}
+
 static void large(void)
 {
     int count = 1 << 21, wrong = 0;
@@ -366,6 +385,7 @@ int main(int count, char **words)
     nobody();
     oneself();
     around();
+    empty();
     large();
     requests();
     persistent();
