@@ -25,7 +25,6 @@ struct sleeper {
     _Atomic int32_t wants;
     _Atomic int32_t here; /* the processor on which it ran last, plus one */
     _Atomic int32_t passes; /* whether it has parts of messages to pass on */
-    LINE _Atomic uint32_t beats; /* its tests */
 };
 
 struct page {
@@ -99,23 +98,6 @@ void page_pass(int parts)
 uint32_t page_passes(int rank)
 {
     return (uint32_t)atomic_load_explicit(&page->ranks[rank].passes, memory_order_relaxed);
-}
-
-void page_beat(void)
-{
-    _Atomic uint32_t *beats = &page->ranks[own].beats;
-
-    atomic_store_explicit(beats, atomic_load_explicit(beats, memory_order_relaxed) + 1, memory_order_relaxed);
-}
-
-uint32_t page_beats(int rank)
-{
-    return rank == own ? 0 : atomic_load_explicit(&page->ranks[rank].beats, memory_order_relaxed);
-}
-
-uint32_t page_passing_beats(int rank)
-{
-    return page_passes(rank) ? page_beats(rank) : 0;
 }
 
 void page_announce(int rank, int elsewhere)

@@ -24,11 +24,6 @@ uint32_t page_beside(int rank);
 void page_pass(int parts);
 uint32_t page_passes(int rank);
 
-/* Count a test of this rank's; and how many another one has counted, in all or if it has parts to pass on. */
-void page_beat(void);
-uint32_t page_beats(int rank);
-uint32_t page_passing_beats(int rank);
-
 /* Announce that this rank will sleep until `rank` of the node, or ANYBODY, wakes it: on the page, or
    elsewhere. Later senders see the announcement; this rank can now see all that was sent before. */
 void page_announce(int rank, int elsewhere);

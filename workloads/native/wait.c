@@ -33,9 +33,6 @@
 #define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
 #define CARRIED_BYTES (INT64_C(1) << 40) /* of one operation, at most */
 #define PART_BYTES 16384 /* MPI passes messages on in parts that are as large, or larger */
-#define NS_PER_BYTE 4 /* so many nanoseconds a byte of a message takes in parts, at most */
-#define PACE_NS 200000 /* a rank that has not tested for so long does not run */
-#define MISSES 4 /* after so many vain spins in a row a rank leaves out most of them */
 #define LARGE 8 /* nonblocking sends that are remembered */
 #define YIELDS 8 /* in one wait, at most */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
@@ -63,13 +60,6 @@ static struct {
     int ends; /* with this wait */
 } large[LARGE];
 static int next_large;
-
-/* How a wait keeps up with ranks that pass on parts of the same messages, or wait for parts that this one does. */
-static struct {
-    int64_t until_ns, seen_ns; /* its own parts give it so much time; the last test of another rank */
-    uint32_t beats;
-    int seen, misses, pause;
-} pace;
 
 int64_t now_ns(void)
 {
@@ -191,15 +181,13 @@ void wait_completed_some(void)
 }
 
 /* Before a wait: how many parts it has to pass on. After it: what later waits have. */
-static int64_t begin_parts(int64_t begin_ns)
+static int64_t begin_parts(void)
 {
     int64_t all = 0;
 
     for (int place = 0; place < LARGE; place++)
         all += large[place].parts;
     all = all * PART_BYTES > carried_bytes ? all : carried_bytes / PART_BYTES;
-    pace.until_ns = begin_ns + NS_PER_BYTE * PART_BYTES * all;
-    pace.seen_ns = 0;
     parts = all + STEPS * started;
     if (parts <= STEPS) /* every wait rings so often */
         parts = 0;
@@ -280,44 +268,16 @@ static int shares_processor(void)
     return has_page && waiting.rule != SPIN && sum_of(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE, page_beside);
 }
 
-/* Whether this rank and one that should pass on parts of a message, or wait for them, test at the same time: to sleep
-   would stop both. Neither knows from a test whether it has done a step. */
-static int keeps_pace(const struct wait *wait, int64_t now)
-{
-    uint32_t beats;
-
-    if (!has_page || pace.pause > 0 || (parts > 0 && now > pace.until_ns))
-        return 0;
-    page_beat();
-    beats = sum_of(peers_for(wait), rank_for(wait), parts > 0 ? page_beats : page_passing_beats);
-    if (beats != pace.beats && beats != 0) {
-        pace.beats = beats;
-        pace.seen_ns = now;
-        pace.seen++;
-    }
-    return now - pace.seen_ns < PACE_NS;
-}
-
-/* Where ranks share processors, they seldom test at the same time. */
-static void judge_pace(void)
-{
-    pace.misses = pace.seen > 1 ? 0 : pace.seen == 1 && pace.misses < MISSES ? pace.misses + 1 : pace.misses;
-    pace.pause = pace.pause > 0 ? pace.pause - 1 : pace.seen == 1 ? 1 << pace.misses : 0;
-}
-
 /* Test until done, or the time is over. A rank of the job that is on this processor gets it between the tests,
    also some times after the end of the time: a yield costs it a switch, a sleep and a bell tens of microseconds. */
 static int spin(struct wait *wait, int *done, int64_t until_ns)
 {
     int error = test(wait, done), yields = 0;
 
-    pace.seen = 0;
     while (!error && !*done) {
         int shares = shares_processor();
-        int64_t now = now_ns();
-        int keeps = !shares && keeps_pace(wait, now);
 
-        if (now >= until_ns && !keeps && !(shares && yields < YIELDS))
+        if (until_ns != FOREVER_NS && now_ns() >= until_ns && !(shares && yields < YIELDS))
             break;
         if (shares) {
             yields++;
@@ -326,7 +286,6 @@ static int spin(struct wait *wait, int *done, int64_t until_ns)
         }
         error = test(wait, done);
     }
-    judge_pace();
     return error;
 }
 
@@ -391,8 +350,6 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
         page_awake();
     if (ending == RUNG && sleep->reach == BY_BELL && wait->kind == MESSAGE)
         spin_ns = now_ns() + OVERTAKEN_NS;
-    if (passes && pace.pause == 0)
-        ring_for(wait); /* to do it at the same time */
     *error = spin(wait, done, spin_ns);
     return ending;
 }
@@ -479,7 +436,7 @@ int wait_two_phase(struct wait *wait)
         page_here();
     error = test(wait, &done);
     if (!done && !error) {
-        used = begin_parts(begin_ns);
+        used = begin_parts();
         error = spin(wait, &done, end_of_spin(wait, begin_ns));
         if (!done && !error)
             error = block(wait, &done, &blocks);
