@@ -10,7 +10,7 @@ def compare(outcome, naive):
     assert outcome.failure == ""
     rows = outcome.timeline.tolist()
     for p, processor in enumerate(naive.processors):
-        ours = spells([(time, *what) for time, number, *what in rows if number == p])
+        ours = spells([(time, *what) for time, number, *what, _ in rows if number == p])
         theirs = spells(processor.history)
         for spell, expected in zip_longest(ours, theirs):
             assert spell == expected, f"processor {p}"
