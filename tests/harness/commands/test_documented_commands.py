@@ -27,11 +27,12 @@ def shown(page, program):
     return [[PLACEHOLDERS.get(word, word) for word in command] for command in commands]
 
 
-def check(name, settings):
-    """Load a built-in experiment of either level, with its settings."""
+def check(name, settings, trace):
+    """Load a built-in experiment of either level, with its settings and the log of jobs, if any."""
     document = experiment_source.read(name)
     if "level" in document.data:
-        job_level.load(document.overridden([overrides.parse(text) for text in settings]))
+        document = document.overridden([overrides.parse(text) for text in settings])
+        job_level.load(document, trace=trace)
     else:
         experiment.load(name, settings=settings)
 
@@ -48,7 +49,7 @@ def test_commands_and_options_exist(page, capsys):
                     break
                 continue
             if options.command in ("run", "simulate", "submit") and not options.experiment.endswith(".toml"):
-                check(options.experiment, options.settings)
+                check(options.experiment, options.settings, getattr(options, "trace", None))
             break
         else:
             pytest.fail(f"{shlex.join(command)}: {capsys.readouterr().err}")
