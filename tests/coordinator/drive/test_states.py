@@ -84,7 +84,7 @@ def test_a_process_with_the_same_number_is_another_one(burners, monkeypatch):
     counted = ProcessorTime(burners.pid)
     counted.look()
     before = counted.record()
-    monkeypatch.setattr("coordinator.host.processor_time._threads", lambda pid: [(pid, (1, 1))])
+    monkeypatch.setattr("coordinator.host.processor_time._counts", lambda pid, thread: (1, 1))
     counted.look_at_end()
     assert counted.record() == before
 
