@@ -53,8 +53,9 @@ void idup_starts(MPI_Comm comm);
 int spans_groups(MPI_Comm comm);
 
 /* Whether items of a datatype have no bytes: some ranks may count them while others count nothing, and then nonblocking
-   forms wait for messages that nobody sends. */
-int is_empty(MPI_Datatype datatype);
+   forms wait for messages that nobody sends. What is no datatype is an error of the communicator, as in the call itself:
+   its handler may return, and MPI_Type_size would ask the one of MPI_COMM_WORLD. */
+int is_empty(MPI_Datatype datatype, MPI_Comm comm);
 
 /* Counts of nothing for all ranks of a communicator. */
 const void *no_counts(MPI_Comm comm);

@@ -147,11 +147,13 @@ int spans_groups(MPI_Comm comm)
     return comm != MPI_COMM_NULL && peers_of(comm)->inter;
 }
 
-int is_empty(MPI_Datatype datatype)
+int is_empty(MPI_Datatype datatype, MPI_Comm comm)
 {
     int size = 1;
 
-    return datatype != MPI_DATATYPE_NULL && PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size == 0;
+    if (datatype == MPI_DATATYPE_NULL || comm == MPI_COMM_NULL)
+        return 0;
+    return PMPI_Pack_size(1, datatype, comm, &size) == MPI_SUCCESS && size == 0;
 }
 
 const void *no_counts(MPI_Comm comm)

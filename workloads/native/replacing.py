@@ -120,7 +120,7 @@ def _ignored(call: Call) -> list[str]:
     """Replace what MPI ignores in a blocking call, and nonblocking forms do not always ignore."""
     names = set(call.names)
     if call.name.startswith("Bcast"):
-        return ["if (is_empty(datatype))", "    count = 0;"]
+        return ["if (is_empty(datatype, comm))", "    count = 0;"]
     if not names & {"sendtype", "sendtypes"}:
         return []
     from_root, to_root = "Scatter" in call.name, "Gather" in call.name
@@ -132,7 +132,7 @@ def _ignored(call: Call) -> list[str]:
         lines += _alike(names, "!is_root(comm, root)", "send" if from_root else "recv")
     if call.name.startswith("Alltoallv"):
         for side in ("send", "recv"):
-            lines += [f"if (is_empty({side}type))", f"    {side}counts = no_counts(comm);"]
+            lines += [f"if (is_empty({side}type, comm))", f"    {side}counts = no_counts(comm);"]
     return lines
 
 

@@ -238,6 +238,11 @@ static void errors(void)
     MPI_Status statuses[2];
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+#ifdef MPICH_VERSION /* others take what is no datatype for an address */
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN); /* the only one that returns */
+    error_of("no type", MPI_Bcast(words, 1, (MPI_Datatype)0x12345, 0, comm));
+    error_of("no type", MPI_Alltoallv(words, came, came, (MPI_Datatype)0x12345, came, came, came, MPI_INT, comm));
+#endif
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_create_errhandler(handler, &own);
     for (int form = 0; form < 2; form++) {
