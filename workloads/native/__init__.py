@@ -314,6 +314,8 @@ def _compile(
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
     include = [f"-I{made}", f"-I{HERE}"]
     _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
+    if not (made / "back.so").exists():
+        raise NativeError(f"{mpicc} has made no library: name the mpicc of the programs' MPI with --mpicc")
     found = dict(re.findall(r"(?m)^\s*(\S+) => (/.*) \(0x", _run(["ldd", str(made / "back.so")])))
     ours = [Path(path).resolve() for name, path in found.items() if name.startswith("libmpi")]
     (made / "libraries").write_text("\n".join(map(str, ours)))

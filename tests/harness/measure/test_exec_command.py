@@ -119,6 +119,9 @@ def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
     assert failed.returncode == 2
     assert "no header" in failed.stderr
     assert "Traceback" not in failed.stderr
+    idle = two_phase(["true"], "--mpicc", "/bin/true")
+    assert idle.returncode == 2
+    assert "/bin/true has made no library: name the mpicc" in idle.stderr
 
 
 @pytest.mark.slow
