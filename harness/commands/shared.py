@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -130,12 +132,17 @@ UNWRITABLE = "cannot be written", "give a file in a directory of yours"
 
 
 def check_writable(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written, before long work for it."""
+    """Refuse a file that cannot be written, before long work for it.
+
+    It is not opened: who reads a pipe would take that for its end.
+    """
     with refused(option, path, *UNWRITABLE):
-        new = not path.exists()
-        path.open("ab").close()
-        if new:
-            path.unlink()
+        place = path if path.exists() else path.parent
+        place.stat()
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def write(option: str, path: Path, made: str | bytes) -> None:

@@ -1,9 +1,12 @@
 """``lockstep explore``: what it refuses, before anything is simulated."""
 
+import os
+
 import pytest
 from runs import needs_two
 
 from harness import application, cli
+from harness.commands import shared
 
 
 @pytest.mark.parametrize(
@@ -30,6 +33,15 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_work(command, monke
     page = str(tmp_path / "nowhere" / "page.html")
     assert cli.main([command, "--results", str(tmp_path), "-o", page]) == 2
     assert f"--output = '{page}': cannot be written: No such file" in capsys.readouterr().err
+
+
+def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)  # which nobody reads: to open it would take for ever
+    link.symlink_to(tmp_path / "later")
+    for path in (pipe, link, tmp_path / "new"):
+        shared.check_writable("--output", path)
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
 
 
 @needs_two
