@@ -93,18 +93,17 @@ def _measured(
 def _choices(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
     """Measure the ways of waiting that the programs' libraries have."""
     unlike = ("pairs", "policy", "record", "environment", "resume", "output", "export_hyperfine")
-    _only(options, "choices", (*unlike, "junit", "fail_if"))
+    _only(options, "choices", (*unlike, "precision", "results", "junit", "fail_if"))
     table = beside.table(commands, rounds=options.rounds, precision=options.precision)
     experiment.load(table, here=True)  # bad input shows before anything runs
-    parser = argparse.ArgumentParser()
-    waits.arguments(parser)
-    told = {"rounds": options.rounds, "anyway": options.anyway}
-    return waits.measured(argparse.Namespace(**{**vars(parser.parse_args([])), **told}), commands, watcher)
+    return waits.measured(waits.usual(rounds=options.rounds, anyway=options.anyway), commands, watcher)
 
 
 def _only(options: argparse.Namespace, mode: str, unlike: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser()
+    arguments(parser)
     for name in unlike:
-        if getattr(options, name):
+        if getattr(options, name) != parser.get_default(name):
             option = {"environment": "env"}.get(name, name.replace("_", "-"))
             raise InputError(f"--{mode}", True, f"has no --{option}", "leave one of the two out")
 

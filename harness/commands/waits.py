@@ -70,6 +70,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     return measured(options, [command], watcher, copies=options.jobs)
 
 
+def usual(**told: Any) -> argparse.Namespace:
+    """The options of a command line that has only these."""
+    parser = argparse.ArgumentParser()
+    arguments(parser)
+    return argparse.Namespace(**{**vars(parser.parse_args([])), **told})
+
+
 def measured(
     options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, copies: int = 1
 ) -> Answer:

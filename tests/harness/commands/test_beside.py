@@ -68,6 +68,8 @@ def test_a_policy_has_its_keys():
         ["--choices", "--rounds", "0", "--", "true", ":::", "true"],
         ["--choices", "--policy", "gang", "--", "true", ":::", "true"],
         ["--choices", "--env", "A=1", "--", "true", ":::", "true"],
+        ["--choices", "--precision", "0.1", "--", "true", ":::", "true"],
+        ["--choices", "--results", "kept", "--", "true", ":::", "true"],
         ["--choices", "--", "true", ":::", "./not there"],
         ["--env", "NAME", "--", "true", ":::", "true"],
         ["--env", "1=2", "--", "true", ":::", "true"],
