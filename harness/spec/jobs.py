@@ -36,8 +36,13 @@ class JobGroup(Checked):
 NUMBER = re.compile("[0-9]{1,9}")
 
 ADDED: Mapping[str, Any] = {
-    **{"checkpoint_phases": 0, "record": False, "recording": "", "parallelism": [], "environment": {}},
-    **{"launcher_options": [], "threads": 1},
+    "checkpoint_phases": 0,
+    "record": False,
+    "recording": "",
+    "parallelism": [],
+    "environment": {},
+    "launcher_options": [],
+    "threads": 1,
 }
 """Keys of programs that older records lack, and the values that those records imply."""
 
