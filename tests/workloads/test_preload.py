@@ -343,6 +343,18 @@ def test_no_nap_is_between_two_of_the_many_parts_of_a_message(compiled, mpi, meg
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_a_rank_that_is_rung_takes_all_messages_that_are_here(compiled, mpi, tmp_path):
+    """MPICH takes one in a test, so the rank slept 500 times: 1.0 s instead of 0.08."""
+    program = [*launcher(mpi), "-n", "2", compiled(mpi, "halo.c"), "60", "100", "4000", "20"]
+    result = two_phase(program, "--blocking", "immediate", "--record", str(tmp_path))
+    assert (result.returncode, result.stdout.split()[1]) == (0, "right"), result.stderr
+    for file in tmp_path.glob("rank-*.json"):
+        read = json.loads(file.read_text())["waits"]["read"]
+        assert read["blocks"] < 60 + 3 * read["blocked"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_jobs_whose_ranks_have_a_processor_each_can_be_left_alone(compiled, mpi):
     core = str(min(os.sched_getaffinity(0)))
     program = [*launcher(mpi), "-n", "2", "taskset", "-c", core, compiled(mpi, "bsp.c"), "100", ".25", "10"]

@@ -107,6 +107,7 @@ struct wait {
     void *what;
     MPI_Comm comm; /* its ranks can end the wait; MPI_COMM_NULL: any rank can */
     int rank;      /* the rank of comm that can; MPI_ANY_SOURCE: any */
+    int requests;  /* how many it waits for */
 };
 
 /* Wait until the test says done, or fails: spin as long as the rule allows, then sleep. Returns the error. */

@@ -21,7 +21,7 @@ static int test_receipt(void *what, int *done)
 static int wait_received(MPI_Request *request, MPI_Status *status, MPI_Comm comm, int source)
 {
     struct receipt receipt = {request, status};
-    struct wait wait = {MESSAGE, test_receipt, &receipt, comm, source};
+    struct wait wait = {MESSAGE, test_receipt, &receipt, comm, source, 1};
 
     return wait_two_phase(&wait);
 }
@@ -58,7 +58,7 @@ static int wait_exchanged(MPI_Request requests[2], MPI_Status *status, MPI_Comm 
 {
     struct exchange exchange = {requests, status, {0, 0}, MPI_SUCCESS};
     int only = dest == MPI_PROC_NULL ? source : source == MPI_PROC_NULL || source == dest ? dest : MPI_ANY_SOURCE;
-    struct wait wait = {MESSAGE, test_exchange, &exchange, comm, only};
+    struct wait wait = {MESSAGE, test_exchange, &exchange, comm, only, 2};
 
     ring_receiver(comm, dest);
     wait_two_phase(&wait);
@@ -98,7 +98,7 @@ static int test_probe(void *what, int *done)
 int lockstep_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     struct probe probe = {source, tag, comm, NULL, status};
-    struct wait wait = {MESSAGE, test_probe, &probe, comm, source};
+    struct wait wait = {MESSAGE, test_probe, &probe, comm, source, 1};
 
     return wait_two_phase(&wait);
 }
@@ -106,7 +106,7 @@ int lockstep_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 int lockstep_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
     struct probe probe = {source, tag, comm, message, status};
-    struct wait wait = {MESSAGE, test_probe, &probe, comm, source};
+    struct wait wait = {MESSAGE, test_probe, &probe, comm, source, 1};
 
     return wait_two_phase(&wait);
 }
@@ -122,7 +122,7 @@ struct requests {
 
 static int wait_requests(int (*test)(void *, int *), struct requests *requests)
 {
-    struct wait wait = {MESSAGE, test, requests, MPI_COMM_NULL, MPI_ANY_SOURCE};
+    struct wait wait = {MESSAGE, test, requests, MPI_COMM_NULL, MPI_ANY_SOURCE, requests->count};
 
     return wait_two_phase(&wait);
 }

@@ -89,7 +89,7 @@ static int test_request(void *what, int *done)
    each other for a moment, whatever the rule. */
 static void finish(int (*test)(void *, int *), void *what)
 {
-    struct wait wait = {COLLECTIVE, test, what, MPI_COMM_NULL, MPI_ANY_SOURCE};
+    struct wait wait = {COLLECTIVE, test, what, MPI_COMM_NULL, MPI_ANY_SOURCE, 1};
     int64_t end_ns = now_ns() + TOGETHER_NS;
     int done = 0;
 
