@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analyse.timelines import BLOCKED, COMMUNICATING, COMPUTING, RUNNING, SWITCHING, Span
+from harness.analyse.timelines import BLOCKED, COMMUNICATING, COMPUTING, RUNNING, SWITCHING, Span, inside
 
 STATES = ("computing", "spinning", "spinning in vain", "switching", "blocked", "idle")
 """States of a processor. Spinning: the process that is read from runs, or at a barrier all others of the job;
@@ -41,60 +41,33 @@ def lanes(
     ``processes`` are all pairs of a job and a rank.
     """
     number = {process: index for index, process in enumerate(processes)}
-    kinds, known, rows = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}, list(spans), []
+    kinds, known = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}, list(spans)
     slept = {(one.job, one.rank, one.begin_ns): one.peer for one in known if one.state == BLOCKED}
+    rows = [(place, -1, -1, _IDLE, 0, 0, 0) for place in processors]  # over before the first begins
     for one in known:
         if one.state in RUNNING and one.end_ns > one.begin_ns:
             asked = slept.get((one.job, one.rank, one.end_ns))
             peer = one.peer if one.state == COMMUNICATING or asked is None else asked
             partners = number[one.job, peer] if peer >= 0 else ~one.job
             wait, kind = 2 * (peer + 1) + (asked is not None), kinds.get(one.state, _SPINNING)
-            who = number[one.job, one.rank], partners, wait, one.processor
-            rows.append((one.begin_ns, one.end_ns, kind, *who))
-    every = np.array(sorted(rows), dtype=np.int64).reshape(-1, 7)
-    jobs = np.array([job for job, _ in processes])
-    together = {
-        one: _together(every, np.flatnonzero(jobs == ~one) if one < 0 else [one])
-        for one in set(every[every[:, 2] == _SPINNING, 4].tolist())
-    }
-    return [_lane(every[every[:, 6] == place], together, window_ns, len(processes)) for place in processors]
-
-
-def _together(every: Ints, ours: Sequence[int] | Ints) -> Ints:
-    """When all ``ours`` begin to run at the same time, when one of them stops, and so on, by turns."""
-    runs = every[np.isin(every[:, 3], ours) & (every[:, 2] != _SWITCHING)]
-    times, places = np.unique(np.concatenate([runs[:, 0], runs[:, 1]]), return_inverse=True)
-    change = np.bincount(places, np.repeat([1, -1], len(runs)), len(times))
-    all_run = np.cumsum(change) >= len(ours)
-    return times[np.flatnonzero(np.diff(all_run, prepend=False))]
-
-
-def _lane(rows: Ints, together: dict[int, Ints], window_ns: tuple[int, int], processes: int) -> Lane:
-    begin_ns, end_ns = window_ns
-    if not len(rows):
-        return Lane(np.zeros(1, dtype=np.int64), np.full(1, _IDLE))
-    ends = np.minimum(rows[:, 1], np.append(rows[1:, 0], end_ns))
-    before, gaps, parts = rows[:1].copy(), rows[ends < np.append(rows[1:, 0], end_ns)].copy(), []
-    before[:, [0, 2, 5]] = min(begin_ns, rows[0, 0]), _IDLE, 0
-    gaps[:, 0], gaps[:, 2] = np.minimum(gaps[:, 1], end_ns), np.where(gaps[:, 5] % 2, _BLOCKED, _IDLE)
-    gaps[:, 5] = 0
-    for partners, turns in together.items():
-        spun = (rows[:, 2] == _SPINNING) & (rows[:, 4] == partners)
-        place = np.searchsorted(rows[spun, 0], turns, side="right") - 1
-        inside = (place >= 0) & (turns < np.append(ends[spun], 0)[place])
-        parts.append(rows[spun][place[inside]])
-        parts[-1][:, 0] = turns[inside]
-    found = np.concatenate([before, rows, *parts, gaps])
-    found = found[np.argsort(found[:, 0], kind="stable")]
-    for partners, turns in together.items():
-        spun = (found[:, 2] == _SPINNING) & (found[:, 4] == partners)
-        alone = np.searchsorted(turns, found[spun, 0], side="right") % 2 == 0
-        found[spun, 2] = np.where(alone, _IN_VAIN, _SPINNING)
-    first = max(0, int(np.searchsorted(found[:, 0], begin_ns, side="right")) - 1)
-    found = found[first : np.searchsorted(found[:, 0], end_ns)]
-    codes = (found[:, 5] * processes + found[:, 3]) * len(STATES) + found[:, 2]
-    begins = np.maximum(found[:, 0] - begin_ns, 0)
-    last = np.append(np.diff(begins) > 0, True)
-    begins, codes = begins[last], codes[last]
-    new = np.diff(codes, prepend=-1) != 0
-    return Lane(begins[new], codes[new])
+            who = number[one.job, one.rank], partners, wait
+            rows.append((one.processor, one.begin_ns, one.end_ns, kind, *who))
+    every = np.array(sorted(rows), dtype=np.int64)
+    times = np.unique(np.append(every[:, 1:3], window_ns[0]))
+    times = times[(window_ns[0] <= times) & (times < window_ns[1])]
+    runs, jobs = every[every[:, 3] != _SWITCHING], np.array([job for job, _ in processes])
+    running = [inside(runs[runs[:, 4] == one], times) for one in range(len(processes))]
+    whole = [np.all(running, axis=0, where=(jobs == job)[:, None]) for job in range(max(jobs) + 1)]
+    together = np.array([*running, *whole[::-1]])  # its rows are partners: processes, and ~job for whole jobs
+    found = []
+    for place in processors:
+        ours = every[every[:, 0] == place]
+        here = ours[np.searchsorted(ours[:, 1], times, side="right") - 1]
+        _, _, ends, kind, process, partners, wait = here.T
+        alone, left = ~together[partners, np.arange(len(times))], ends <= times
+        states = np.where((kind == _SPINNING) & alone, _IN_VAIN, kind)
+        states = np.where(left, np.where(wait % 2, _BLOCKED, _IDLE), states)
+        codes = (np.where(left, 0, wait) * len(processes) + process) * len(STATES) + states
+        new = np.diff(codes, prepend=-1) != 0
+        found.append(Lane(times[new] - window_ns[0], codes[new]))
+    return found

@@ -103,22 +103,17 @@ def _states(rows: Ints, first: int, last: int) -> Iterator[tuple[str, int, int, 
     middles = (edges[:-1] + edges[1:]) // 2
     state, peer = np.zeros((2, len(middles)), dtype=np.int64)
     for number, code in enumerate((READ, BARRIER, GONE, SLEPT), start=1):
-        state[_inside(rows[rows[:, 0] == code], middles)] = number
+        state[inside(rows[rows[:, 0] == code], middles)] = number
     for asked in np.unique(rows[rows[:, 0] == READ, 3]):
-        peer[_inside(rows[(rows[:, 0] == READ) & (rows[:, 3] == asked)], middles)] = asked + 1
+        peer[inside(rows[(rows[:, 0] == READ) & (rows[:, 3] == asked)], middles)] = asked + 1
     changes = np.flatnonzero(np.diff(state, prepend=-1) | np.diff(peer, prepend=-1))
     names = (COMPUTING, COMMUNICATING, SYNCHRONIZING, PREEMPTED, BLOCKED)
-    ends = np.append(edges[changes[1:]], last).tolist()
-    found = (
-        [names[number] for number in state[changes]],
-        edges[changes].tolist(),
-        ends,
-        (peer[changes] - 1).tolist(),
-    )
-    return zip(*found, strict=True)
+    begins, ends, peers = edges[changes], np.append(edges[changes[1:]], last), peer[changes] - 1
+    found = (names[number] for number in state[changes])
+    return zip(found, begins.tolist(), ends.tolist(), peers.tolist(), strict=True)
 
 
-def _inside(intervals: Ints, times: Ints) -> NDArray[np.bool_]:
+def inside(intervals: Ints, times: Ints) -> NDArray[np.bool_]:
     """Whether each of the ascending ``times`` lies in an interval; intervals do not overlap."""
     if not len(intervals):
         return np.zeros(len(times), dtype=np.bool_)

@@ -352,10 +352,9 @@ def _timeline(spans: NDArray[np.int64], start_ns: int, first: int) -> dict[str, 
     code, ends = timelines.RAN + kept[:, 1], kept[:, 3]
     ends = np.where(code == timelines.SLEPT, np.append(kept[1:, 2], ends[-1:]), ends)
     peer = np.where(kept[:, 4] >= 0, kept[:, 4] - first, -1)
-    packed = base64.b64encode(
-        timelines.pack(np.stack([code, kept[:, 2] - start_ns, ends - start_ns, peer], axis=1))
-    )
-    return {"timeline": packed.decode(), "timeline_lost": len(spans) - len(kept)}
+    rows = np.stack([code, kept[:, 2] - start_ns, ends - start_ns, peer], axis=1)
+    packed = base64.b64encode(timelines.pack(rows)).decode()
+    return {"timeline": packed, "timeline_lost": len(spans) - len(kept)}
 
 
 def _waits(waits: WaitCounts | None) -> dict[str, int]:
