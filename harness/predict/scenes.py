@@ -14,7 +14,6 @@ from itertools import accumulate
 
 from coordinator.decide.agenda import Agenda
 from coordinator.decide.session import Plan, Session
-from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.view import ExecutionTime, Job, Machine, Reason
 from harness.predict.pictures import Scene, ShownSlot, of_family
@@ -24,6 +23,7 @@ from workloads.bounds import fits
 MOST = 200
 """Scenes of a show."""
 NEVER_NS = 1 << 60
+CAUSES = {Reason.SLOT_END: "the table is over", Reason.TIMER: "the policy asked to be called"}
 
 
 def adapts(policy: Policy, processors: int) -> bool:
@@ -59,19 +59,17 @@ class Show:
             self._work_ns[number] = size * sum(work_ms) * 1e6 or math.inf
             estimate = ExecutionTime(self._work_ns[number] / 1e9) if work_ms else None
             jobs.append(Job(number, size, at_ns, flexible, flexible, estimate))
-        self._jobs = jobs
+        self._sizes = [job.processes for job in jobs]
         self._session = Session(policy, Machine(processors), jobs)
-        self._owners = deque(
-            OwnerChange(at_ns, (values[0],), values[1]) for at_ns, what, values in events if what == "owner"
-        )
-        self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in jobs), [*self._owners])
-        self._told = deque(event for event in events if event.what in ("end", "lose"))
+        self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in jobs))
+        told = (event for event in events if event.what != "arrive")
+        self._told = deque(sorted(told, key=lambda event: (event.at_ns, event.what == "owner")))
         self._now_ns = 0
         self._left_ns: dict[int, float] = {}
         """Processor time until the end of each job that is here."""
         self._rates: list[dict[int, float]] = []
         """How many processors each job has in each slot of the plan in force."""
-        self._lost, self._owned = frozenset[int](), frozenset[int]()
+        self._lost, self._owned = set[int](), set[int]()
 
     def scenes(self) -> Iterator[Scene]:
         """The scenes, once, until nothing is to come but the same tables again."""
@@ -86,14 +84,18 @@ class Show:
             if end_ns == at_ns:
                 yield self._ended(next(job for job, left_ns in self._left_ns.items() if left_ns <= 0))
             elif told_ns == at_ns:
-                _, what, (who,) = self._told.popleft()
+                _, what, (who, *load) = self._told.popleft()
                 if what == "lose":
                     yield self._lose(who)
+                elif what == "owner":
+                    yield self._owner(who, *load)
                 elif (job := self.names.index(who)) in self._left_ns:
                     yield self._ended(job)
             elif due is not None:
                 arriving, plan = self._agenda.decide(due, at_ns)
-                yield self._scene(due.why, self._cause(due.why, arriving), plan)
+                self._left_ns |= {job: self._work_ns[job] for job in arriving}
+                came = "; ".join(f"{self.names[n]} arrives (size {self._sizes[n]})" for n in arriving)
+                yield self._scene(due.why, CAUSES.get(due.why, came), plan)
                 yield from self._talk(arriving)
 
     def _left_at(self, at_ns: int) -> dict[int, float]:
@@ -107,11 +109,9 @@ class Show:
 
     def _end_ns(self) -> int:
         """When the next job has had its work; NEVER_NS if none will without another event."""
-
-        def over(after_ns: int) -> bool:
-            return min(self._left_at(self._now_ns + after_ns).values(), default=1) <= 0
-
-        return self._now_ns + bisect_left(range(NEVER_NS - self._now_ns), True, key=over)
+        times_ns, left_at = range(self._now_ns, NEVER_NS), self._left_at
+        over = bisect_left(times_ns, True, key=lambda at_ns: min(left_at(at_ns).values(), default=1) <= 0)
+        return self._now_ns + over
 
     def _ended(self, job: int) -> Scene:
         del self._left_ns[job]
@@ -122,7 +122,7 @@ class Show:
         """Jobs with a process there end, too."""
         placements = self._session.plan.decision.placements if self._session.plan else {}
         self._session.lost([processor])
-        self._lost |= {processor}
+        self._lost.add(processor)
         failed = [job for job in self._left_ns if processor in placements.get(job, ())]
         for job in failed:
             self._ended(job)
@@ -131,22 +131,15 @@ class Show:
         )
         return self._scene(Reason.NODE_LOST, cause, self._session.replan(self._now_ns))
 
-    def _cause(self, why: Reason, arriving: Sequence[int]) -> str:
-        """What the agenda has told; notes the jobs that are ``arriving``, and owners."""
-        if why is Reason.OWNER:
-            _, processors, load = self._owners.popleft()
-            self._owned = self._owned.union(processors) if load else self._owned.difference(processors)
-            return f"the owner's load on processor {processors[0]} is {load:g}"
-        self._left_ns |= {job: self._work_ns[job] for job in arriving}
-        causes = {Reason.SLOT_END: "the table is over", Reason.TIMER: "the policy asked to be called"}
-        return causes.get(why) or "; ".join(
-            f"{self.names[job]} arrives (size {self._jobs[job].processes})" for job in arriving
-        )
+    def _owner(self, processor: int, load: float) -> Scene:
+        (self._owned.add if load else self._owned.discard)(processor)
+        plan = self._session.owner([processor], load, self._now_ns)
+        return self._scene(Reason.OWNER, f"the owner's load on processor {processor} is {load:g}", plan)
 
     def _talk(self, arriving: Sequence[int]) -> Iterator[Scene]:
         """What a policy decides that learns that the ranks of new jobs get messages from each other."""
         for job in arriving:
-            ranks = {*range(self._jobs[job].processes)}
+            ranks = {*range(self._sizes[job])}
             heard = [self._session.observe(job, rank, ranks - {rank}, self._now_ns) for rank in ranks]
             for plan in [plan for plan in heard if plan][-1:]:
                 yield self._scene(Reason.OBSERVATION, f"the ranks of {self.names[job]} talk", plan)

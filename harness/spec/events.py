@@ -44,10 +44,7 @@ def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
     came_ns: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if words := line.partition("#")[0].split():
-            try:
-                found.append(_event(words, bounds, came_ns))
-            except InputError as error:
-                raise InputError(f"{place}, line {number}", error.value, error.rule, error.remedy) from None
+            found.append(_event(f"{place}, line {number}", words, bounds, came_ns))
     if not 1 <= len(came_ns) <= JOBS:
         rule = f"a show has 1 to {JOBS} jobs"
         raise InputError(place, len(came_ns), rule, "write lines such as 0 arrive A 4")
@@ -56,32 +53,34 @@ def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
     return sorted(found, key=lambda event: event.at_ns)
 
 
-def _event(words: list[str], bounds: Mapping[str, Bounds], came_ns: dict[str, int]) -> Event:
+def _event(place: str, words: list[str], bounds: Mapping[str, Bounds], came_ns: dict[str, int]) -> Event:
     """The event of the words of a line; a job that arrives is entered in ``came_ns``."""
     what, values = "".join(words[1:2]), words[2:]
-    one_of("", what, FORMS)
+    one_of(place, what, FORMS)
     form = FORMS[what].split()
     if not len(form) - FORMS[what].count("[") <= len(values) <= len(form):
         rule = "has too few or too many words"
-        raise InputError("", " ".join(words), rule, f"write TIME {what} {FORMS[what]}")
+        raise InputError(place, " ".join(words), rule, f"write TIME {what} {FORMS[what]}")
     named = zip(("TIME", *form), (words[0], *values), strict=False)
-    at_ms, *read = (_number(name, word, bounds[name]) if name in bounds else word for name, word in named)
+    at_ms, *read = (
+        _number(place, name, word, bounds[name]) if name in bounds else word for name, word in named
+    )
     at_ns = round(float(at_ms) * 1e6)
     if what == "end" and not came_ns.get(values[0], at_ns) < at_ns:
-        raise InputError("", values[0], "no such job has arrived before", "correct the name, or the time")
+        raise InputError(place, values[0], "no such job has arrived before", "correct the name, or the time")
     if what == "arrive":
         if values[0] in came_ns or not NAME.fullmatch(values[0]):
             rule = "JOB must be a new name: a letter, then at most 7 letters, digits or _ . ( ) -"
-            raise InputError("", values[0], rule, "choose another name")
+            raise InputError(place, values[0], rule, "choose another name")
         came_ns[values[0]] = at_ns
     return Event(at_ns, what, tuple(read))
 
 
-def _number(name: str, word: str, bounds: Bounds) -> float:
+def _number(place: str, name: str, word: str, bounds: Bounds) -> float:
     try:
         value = decimal(word)
         bounds.check("", int(value) if value.is_integer() else value)
     except (InputError, ValueError) as error:
         rule = getattr(error, "rule", "must be a number")
-        raise InputError("", word, f"{name.strip('[]')} {rule}", "correct the number") from None
+        raise InputError(place, word, f"{name.strip('[]')} {rule}", "correct the number") from None
     return int(value) if bounds.whole else value
