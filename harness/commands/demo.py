@@ -28,8 +28,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         shared.check_writable("--output", path)
     ran = application.run(wanted, options.results, watcher, anyway=options.anyway, timeline=path is not None)
     if path:
-        measured = explore.runs(options.results, stored.read(options.results, "demo", watcher)[-1])
-        explore.write(path, wanted, measured, options.results, watcher)
+        found = stored.read(options.results, "demo", watcher)[-1]
+        explore.write(path, wanted, found, options.results, watcher)
     said = conclusion.sentences(ran.results.rows)
     failed = [record.failure for record in (*ran.made, *ran.simulated) if record.failure]
     notes = [f"{len(failed)} runs failed: {failed[0]}"] if failed else []

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness import application
 from harness.analyse import stored
 from harness.analyse.timelines import Span
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
+from harness.predict.neighbourhood import PANELS
 from harness.spec import experiment
 from harness.spec.experiment import Experiment
 from harness.store.database import FILE_NAME, Store
 from harness.store.records import POLICY, RunRecord
-
-if TYPE_CHECKING:
-    from harness.report.explore import Measured
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,45 +27,44 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the neighbours of an experiment, and write the page."""
-    path = options.output
+    path, found = options.output, None
     shared.check_writable("--output", path)
-    base, measured = _wanted(options, watcher)
-    write(path, base, measured, options.results, watcher)
+    if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():
+        found = stored.read(options.results, None, watcher)[-1]
+        base = found.experiment
+    else:
+        base = experiment.load(options.experiment or "demo", settings=options.settings)
+    measured = write(path, base, found, options.results, watcher)
     if options.open:
         shared.show(path)
-    document = {"schema": SCHEMA, "experiment": base.name, "measured": list(measured), "file": str(path)}
+    document = {"schema": SCHEMA, "experiment": base.name, "measured": measured, "file": str(path)}
     beside = f", and measured under {', '.join(measured)}" if measured else ""
     return Answer(document, [f"{path}: {base.name}, simulated{beside}"])
 
 
-def write(path: Path, base: Experiment, measured: Measured, results: Path, watcher: Watcher) -> None:
-    """Write the page of an experiment and its ``measured`` runs, with the constants in ``results``."""
+def write(
+    path: Path, base: Experiment, found: stored.Found | None, results: Path, watcher: Watcher
+) -> list[str]:
+    """Write the page of an experiment with the constants in ``results``; beside what was ``found`` there.
+
+    Returns the policies whose measured runs the page has.
+    """
     from harness.report import explore  # noqa: PLC0415 - numpy and jinja are slow to import
 
     around, simulated, calibrated = application.explore(base, results, watcher)
     machine = "this host's calibrated constants" if calibrated else "the machine of Dusseau et al. 1996"
+    measured = _measured(results, found) if found else {}
     shared.write("--output", path, explore.html(around, simulated, measured, machine))
+    return list(measured)
 
 
-def _wanted(options: argparse.Namespace, watcher: Watcher) -> tuple[Experiment, Measured]:
-    if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():
-        found = stored.read(options.results, None, watcher)[-1]
-        return found.experiment, runs(options.results, found)
-    name = options.experiment or "demo"
-    return experiment.load(name, settings=options.settings), {}
-
-
-def runs(results: Path, found: stored.Found) -> Measured:
-    """The first measured run with a timeline of each policy of a page, at the first point of the sweep."""
-    from harness.report.explore import PANELS  # noqa: PLC0415
-
+def _measured(results: Path, found: stored.Found) -> dict[str, tuple[RunRecord, list[Span]]]:
+    """The first run with a timeline of each policy of a page, at the first point of the sweep."""
     first = found.experiment.cells[0].index
-    known: dict[str, tuple[RunRecord, list[Span]]] = {}
     with Store(results, existing=True) as store:
-        traced = set(store.with_timelines(found.experiment_digest))
+        traced = {*store.with_timelines(found.experiment_digest)}
+        known: dict[str, RunRecord] = {}
         for record in found.records:
-            policy = record.scheduler["policy"]
-            ours = record.kind == POLICY and record.cell == first and record.id in traced
-            if ours and policy in PANELS and policy not in known and record.makespan_ns:
-                known[policy] = record, stored.spans_of(store, record)
-    return {policy: known[policy] for policy in PANELS if policy in known}
+            if record.kind == POLICY and record.cell == first and record.id in traced and record.makespan_ns:
+                known.setdefault(record.scheduler["policy"], record)
+        return {one: (known[one], stored.spans_of(store, known[one])) for one in PANELS if one in known}

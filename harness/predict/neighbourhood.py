@@ -15,6 +15,9 @@ from workloads.program import Program
 from workloads.validation import InputError
 from workloads.work import duration_name
 
+PANELS = {"none": "none", "implicit": "two-phase", "gang": "gang"}
+"""The policies that stand side by side, with the headings of their panels."""
+
 FACTORS, IMBALANCES, QUANTA_MS = (1, 4, 20), (0.25, 1.0, 1.75), (10.0, 50.0)
 RULES: Mapping[str, Mapping[str, Any]] = {
     "none: block at once": {"blocking": "immediate"},
@@ -59,8 +62,7 @@ def around(base: Experiment) -> Neighbourhood:
     first = ours[0]
     near = min(IMBALANCES, key=lambda value: abs(value - first.imbalance))
     imbalances = sorted({*IMBALANCES} - {near} | {first.imbalance})
-    gangs = [one.policy for one in base.schedulers if one.name == "gang"]
-    own_ms = [quantum_ms for one in gangs if (quantum_ms := getattr(one, "quantum_ms", 0.0))] or QUANTA_MS
+    own_ms = [one.table["quantum_ms"] for one in base.schedulers if one.name == "gang"] or QUANTA_MS
     quanta_ms = sorted(list(dict.fromkeys([*own_ms, *QUANTA_MS]))[:2])
     tables: list[Mapping[str, Any]] = [{"policy": "none"}]
     tables += [{"policy": "implicit", **rule} for rule in RULES.values()]

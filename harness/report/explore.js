@@ -1,8 +1,8 @@
 "use strict";
-/** @typedef {{begin: number, end: number, state: number, process: number, job: number, peer: number, blocks: boolean, done: number}} Row
- *   of a processor (harness/analyse/lanes.py); times in ns; done is the computing before it */
-/** @typedef {{name: string, lanes: Row[][], panel: number, measured: boolean, part: (query: string) => HTMLElement}} Side a run
- *   on the page; part finds an element of it */
+/** @typedef {{begin: number, end: number, state: number, process: number, job: number, peer: number, blocks: boolean, lane: number,
+ *   done: number}} Row of a processor (harness/analyse/lanes.py); times in ns; done is the computing before it */
+/** @typedef {{name: string, lanes: Row[][], runs: Row[][], panel: number, measured: boolean, part: (query: string) => HTMLElement}} Side
+ *   a run on the page; runs are the rows in which each process has a processor; part finds an element of it */
 /** @typedef {{side: Side, lane: number, home: number, process: number, job: number, peer: number, asks: number, goes: number, wakes: number,
  *   spun: number, vain: boolean, turns: {leaves: number, blocks: boolean, returns: number, again: boolean}[], root: number, free: number,
  *   last: number}} Wait of a process, for the peer that it reads from or, without, at a barrier; it loses its processor for so many turns.
@@ -14,20 +14,18 @@ const $ = (/** @type {string} */ id) => document.getElementById(id), choice = [.
 const inputs = /** @type {HTMLInputElement[]} */ ([...document.querySelectorAll("#sliders input")]);
 let view = {begin: 0, end: END}, now = END, playing = false, timer = 0, /** @type {Wait|null} */ wait = null, vainly = true;
 /** @type {Side[]} */ let sides = [];
-const whole = Uint8Array.from(atob(data.packed), (c) => c.charCodeAt(0)).buffer, total = whole.byteLength / (4 + data.width);
-const begins = new Uint32Array(whole, 0, total), codes = new (data.width > 2 ? Uint32Array : Uint16Array)(whole, 4 * total);
 const ms = (time) => `${(time / 1e6).toFixed(view.end - view.begin < 5e6 ? 4 : 1)} ms`;
 const within = (least, value, most) => Math.max(least, Math.min(most, value));
 
 /** @param {number} run @returns {Row[][]} its lanes */
 function lanesOf(run) {
-  let at = data.runs.slice(0, run).flatMap((one) => one.lanes).reduce((sum, count) => sum + count, 0);
-  return data.runs[run].lanes.map((count) => {
-    let done = 0;
-    return Array.from({length: count}, (_, n) => {
-      const code = codes[at], begin = begins[at++], end = n + 1 < count ? begins[at] : END, state = code % STATES.length;
-      const who = Math.floor(code / STATES.length), process = who % data.processes.length, waits = Math.floor(who / data.processes.length);
-      const row = {begin, end, state, process, job: data.processes[process][0], peer: (waits >> 1) - 1, blocks: waits % 2 === 1, done};
+  return data.runs[run].lanes.map(([lengths, codes], lane) => {
+    let end = 0, done = 0;
+    return codes.map((code, n) => {
+      const begin = end, state = code % STATES.length, who = Math.floor(code / STATES.length);
+      const process = who % data.processes.length, waits = Math.floor(who / data.processes.length);
+      end += lengths[n];
+      const row = {begin, end, state, process, job: data.processes[process][0], peer: (waits >> 1) - 1, blocks: waits % 2 === 1, lane, done};
       if (state === COMPUTING) done += end - begin;
       return row;
     });
@@ -53,7 +51,9 @@ function choose() {
       const made = /** @type {Element} */ (/** @type {HTMLTemplateElement} */ ($("side")).content.firstElementChild.cloneNode(true));
       const part = (query) => made.querySelector(query), measured = run >= count, {name, failure} = data.runs[run];
       const told = `${measured ? "measured" : "simulated"}: ${name}${failure && ` (${failure})`}`;
-      const side = {name: told, lanes: lanesOf(run), panel, measured, part};
+      const lanes = lanesOf(run), rows = lanes.flat().filter((row) => row.state <= SWITCHING).sort((a, b) => a.begin - b.begin);
+      const runs = data.processes.map((_, process) => rows.filter((row) => row.process === process));
+      const side = {name: told, lanes, runs, panel, measured, part};
       part(".stage").addEventListener("click", (event) => {
         const place = part("canvas").getBoundingClientRect(), lane = Math.floor((event.clientY - place.top) / LANE);
         const time = view.begin + (event.clientX - place.left) / place.width * (view.end - view.begin);
@@ -149,47 +149,38 @@ function step(way) {
 
 /** @param {Side} side @returns {Wait[]} all waits that end in the window */
 function waitsOf(side) {
-  const found = [], open = {};
-  const rows = side.lanes.flatMap((lane, n) => lane.map((row, at) => ({...row, lane: n, next: lane[at + 1]})));
-  for (const {begin, end, state, process, job, peer, blocks, lane, next} of rows.sort((a, b) => a.begin - b.begin)) {
-    const spins = state === SPINNING || state === IN_VAIN, last = open[process]?.turns.at(-1);
-    if (state > SWITCHING) continue;
-    if (last && last.returns < 0) last.returns = begin;
-    if (open[process] && (state === COMPUTING || spins && peer !== open[process].peer)) {
-      const wakes = last && !last.again ? last.returns : begin; // where it does not spin again, its message was there
-      found.push({...open[process], home: lane, goes: begin, wakes, ...partner(open[process], wakes)});
-      delete open[process];
+  return side.runs.flatMap((rows) => {
+    const found = [];
+    let one = null;
+    for (const [n, {begin, end, state, process, job, peer, blocks, lane}] of rows.entries()) {
+      const spins = state === SPINNING || state === IN_VAIN, last = one?.turns.at(-1), next = rows[n + 1];
+      if (one && (state === COMPUTING || spins && peer !== one.peer)) {
+        const wakes = last && !last.again ? last.returns : begin; // where it does not spin again, its message was there
+        found.push({...one, home: lane, goes: begin, wakes, ...partner(one, wakes)});
+        one = null;
+      }
+      if (spins || state === COMPUTING && blocks)
+        one ||= {side, lane, process, job, peer, asks: spins ? begin : end, spun: 0, vain: false, turns: []};
+      if (!one) continue;
+      [one.spun, one.vain] = [one.spun + (spins ? end - begin : 0), one.vain || state === IN_VAIN];
+      if (last) last.again ||= spins;
+      if (next && (next.begin > end || next.lane !== lane)) one.turns.push({leaves: end, blocks, returns: next.begin, again: false});
     }
-    if (spins || state === COMPUTING && blocks)
-      open[process] ||= {side, lane, process, job, peer, asks: spins ? begin : end, spun: 0, vain: false, turns: []};
-    const one = open[process];
-    if (!one) continue;
-    [one.spun, one.vain] = [one.spun + (spins ? end - begin : 0), one.vain || state === IN_VAIN];
-    if (last) last.again ||= spins;
-    if (!next || next.process !== process || next.state > SWITCHING) one.turns.push({leaves: end, blocks, returns: -1, again: false});
-  }
-  return found;
+    return found;
+  });
 }
 
 /** Whom a process asks, and when and where the message that ends its wait could leave. @param {Wait} wait @param {number} before */
-function partner({side, lane: own, process, job, peer, asks}, before) {
-  const target = process - data.processes[process][1] + peer, reads = peer >= 0;
-  let root = own, free = -1, last = -1;
-  side.lanes.forEach((lane, n) => {
-    for (let at = rowAt(lane, before - 1), tries = 0; n !== own && at >= 0 && tries < 1000; at--, tries++) {
-      const row = lane[at];
-      if (reads && row.end <= asks) break;
-      if (row.job !== job || row.state >= SWITCHING) continue;
-      if (reads) { // the first time that it runs and does not compute, if there is one
-        if (row.process === target && (row.state !== COMPUTING || last < 0)) [root, last, free] = [n, n, Math.max(asks, row.begin)];
-      } else if ((row.state === COMPUTING || row.peer >= 0) && row.end <= before) { // it comes to the barrier; all must have come
-        if (root === own) root = n;
-        if (row.end > Math.max(free, asks)) [free, last] = [row.end, n];
-        break;
-      }
-    }
-  });
-  return {root, free, last};
+function partner({side, lane, process, job, peer, asks}, before) {
+  if (peer >= 0) { // the first time that it runs and does not compute, if there is one
+    const there = side.runs[process - data.processes[process][1] + peer].filter((row) => row.begin < before && row.end > asks && row.state < SWITCHING);
+    const one = there.find((row) => row.state !== COMPUTING) || there[0];
+    return !one || one.process === process ? {root: lane, free: -1, last: -1} : {root: one.lane, free: Math.max(asks, one.begin), last: one.lane};
+  }
+  const others = side.runs.filter((rows, other) => other !== process && data.processes[other][0] === job);
+  const came = others.flatMap((rows) => rows.findLast((row) => row.end <= before && (row.state === COMPUTING || row.peer >= 0)) || []);
+  const late = came.reduce((one, two) => two.end > one.end ? two : one, {end: asks, lane: -1}); // all must have come to the barrier
+  return {root: came.length ? came[0].lane : lane, free: late.end, last: late.lane};
 }
 
 /** Zooms to one wait, and tells of it. @param {Wait} one */
