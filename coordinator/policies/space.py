@@ -97,13 +97,14 @@ class ProcessorSets(Policy):
         load = Counter(chain.from_iterable(placements.values()))
         pool = set(range(view.machine.processors)) - view.lost
         pool.difference_update(*(placements[number] for number in ends_ns))
-        least = sorted((load[p], p) for p in pool) if waiting else []
+        many = view.machine.processors
+        least = sorted(load[p] * many + p for p in pool) if waiting else []  # numbers sort fast
         while waiting and waiting[0].processes <= len(least):
             job = waiting.pop(0)
             taken, least = least[: job.processes], least[job.processes :]
-            placements[job.number] = tuple(p for _, p in taken)
-            if any(others for others, _ in taken):
-                least = sorted([*least, *((others + 1, p) for others, p in taken)])
+            placements[job.number] = tuple(place % many for place in taken)
+            if taken[-1] >= many:
+                least = sorted([*least, *(place + many for place in taken)])
             else:
                 ends_ns[job.number] = view.now_ns + round(self.hold_ms * 1e6)
         length_ns = min(ends_ns.values()) - view.now_ns if waiting and ends_ns else None
