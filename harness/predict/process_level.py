@@ -330,16 +330,14 @@ def _spans(outcome: Outcome) -> NDArray[np.int64]:
 
     The activity of a process that blocks is SLEPT - RAN; its row has no end. ``other`` is read from, or -1.
     """
-    parts = [np.empty((0, 5), dtype=np.int64)]
-    for processor in range(len(outcome.spent_ns)):
-        began, _, process, activity, other = outcome.timeline[outcome.timeline[:, 1] == processor].T
-        ended = np.append(began, outcome.end_ns)[1:]  # empty on a processor that nobody used
-        blocks, used = (activity >= SWITCHING) & (other >= 0), (process >= 0) & (ended > began)
-        asleep = np.full(len(began), timelines.SLEPT - timelines.RAN)
-        read_from = np.where(activity < SWITCHING, other, -1)
-        parts.append(np.stack([other, asleep, began, began, np.roll(read_from, 1)], axis=1)[blocks])
-        parts.append(np.stack([process, activity, began, ended, read_from], axis=1)[used])
-    rows = np.concatenate(parts)
+    order = np.argsort(outcome.timeline[:, 1], kind="stable")
+    began, processor, process, activity, other = outcome.timeline[order].T
+    ended = np.where(np.diff(processor, append=-1) == 0, np.roll(began, -1), outcome.end_ns)
+    blocks, used = (activity >= SWITCHING) & (other >= 0), (process >= 0) & (ended > began)
+    asleep = np.full(len(began), timelines.SLEPT - timelines.RAN)
+    read_from = np.where(activity < SWITCHING, other, -1)
+    sleeps = np.stack([other, asleep, began, began, np.roll(read_from, 1)], axis=1)[blocks]
+    rows = np.concatenate([sleeps, np.stack([process, activity, began, ended, read_from], axis=1)[used]])
     return rows[np.argsort(rows[:, 2], kind="stable")]
 
 
