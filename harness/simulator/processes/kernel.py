@@ -99,9 +99,10 @@ def end_slot(state: State) -> None:
     clock = state.clock[0]
     clock.now_ns = clock.next_ns
     if clock.quota_at_ns < min(clock.until_ns, clock.slot_end_ns + clock.late_ns):
-        if quota.changes(state):
+        if quota.hand_out(state):
             for p in range(len(state.processors)):
-                reconsider(state, p)
+                if quota.goes_on(state, p):
+                    reconsider(state, p)
     elif clock.until_ns <= clock.slot_end_ns + clock.late_ns:
         clock.status = m.UNTIL
     elif clock.slot + 1 == len(state.slots) and not clock.cyclic:

@@ -196,6 +196,10 @@ PROCESSOR = whole_lines(
         ("ticks_to_balance", np.int32),  # the next two: ready_queues.py
         ("failures", np.int32),
         ("late_ns", np.int64),  # how late its next tick is
+        ("share_ns", np.int64),  # of the budget, at accounted_ns: quota.py
+        ("accounted_ns", np.int64),
+        ("throttled", np.int64),  # its share and the budget are used up: it stands still
+        ("stood_ns", np.int64),  # since when although a process is ready
     ]
 )
 
@@ -326,13 +330,10 @@ CLOCK = np.dtype(
         ("recording", np.int64),
         ("recorded", np.int64),
         ("stale", np.int64),  # processors whose timers are no longer right
-        ("quota_at_ns", np.int64),  # when the budget is used up, or the next period begins: quota.py
+        ("quota_at_ns", np.int64),  # when the budget is handed out next: quota.py
         ("period_end_ns", np.int64),
-        ("budget_ns", np.int64),  # left at accounted_ns; since then "busy" processors have used it
-        ("accounted_ns", np.int64),
-        ("busy", np.int64),
-        ("throttled", np.int64),  # the budget is used up
-        ("throttled_at_ns", np.int64),  # since when, or since when not
+        ("budget_ns", np.int64),  # what no processor has taken
+        ("throttled", np.int64),  # processors that stand still
         ("throttled_ns", np.int64),  # of all processors together
     ],
     align=True,

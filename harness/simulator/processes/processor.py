@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
+from harness.simulator.processes import quota
 from harness.simulator.processes.costs import drawn, switch_cost_ns
 from harness.simulator.processes.events import mark, set_activity
 from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.model import Records, State
-from harness.simulator.processes.quota import account
-from harness.simulator.processes.ready_queues import balance, claim, enqueue, fetch
+from harness.simulator.processes.ready_queues import balance, claim, count, enqueue, fetch
 
 
 @hot
@@ -56,11 +56,31 @@ def record(state: State, p: int) -> None:
 @hot
 def next_process(state: State, p: int) -> int:
     """The process that is to run next on processor ``p``, fetched from elsewhere if need be, or NOBODY."""
-    if state.clock[0].throttled:
-        return m.NOBODY
+    if state.processors[p].throttled:
+        return stand(state, p)
     if state.machine[0].queue != m.BOUND:
         fetch(state, p)
-    return scheduler.best(state, p)
+    q = scheduler.best(state, p)
+    if state.machine[0].quota_ns > 0 and q != m.NOBODY and quota.stands_still(state, p):
+        return stand(state, p)
+    return q
+
+
+@step
+def stand(state: State, p: int) -> int:
+    """Note since when processor ``p``, which the quota stops, has a ready process; returns NOBODY."""
+    processor, now_ns = state.processors[p], state.clock[0].now_ns
+    if processor.stood_ns > now_ns and count(state, p, m.READY) > 0:
+        processor.stood_ns = now_ns
+    return m.NOBODY
+
+
+@hot
+def gives_way(state: State, p: int, q: int) -> bool:
+    """Whether process ``q`` of ``p`` may not run any more, or another one ranks above it."""
+    if state.machine[0].quota_ns > 0 and quota.stands_still(state, p):
+        return True
+    return not state.processes[q].allowed or scheduler.outranked(state, p, q)
 
 
 @hot
@@ -70,8 +90,8 @@ def dispatch(state: State, p: int) -> None:
     if processor.current != m.NOBODY:
         state.accounts[processor.current, m.LEFT] = state.clock[0].now_ns
     q = next_process(state, p)
-    if state.machine[0].quota_ns > 0 and (q == m.NOBODY) != (processor.current == m.NOBODY):
-        account(state, -1 if q == m.NOBODY else 1)
+    if state.machine[0].quota_ns > 0 and q == m.NOBODY and processor.current != m.NOBODY:
+        quota.give_back(state, p)
     processor.current = q
     if q == m.NOBODY:
         processor.switching = 0
@@ -129,10 +149,8 @@ def reconsider(state: State, p: int) -> None:
     if processor.current == m.NOBODY:
         if next_process(state, p) != m.NOBODY:
             dispatch(state, p)
-    elif not processor.switching:
-        current = state.processes[processor.current]
-        if not current.allowed or scheduler.outranked(state, p, processor.current):
-            preempt(state, p, True)
+    elif not processor.switching and gives_way(state, p, processor.current):
+        preempt(state, p, True)
 
 
 @step
@@ -168,7 +186,7 @@ def tick(state: State, p: int) -> None:
 
 @step
 def go_on_at_tick(state: State, p: int) -> None:
-    """What few machines do at a tick: draw how late the next one is, take a process from another queue."""
+    """What few machines do at a tick: draw how late the next one is, heed a quota, balance queues."""
     processor = state.processors[p]
     machine = state.machine[0]
     if len(state.tick_late_ns) > 0:
@@ -176,6 +194,9 @@ def go_on_at_tick(state: State, p: int) -> None:
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns
         mark(state, p)
+    busy = machine.quota_ns > 0 and processor.current != m.NOBODY
+    if busy and quota.stands_still(state, p) and not processor.switching:
+        preempt(state, p, True)
     if machine.fair and machine.queue != m.BOUND and balance(state, p):
         reconsider(state, p)
 

@@ -19,10 +19,17 @@ from harness.simulator.processes.alarms import sleep, wake
 from harness.simulator.processes.coscheduling import observe
 from harness.simulator.processes.costs import load_set, overrun_ns
 from harness.simulator.processes.events import set_activity
-from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.locks import release, request
 from harness.simulator.processes.model import Records, State
-from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, reconsider
+from harness.simulator.processes.processor import (
+    block,
+    charge,
+    compute,
+    dispatch,
+    gives_way,
+    leave,
+    reconsider,
+)
 from harness.simulator.processes.ready_queues import enqueue, move
 from harness.simulator.processes.remedies import call_off
 
@@ -144,7 +151,7 @@ def take_over(state: State, p: int, q: int) -> int:
     """Processor ``p`` has switched: its process runs, unless a better one came up meanwhile."""
     process = state.processes[q]
     state.processors[p].switching = 0
-    if not process.allowed or scheduler.outranked(state, p, q):
+    if gives_way(state, p, q):
         enqueue(state, q, True)
         dispatch(state, p)
         return m.DONE

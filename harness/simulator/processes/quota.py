@@ -1,59 +1,99 @@
-"""The CPU quota of a control group, as Linux has it: all processors together have a budget of time.
+"""The CPU quota of a control group, as Linux has it: one budget, which processors take in slices.
 
 The processes of all jobs may use ``quota_ns`` of processor time in each period; the first begins at 0. A
-processor uses it while it has a process, also one that spins, and one to which it switches. When it is used
-up, no processor has a process until the next period begins. A switch under way is carried through; what that
-uses beyond the budget is missing in the next period. What is left at the end of a period is lost. Slots go on
-by the clock.
+processor with a process, also one that spins, and one to which it switches, uses time of its own share. It
+looks after that at its clock tick, and when a process comes, goes or becomes ready. If the share is used up,
+it takes a slice from the budget, and what it has used too much. If the budget is used up, too, it stands
+still; a switch under way is carried through. When the next period begins, the budget is whole again, pays
+for what was used too much, and the processors go on. One that has no ready process any more keeps 1 ms of its
+share and gives back the rest. If more than a slice is there by that 5 ms later, processors that stand still
+go on. What is left of the budget at the end of a period is lost; shares last. Slots go on by the clock.
 
-Sources: Turner, Rao, Rao, "CPU bandwidth control for CFS", 2010; Linux 6.18, kernel/sched/fair.c. There,
-processors take the budget in slices of 5 ms, so that they stop a few milliseconds after each other.
+Sources: Turner, Rao, Rao, "CPU bandwidth control for CFS", 2010; Linux 6.18, kernel/sched/fair.c:
+__assign_cfs_rq_runtime, check_enqueue_throttle, distribute_cfs_runtime, __return_cfs_rq_runtime,
+do_sched_cfs_slack_timer.
 """
 
 from __future__ import annotations
 
 from harness.simulator.compiled import step
-from harness.simulator.processes.model import NOBODY, READY, State
-from harness.simulator.processes.ready_queues import count
+from harness.simulator.processes.model import NOBODY, State
+
+SLICE_NS = 5_000_000
+"""sched_cfs_bandwidth_slice_us."""
+
+KEPT_NS = 1_000_000
+"""Of a share, by a processor without a ready process (min_cfs_rq_runtime)."""
+
+SLACK_NS = 5_000_000
+"""After what is given back it is so long until others get it (cfs_bandwidth_slack_period), ..."""
+
+LATEST_NS = SLACK_NS + 2_000_000
+"""... unless the period ends earlier than in this time (min_bandwidth_expiration)."""
 
 
 @step
-def account(state: State, more: int) -> None:
-    """From now on so many more processors have processes; set when the budget will be used up."""
+def stands_still(state: State, p: int) -> bool:
+    """Charge processor ``p`` for its time up to now; whether the quota stops it."""
+    clock, processor = state.clock[0], state.processors[p]
+    if processor.current != NOBODY:
+        processor.share_ns -= clock.now_ns - processor.accounted_ns
+    processor.accounted_ns = clock.now_ns
+    if processor.share_ns <= 0 and not processor.throttled:
+        give(state, p, SLICE_NS)
+        if processor.share_ns <= 0:
+            processor.throttled = 1
+            processor.stood_ns = clock.never_ns
+            clock.throttled += 1
+    return bool(processor.throttled)
+
+
+@step
+def give(state: State, p: int, share_ns: int) -> None:
+    """Let the share of processor ``p`` be ``share_ns``, as far as the budget lasts."""
+    clock, processor = state.clock[0], state.processors[p]
+    given_ns = min(clock.budget_ns, share_ns - processor.share_ns)
+    processor.share_ns += given_ns
+    clock.budget_ns -= given_ns
+
+
+@step
+def give_back(state: State, p: int) -> None:
+    """Processor ``p``, which has a process as yet, is about to have none."""
+    clock, processor = state.clock[0], state.processors[p]
+    if stands_still(state, p) or processor.share_ns <= KEPT_NS:
+        return
+    give(state, p, KEPT_NS)
+    in_time = clock.now_ns + LATEST_NS <= clock.period_end_ns == clock.quota_at_ns
+    if clock.throttled > 0 and clock.budget_ns > SLICE_NS and in_time:
+        clock.quota_at_ns = clock.now_ns + SLACK_NS
+        clock.next_ns = min(clock.next_ns, clock.quota_at_ns)
+
+
+@step
+def hand_out(state: State) -> bool:
+    """A period begins, or the time for what was given back has come: whether processors may go on."""
     clock = state.clock[0]
-    clock.budget_ns -= clock.busy * (clock.now_ns - clock.accounted_ns)
-    clock.accounted_ns = clock.now_ns
-    clock.busy += more
     clock.quota_at_ns = clock.period_end_ns
-    if clock.busy > 0 and not clock.throttled:
-        lasts_ns = -(-max(0, clock.budget_ns) // clock.busy)
-        clock.quota_at_ns = min(clock.quota_at_ns, clock.now_ns + lasts_ns)
+    begins = clock.now_ns >= clock.period_end_ns
+    if begins:
+        clock.quota_at_ns = clock.period_end_ns = clock.period_end_ns + state.machine[0].period_ns
+        clock.budget_ns = state.machine[0].quota_ns
     clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns, clock.quota_at_ns)
+    return bool(begins or clock.budget_ns > SLICE_NS)
 
 
 @step
-def changes(state: State) -> bool:
-    """The budget is used up, or a period begins: whether processors stop or may go on by that."""
-    clock = state.clock[0]
-    account(state, 0)
-    if clock.now_ns >= clock.period_end_ns:
-        clock.period_end_ns += state.machine[0].period_ns
-        clock.budget_ns = min(clock.budget_ns, 0) + state.machine[0].quota_ns
-    changed = (clock.budget_ns <= 0) != (clock.throttled > 0)
-    if changed:
-        if clock.throttled:
-            add_throttled(state)
-        clock.throttled = 1 - clock.throttled
-        clock.throttled_at_ns = clock.now_ns
-    account(state, 0)
-    return bool(changed)
-
-
-@step
-def add_throttled(state: State) -> None:
-    """Add the time for which each processor has stood still although a process was ready there."""
-    clock = state.clock[0]
-    for p in range(len(state.processors)):
-        processor = state.processors[p]
-        if processor.current == NOBODY and count(state, p, READY) > 0:
-            clock.throttled_ns += clock.now_ns - max(processor.since_ns, clock.throttled_at_ns)
+def goes_on(state: State, p: int) -> bool:
+    """Whether the budget lets processor ``p`` go on, which stands still."""
+    clock, processor = state.clock[0], state.processors[p]
+    if not processor.throttled or clock.budget_ns <= 0:
+        return False
+    stands_still(state, p)
+    give(state, p, 1)
+    if processor.share_ns <= 0:
+        return False
+    processor.throttled = 0
+    clock.throttled -= 1
+    clock.throttled_ns += max(0, clock.now_ns - processor.stood_ns)
+    return True

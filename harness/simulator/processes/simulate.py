@@ -137,6 +137,7 @@ def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachi
     if record.quota_ns > 0:
         clock.budget_ns, clock.period_end_ns = record.quota_ns, record.period_ns
         clock.quota_at_ns = clock.period_end_ns
+        record.ticks_do_more, record.skips = 1, 0
 
 
 def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine, policy: Policy) -> None:

@@ -95,7 +95,6 @@ programs = st.fixed_dictionaries(
                 Options,
                 blocking=st.sampled_from(["spin", *RULES]),
                 imbalance_estimate=st.sampled_from(list(ESTIMATES)),
-                quota_processors=st.sampled_from([0, 0, 1.5]),
             ),
             "seed": st.integers(0, 99),
             "timeout_s": st.sampled_from([0.1, 0.5]),

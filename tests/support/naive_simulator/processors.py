@@ -8,6 +8,8 @@ from naive_simulator.caches import Cache
 from naive_simulator.ready_queues import BALANCE_TICKS
 from naive_simulator.wants import ALARM, ALERT, AWAKE, END, IDLE, SLEEP, SWITCHING, TICK
 
+SLICE_NS = 5_000_000  # of the quota's budget; who needs nothing keeps 1 ms
+
 
 class Processor:
     def __init__(self, simulation, number):
@@ -21,6 +23,8 @@ class Processor:
         self.ticks_to_balance, self.failures = BALANCE_TICKS, 0
         self.cache = Cache(simulation.machine)
         self.given = None  # when a message last gave it to a process
+        self.share = self.counted = 0  # of the quota's budget, and when it was counted
+        self.stopped, self.stood = False, None
 
     def at(self, time, kind, action):
         return self.simulation.at(time, 2, 3 * self.number + kind, action)
@@ -31,13 +35,40 @@ class Processor:
 
     def chosen(self):
         """Who runs next here; nobody while the quota is used up."""
-        if self.simulation.throttled:
-            return None
-        self.simulation.queues.chooses(self)
-        return self.local.best(self)
+        process = None
+        if not self.stopped:
+            self.simulation.queues.chooses(self)
+            process = self.local.best(self)
+        if process and not self.used_up():
+            return process
+        if self.stopped and self.stood is None and any(q.ready() for q in self.residents):
+            self.stood = self.simulation.now
+        return None
 
     def gives_way(self, process):
-        return self.simulation.throttled or not process.allowed or self.local.outranked(process)
+        return self.used_up() or not process.allowed or self.local.outranked(process)
+
+    def used_up(self):
+        """Whether the quota stops it. It takes slices, and pays for what it has used before."""
+        simulation = self.simulation
+        self.share -= (simulation.now - self.counted) * (self.process is not None)
+        self.counted = simulation.now
+        if simulation.quota and self.share <= 0 and not self.stopped:
+            self.take(SLICE_NS - self.share)
+            self.stopped, self.stood = self.share <= 0, None
+        return self.stopped
+
+    def take(self, ns):
+        ns = min(ns, self.simulation.budget)
+        self.share, self.simulation.budget = self.share + ns, self.simulation.budget - ns
+
+    def release(self):
+        self.used_up()
+        self.take(1 - self.share)
+        if self.share > 0:
+            self.stopped = False
+            self.simulation.throttled_ns += 0 if self.stood is None else self.simulation.now - self.stood
+            self.reconsider()
 
     def reconsider(self, extra_ns=0):
         process = self.process
@@ -68,8 +99,11 @@ class Processor:
         cost, wakeup = self.simulation.cost, "idle_wakeup" if self.category == IDLE else "wakeup"
         if self.process:
             self.process.lost_ns = self.simulation.now
-        self.process = self.chosen()
-        self.simulation.use_budget()
+        chosen = self.chosen()
+        if self.process and not chosen and not self.used_up() and self.share > 1_000_000:
+            rest, self.share = self.share - 1_000_000, 1_000_000
+            self.simulation.give_back(rest)
+        self.process = chosen
         self.note(SWITCHING if self.process else IDLE)
         if self.process:
             self.process.state = "coming"
@@ -213,6 +247,8 @@ class Processor:
         self.due += self.simulation.machine.tick_ns
         late = self.simulation.tick_lateness
         self.at(self.due + (late[self.draw() // 256 % len(late)] if any(late) else 0), TICK, self.tick)
+        if self.process and self.used_up() and self.process.state == "running":
+            self.preempt()
         if self.simulation.queues.ticks(self):
             self.reconsider()
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from naive_simulator.processes import Job
-from naive_simulator.processors import Processor
+from naive_simulator.processors import SLICE_NS, Processor
 from naive_simulator.ready_queues import KINDS
 from naive_simulator.schedulers import DispatchTable, Eevdf, Inheritance
 from naive_simulator.wants import ALARM, TICK
@@ -140,38 +140,34 @@ class NaiveSimulation:
         """Turner et al. 2010: in each period the processes have so much time of all processors together."""
         self.period = round(options.quota_period_ms * 1e6)
         self.quota = self.budget = round(options.quota_processors * self.period)
-        self.busy = self.counted = self.throttled_ns = 0
-        self.throttled, self.used_up = False, SimpleNamespace()
+        self.throttled_ns, self.slack = 0, False  # slack: who stands still gets what others have not used
+        self.period_end = self.period
         if self.quota:
             self.at(self.period, PLANS, 2, self.begin_period)
 
     def begin_period(self):
-        self.at(self.now + self.period, PLANS, 2, self.begin_period)
-        self.use_budget()
-        self.budget = min(self.budget, 0) + self.quota
-        self.throttle()
+        self.period_end += self.period
+        self.at(self.period_end, PLANS, 2, self.begin_period)
+        self.budget = self.quota
+        self.release()
 
-    def use_budget(self):
-        """Who has a process has used the budget up to now, and goes on."""
-        self.budget -= self.busy * (self.now - self.counted)
-        self.busy = sum(processor.process is not None for processor in self.processors)
-        self.counted, self.used_up.cancelled = self.now, True
-        if self.quota and self.busy and not self.throttled:
-            end = self.now - min(0, -self.budget // self.busy)
-            self.used_up = self.at(end, PLANS, 2, self.throttle)
+    def give_back(self, ns):
+        """What a processor does not need others may have; in 5 ms also who stands still, if it is a slice."""
+        self.budget += ns
+        late = self.period_end - self.now < 7_000_000
+        if any(p.stopped for p in self.processors) and self.budget > SLICE_NS and not (self.slack or late):
+            self.slack = True
+            self.at(self.now + 5_000_000, PLANS, 2, self.end_slack)
 
-    def throttle(self):
-        """Without a budget no processor has a process."""
-        self.use_budget()
-        if self.throttled == (self.budget <= 0):
-            return
-        if self.throttled:
-            late = [p for p in self.processors if p.process is None and any(q.ready() for q in p.residents)]
-            self.throttled_ns += sum(self.now - max(p.history[-1][0], self.since) for p in late)
-        self.throttled, self.since = not self.throttled, self.now
+    def end_slack(self):
+        self.slack = False
+        if self.budget > SLICE_NS:
+            self.release()
+
+    def release(self):
         for processor in self.processors:
-            processor.reconsider()
-        self.use_budget()
+            if processor.stopped and self.budget > 0:
+                processor.release()
 
     def at(self, time, priority, sequence, action):
         event = SimpleNamespace(time=time, action=action, cancelled=False)

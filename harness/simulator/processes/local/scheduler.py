@@ -36,9 +36,7 @@ def best(state: State, p: int) -> int:
 
 @hot
 def outranked(state: State, p: int, q: int) -> bool:
-    """Whether running process ``q`` has to give way to a ready one of processor ``p``, or to nobody."""
-    if state.clock[0].throttled:
-        return True
+    """Whether running process ``q`` has to give way to a ready one of processor ``p``."""
     if state.machine[0].inheritance:
         if state.processes[q].inherits:
             return False
