@@ -55,10 +55,13 @@ else:  # nobody waits for simulators who only measures
     threads = Late("harness.predict.pool")
 
 
-def real_tools(nodes: Sequence[Node] = ()) -> Tools:
-    """The MPI launcher of this host, or one that starts ranks on these nodes, and its probes."""
+def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
+    """The MPI launcher of this host, or one that starts ranks on these nodes, and its probes.
+
+    Without ``mpi`` there may be no launcher.
+    """
     hosts = [node.host for node in nodes]
-    launcher = find_launcher(hosts=hosts)
+    launcher = find_launcher(hosts=hosts, needed=mpi)
     run_with_it = partial(run_workload, launcher=launcher)
     probes = mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts)
     return Tools(str(launcher), *probes, host_check.disturbances, turn.reserved)
@@ -104,10 +107,11 @@ def run(
         recorded_programs.check(wanted)
     cells = _part(part, wanted)
     taken = _take_over(wanted, results, watcher) if resume else None
-    tools = real_tools(wanted.nodes)
+    programs = {job.program for cell in wanted.measured_cells for job in cell.jobs()}
+    tools = real_tools(wanted.nodes, mpi=any(program.needs_launcher for program in programs))
     with Store(results, warn=watcher.warn) as store:
         here = MeasurementSession.here(usable_processors()[: wanted.processors], tools, store, wanted.nodes)
-        if any(job.program.argv for cell in wanted.measured_cells for job in cell.jobs()):
+        if any(program.argv for program in programs):
             here = replace(here, conditions=conditions.of_commands(here.conditions))
         made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
         earlier, before, precision = _begun(wanted, here, made, resumed=resume)

@@ -77,6 +77,11 @@ class Work(Checked, ABC):
         return self.waits != "mpi" or self.record or bool(self.recording)
 
     @property
+    def needs_launcher(self) -> bool:
+        """Whether the launcher of an MPI has to start it, and the command does not name one."""
+        return not self.argv or self.needs_constants or (self.processes > 1 and not self.launcher)
+
+    @property
     @abstractmethod
     def alone_s(self) -> float:
         """About how long it takes alone, in seconds."""

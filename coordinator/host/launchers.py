@@ -423,6 +423,26 @@ def _exported(there: str, names: Iterable[str]) -> str:
     return there if "ALL" in kept else ",".join([*kept, *names])
 
 
+@register
+class NoLauncher(Launcher):
+    """Stands for one where there is none: a program of one process starts by itself."""
+
+    kind = "none"
+    programs = ()
+    has_children = False
+
+    def __str__(self) -> str:
+        return self.kind
+
+    def argv(
+        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> list[str]:
+        return [*command]
+
+    def found_again(self) -> Launcher | None:
+        return self
+
+
 def launched(
     command: Sequence[str],
     variables: Mapping[str, str],
@@ -445,16 +465,18 @@ def launched(
     return words, told
 
 
-def find_launcher(hosts: Sequence[str] = ()) -> Launcher:
+def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher:
     """The launcher to use: the one beside our Python before those on PATH.
 
     On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks
-    there in a trial.
+    there in a trial. If there is none and none is ``needed``, it is a NoLauncher.
     """
     if hosts and "SLURM_JOB_ID" in os.environ:
         return _tried(tuple(dict.fromkeys(hosts))[:2])
     if found := next(launchers(), None):
         return found
+    if not needed:
+        return NoLauncher("", "")
     seen = [*_candidates()]
     where = f"{', '.join(seen)} is none" if seen else "there is none beside Python or on PATH"
     raise InputError("launcher", None, f"Lockstep needs an mpiexec of {_known()}; {where}", REMEDY)
@@ -505,12 +527,18 @@ def launcher_at(name: str) -> Launcher:
 def kinds_of(word: str) -> list[type[Launcher]]:
     """The kinds of launchers that a command may name by this word, its file name."""
     name = Path(word).name
-    return [kind for kind in LAUNCHERS.values() if re.match(rf"({'|'.join(kind.programs)})\b", name)]
+    return [one for one in LAUNCHERS.values() if any(re.match(rf"{word}\b", name) for word in one.programs)]
 
 
 def is_launcher(word: str) -> bool:
     """Whether a command that begins with this word names a launcher, by its file name."""
     return bool(kinds_of(word))
+
+
+def program_name(command: Sequence[str]) -> str:
+    """The file name of the program that a command runs, as far as one can tell."""
+    behind = (word for word in command[1:] if not word.startswith("-") and shutil.which(word))
+    return Path(next(behind, command[0]) if is_launcher(command[0]) else command[0]).name
 
 
 COUNTS = ("n", "np", "ntasks")

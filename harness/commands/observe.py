@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
-from coordinator.host.launchers import launched
+from coordinator.host.launchers import launched, program_name
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, library, mpicc_argument, unheard
@@ -68,7 +67,8 @@ def observe(
     options: argparse.Namespace, command: Sequence[str], output: Path | None, watcher: Watcher
 ) -> ObservedProgram:
     """Run ``command`` alone and record it, in a new file below --results if there is no ``output``."""
-    path = output or options.results / recording.FOLDER / _name(command)
+    name = f"{program_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
+    path = output or options.results / recording.FOLDER / name
     made = library(options, command, watcher)
     with turn.reserved(usable_processors(), watcher, options.anyway):
         before = Moment.now(usable_processors())
@@ -78,13 +78,6 @@ def observe(
     profile = program_profile.profile(found[0])
     doubts = [*_doubts(found, failure), *disturbed, *_of_profile(profile)]
     return ObservedProgram(path, profile, doubts, failure)
-
-
-def _name(command: Sequence[str]) -> str:
-    """The program's name, as far as one can tell, and the time."""
-    words = command[1:] if native.is_launcher(command) else command
-    program = next((word for word in words if shutil.which(word)), command[0])
-    return f"{Path(program).name}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
 
 
 def _recorded(

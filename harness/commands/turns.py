@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
 from coordinator.host.environment import of_command
-from coordinator.host.launchers import Unlaunched, is_launcher
+from coordinator.host.launchers import Unlaunched, program_name
 from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Workload
 from harness import Interrupted
@@ -106,11 +106,7 @@ def _row(name: str, pid: int | None = None, command: Sequence[str] | None = None
 
 def _names(commands: Sequence[Sequence[str]]) -> list[str]:
     """A name for each command: of its program, and its place if several have that name."""
-    programs = []
-    for words in commands:
-        behind = (word for word in words[1:] if not word.startswith("-") and shutil.which(word))
-        program = next(behind, words[0]) if is_launcher(words[0]) else words[0]
-        programs.append(PurePath(program).name)
+    programs = [*map(program_name, commands)]
     numbered = enumerate(programs, start=1)
     return [f"{name}-{place}" if programs.count(name) > 1 else name for place, name in numbered]
 
