@@ -10,7 +10,8 @@ from harness.measure.plan import BackEnd, Task
 from harness.measure.session import Progress, Watcher
 from harness.measure.time_left import Guess, Pace
 from harness.store.database import Store
-from harness.store.records import RunRecord
+from harness.store.records import DEDICATED, RunRecord
+from workloads.work import Work
 
 HOPELESS = 3
 """The runner gives up after this many failures without a single success."""
@@ -31,8 +32,8 @@ def run(
     counts the tasks ``expected`` to be needed, by default all that are needed now. The last message names
     the tasks ``what``.
 
-    A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
-    function skips the rest.
+    A run that fails becomes a record as well. If the first HOPELESS runs all fail, or a user's program fails
+    alone that has not succeeded before, the function skips the rest.
     """
     pace, guesses, expects = Pace(), [_guess(task, back_end) for task in tasks], expected or needed
 
@@ -44,6 +45,7 @@ def run(
         watcher.progress(replace(state, left_s=None) if unknown else state)
 
     failures = successes = 0
+    proven: set[Work] = set()
     of_users = any(job.program.argv for task in tasks for job in task.jobs)
     warned: set[str] = set()
     for number, task in enumerate(tasks):
@@ -63,10 +65,13 @@ def run(
             watcher.warn(f"{task.label} failed: {record.failure}")
         else:
             successes += 1
-        if failures >= HOPELESS and not successes:
-            watcher.warn(
-                f"stopped after {failures} failures in a row; skipped {len(tasks) - number - 1} runs"
-            )
+            proven |= {job.program for job in task.jobs}
+        why = f"{failures} failures in a row" if failures >= HOPELESS and not successes else ""
+        program = task.jobs[0].program
+        if record.failure and task.kind == DEDICATED and program.argv and program not in proven:
+            why = f"this failure of {program.short_name} alone"
+        if why:
+            watcher.warn(f"stopped after {why}; skipped {len(tasks) - number - 1} runs")
             return
     progress(f"{what} done", len(tasks))
 

@@ -120,6 +120,17 @@ def test_when_nothing_works_it_gives_up(tools):
     assert row.breakdown is None
 
 
+@pytest.mark.parametrize("since", [0, 2])
+def test_a_users_program_that_has_never_succeeded_alone_is_not_repeated(tools, since):
+    table = {**COMMANDS, "repeats": 5, "schedulers": [{"policy": "none"}]}
+    watcher = Quiet()
+    fails = failing(lambda workload: workload.repeat >= since and workload.jobs[0].program.argv)
+    records = measure(load(table), tools(fails), watcher=watcher)
+    alone = [one for one in records if one.kind == "dedicated" and one.jobs[0].work.argv]
+    assert len(alone) == (5 if since else 1)
+    assert any("failure of true alone" in warning for warning in watcher.warnings) == (not since)
+
+
 def test_only_what_is_recorded_and_did_not_fail_is_skipped(place, tools):
     experiment = load("three-jobs", settings=["repeats=2"])
     measure(experiment, tools(failing(lambda workload: workload.options.blocking == "fixed")))
