@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coordinator.host.processor_claims import tells_of_another_run
+from harness.analyse.columns import interval
 from harness.analyse.rows import Row
-from harness.analyse.statistics import FEWEST, estimate
+from harness.analyse.statistics import FEWEST, Estimate, estimate
 from harness.measure.host_check import LOAD, OTHERS, STEAL
 from harness.spec.scheduler import OF_SLOTS, shortest_slot_ms
 from harness.store.conditions import Conditions, Moment, of_run
@@ -168,14 +169,14 @@ def _dedicated(records: Sequence[RunRecord]) -> list[str]:
 
 
 def _intervals(rows: Sequence[Row]) -> list[str]:
-    wide: dict[str, float] = {}
+    wide: dict[str, Estimate] = {}
     few = {1: 0, 2: 0}
     for row in rows:
         slowdown = row.measured.workload_slowdown if row.measured else estimate([])
         if slowdown.n in few:
             few[slowdown.n] += 1
-        if slowdown.ci95 and slowdown.width > WIDE:
-            wide[row.name] = max(slowdown.width, wide.get(row.name, 0.0))
+        if slowdown.ci95 and slowdown.width > (wide[row.name].width if row.name in wide else WIDE):
+            wide[row.name] = slowdown
     found = []
     for repeats, what in ((1, "one repeat"), (2, "two repeats")):
         if few[repeats]:
@@ -184,7 +185,7 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
                 f"set repeats = {FEWEST} or more"
             )
     if wide:
-        names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
+        names = ", ".join(f"{name} (from {interval(one.extremes, 2)})" for name, one in wide.items())
         remedy = "add repeats (run --resume --set repeats=N, beside --rounds N)"
         found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}")
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator import policies
-from harness.analyse.columns import fixed
+from harness.analyse.columns import fixed, interval
 from harness.analyse.rows import Row, Summary
 from harness.analyse.statistics import Estimate, apart
 
@@ -22,6 +22,9 @@ WORDS = {
 """Ways to use the same processors, in words; of two that are equally fast, the earlier one is advised."""
 
 OF_POLICY = {"batch": ONE_BY_ONE, "partitioned": APART}
+
+SCATTERED = 1.0
+"""Width of an interval, as a share of the median, from which the median says little."""
 
 TIE = 0.03
 """Workload slowdowns that differ by less count as equal."""
@@ -40,6 +43,12 @@ class Way:
         assert self.slowdown.median is not None
         return self.slowdown.median
 
+    @property
+    def takes(self) -> str:
+        """The workload slowdown; from the least to the most where the median says little."""
+        scatters = self.slowdown.ci95 and self.slowdown.width > SCATTERED
+        return interval(self.slowdown.extremes, 2) if scatters else fixed(self.median)
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -57,7 +66,7 @@ class Advice:
         text = f"{WORDS[self.best.kind]}{how}: {fixed(self.best.median)} of the time one after the other"
         if self.best.kind == ONE_BY_ONE:
             text = WORDS[ONE_BY_ONE]
-        compared = [f"{way.scheduler} takes {fixed(way.median)}" for way in others if way.scheduler]
+        compared = [f"{way.scheduler} takes {way.takes}" for way in others if way.scheduler]
         text += f"; {', '.join(compared)}" if compared else ""
         unclear = [way.scheduler or ONE_BY_ONE for way in self.rivals]
         if self.best.kind != ONE_BY_ONE and self.best.slowdown.ci95 is None:

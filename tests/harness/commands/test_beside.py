@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from native_programs import launcher
 from runs import needs_two
 
+from coordinator.host import launchers
 from harness import cli
 from harness.analyse.rows import JobRow, Percentiles, Row, Summary, Switches
 from harness.analyse.sharing import APART, ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
@@ -112,6 +113,12 @@ def test_programs_that_had_one_slot_in_common_took_no_turns():
     assert found.best.kind == APART and "turns" not in found.sentence
 
 
+def test_a_way_whose_rounds_scatter_is_told_by_its_least_and_most():
+    scattered = replace(row("none", 1), measured=Summary(estimate([1.46, 28.57, 32.9])))
+    assert "none takes 1.46 to 32.90" in advice([scattered, row("gang", 0.9)]).sentence
+    assert "none takes 1.10" in advice([row("none", 1.1), row("gang", 0.9)]).sentence
+
+
 def test_one_round_gives_no_interval_and_nothing_is_said_to_be_alike():
     alone = replace(row("none", 0.6), measured=Summary(estimate([0.6])))
     assert advice([alone]).sentence.endswith(
@@ -138,6 +145,31 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     times = {one["command"]: one["times"] for one in json.loads(exported.read_text())["results"]}
     assert len(times) == 4
     assert all(len(found) == 2 and min(found) > 0 for found in times.values())
+
+
+@pytest.mark.slow
+@needs_two
+def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launchers, "_candidates", lambda: ())
+    words = ["beside", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
+    programs = ["--", "sleep", ".2", ":::", "sh", "-c", "exit $(test -t 0)"]
+    assert cli.main([*words, *programs]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["rows"][0]["measured"]["workload_slowdown"]["n"] == 1
+    assert cli.main([*words, "--record", *programs]) == 2
+    assert "Lockstep needs an mpiexec" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@needs_two
+def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
+    failing = ["sh", "-c", "echo lost >&2; exit 3"]
+    words = ["beside", "--anyway", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
+    assert cli.main(words) == 1
+    said = capsys.readouterr().err
+    assert "stopped after this failure of sh alone" in said
+    assert "exited with status 3\nlost" in said
+    assert said.count("failed: job 1") <= 3, said
 
 
 @pytest.mark.slow
