@@ -40,6 +40,11 @@ def world() -> MPI.Intracomm:
     return MPI.COMM_WORLD
 
 
+def end() -> None:
+    """End MPI on all ranks, so that a failure of all of them needs no abort. Collective."""
+    MPI.Finalize()
+
+
 def one_node(comm: MPI.Intracomm) -> bool:
     """Whether all ranks of ``comm`` share a node. Collective."""
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)

@@ -50,7 +50,7 @@ from typing import Any
 from workloads import detours
 from workloads.blocking import FIXED, FOREVER_NS, Waiting
 from workloads.compute import Compute, measured_step_ns
-from workloads.messaging import REQUEST, RESPONSE, Messenger, world
+from workloads.messaging import REQUEST, RESPONSE, Messenger, end, world
 from workloads.record import Recorder
 
 RANKS = 3
@@ -368,6 +368,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     comm = world()
     if comm.size != RANKS:
+        end()  # MPICH would leave its shared memory behind after an abort
         raise SystemExit(f"workloads.probe wants {RANKS} ranks and has {comm.size}")
     pair = comm.Split(comm.rank == RIVAL)
     if comm.rank == RIVAL:

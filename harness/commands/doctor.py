@@ -25,6 +25,7 @@ from harness.store.database import FILE_NAME, Store
 from harness.store.records import Calibration
 from workloads.bounds import within
 from workloads.validation import InputError
+from workloads.work import processes_name
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +87,7 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
             )
         jobs.append(found)
     findings = [
-        Finding(one.name, f"{len(one.masks)} processes on processors {ranges(one.processors)}")
+        Finding(one.name, f"{processes_name(len(one.masks))} on processors {ranges(one.processors)}")
         for one in jobs
     ]
     every = range(os.cpu_count() or 1)
