@@ -90,7 +90,8 @@ class _WholeTable(rich.Table):
             left_out.insert(0, " ".join(str(self.columns[last].header).replace("-\n", "").split()))
         yield from rich.Table.__rich_console__(self._of(kept) if left_out else self, console, options)
         if left_out:
-            yield Text(f"Too narrow for: {', '.join(left_out)}.", style="dim")
+            whole = self._least_width(console, options, set(range(len(self.columns))))
+            yield Text(f"Too narrow for: {', '.join(left_out)}. COLUMNS={whole} shows all.", style="dim")
 
     def _least_width(self, console: Console, options: ConsoleOptions, kept: set[int]) -> int:
         """The width in which columns of words are as narrow as their longest word, and all others whole."""
