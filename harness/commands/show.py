@@ -47,11 +47,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             raise InputError("--jobs", options.sizes, "--events has the jobs", "leave one of the two out")
         lines, place = iter(text_of(str(options.events), "--events").splitlines()), str(options.events)
     show = Show(policy, options.processors, events.read(lines, place, options.processors))
-    scenes = list(islice(show.scenes(), MOST + 1))
-    notes = (
-        (f"these are the first {MOST} scenes: give jobs less work to see the end",) if scenes[MOST:] else ()
-    )
-    del scenes[MOST:]
+    playing = show.scenes()
+    scenes = list(islice(playing, MOST))
+    more = next(playing, None) is not None
+    notes = (f"these are the first {MOST} scenes: give jobs less work to see the end",) if more else ()
     drawn: Iterable[Any] = drawing.text(scenes, show.names)
     if options.output or options.open:
         path = options.output or Path("show.html")

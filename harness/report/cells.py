@@ -21,14 +21,11 @@ class Line:
         return self.text
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(tuple[Line, ...]):
     """Texts with styles of their own that make one line."""
 
-    pieces: Sequence[Line]
-
     def __str__(self) -> str:
-        return "".join(map(str, self.pieces)).rstrip()
+        return "".join(map(str, self)).rstrip()
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def drawn(part: Part) -> RenderableType:
         case Fitting():
             return _Fitting(part)
         case Pieces():
-            line = Text.assemble(*((one.text, one.style) for one in part.pieces))
+            line = Text.assemble(*((one.text, one.style) for one in part))
             line.rstrip()
             return line
         case _:
