@@ -114,12 +114,8 @@ struct wait {
 int wait_two_phase(struct wait *wait);
 
 /* This many items are on their way from here: the next wait may take as long as they do, and spins so much longer.
-   MPI has accepted the datatype. `request`: of the program, which completes it later, or MPI_REQUEST_NULL. */
-void wait_carries(MPI_Count count, MPI_Datatype datatype, MPI_Request request);
-
-/* The next wait completes all of these. Or: a call has completed some requests, and MPI does not say what they were. */
-void wait_completes(int count, const MPI_Request requests[]);
-void wait_completed_some(void);
+   MPI has accepted the datatype. */
+void wait_carries(MPI_Count count, MPI_Datatype datatype);
 
 /* The program has started a collective operation, which its next wait may complete in many steps. */
 void collective_started(MPI_Comm comm);

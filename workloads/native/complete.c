@@ -129,7 +129,6 @@ static int wait_requests(int (*test)(void *, int *), struct requests *requests)
 
 int lockstep_Wait(MPI_Request *request, MPI_Status *status)
 {
-    wait_completes(1, request);
     return wait_received(request, status, MPI_COMM_NULL, MPI_ANY_SOURCE);
 }
 
@@ -176,7 +175,6 @@ int lockstep_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     /* MPI's own sets all; MPICH's tests set those of requests that fail. */
     for (int number = 0; statuses != MPI_STATUSES_IGNORE && statuses != NULL && number < count; number++)
         statuses[number].MPI_ERROR = MPI_SUCCESS;
-    wait_completes(count, requests);
     return wait_requests(test_all, &all);
 }
 
@@ -192,7 +190,6 @@ int lockstep_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *
 {
     struct requests any = {count, requests, index, NULL, status, 0, MPI_SUCCESS};
 
-    wait_completed_some();
     return wait_requests(test_any, &any);
 }
 
@@ -213,6 +210,5 @@ int lockstep_Waitsome(int count, MPI_Request requests[], int *outcount, int indi
 {
     struct requests some = {count, requests, outcount, indices, statuses, 0, MPI_SUCCESS};
 
-    wait_completed_some();
     return wait_requests(test_some, &some);
 }

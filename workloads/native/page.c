@@ -24,7 +24,6 @@ struct sleeper {
     LINE _Atomic uint32_t asleep;
     _Atomic int32_t wants;
     _Atomic int32_t here; /* the processor on which it ran last, plus one */
-    _Atomic int32_t passes; /* whether it has parts of messages to pass on */
 };
 
 struct page {
@@ -87,17 +86,6 @@ uint32_t page_beside(int rank)
     return rank != own && !atomic_load_explicit(&other->asleep, memory_order_relaxed) &&
            atomic_load_explicit(&other->here, memory_order_relaxed) ==
                atomic_load_explicit(&self->here, memory_order_relaxed);
-}
-
-void page_pass(int parts)
-{
-    if (atomic_load_explicit(&page->ranks[own].passes, memory_order_relaxed) != parts)
-        atomic_store_explicit(&page->ranks[own].passes, parts, memory_order_relaxed);
-}
-
-uint32_t page_passes(int rank)
-{
-    return (uint32_t)atomic_load_explicit(&page->ranks[rank].passes, memory_order_relaxed);
 }
 
 void page_announce(int rank, int elsewhere)

@@ -20,10 +20,6 @@ void page_here(void);
    as this one spins. */
 uint32_t page_beside(int rank);
 
-/* Note whether this rank, which waits, has parts of large messages to pass on; and whether another one has. */
-void page_pass(int parts);
-uint32_t page_passes(int rank);
-
 /* Announce that this rank will sleep until `rank` of the node, or ANYBODY, wakes it: on the page, or
    elsewhere. Later senders see the announcement; this rank can now see all that was sent before. */
 void page_announce(int rank, int elsewhere);

@@ -37,7 +37,7 @@ int FORM(lockstep_Sendrecv)(const void *sendbuf, COUNT sendcount, MPI_Datatype s
         return error;
     }
     if (requests[1] != MPI_REQUEST_NULL && dest != MPI_PROC_NULL)
-        wait_carries(sendcount, sendtype, MPI_REQUEST_NULL);
+        wait_carries(sendcount, sendtype);
     return wait_exchanged(requests, status, comm, dest, source);
 }
 

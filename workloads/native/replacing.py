@@ -95,8 +95,8 @@ def _timed(call: Call) -> list[str]:
     ]
 
 
-def _carried(call: Call, request: str, lasts: str = "MPI_REQUEST_NULL") -> list[str]:
-    """Tell the next wait how much leaves this rank, once MPI has accepted it, and which request ``lasts``.
+def _carried(call: Call, request: str) -> list[str]:
+    """Tell the next wait how much leaves this rank, once MPI has accepted it.
 
     A receive's count is only the room that it has. What MPI ignores need not be a datatype, and to look at
     one that is none would end the program.
@@ -112,7 +112,7 @@ def _carried(call: Call, request: str, lasts: str = "MPI_REQUEST_NULL") -> list[
             accepted.append("is_root(comm, root)" if from_root else "root >= 0")  # else of two groups
         if datatype == "sendtype":
             accepted.append("sendbuf != MPI_IN_PLACE")
-        return [f"if ({' && '.join(accepted)})", f"    wait_carries({count}, {datatype}, {lasts});"]
+        return [f"if ({' && '.join(accepted)})", f"    wait_carries({count}, {datatype});"]
     return []
 
 
@@ -176,7 +176,7 @@ def _body(call: Call) -> list[str]:
             "MPI_Request made = MPI_REQUEST_NULL;",
             *("int error;", "", *before, f"error = mpi.{call.name}({started});"),
             *("if (!error && request)", "    *request = made;"),
-            *_carried(call, "made", "made"),
+            *_carried(call, "made"),
             *rung,
         ]
     wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"

@@ -32,8 +32,10 @@
 #define BYTES_PER_NS 4 /* which a processor copies */
 #define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
 #define CARRIED_BYTES (INT64_C(1) << 40) /* of one operation, at most */
-#define PART_BYTES 16384 /* MPI passes messages on in parts that are as large, or larger */
-#define LARGE 8 /* nonblocking sends that are remembered */
+#define LONGER 4 /* times the shortest test takes one that has moved a part of a message, */
+#define AWAY_NS 1000000 /* but not so long, for which this rank had no processor */
+#define FADES 1024 /* tests in which the shortest becomes longer */
+#define PART_GAP_NS 100000 /* between two rings for such parts */
 #define YIELDS 8 /* in one wait, at most */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
@@ -52,15 +54,9 @@ static int has_page, learns, brief;
 static set_yielding own_yielding; /* NULL: this MPI's idle ranks do not yield */
 static int64_t carried_bytes; /* that left since the last wait */
 static int64_t started;       /* collective operations, since the last wait */
-static int64_t parts;         /* of messages, which this rank has to pass on while it waits */
-
-/* Large sends that no wait has completed yet. It may have been done by a test, or by a wait for some requests. */
-static struct {
-    MPI_Request request;
-    int64_t parts;
-    int ends; /* with this wait */
-} large[LARGE];
-static int next_large;
+static int64_t shortest_ns[33]; /* test, by the bits of the number of requests */
+static int64_t parts_rung_ns;   /* when this rank rang for parts */
+static int parts, unrung;       /* that it has moved in this wait; and since it rang */
 
 int64_t now_ns(void)
 {
@@ -149,65 +145,12 @@ static int64_t limit_of(enum kind kind)
     return barrier_limit(&waiting, estimate_ns);
 }
 
-void wait_carries(MPI_Count count, MPI_Datatype datatype, MPI_Request request)
+void wait_carries(MPI_Count count, MPI_Datatype datatype)
 {
-    int64_t bytes;
-    int size = 0, place = next_large;
+    int size = 0;
 
-    if (concurrent || count <= 0 || PMPI_Type_size(datatype, &size) != MPI_SUCCESS || size <= 0)
-        return;
-    bytes = count < CARRIED_BYTES / size ? count * size : CARRIED_BYTES;
-    carried_bytes += bytes;
-    if (request == MPI_REQUEST_NULL || bytes < STEPS * PART_BYTES)
-        return;
-    for (int number = 0; number < LARGE; number++)
-        if (large[number].parts > 0 && large[number].request == request)
-            place = number;
-    large[place].request = request;
-    large[place].parts = bytes / PART_BYTES;
-    next_large = (next_large + (place == next_large)) % LARGE;
-}
-
-void wait_completes(int count, const MPI_Request requests[])
-{
-    for (int place = 0; place < LARGE && !concurrent; place++)
-        for (int number = 0; number < count && large[place].parts > 0; number++)
-            large[place].ends |= requests[number] == large[place].request;
-}
-
-void wait_completed_some(void)
-{
-    for (int place = 0; place < LARGE; place++)
-        large[place].parts /= 2;
-}
-
-/* Before a wait: how many parts it has to pass on. After it: what later waits have. */
-static int64_t begin_parts(void)
-{
-    int64_t all = 0;
-
-    for (int place = 0; place < LARGE; place++)
-        all += large[place].parts;
-    all = all * PART_BYTES > carried_bytes ? all : carried_bytes / PART_BYTES;
-    parts = all + STEPS * started;
-    if (parts <= STEPS) /* every wait rings so often */
-        parts = 0;
-    if (has_page)
-        page_pass(parts > 0);
-    return parts;
-}
-
-static void end_parts(int64_t used)
-{
-    for (int place = 0; place < LARGE; place++) {
-        int64_t these = large[place].ends || large[place].parts < used ? large[place].parts : used;
-
-        used -= these < used ? these : used;
-        large[place].parts -= these;
-        large[place].ends = 0;
-    }
-    if (has_page)
-        page_pass(0);
+    if (!concurrent && count > 0 && PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size > 0)
+        carried_bytes += count < CARRIED_BYTES / size ? count * size : CARRIED_BYTES;
 }
 
 void collective_started(MPI_Comm comm)
@@ -263,14 +206,50 @@ static int test(struct wait *wait, int *done)
     return error;
 }
 
+static void ring_parts(int64_t now)
+{
+    unrung = 0;
+    parts_rung_ns = now;
+    ring_all();
+}
+
+/* Whether a test that took so long has moved a part of a message, of which MPI tells nothing. The first one in a wait
+   may have been interrupted. */
+static int moves(const struct wait *wait, int64_t took_ns)
+{
+    int64_t *shortest = &shortest_ns[wait->requests > 0 ? 32 - __builtin_clz((unsigned)wait->requests) : 0];
+
+    if (took_ns >= AWAY_NS)
+        return 0;
+    if (*shortest == 0 || took_ns < *shortest)
+        *shortest = took_ns;
+    *shortest += (took_ns - *shortest) / FADES;
+    return took_ns > LONGER * *shortest && parts++ > 0;
+}
+
+/* Test at the time `*now`, which becomes the time after it, and ring for parts that move. Returns the error. */
+static int step(struct wait *wait, int *done, int64_t *now, int *moved)
+{
+    int64_t begin_ns = *now;
+    int error = test(wait, done);
+
+    *now = now_ns();
+    *moved = !error && !*done && moves(wait, *now - begin_ns);
+    unrung |= *moved;
+    if (*moved && *now - parts_rung_ns > PART_GAP_NS)
+        ring_parts(*now);
+    return error;
+}
+
 /* Test until done, or until all messages that are here have been taken: in a test MPI takes one, and not from every
    rank. A ring tells of several. */
 static int look(struct wait *wait, int *done)
 {
-    int error = test(wait, done);
+    int64_t now = now_ns();
+    int moved, error = step(wait, done, &now, &moved);
 
-    for (int tests = LOOKS + 2 * wait->requests; tests > 0 && !error && !*done; tests--)
-        error = test(wait, done);
+    for (int tests = LOOKS + 2 * wait->requests; tests > 0 && !error && !*done; tests -= !moved)
+        error = step(wait, done, &now, &moved);
     return error;
 }
 
@@ -280,23 +259,28 @@ static int shares_processor(void)
     return has_page && waiting.rule != SPIN && sum_of(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE, page_beside);
 }
 
-/* Test until done, or the time is over. A rank of the job that is on this processor gets it between the tests,
-   also some times after the end of the time: a yield costs it a switch, a sleep and a bell tens of microseconds. */
+/* Test until done, or the time is over, which begins again with each part that moves: MPI's parts of messages are
+   messages, too. A rank of the job that is on this processor gets it between the tests, also some times after the end of
+   the time: a yield costs it a switch, a sleep and a bell tens of microseconds. */
 static int spin(struct wait *wait, int *done, int64_t until_ns)
 {
-    int error = test(wait, done), yields = 0;
+    int64_t now = now_ns();
+    int moved, error = step(wait, done, &now, &moved), yields = 0;
 
     while (!error && !*done) {
         int shares = shares_processor();
 
-        if (until_ns != FOREVER_NS && now_ns() >= until_ns && !(shares && yields < YIELDS))
+        if (moved && !shares && until_ns < now + limit_of(wait->kind))
+            until_ns = now + limit_of(wait->kind);
+        if (now >= until_ns && !moved && !(shares && yields < YIELDS))
             break;
         if (shares) {
             yields++;
             sched_yield();
             page_here();
+            now = now_ns();
         }
-        error = test(wait, done);
+        error = step(wait, done, &now, &moved);
     }
     return error;
 }
@@ -333,10 +317,9 @@ static enum ending nap(const struct sleep *sleep)
 }
 
 /* Sleep once, unless the wait is over, and ring others before if it `rings`, since the last test may have done a step
-   for them; `passes`: it or another rank passes parts on; `ask`: ranks on other nodes have yet to hear of it. Returns
-   how the sleep ended. */
-static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int rings, int passes,
-                              int ask, int64_t *blocks)
+   for them; `ask`: ranks on other nodes have yet to hear of it. Returns how the sleep ended. */
+static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int rings, int ask,
+                              int64_t *blocks)
 {
     int announces = has_page && (sleep->reach != BY_BELL || sleep->rank < 0);
     int64_t spin_ns = 0;
@@ -354,7 +337,9 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
             return RUNG;
         }
     }
-    if (rings || passes)
+    if (unrung)
+        ring_parts(now_ns());
+    else if (rings)
         ring_for(wait);
     ending = nap(sleep);
     ++*blocks;
@@ -381,14 +366,9 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     if (reach == BY_BELL)
         bell_forget();
     while (!*done && !error) {
-        int again = ending == RUNG && steps++ < STEPS;
-        int passes = parts > 0 || (has_page && sum_of(peers, rank, page_passes));
+        int again = ending == RUNG && steps++ < STEPS * (1 + started);
 
-        parts -= parts > 0 && ending == RUNG;
-        if (has_page)
-            page_pass(parts > 0);
-        ending = sleep_once(wait, done, &error, &sleep, again, passes, again && reach == BY_BELL && asks++ < ASKS,
-                            blocks);
+        ending = sleep_once(wait, done, &error, &sleep, again, again && reach == BY_BELL && asks++ < ASKS, blocks);
         if (*done && ending == TIMED_OUT && reach != SILENT)
             counts.rechecks++;
         if (ending == RUNG && reach == BY_BELL)
@@ -435,7 +415,7 @@ static void end_alone(void)
 
 int wait_two_phase(struct wait *wait)
 {
-    int64_t begin_ns = now_ns(), blocks = 0, used = 0;
+    int64_t begin_ns = now_ns(), blocks = 0;
     int done = 0, error;
 
     if (!begin_alone()) {
@@ -448,13 +428,11 @@ int wait_two_phase(struct wait *wait)
         page_here();
     error = test(wait, &done);
     if (!done && !error) {
-        used = begin_parts();
+        parts = unrung = 0;
         error = spin(wait, &done, end_of_spin(wait, begin_ns));
         if (!done && !error)
             error = block(wait, &done, &blocks);
-        used -= parts;
     }
-    end_parts(used);
     carried_bytes = started = 0;
     begin_ns = now_ns() - begin_ns;
     note(wait->kind, begin_ns, blocks);
@@ -504,10 +482,9 @@ static int polls_in_place(void)
    have been in vain, the less likely is it, and the more rarely do they ring. */
 static void ring_after_poll(int done, int64_t now)
 {
-    if (done) {
+    if (done)
         ring_gap_ns = 0;
-        wait_completed_some();
-    } else if (now < ring_due_ns)
+    else if (now < ring_due_ns)
         return;
     ring_due_ns = now + ring_gap_ns;
     if (ring_gap_ns < NAP_NS)
