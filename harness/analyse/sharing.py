@@ -69,7 +69,7 @@ class Advice:
         compared = [f"{way.scheduler} takes {way.takes}" for way in others if way.scheduler]
         text += f"; {', '.join(compared)}" if compared else ""
         unclear = [way.scheduler or ONE_BY_ONE for way in self.rivals]
-        if self.best.kind != ONE_BY_ONE and self.best.slowdown.ci95 is None:
+        if any(way.slowdown.ci95 is None for way in (self.best, *self.rivals)):
             return f"{text}; so few rounds give no interval."
         return text + (f"; not measurably different: {', '.join(unclear)}." if unclear else ".")
 

@@ -148,7 +148,7 @@ def _file(kind: str, found: Pairs) -> str | bytes:
 
 
 def _notes(ran: Ran) -> tuple[str, ...]:
-    failed = [record.failure for record in ran.made if record.failure]
+    failed = [record.failure.partition("\n")[0] for record in ran.made if record.failure]
     return (f"{len(failed)} of {len(ran.made)} runs failed: {failed[0]}",) if failed else ()
 
 

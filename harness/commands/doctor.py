@@ -79,7 +79,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def _of_jobs(pids: Sequence[int]) -> Answer:
     """How the jobs with these launchers are bound; the status is 1 if some share processors in vain."""
     jobs = []
-    for pid in pids:
+    for pid in dict.fromkeys(pids):
         found = bindings.job(f"job {pid}", pid)
         if not found.masks:
             raise InputError(

@@ -69,9 +69,9 @@ def run(
         why = f"{failures} failures in a row" if failures >= HOPELESS and not successes else ""
         program = task.jobs[0].program
         if record.failure and task.kind == DEDICATED and program.argv and program not in proven:
-            why = f"this failure of {program.short_name} alone"
-        if why:
-            watcher.warn(f"stopped after {why}; skipped {len(tasks) - number - 1} runs")
+            why = f"{' '.join(program.argv)} fails alone"
+        if why and (left := len(tasks) - number - 1):
+            watcher.warn(f"stopped: {why}; skipped {left} runs")
             return
     progress(f"{what} done", len(tasks))
 

@@ -74,10 +74,9 @@ def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False
         block = list(rows)
         yield Line(_title(found.experiment, block[0]), style="bold")
         yield _block(block, wide=wide)
-        if programs:
-            yield _programs(block)
-        elif different_jobs(block):
-            yield _each_job(block)
+        made = _programs(block) if programs else _each_job(block) if different_jobs(block) else None
+        if made and made.rows:
+            yield made
     yield Line(LEGEND + (LEGEND_ERROR if any(row.simulated for row in found.rows) else "") + ".", "dim")
     if any(row.measured and row.measured.responses for row in found.rows):
         yield Line(LEGEND_RESPONSES, style="dim")

@@ -121,9 +121,10 @@ def test_a_way_whose_rounds_scatter_is_told_by_its_least_and_most():
 
 def test_one_round_gives_no_interval_and_nothing_is_said_to_be_alike():
     alone = replace(row("none", 0.6), measured=Summary(estimate([0.6])))
-    assert advice([alone]).sentence.endswith(
-        "0.60 of the time one after the other; so few rounds give no interval."
-    )
+    few = "so few rounds give no interval."
+    assert advice([alone]).sentence.endswith(f"0.60 of the time one after the other; {few}")
+    worse = replace(alone, measured=Summary(estimate([2.5])))
+    assert advice([worse]).sentence == f"Run them one after the other; none takes 2.50; {few}"
 
 
 @pytest.mark.slow
@@ -167,7 +168,7 @@ def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
     words = ["beside", "--anyway", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
     assert cli.main(words) == 1
     said = capsys.readouterr().err
-    assert "stopped after this failure of sh alone" in said
+    assert "stopped: sh -c echo lost >&2; exit 3 fails alone" in said
     assert "exited with status 3\nlost" in said
     assert said.count("failed: job 1") <= 3, said
 

@@ -128,7 +128,7 @@ def test_a_users_program_that_has_never_succeeded_alone_is_not_repeated(tools, s
     records = measure(load(table), tools(fails), watcher=watcher)
     alone = [one for one in records if one.kind == "dedicated" and one.jobs[0].work.argv]
     assert len(alone) == (5 if since else 1)
-    assert any("failure of true alone" in warning for warning in watcher.warnings) == (not since)
+    assert any("true fails alone" in warning for warning in watcher.warnings) == (not since)
 
 
 def test_only_what_is_recorded_and_did_not_fail_is_skipped(place, tools):
