@@ -103,7 +103,8 @@ class Agent:
         self._report()
         # A launcher on another host may kill all that we leave when we end, as Slurm does.
         if self._guardian_process.poll() is not None or not self._setup.same_clock:
-            cleanup.release(self._directory, spare={os.getpid(), self._guardian_process.pid})
+            # What has started us, and ignores SIGTERM, ends with us.
+            cleanup.release(self._directory, spare={os.getpid(), os.getppid(), self._guardian_process.pid})
             self._tell(protocol.Released())
         self._line.close(self._linger_s)
 
