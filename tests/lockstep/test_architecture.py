@@ -24,7 +24,7 @@ processors = 2
 repeats = 1
 [[jobs]]
 count = 2
-program = { pattern = "BARRIER", processes = 2, granularity_us = 1000, dedicated_s = 0.3 }
+program = { pattern = "BARRIER", processes = 2, granularity_us = 1000, dedicated_s = 0.1 }
 [[schedulers]]
 policy = "newest"
 """

@@ -1,8 +1,6 @@
 """What the cache directory remembers of compilers: kept while the files are unchanged, and no longer."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 from native_programs import LOCKSTEP, launcher, run, wrapper
@@ -65,18 +63,6 @@ def test_nothing_is_kept_where_nothing_can_be_written(tmp_path):
     remember(tmp_path / "none", "which?", "this", [])
     remember(tmp_path, "which?", "this", [tmp_path / "none"])
     assert recall(tmp_path, "which?") is None
-
-
-SLOW = (
-    *("numpy", "pandas", "numba", "zmq", "rich", "sqlite3", "harness.store", "harness.spec"),
-    "coordinator.view",
-)
-
-
-def test_exec_loads_nothing_slow():
-    script = f"import sys, harness.cli, harness.commands.exec\nprint(*{set(SLOW)!r} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "\n"
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from places import ROOT, SUPPORT
 from runs import eventually, needs_two
@@ -104,3 +105,27 @@ def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
     status, _, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
     assert status == 0
     assert f"{9 - kept} runs recorded" in err and f"{kept} found there" in err
+
+
+@pytest.mark.slow
+def test_a_simulation_ends_when_it_is_told_to(tmp_path):
+    command = [sys.executable, "-m", "harness", "simulate", "three-jobs", "--set", "repeats=1", "--set"]
+    command += [
+        "schedulers=[{policy='gang',quantum_ms=0.01}]",
+        "--set",
+        "program.granularity_us=1000",
+        "--set",
+    ]
+    how = {"cwd": tmp_path, "env": ENVIRONMENT, "stderr": subprocess.PIPE}
+    subprocess.run([*command, "program.dedicated_s=0.01"], check=False, **how)  # compiles, if need be
+    with subprocess.Popen([*command, "program.dedicated_s=1e6"], **how) as simulation:
+        simulating = psutil.Process(simulation.pid)
+        assert eventually(lambda: simulating.num_threads() > 1 and simulating.cpu_times().user > 3)
+        simulation.terminate()
+        begin_s = time.monotonic()
+        try:
+            _, err = simulation.communicate(timeout=60)
+        finally:
+            simulation.kill()
+    assert simulation.returncode == 130 and time.monotonic() - begin_s < 5
+    assert err.endswith(b"lockstep: interrupted\n")

@@ -308,7 +308,7 @@ def test_a_long_simulation_ends_when_its_caller_is_interrupted(name: str) -> Non
         thread.join(0.3)
         running = thread.is_alive()
         interruption.interrupt()
-        thread.join(5)
+        thread.join(60)
         assert (running, thread.is_alive(), len(caught)) == (True, False, 1)
 
 
