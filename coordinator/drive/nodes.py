@@ -10,9 +10,10 @@ import itertools
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from coordinator.decide.session import Plan
@@ -25,11 +26,12 @@ from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
-from coordinator.wire.agent_config import BEAT_S, Setup
+from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.wire.tree import LETTER, Post, Ways, leaders
 from coordinator.wire.zmq_transport import LOOPBACK, Hub, Keys, address_towards, endpoints_for
-from coordinator.workload import LEASE_OF_NODE_S, NodeResult, Workload
+from coordinator.workload import NodeResult, Workload
 
 JOIN_NS = 30_000_000_000
 """How long a node may take to join."""
@@ -42,13 +44,16 @@ class NodeState:
     ``starter`` is the agent itself on this host; on others the launcher that has started it. ``join`` is its
     first message, ``beat`` its last sign of life, ``heard_ns`` the time of its last message, in
     CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up,
-    ``over`` whether its agent has told that it ends, or the launcher that it has ended.
+    ``over`` whether its agent has told that it ends, or the launcher that it has ended. ``led`` are the nodes
+    that report to it.
     """
 
     host: str
     first: int
     count: int
     keys: Keys
+    post: Post = field(init=False)
+    led: Sequence[int] = ()
     starter: Started | None = None
     join: protocol.Join | None = None
     beat: protocol.Beat | None = None
@@ -158,8 +163,11 @@ SILENCE = 1.5
 """A silent node is lost after so many leases: by then its agent's lease has ended, and the agent has released
 everything."""
 
-MISSED = 2.4
-"""Two signs of life were due, and have not come: a node may have to reconnect."""
+MISSED_NS = 1_200_000_000
+"""Two signs of life were due, and have not come: a node may have to reconnect.
+
+Through others they come half as often.
+"""
 
 ENDED = "its agent has ended"
 
@@ -195,8 +203,8 @@ class Nodes:
         self._on_loss = on_loss
         self._cores = workload.processors
         self._silence_ns = round(SILENCE * workload.lease_s * 1e9)
-        beat_s = max(BEAT_S, len(workload.nodes) * LEASE_OF_NODE_S / 4)
-        self._missed_ns = round(MISSED * beat_s * 1e9)
+        self._fan_out, self._arrange_ns = workload.fan_out, 0
+        self._missed_ns = MISSED_NS * (2 if len(workload.nodes) > workload.fan_out else 1)
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
         self._due_ns = self._look_ns = self._ends_ns = 0
@@ -214,6 +222,9 @@ class Nodes:
         here = (local,) if not self._remote else contacts.endpoints if contacts else endpoints_for(hosts)
         admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
         self._hub = Hub(here, self._keys, admitted)
+        self._ways = Ways(self._hub)
+        for number, node in enumerate(self._nodes):
+            node.post = Post(partial(self._ways.send, number))
         self.setups = [
             Setup(
                 directory=str(directory.path),
@@ -224,7 +235,6 @@ class Nodes:
                 options=workload.options,
                 same_clock=not self._remote,
                 lease_s=workload.lease_s,
-                beat_s=beat_s,
                 trees=tuple((job.number, job.root) for job in workload.jobs if job.root),
             )
             for node in self._nodes
@@ -310,12 +320,37 @@ class Nodes:
         Ranks may be ready before their node has joined.
         """
         nodes = [(number, node) for number, node in enumerate(self._nodes) if not node.lost]
-        return all(node.join is not None and self._hub.heard(number) for number, node in nodes)
+        return all(node.join is not None and self._ways.heard(number) for number, node in nodes)
 
     # To the agents.
 
     def _say(self, number: int, message: Any) -> None:
-        self._hub.send(number, TO_AGENT.encode(message))
+        """Write to a node; nobody waits until a lost one takes it."""
+        node, text = self._nodes[number], TO_AGENT.encode(message)
+        self._ways.send(number, text) if node.lost else node.post.write(text)
+
+    def _straight(self, number: int, message: Any) -> None:
+        """Write to a node without others, and repeat what may have been lost on another way."""
+        self._ways.straight(number)
+        self._nodes[number].post.again()
+        self._say(number, message)
+
+    def _arrange(self) -> None:
+        """Let agents report to others where too many report to us."""
+        there = [number for number, node in enumerate(self._nodes) if not node.lost]
+        ours = [number for number in there if self._ways.neighbour(number) == number]
+        if len(ours) <= self._fan_out:
+            return
+        busy = {self._ways.neighbour(number) for number in {*there} - {*ours}}
+        free = [number for number in ours if number not in busy]
+        for number in free:
+            self._nodes[number].led = ()
+        for leader, led in leaders(
+            free, self._fan_out, max(1, self._fan_out - len(ours) + len(free))
+        ).items():
+            self._nodes[leader].led = led
+            known = ((number, self._nodes[number].keys.public, self._nodes[number].host) for number in led)
+            self._say(leader, protocol.Lead(tuple(known)))
 
     def send(self, message: Any) -> None:
         for number in range(len(self._nodes)):
@@ -363,7 +398,7 @@ class Nodes:
 
     def receive(self) -> None:
         """Handle all messages that have arrived. Call it before each sleep of the loop."""
-        while arrived := self._hub.receive():
+        while arrived := self._arrived():
             for number, line in arrived:
                 self._hear(number, line)
         now_ns = time.monotonic_ns()
@@ -377,37 +412,59 @@ class Nodes:
         """Whether a node may still connect, or reconnect."""
         since_ns = now_ns - self._missed_ns
         return any(
-            not node.lost and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
+            not node.lost and (node.join is None or not self._ways.heard(number) or node.heard_ns < since_ns)
             for number, node in enumerate(self._nodes)
         )
 
+    def _arrived(self) -> list[tuple[int, bytes]]:
+        """What has arrived from nodes; agents may pass on what is nobody's."""
+        return [(number, line) for number, line in self._ways.receive() if 0 <= number < len(self._nodes)]
+
+    def _messages(self, number: int, line: bytes) -> Iterator[Any]:
+        """The messages of a frame, unless they have come before."""
+        node = self._nodes[number]
+        node.heard_ns = time.monotonic_ns()
+        yield from map(TO_DRIVER.decode, node.post.take(line) if line.startswith(LETTER) else (line,))
+
     def _hear(self, number: int, line: bytes) -> None:
         node = self._nodes[number]
-        received_ns = node.heard_ns = time.monotonic_ns()
         try:
-            message = TO_DRIVER.decode(line)
+            for message in self._messages(number, line):
+                self._act(number, node, message)
         except LineError:
             node.dropped += 1
             if node.dropped == 1 and not node.lost:
                 text = f"{node.name} says what is no message of ours; nothing of that kind is acted upon"
                 self._on_message(number, protocol.Trouble(text, fatal=False))
-            return
+
+    def _act(self, number: int, node: NodeState, message: Any) -> None:
         if node.lost:
             return  # its guardian has released everything
         match message:
-            case protocol.Beat(sent_ns):
+            case protocol.Beat():
                 node.beat = message
-                self._say(number, protocol.Echo(sent_ns, received_ns, time.monotonic_ns()))
+                self._answer(number, message)
             case protocol.Join(host, cores):
                 node.join, self._due_ns = message, 0
                 if self._remote and len(cores) < node.count:
                     self._lose(number, f"{host} allows {len(cores)} cores, but the run needs {node.count}")
                     return
                 self._say(number, protocol.ClaimCores(cores[: node.count] if self._remote else self._cores))
+                for follower, endpoint in zip(node.led, message.endpoints, strict=False):
+                    self._say(follower, protocol.Follow(endpoint, node.keys.public))
             case protocol.Released():
                 node.over = True  # not at our request
             case _:
                 self._on_message(number, message)
+
+    def _answer(self, number: int, beat: protocol.Beat) -> None:
+        """Answer a sign of life, unless another agent does and the node knows which letters have come."""
+        post = self._nodes[number].post
+        missing = post.check(beat.written, beat.taken)
+        if self._ways.neighbour(number) == number or missing or post.taken != post.told:
+            post.told = post.taken
+            times = beat.sent_ns, self._nodes[number].heard_ns, time.monotonic_ns()
+            self._ways.send(number, TO_AGENT.encode(protocol.Echo(*times, 0, 0, post.taken or 0, missing)))
 
     def due_ns(self) -> int:
         """The time at which ``check`` must be called next, in CLOCK_MONOTONIC."""
@@ -424,6 +481,9 @@ class Nodes:
             for number, node in enumerate(self._nodes):
                 if node.over:
                     self._lose(number, ENDED)
+        if now_ns >= self._arrange_ns and self._remote and self.joined:
+            self._arrange_ns = now_ns + self._silence_ns
+            self._arrange()
         if now_ns < self.due_ns():
             return
         self._due_ns = 0  # meanwhile most have said something, which has only put it off
@@ -446,6 +506,8 @@ class Nodes:
         node.lost = f"{why}\n{said}".rstrip()
         if number not in self._together:
             node.kill()
+        for follower in node.led:
+            self._straight(follower, protocol.Follow())
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
     def end(self) -> None:
@@ -466,15 +528,15 @@ class Nodes:
     def _end(self, numbers: Sequence[int]) -> None:
         """Let some agents end, and wait for their end, or for the time that a release may take."""
         for number in numbers:
-            self._say(number, protocol.End())
+            self._straight(number, protocol.End())
         deadline = time.monotonic() + (RELEASE_S if self._remote else processes.GRACE_S)
         waiting = [number for number in numbers if not self._nodes[number].lost]
         while time.monotonic() < deadline and waiting:
-            self._hear_last(numbers)
+            self._hear_last()
             self._look_for_ends()
             waiting = [number for number in waiting if self._ends(number)]
             time.sleep(0.002)
-        self._hear_last(numbers)
+        self._hear_last()
 
     def _ends(self, number: int) -> bool:
         """Whether the end of a node that was asked to end is still to come.
@@ -487,16 +549,17 @@ class Nodes:
             return True
         return node.started and not any(self._nodes[sibling].lost for sibling in siblings)
 
-    def _hear_last(self, ending: Collection[int]) -> None:
-        for number, line in self._hub.receive():
+    def _hear_last(self) -> None:
+        for number, line in self._arrived():
             with suppress(LineError):
-                match TO_DRIVER.decode(line):
-                    case protocol.Released():
-                        self._nodes[number].over = True
-                    case protocol.SwitchReport() | protocol.Trouble(fatal=False) as message:
-                        self._on_message(number, message)
-                    case _ if number in ending:  # it has joined late, or has not received our message
-                        self._say(number, protocol.End())
+                for message in self._messages(number, line):
+                    match message:
+                        case protocol.Released():
+                            self._nodes[number].over = True
+                        case protocol.SwitchReport() | protocol.Trouble(fatal=False):
+                            self._on_message(number, message)
+                        case protocol.Beat():  # it has joined late, or has not received our message
+                            self._answer(number, message)
 
     def _wait_for_guardian(self) -> None:
         """Wait for the guardian of this host's agent; its release begins when the agent has ended."""

@@ -21,6 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from coordinator.host import bindings, cleanup, guardian, launch, mechanisms, processes
@@ -35,6 +36,7 @@ from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.slot_helper import SlotHelper
 from coordinator.node import roster
 from coordinator.node.contact import Contact
+from coordinator.node.relay import Relay
 from coordinator.node.roster import Peer, Roster
 from coordinator.node.section_remedies import Activations, DoNotPreempt, SectionPages
 from coordinator.node.switcher import FREE, HOLD, Switcher, Switching
@@ -42,11 +44,13 @@ from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.zmq_transport import Line
+from coordinator.wire.tree import LETTER, PACKET, Post
+from coordinator.wire.zmq_transport import Line, LinkError
 from workloads import agent_line
 from workloads.agent_line import ANYWHERE
 from workloads.native import NativeError
 from workloads.options import WITHIN_JOB
+from workloads.validation import InputError
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
@@ -64,8 +68,10 @@ class Agent:
         self._priority = priority
         self._helper = helper
         self._clock = Clock()
-        self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock, beat_s=setup.beat_s)
+        self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock)
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
+        self._post = Post(self._line.send, base=0)
+        self._relay: Relay | None = None
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop
         self._switches: list[Switching] = []
@@ -107,6 +113,8 @@ class Agent:
             cleanup.release(self._directory, spare={os.getpid(), os.getppid(), self._guardian_process.pid})
             self._tell(protocol.Released())
         self._line.close(self._linger_s)
+        if self._relay:
+            self._relay.hub.close(0)
 
     def _settle(self) -> None:
         """Set the run up on this node."""
@@ -160,13 +168,44 @@ class Agent:
         if why := self._contact.silence():
             self._forsaken(why)
         elif self._contact.wants_beat(self._boundary_ns()):
-            self._beat()
-        while lines := self._line.receive():
+            self._follow() if self._line.turned and self._contact.unanswered else self._beat()
+        while (lines := self._line.receive()) or (self._relay and self._relay.up()):
             for line in lines:
                 self._on_line(line)
 
     def _tell(self, message: Any) -> None:
-        self._line.send(TO_DRIVER.encode(message))
+        self._post.write(TO_DRIVER.encode(message))
+
+    # The tree of agents.
+
+    def _lead(self, led: Mapping[int, tuple[str, str]]) -> None:
+        """Let other agents report to this one; if that cannot be, they go on reporting to the driver."""
+        self._follow()  # and nobody that it leads, as it may have been told before
+        if self._relay:
+            for descriptor in self._relay.hub.filenos():
+                self._loop.unwatch(descriptor)
+            Thread(target=self._relay.hub.close, args=(0,), daemon=True).start()  # it may take a second
+        try:
+            self._relay = Relay(led, self._setup.keys, self._clock, self._contact, self._line.send)
+        except (OSError, InputError, LinkError) as error:
+            self._relay = None
+            self._tell(protocol.Trouble(f"{socket.gethostname()} leads no others: {error}", fatal=False))
+            return
+        for descriptor in self._relay.hub.filenos():
+            self._loop.watch(descriptor)
+        self._join(self._relay.endpoints)
+
+    def _follow(self, endpoint: str = "", key: str = "") -> None:
+        """Report to another agent, or to the driver, and repeat what may be lost on the way before."""
+        if self._line.turned:
+            self._loop.unwatch(self._line)
+        with suppress(LinkError):
+            self._line.turn(endpoint, key)
+        if self._line.turned:
+            self._loop.watch(self._line)
+        self._contact.answered_ns = self._clock.read_ns()
+        self._beat()
+        self._post.again()
 
     # The clock.
 
@@ -190,7 +229,10 @@ class Agent:
             self._switches.clear()
 
     def _beat(self) -> None:
-        self._tell(self._contact.beat(self._dropped))
+        beat = self._contact.beat(self._dropped, self._post.written, self._post.taken or 0)
+        self._line.send(TO_DRIVER.encode(beat))
+        if self._relay:
+            self._relay.beat()
         with suppress(OSError):  # the loop notices the guardian's end
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
@@ -224,14 +266,20 @@ class Agent:
             self._tell(protocol.Trouble(f"{overlap.sentence}: {overlap.remedy}", fatal=False))
 
     def _on_echo(self, echo: protocol.Echo) -> None:
+        self._post.confirm(echo.taken)
+        if echo.missing:
+            self._post.again()
         missing = self._contact.learn(echo)
         if self._offset_ns is not None:
             self._offset_ns[0] = self._clock.offset_ns(self._clock.read_ns())
         if missing is not None and missing > 0:
             self._beat()
         elif missing == 0:
-            cores = tuple(sorted(os.sched_getaffinity(0)))
-            self._tell(protocol.Join(socket.gethostname(), cores, self._guardian_process.pid, self._priority))
+            self._join()
+
+    def _join(self, endpoints: tuple[str, ...] = ()) -> None:
+        cores, guardian = tuple(sorted(os.sched_getaffinity(0))), self._guardian_process.pid
+        self._tell(protocol.Join(socket.gethostname(), cores, guardian, self._priority, endpoints))
 
     def _forsaken(self, why: str) -> None:
         """End without a request; a driver that still lives finds the reason in our log."""
@@ -246,22 +294,30 @@ class Agent:
 
     def _on_line(self, line: bytes) -> None:
         try:
-            message = TO_AGENT.decode(line)
+            if line.startswith(PACKET):
+                if self._relay:
+                    self._relay.down(line)
+                return
+            for one in self._post.take(line) if line.startswith(LETTER) else (line,):
+                self._on_message(TO_AGENT.decode(one))
         except LineError:
             self._dropped += 1
-            return
+
+    def _on_message(self, message: Any) -> None:
         match message:
             case protocol.Echo():
                 self._on_echo(message)
+            case protocol.Lead(led):
+                self._lead({number: (key, host) for number, key, host in led})
+            case protocol.Follow(endpoint, key):
+                self._follow(endpoint, key)
             case protocol.Table():
                 self._switcher.publish(message)
                 self._switch()
             case protocol.Start():
                 self._start(message)
             case protocol.Resize(job, cores):
-                if root := self._roster.find(job, 0):
-                    stays = (ANYWHERE,) * len(cores)
-                    self._roster.send(root, protocol.RankResize(cores if self._bound else stays))
+                self._resize(job, cores)
             case protocol.Move(job, cores):
                 self._move(job, cores)
             case protocol.ClaimCores(cores):
@@ -273,12 +329,18 @@ class Agent:
             case protocol.Leave():
                 self._leave()
             case protocol.End():
+                self._follow()
                 self._tell_of_others()
                 self._over = True
 
     def _retell(self) -> None:
+        self._follow()  # it is another driver, which has not heard us without others
         for told in self._told:
             self._tell(told)
+
+    def _resize(self, job: int, cores: tuple[int, ...]) -> None:
+        if root := self._roster.find(job, 0):
+            self._roster.send(root, protocol.RankResize(cores if self._bound else (ANYWHERE,) * len(cores)))
 
     def _leave(self) -> None:
         for peer in self._roster:

@@ -1,10 +1,12 @@
-"""The agent's contact with its driver: signs of life, their answers, and the run's clock."""
+"""The agent's contact with its driver, also through others: signs of life, answers, and the run's clock."""
 
 from __future__ import annotations
 
 from coordinator.host.clock import Clock, Sample
 from coordinator.wire import protocol
-from coordinator.wire.agent_config import BEAT_S
+
+BEAT_S = 0.5
+"""The longest time from one sign of life of an agent to the next; a quarter of the lease if that is less."""
 
 QUIET_NS = 2_000_000
 """A sign of life that is due so shortly before a slot switch would delay it, and comes right after it."""
@@ -21,15 +23,17 @@ class Contact:
     """Knows when to give a sign of life, and whether the driver still answers.
 
     The agent may continue without its driver for the length of its lease; every answer to a beat renews it.
+    An agent that answers says how old its own news of the driver are.
     The run's clock learns from each exchange, unless driver and agent certainly share one clock.
     """
 
-    def __init__(self, clock: Clock, lease_s: float, *, same_clock: bool, beat_s: float = BEAT_S) -> None:
+    def __init__(self, clock: Clock, lease_s: float, *, same_clock: bool) -> None:
         self._clock = clock
         self._lease_s = lease_s
         self._lease_ns = round(lease_s * 1e9)
-        self._every_ns = round(min(beat_s, lease_s / 4) * 1e9)
-        self._beat_ns = clock.read_ns()
+        self._every_ns = round(min(BEAT_S, lease_s / 4) * 1e9)
+        self._beat_ns = self.answered_ns = clock.read_ns()
+        self._driver_ns = 0
         self._end_ns = self._beat_ns + round(JOIN_S * 1e9)
         self._put_off = False
         self._same_clock = same_clock
@@ -61,13 +65,23 @@ class Contact:
             return False
         return True
 
-    def beat(self, dropped: int) -> protocol.Beat:
+    @property
+    def age_ns(self) -> int:
+        """How old the last news of the driver are."""
+        return self._clock.read_ns() - self._driver_ns
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether nobody has answered for longer than from one sign of life to the next."""
+        return self._clock.read_ns() - self.answered_ns > 1.5 * self._every_ns
+
+    def beat(self, dropped: int, written: int, taken: int) -> protocol.Beat:
         clock = self._clock
         now_ns = clock.read_ns()
         self._put_off = False
         self._beat_ns = now_ns + self._every_ns
-        offset_ns = clock.offset_ns(now_ns)
-        return protocol.Beat(now_ns, offset_ns, clock.uncertainty_ns(), clock.drift, clock.steps, dropped)
+        known = clock.offset_ns(now_ns), clock.uncertainty_ns(), clock.drift, clock.steps
+        return protocol.Beat(now_ns, *known, dropped, written, taken)
 
     def learn(self, echo: protocol.Echo) -> int | None:
         """Learn from the answer to a sign of life.
@@ -78,8 +92,11 @@ class Contact:
         now_ns = self._clock.read_ns()
         if not 0 <= now_ns - echo.sent_ns <= self._every_ns + self._lease_ns:
             return None
-        self._end_ns = now_ns + self._lease_ns
+        self.answered_ns = now_ns
+        self._driver_ns = max(self._driver_ns, now_ns - max(0, echo.age_ns))
+        self._end_ns = self._driver_ns + self._lease_ns
         if not self._same_clock:
-            self._clock.learn(Sample.of(echo.sent_ns, echo.received_ns, echo.replied_ns, now_ns))
+            times = echo.sent_ns, echo.received_ns, echo.replied_ns, now_ns
+            self._clock.learn(Sample.of(*times, echo.doubt_ns))
         self._missing -= 1
         return self._missing

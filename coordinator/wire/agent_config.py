@@ -29,9 +29,6 @@ LONGEST_BYTES = 1 << 16
 PART = 512
 """Bytes of a value in a launcher's key-value space; more may not fit."""
 
-BEAT_S = 0.5
-"""The longest time from one sign of life of an agent to the next, unless there are many nodes."""
-
 
 @dataclass(frozen=True)
 class Setup:
@@ -45,7 +42,6 @@ class Setup:
         mechanism: its name; None if the policy stops nothing.
         lease_s: how long the agent continues without the driver.
         options: the scheduler's.
-        beat_s: the longest time from one sign of life to the next; a quarter of the lease if that is less.
         same_clock: whether the run is on the driver's host only, so that both share one clock.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
         trees: the jobs that others have started, each with the name of its first process.
@@ -59,7 +55,6 @@ class Setup:
     mechanism: str | None
     lease_s: float
     options: Options = DEFAULTS
-    beat_s: float = BEAT_S
     same_clock: bool = True
     driver: int | None = None
     trees: tuple[tuple[int, str], ...] = ()

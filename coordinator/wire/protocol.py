@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 VERSION = agent_line.VERSION
 """Version of the messages between agents and ranks."""
 
-AGENTS_VERSION = 2
-"""Version of the messages between driver and agents: 2 has frames."""
+AGENTS_VERSION = 3
+"""Version of the messages between driver and agents: 3 has the tree of agents (``coordinator.wire.tree``)."""
 
 RANKS = 1 << 24
 """Every job has fewer."""
@@ -149,11 +149,34 @@ class Discard:
 
 @dataclass(frozen=True)
 class Echo:
-    """The answer to a beat: its ``sent_ns``, and the times of arrival and answer in CLOCK_MONOTONIC."""
+    """The answer to a beat: its ``sent_ns``, and the times of arrival and answer on the run's clock.
+
+    The sender may take that clock wrongly by ``doubt_ns``, and heard of the driver ``age_ns`` ago. The driver
+    adds the last letter that it has ``taken``, and whether later ones are ``missing`` and must come again.
+    """
 
     sent_ns: int
     received_ns: int
     replied_ns: int
+    doubt_ns: int = 0
+    age_ns: int = 0
+    taken: int = 0
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Let other agents report to this one: ``led`` has the number, public key and host of each."""
+
+    led: tuple[tuple[int, str, str], ...]
+
+
+@dataclass(frozen=True)
+class Follow:
+    """Report to the agent with public key ``key`` at ``endpoint``; to the driver if that is empty."""
+
+    endpoint: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,6 +208,8 @@ class Beat:
         drift: how much faster the run's clock runs, as a fraction.
         steps: how often a clock has jumped.
         dropped: number of invalid lines.
+        written: number of the agent's last letter.
+        taken: number of the last letter that it has taken.
     """
 
     sent_ns: int
@@ -193,6 +218,8 @@ class Beat:
     drift: float
     steps: int
     dropped: int
+    written: int = 0
+    taken: int = 0
 
 
 @dataclass(frozen=True)
@@ -204,12 +231,14 @@ class Join:
         cores: ids of the cores that the agent may use, ascending.
         guardian: pid of the node's guardian.
         priority: how promptly the agent is scheduled, in words.
+        endpoints: where it listens to each of those that it leads, in the order of ``Lead``.
     """
 
     host: str
     cores: tuple[int, ...]
     guardian: int
     priority: str
+    endpoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -371,13 +400,14 @@ _TO_AGENT = _messages(
     move=Move,
     claim=ClaimCores,
     discard=Discard,
+    lead=Lead,
+    follow=Follow,
     retell=Retell,
     leave=Leave,
     end=End,
 )
-TO_AGENT = Frames(
-    _TO_AGENT, AGENTS_VERSION, {b"E": Fields(Echo, sent_ns="q", received_ns="q", replied_ns="q")}
-)
+_ECHO = Fields(Echo, **dict.fromkeys(Echo.__dataclass_fields__, "q"))
+TO_AGENT = Frames(_TO_AGENT, AGENTS_VERSION, {b"E": _ECHO})
 _TO_DRIVER = _messages(
     AGENTS_VERSION,
     join=Join,
@@ -389,7 +419,7 @@ _TO_DRIVER = _messages(
     trouble=Trouble,
     released=Released,
 )
-_BEAT = Fields(Beat, sent_ns="q", offset_ns="q", uncertainty_ns="q", drift="d", steps="q", dropped="q")
+_BEAT = Fields(Beat, **dict.fromkeys(Beat.__dataclass_fields__, "q") | {"drift": "d"})
 _SWITCHES = Rows(SwitchReport, "switches", columns=4, most=1 << 16)
 TO_DRIVER = Frames(_TO_DRIVER, AGENTS_VERSION, {b"B": _BEAT, b"S": _SWITCHES})
 FROM_RANK = _messages(

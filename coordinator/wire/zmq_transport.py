@@ -247,29 +247,48 @@ class Line:
     """An agent's end; the driver listens at ``endpoint``, and ``driver_key`` is its public key."""
 
     def __init__(self, endpoint: str, driver_key: str, keys: Keys) -> None:
-        self._context = _context()
-        self._socket = self._context.socket(zmq.DEALER)
-        _prepare(self._socket, keys)
-        self._socket.curve_serverkey = driver_key.encode()
-        self._socket.connect(endpoint)
+        self._context, self._keys = _context(), keys
+        self._driver = self._socket = self._connected(endpoint, driver_key)
+
+    def _connected(self, endpoint: str, key: str) -> zmq.Socket[bytes]:
+        end = self._context.socket(zmq.DEALER)
+        _prepare(end, self._keys)
+        end.curve_serverkey = key.encode()
+        end.connect(endpoint)
+        return end
+
+    def turn(self, endpoint: str = "", key: str = "") -> None:
+        """Speak to another end from now on, or to the driver, whose messages are heard all the time."""
+        if self.turned:
+            self._socket.close(0)
+        self._socket = self._driver
+        if endpoint:
+            self._socket = self._connected(endpoint, key)
+
+    @property
+    def turned(self) -> bool:
+        """Whether it speaks to another end than the driver."""
+        return self._socket is not self._driver
 
     def fileno(self) -> int:
-        """A descriptor that turns readable when ``receive`` may have something to do."""
+        """A descriptor that turns readable when ``receive`` may have something to do; ``turn`` adds one."""
         return int(self._socket.fileno())
 
     def receive(self) -> list[bytes]:
         """The messages that have arrived; see ``Hub.receive`` for when to call it."""
         arrived = []
-        while (frames := _try(lambda: self._socket.recv_multipart(zmq.NOBLOCK))) is not None:
-            arrived.append(frames[-1])
+        for end in {self._driver, self._socket}:
+            while (frames := _try(partial(end.recv_multipart, zmq.NOBLOCK))) is not None:
+                arrived.append(frames[-1])
         return arrived
 
     def send(self, line: bytes) -> None:
-        """Send a message, or keep it until the driver can be reached."""
+        """Send a message, or keep it until the other end can be reached."""
         _try(lambda: self._socket.send(line, zmq.NOBLOCK))
 
     def close(self, linger_s: float = 1.0) -> None:
         """Wait at most ``linger_s`` until all messages are sent, and hang up."""
+        self.turn()
         self._socket.close(round(linger_s * 1e3))
         _terminate(self._context, linger_s)
 

@@ -27,6 +27,7 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.wire.tree import LETTER, Post
 from coordinator.wire.zmq_transport import Hub, Keys
 
 RANK = SUPPORT / "fake_rank.py"
@@ -41,6 +42,7 @@ class Crowd:
         self.directories = [RunDirectory.create() for _ in keys]
         endpoint = f"ipc://{self.directories[0].hub}"
         self.hub = Hub(endpoint, own, {key.public: number for number, key in enumerate(keys)})
+        self.posts = [Post(self.hub.send) for _ in keys]  # letters from the agents only
         self.heard: dict[type[Any], int] = {}
         self.switches: list[tuple[int, ...]] = []
         self.messages = self.busy_ns = 0
@@ -63,7 +65,8 @@ class Crowd:
         """Take what has arrived, and answer beats."""
         begin_ns = time.thread_time_ns()
         while arrived := self.hub.receive():
-            for node, line in arrived:
+            for node, frame in arrived:
+                (line,) = self.posts[node].take(frame) if frame.startswith(LETTER) else (frame,)
                 message = TO_DRIVER.decode(line)
                 self.messages += 1
                 self.heard[type(message)] = self.heard.get(type(message), 0) + 1

@@ -42,8 +42,9 @@ from coordinator.host.launchers import Hydra
 from coordinator.host.loop import Loop
 from coordinator.host.rundir import RunDirectory
 from coordinator.node.contact import Contact
+from coordinator.node.relay import Relay
 from coordinator.view import Job, Machine
-from coordinator.wire import protocol, zmq_transport
+from coordinator.wire import protocol, tree, zmq_transport
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.workload import Node, ParallelJob, Workload
@@ -57,49 +58,78 @@ class LightLine(zmq_transport.Line):
     """An agent's end of the line in a context that many share."""
 
     def __init__(self, context, setup):
-        self._socket = context.socket(zmq.DEALER)
-        zmq_transport._prepare(self._socket, setup.keys)
-        self._socket.curve_serverkey = setup.driver_key.encode()
-        self._socket.connect(setup.endpoint)
+        self._context, self._keys = context, setup.keys
+        self._driver = self._socket = self._connected(setup.endpoint, setup.driver_key)
 
 
 class LightAgent:
     """Follows the protocol, and writes down when tables arrive."""
 
-    def __init__(self, number, setup, context, processors, arrivals):
+    def __init__(self, number, setup, context, processors, arrivals, watch):
         self._number, self._arrivals, self._processors = number, arrivals, processors
-        self._contact = Contact(Clock(), setup.lease_s, same_clock=False, beat_s=setup.beat_s)
+        self._clock, self._keys = Clock(), setup.keys
+        self._contact = Contact(self._clock, setup.lease_s, same_clock=False)
         self.line = LightLine(context, setup)
+        self._post = tree.Post(self.line.send, base=0)
+        self._relay, self._watch = None, watch
         self.over = False
+        watch(self, self.line._socket)
 
     def turn(self):
         """Read and answer; returns when it wants to be called again."""
-        for line in self.line.receive():
+        while (lines := self.line.receive()) or (self._relay and self._relay.up()):
             arrived_ns = time.monotonic_ns()
-            message = TO_AGENT.decode(line)
-            match message:
-                case protocol.Echo():
-                    missing = self._contact.learn(message)
-                    if missing is not None and missing > 0:
-                        self.beat()
-                    elif missing == 0:
-                        cores = tuple(range(self._processors))
-                        self.tell(protocol.Join(f"light-{self._number}", cores, os.getpid(), "light"))
-                case protocol.Table():
-                    self._arrivals[self._number] = arrived_ns
-                case protocol.Start():
-                    self._arrivals[len(self._arrivals) // 2 + self._number] = arrived_ns
-                case protocol.End():
-                    self.over = True
+            for line in lines:
+                if line.startswith(tree.PACKET):
+                    self._relay.down(line)
+                    continue
+                for one in self._post.take(line) if line.startswith(tree.LETTER) else [line]:
+                    self._hear(TO_AGENT.decode(one), arrived_ns)
         if self._contact.wants_beat(None):
             self.beat()
         return self._contact.due_ns()
 
+    def _hear(self, message, arrived_ns):
+        match message:
+            case protocol.Echo(taken=taken):
+                self._post.confirm(taken)
+                missing = self._contact.learn(message)
+                if missing is not None and missing > 0:
+                    self.beat()
+                elif missing == 0:
+                    self.join()
+            case protocol.Table():
+                self._arrivals[self._number] = arrived_ns
+            case protocol.Start():
+                self._arrivals[len(self._arrivals) // 2 + self._number] = arrived_ns
+            case protocol.Lead(led):
+                led = {number: (key, host) for number, key, host in led}
+                self._relay = Relay(led, self._keys, self._clock, self._contact, self.line.send)
+                for descriptor in self._relay.hub.filenos():
+                    self._watch(self, descriptor)
+                self.join(self._relay.endpoints)
+            case protocol.Follow(endpoint, key):
+                self.line.turn(endpoint, key)
+                if endpoint:
+                    self._watch(self, self.line._socket)
+                self._contact.answered_ns = time.monotonic_ns()
+                self.beat()
+                self._post.again()
+            case protocol.End():
+                self.over = True
+
+    def join(self, endpoints=()):
+        cores = tuple(range(self._processors))
+        self.tell(protocol.Join(f"light-{self._number}", cores, os.getpid(), "light", endpoints))
+
     def beat(self):
-        self.tell(self._contact.beat(0))
+        beat = self._contact.beat(0, self._post.written, self._post.taken)
+        self.line.send(TO_DRIVER.encode(beat))
+        if self._relay:
+            self._relay.beat()
 
     def tell(self, message):
-        self.line.send(TO_DRIVER.encode(message))
+        self._post.write(TO_DRIVER.encode(message))
 
 
 def hold(file, processors):
@@ -109,16 +139,19 @@ def hold(file, processors):
     processes.raise_descriptor_limit()
     context = zmq.Context()
     context.set(zmq.MAX_SOCKETS, 8192)
-    agents = {}
+    agents, everybody = {}, []
     poller = zmq.Poller()
+
+    def watch(agent, end):
+        agents[end] = agent
+        poller.register(end, zmq.POLLIN)
+
     for line in sys.stdin:
         number, setup = json.loads(line)
-        agent = LightAgent(number, Setup.decode(setup), context, processors, arrivals)
-        agents[agent.line._socket] = agent
-        poller.register(agent.line._socket, zmq.POLLIN)
-    dues = [(agent.turn(), number, agent) for number, agent in enumerate(agents.values())]
+        everybody.append(LightAgent(number, Setup.decode(setup), context, processors, arrivals, watch))
+    dues = [(agent.turn(), number, agent) for number, agent in enumerate(everybody)]
     heapq.heapify(dues)
-    while not all(agent.over for agent in agents.values()):
+    while not all(agent.over for agent in everybody):
         wait_ms = (dues[0][0] - time.monotonic_ns()) // 10**6
         for end, _ in poller.poll(min(max(0, wait_ms), 100)):
             agents[end].turn()
@@ -167,7 +200,7 @@ class Crowd:
         self.nodes.start(self.loop)
         for number, holder in enumerate(self.holders):
             for node, setup in enumerate(self.nodes.setups):
-                if node % HOLDERS == number:
+                if node.bit_count() % HOLDERS == number:  # both have as many of those that lead others
                     holder.stdin.write(json.dumps([node, setup.encode()]) + "\n")
             holder.stdin.close()
         while not self.nodes.joined and time.monotonic() - begin_s < 120:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.wire.tree import LETTER, Post
 from coordinator.wire.zmq_transport import Hub, Keys
 from coordinator.workload import LEASE_S
 
@@ -52,12 +54,13 @@ class Host:
         self.heard: list[Any] = []
         self.children: list[subprocess.Popen[bytes]] = []
         self.echoing = True
+        self.post = Post(lambda frame: self.hub.send(0, frame))
 
     def listen(self) -> None:
         """Take what has arrived, and answer beats."""
         while arrived := self.hub.receive():
-            for _, line in arrived:
-                message = TO_DRIVER.decode(line)
+            letters = [self.post.take(line) if line.startswith(LETTER) else [line] for _, line in arrived]
+            for message in map(TO_DRIVER.decode, itertools.chain(*letters)):
                 if isinstance(message, protocol.Beat) and self.echoing:
                     now_ns = time.monotonic_ns()
                     self.say(protocol.Echo(message.sent_ns, now_ns, now_ns))

@@ -41,15 +41,12 @@ def crowd(directory):
 
 
 @pytest.mark.parametrize(
-    ("count", "lease_s", "needs_s", "beat_s"),
-    [(2, 2.0, 2.0, 0.5), (128, 2.0, 2.0, 0.5), (256, 2.0, 4.0, 1.0), (256, 60.0, 60.0, 1.0)],
+    ("count", "fan_out", "lease_s", "needs_s"),
+    [(2, 32, 0.5, 0.5), (32, 32, 0.5, 0.5), (33, 32, 0.5, 4.0), (8, 2, 2.0, 6.0), (8, 2, 60.0, 60.0)],
 )
-def test_many_nodes_give_signs_of_life_less_often_and_have_longer_leases(
-    crowd, count, lease_s, needs_s, beat_s
-):
-    nodes = crowd(count, lease_s=lease_s)
-    assert {(setup.lease_s, setup.beat_s) for setup in nodes.setups} == {(needs_s, beat_s)}
-    assert count / beat_s <= 256
+def test_a_lease_lasts_for_every_level_of_the_tree(crowd, count, fan_out, lease_s, needs_s):
+    nodes = crowd(count, lease_s=lease_s, fan_out=fan_out)
+    assert {setup.lease_s for setup in nodes.setups} == {needs_s}
 
 
 def test_a_node_is_lost_a_silence_after_its_last_message_and_not_before(crowd):

@@ -78,10 +78,10 @@ def garbage(seed, count):
             case 0:
                 yield random_.randbytes(random_.randrange(200))
             case 1 if number % 12 == 1:
-                yield random_.choice([b"E\2", b"B\2"]) + random_.randbytes(random_.randrange(24))
+                yield random_.choice([b"E\3", b"B\3", b"L\3"]) + random_.randbytes(random_.randrange(1, 12))
             case 1:
                 document = json.loads(line)
-                yield json.dumps({**document, "version": random_.randrange(3, 9)}).encode()
+                yield json.dumps({**document, "version": random_.randrange(4, 9)}).encode()
             case 2:
                 yield bytes(line[: random_.randrange(len(line) - 2)])
             case 3:

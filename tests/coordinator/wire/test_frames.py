@@ -13,7 +13,7 @@ from coordinator.wire.protocol import AGENTS_VERSION, TO_AGENT, TO_DRIVER, Beat,
 
 NUMBER = st.integers(-(1 << 63), (1 << 63) - 1)
 REAL = st.floats(allow_nan=False, allow_infinity=False)
-BEATS = st.builds(Beat, NUMBER, NUMBER, NUMBER, REAL, NUMBER, NUMBER)
+BEATS = st.builds(Beat, NUMBER, NUMBER, NUMBER, REAL, *[NUMBER] * 4)
 REPORTS = st.builds(SwitchReport, st.lists(st.tuples(NUMBER, NUMBER, NUMBER, NUMBER), max_size=5).map(tuple))
 BEAT = TO_DRIVER.encode(Beat(1, 2, 3, 0.5, 4, 5))
 HEAD = bytes([AGENTS_VERSION])
@@ -24,9 +24,9 @@ def test_a_message_comes_back_as_it_was(message):
     assert TO_DRIVER.decode(TO_DRIVER.encode(message)) == message
 
 
-@given(st.builds(Echo, NUMBER, NUMBER, NUMBER))
-def test_an_echo_takes_26_bytes(echo):
-    assert len(TO_AGENT.encode(echo)) == 26
+@given(st.builds(Echo, *[NUMBER] * 7))
+def test_an_echo_takes_58_bytes(echo):
+    assert len(TO_AGENT.encode(echo)) == 58
     assert TO_AGENT.decode(TO_AGENT.encode(echo)) == echo
 
 
@@ -37,7 +37,7 @@ def test_of_random_bytes_becomes_a_message_with_finite_numbers_or_an_error(name,
     with suppress(LineError):
         match TO_DRIVER.decode(name + version + rest):
             case Beat(drift=drift):
-                assert math.isfinite(drift) and len(rest) == 48
+                assert math.isfinite(drift) and len(rest) == 64
             case SwitchReport(switches):
                 assert len(switches) * 32 == len(rest)
             case other:
@@ -47,7 +47,7 @@ def test_of_random_bytes_becomes_a_message_with_finite_numbers_or_an_error(name,
 @pytest.mark.parametrize(
     ("message", "complaint"),
     [
-        (BEAT[:-1], "not as long as Beat: 49 bytes"),
+        (BEAT[:-1], "not as long as Beat: 65 bytes"),
         (BEAT + b"\0", "not as long as Beat"),
         (b"B" + HEAD, "not as long as Beat"),
         (b"B\x01" + BEAT[2:], "not a line"),

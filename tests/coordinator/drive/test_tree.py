@@ -1,0 +1,137 @@
+"""A tree of agents on eight emulated hosts with a fan-out of two, and what is killed in it."""
+
+import json
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from faults import follow, kill_driver, part, start
+from netns_cluster import reused, unavailable
+from runs import command, eventually, state
+
+pytestmark = pytest.mark.slow
+
+LEADS = {0: (1,), 1: (2, 3), 4: (5,), 5: (6, 7)}
+"""Whom each agent leads: four levels below the driver would be one too many."""
+
+JOBS = 16
+"""Two for each host, which take turns."""
+
+PARTS = {"a leaf": 3, "an inner agent": 1, "an agent that reports to the driver": 4}
+
+
+@pytest.fixture(scope="module")
+def clusters_of_eight():
+    if why := unavailable():
+        pytest.skip(why)
+    with reused(8) as give:
+        yield give
+
+
+@pytest.fixture
+def hosts(clusters_of_eight):
+    """Eight emulated hosts and a head, on which nothing is left of another test."""
+    return clusters_of_eight()
+
+
+def peers(host):
+    """The addresses to which connections of a host lead."""
+    lines = Path(f"/proc/{host.init}/net/tcp").read_text().splitlines()[1:]
+    ends = [line.split()[2].split(":")[0] for line in lines if line.split()[3] == "01"]
+    return {".".join(str(byte) for byte in bytes.fromhex(ip)[::-1]) for ip in ends}
+
+
+def arranged(hosts):
+    """Whether every agent reports to the one that leads it."""
+    pairs = [(led, leader) for leader, nodes in LEADS.items() for led in nodes]
+    return all(hosts.nodes[leader].address in peers(hosts.nodes[led]) for led, leader in pairs)
+
+
+def begun(hosts, **options):
+    """A run under way, in which something is held on every host, and the tree is there."""
+    chosen = {"policy": "gang", "mechanism": "signals", "phases": 6000, "lease_s": 6.0, **options}
+    run = start(hosts, jobs=JOBS, processes=1, fan_out=2, timeout_s=170, **chosen)
+    assert eventually(lambda: arranged(hosts), 60), run.stderr.read()
+    for node in hosts.nodes:
+        assert eventually(lambda node=node: any(state(pid) == "T" for pid in node.processes()), 60), (
+            run.poll()
+        )
+    return run
+
+
+def nothing_is_left(hosts):
+    assert eventually(lambda: not hosts.processes() and not hosts.files(), 30), (
+        [" ".join(command(pid)) for pid in hosts.processes()],
+        hosts.files(),
+    )
+
+
+def judged(told, lost=()):
+    """Jobs of other hosts have finished, and each change of slot is told once."""
+    failed = [job for job, failure in enumerate(told["jobs"]) if failure]
+    assert failed == sorted(job for job in range(JOBS) if job % 8 in lost), told
+    assert [number for number, node in enumerate(told["nodes"]) if node["lost"]] == sorted(lost)
+    assert told["switches"] > 100 and not told["told_twice"]
+
+
+def test_what_goes_through_agents_arrives(hosts):
+    told = json.loads(begun(hosts).communicate(timeout=170)[0])
+    judged(told)
+    for number, node in enumerate(told["nodes"], start=1):
+        error_ns = abs(node["offset_ns"] + number * 1000 * 10**9)
+        assert error_ns <= node["uncertainty_ns"] < 50_000_000 and not node["dropped"] and not node["steps"]
+    nothing_is_left(hosts)
+
+
+@pytest.mark.parametrize("what", PARTS)
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_lost_agent_takes_its_own_jobs_along_and_no_others(hosts, what, signum):
+    run, lost = begun(hosts), PARTS[what]
+    os.kill(part(hosts.nodes[lost], "coordinator.node.agent"), signum)
+    told = json.loads(run.communicate(timeout=170)[0])
+    judged(told, {lost})
+    nothing_is_left(hosts)
+
+
+def test_another_driver_takes_the_tree_over(hosts):
+    run = begun(hosts, lease_s=20.0)
+    second = follow(hosts)
+    kill_driver(hosts, run)
+    run.communicate(timeout=60)
+    told = json.loads(second.communicate(timeout=170)[0])
+    judged(told)
+    nothing_is_left(hosts)
+
+
+def test_without_another_driver_all_end_with_their_lease(hosts):
+    run = begun(hosts)
+    kill_driver(hosts, run)
+    run.communicate(timeout=60)
+    nothing_is_left(hosts)
+
+
+KILLS = int(os.environ.get("LOCKSTEP_KILLS", "100"))
+SEED = os.environ.get("LOCKSTEP_KILLS_SEED", str(random.randrange(10**6)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(KILLS))
+def test_nothing_remains_after_a_kill_at_a_random_instant(hosts, number):
+    """Of an agent, wherever it is in the tree, or of the driver, which another one may replace."""
+    choices = random.Random(f"{SEED}-{number}")
+    print(f"LOCKSTEP_KILLS_SEED={SEED}, number {number}")
+    victim = choices.choice([*range(8), "driver", "driver, replaced"])
+    run = begun(hosts, lease_s=20.0 if victim == "driver, replaced" else 6.0)
+    second = follow(hosts) if victim == "driver, replaced" else run
+    eventually(lambda: False, choices.uniform(0.0, 1.0))
+    if isinstance(victim, int):
+        os.kill(part(hosts.nodes[victim], "coordinator.node.agent"), signal.SIGKILL)
+        judged(json.loads(run.communicate(timeout=170)[0]), {victim})
+    else:
+        kill_driver(hosts, run)
+        run.communicate(timeout=60)
+        if second is not run:
+            judged(json.loads(second.communicate(timeout=170)[0]))
+    nothing_is_left(hosts)
