@@ -84,7 +84,8 @@ def waits(document: Document) -> Iterator[Part]:
         helps = AS_IT_IS not in document["as_good"]
         noise = "Faster than as it is beyond noise" if helps else "No choice is best beyond noise"
         yield f"{noise}. Fastest in the median: {fastest}."
-        yield f"Intervals that overlap with its own: {as_good}. More --rounds may tell them apart."
+        said = f"Intervals that overlap with its own: {as_good}" if alone["ci95"] else "None has an interval"
+        yield f"{said}. More --rounds may tell them apart."
     (chosen,) = (row for row in document["choices"] if row["choice"] == fastest)
     yield f"To have {fastest}:" if chosen["lines"] else "There is nothing to set."
     yield from (f"    {line}" for line in chosen["lines"])
