@@ -355,6 +355,15 @@ def test_a_rank_that_is_rung_takes_all_messages_that_are_here(compiled, mpi, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_several_collective_writes_to_a_file_at_a_time_are_right(compiled, mpi, monkeypatch, tmp_path):
+    """MPICH's tests of their requests mix their messages up; its waits do not."""
+    monkeypatch.chdir(tmp_path)
+    result = two_phase([*launcher(mpi), "-n", "4", compiled(mpi, "files.c")])
+    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_jobs_whose_ranks_have_a_processor_each_can_be_left_alone(compiled, mpi):
     core = str(min(os.sched_getaffinity(0)))
     program = [*launcher(mpi), "-n", "2", "taskset", "-c", core, compiled(mpi, "bsp.c"), "100", ".25", "10"]

@@ -129,6 +129,9 @@ int wait_sent(MPI_Request *request, MPI_Comm comm, int dest);
 /* From now on requests may be of persistent collective operations or partitioned messages. */
 void requests_last(void);
 
+/* From now on requests may be of collective operations on files. */
+void requests_of_files(void);
+
 /* Wait until all ranks have called this. */
 int wait_entered(MPI_Comm comm);
 

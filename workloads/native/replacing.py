@@ -163,6 +163,7 @@ def _body(call: Call) -> list[str]:
     if call.kind in ("advancing", "lasting", "unrung"):
         then = "nap_briefly();" if call.kind == "unrung" else "ring_all();"
         lasts = ["requests_last();"] if call.kind == "lasting" else []
+        lasts += ["requests_of_files();"] if re.match("File_i.*_all", call.name) else []
         return [f"int {own};", "", *lasts, then, "return error;"]
     peers = [name for name in ("dest", "source") if name in call.names]
     if call.kind == "starting":
