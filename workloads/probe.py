@@ -367,9 +367,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--working-set-bytes", type=int, default=0)
     options = parser.parse_args(arguments)
     comm = world()
-    if comm.size != RANKS:
+    if (size := comm.size) != RANKS:
         end()  # MPICH would leave its shared memory behind after an abort
-        raise SystemExit(f"workloads.probe wants {RANKS} ranks and has {comm.size}")
+        raise SystemExit(f"workloads.probe wants {RANKS} ranks and has {size}")
     pair = comm.Split(comm.rank == RIVAL)
     if comm.rank == RIVAL:
         compete(comm)
