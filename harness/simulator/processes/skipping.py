@@ -6,8 +6,8 @@ completes a round trip after the last process begins to wait. So the next barrie
 for as long as every wait ends within its spin limit and nothing else can happen: no end of a slot,
 no arrival, no alarm, no clock tick that may take a processor away. Ticks that cannot are carried out.
 
-Nothing is skipped while a timeline is recorded, nor on machines on which messages cost processor
-time or the local scheduler is ``eevdf``.
+Nothing is skipped while a timeline is recorded or under a CPU quota, nor on machines on which messages cost
+processor time or the local scheduler is ``eevdf``.
 """
 
 from __future__ import annotations
