@@ -289,6 +289,7 @@ class Processor:
         self.at(self.simulation.now + length_ns + 1 + gap_ns, ALARM, self.detour)
         if self.process:
             self.local.detour(self.process)
+        if self.process:  # the quota may have stopped it
             self.process.cpu_ns -= length_ns if self.process.state == "running" else 0
             action, left = self.end.action, self.stop_timer()
             self.end = self.at(self.simulation.now + left + length_ns, END, action)
