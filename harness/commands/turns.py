@@ -93,8 +93,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 row["status"] = program.returncode if program.returncode >= 0 else 128 - program.returncode
                 row["processor_s"] = used.ru_utime + used.ru_stime
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
-        on = ", jobs of --pid go on" if pids else ""
-        raise Interrupted(f"interrupted: commands have ended{on}") from None
+        ended = "interrupted: commands have ended"
+        on = "interrupted: commands have ended, jobs of --pid go on"
+        raise Interrupted(on if pids else ended) from None
     document = {"schema": SCHEMA, "programs": rows + own, "failure": failure}
     notes = [*map(_line, rows + own), *failure.splitlines()[:1]]
     return Answer(document, (), max(bool(failure), *(row["status"] for row in own), 0), tuple(notes))

@@ -31,7 +31,7 @@ EXPERIMENT = {
 @pytest.fixture
 def made(monkeypatch, tmp_path):
     """The results of made-up runs in ``tmp_path``, simulated as well."""
-    monkeypatch.setattr(application, "real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: TOOLS)
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
     return lockstep.run(EXPERIMENT, results=tmp_path, settings=["schedulers.1.packing=buddy"])
 

@@ -249,7 +249,7 @@ def command_on_made_up_runs(
 ) -> Callable[..., tuple[int, str, str]]:
     """The command on made-up runs in an empty directory; gives status, stdout, stderr."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(application, "real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: TOOLS)
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
 
     def lockstep(*arguments: str) -> tuple[int, str, str]:
@@ -266,7 +266,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
         return imitate(workload, progress)
 
     tools = Tools(TOOLS.launcher, probe, slowly)
-    application.real_tools = lambda *nodes: tools
+    application.real_tools = lambda *nodes, **also: tools
     missing.back_end = ImitatedSimulator
     return cli.main(arguments)
 

@@ -89,7 +89,7 @@ def imitated(monkeypatch, tmp_path):
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
 
     def use(tools):
-        monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
+        monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)
 
     use(TOOLS)
     return use

@@ -153,7 +153,7 @@ esac
 exec {sys.executable} -P $run $name "$@"
 """
 MADE_UP = """import runpy, sys, fake_runs
-fake_runs.application.real_tools = lambda *nodes: fake_runs.TOOLS
+fake_runs.application.real_tools = lambda *nodes, **also: fake_runs.TOOLS
 fake_runs.missing.back_end = fake_runs.ImitatedSimulator
 sys.argv[:1], sys.path[:0] = [], ["."]
 runpy.run_path(sys.argv[0], run_name="__main__")"""

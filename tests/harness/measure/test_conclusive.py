@@ -65,7 +65,7 @@ def tools(monkeypatch):
 
     def change(**changes):
         made = dataclasses.replace(TOOLS, **changes)
-        monkeypatch.setattr(application, "real_tools", lambda *nodes: made)
+        monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: made)
 
     return change
 

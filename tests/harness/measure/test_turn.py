@@ -170,7 +170,7 @@ def lockstep(lockstep, monkeypatch):
     """The command on made-up runs, which reserves HERE."""
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     tools = dataclasses.replace(TOOLS, reserve=lambda where, *more: turn.reserved(HERE, *more))
-    monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)
     return lockstep
 
 
@@ -203,12 +203,12 @@ def test_a_run_that_waits_can_be_interrupted_and_reserves_nothing(lockstep, monk
 def test_what_the_other_recorded_meanwhile_is_not_measured_again(lockstep, monkeypatch):
     @contextlib.contextmanager
     def after_another(*given):
-        monkeypatch.setattr(application, "real_tools", lambda *nodes: TOOLS)
+        monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: TOOLS)
         assert cli.main(SMALL) == 0
         yield
 
     tools = dataclasses.replace(TOOLS, reserve=after_another)
-    monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)
     status, _, err = lockstep(*SMALL, "--resume")
     assert status == 0 and "0 runs recorded" in err and "9 found there" in err
 

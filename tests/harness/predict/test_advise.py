@@ -119,7 +119,7 @@ def on_a_recording(tmp_path, monkeypatch, capsys):
         )
     ]
     monkeypatch.setattr(advise, "predict", lambda *given: list(made))
-    monkeypatch.setattr("harness.application.real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr("harness.application.real_tools", lambda *nodes, **also: TOOLS)
 
     def run(program):
         (tmp_path / "a.toml").write_text(MEASURED.format(program=program))
@@ -159,7 +159,7 @@ def test_what_a_store_knows_of_other_programs_is_no_error_of_commands(on_a_recor
 @pytest.mark.slow
 def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
     """Without one it calibrates; the next time it goes by that, and says the same."""
-    monkeypatch.setattr("harness.application.real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr("harness.application.real_tools", lambda *nodes, **also: TOOLS)
     monkeypatch.setattr(advise, "GRID_US", (5000, 20_000))
     words = ["advise", "--granularity-us", "2000", "--imbalance", "1.5", "--results", str(tmp_path), "--json"]
     assert cli.main(words) == 0
@@ -180,7 +180,7 @@ def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("harness.application.real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr("harness.application.real_tools", lambda *nodes, **also: TOOLS)
     monkeypatch.setattr(advise, "CANDIDATES", advise.CANDIDATES[-2:])
     program = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "200", "300"]
     words = ["advise", "--anyway", "--jobs", "2", "--results", str(tmp_path), "--json", "--command", *program]

@@ -100,7 +100,7 @@ def page(folder):
 def beside(folder):
     """The page of a store with made-up measured timelines."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(application, "real_tools", lambda *nodes: TOOLS)
+        patch.setattr(application, "real_tools", lambda *nodes, **also: TOOLS)
         schedulers = "schedulers=[{policy='none'},{policy='implicit'},{policy='gang',quantum_ms=20}]"
         words = ["three-jobs", "--timeline", "--no-simulate", "--quick", "--set", schedulers]
         assert cli.main(["run", *words, "--results", str(folder / "runs")]) == 0

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     """A directory with a store: a sweep over granularity and imbalance, with timelines."""
     place = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(application, "real_tools", lambda *nodes: TOOLS)
+        patch.setattr(application, "real_tools", lambda *nodes, **also: TOOLS)
         patch.setattr(missing, "back_end", ImitatedSimulator)
         options = [part for setting in SETTINGS for part in ("--set", setting)]
         results = str(place / "results")
@@ -170,7 +170,7 @@ def nasty(tmp_path_factory):
     """A directory with a store of an experiment whose name and command mean something elsewhere."""
     place = tmp_path_factory.mktemp("nasty")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(application, "real_tools", lambda *nodes: TOOLS)
+        patch.setattr(application, "real_tools", lambda *nodes, **also: TOOLS)
         known = conditions.of_run
         patch.setattr(conditions, "of_run", lambda *moments: replace(known(*moments), busy=0.6))
         (place / "x.toml").write_text(NASTY_FILE)
