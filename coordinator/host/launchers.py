@@ -527,7 +527,7 @@ def launcher_at(name: str) -> Launcher:
 def kinds_of(word: str) -> list[type[Launcher]]:
     """The kinds of launchers that a command may name by this word, its file name."""
     name = Path(word).name
-    return [one for one in LAUNCHERS.values() if any(re.match(rf"{word}\b", name) for word in one.programs)]
+    return [one for one in LAUNCHERS.values() if any(re.match(rf"{known}\b", name) for known in one.programs)]
 
 
 def is_launcher(word: str) -> bool:

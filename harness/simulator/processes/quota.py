@@ -1,10 +1,10 @@
 """The CPU quota of a control group, as Linux has it: one budget, which processors take in slices.
 
 The processes of all jobs may use ``quota_ns`` of processor time in each period; the first begins at 0. A
-processor with a process, also one that spins, and one to which it switches, uses time of its own share. It
-looks after that at its clock tick, and when a process comes, goes or becomes ready. If the share is used up,
-it takes a slice from the budget, and what it has used too much. If the budget is used up, too, it stands
-still; a switch under way is carried through. When the next period begins, the budget is whole again, pays
+processor that computes, spins or switches uses up its share. It looks at the share at its clock tick, and
+when a process comes, goes or becomes ready. From an empty share the processor has a debt; it takes a slice
+and the debt from the budget. If the budget is empty, too, the processor stands still, after a switch that is
+under way. When the next period begins, the budget is whole again, pays
 for what was used too much, and the processors go on. One that has no ready process any more keeps 1 ms of its
 share and gives back the rest. If more than a slice is there by that 5 ms later, processors that stand still
 go on. What is left of the budget at the end of a period is lost; shares last. Slots go on by the clock.

@@ -69,7 +69,7 @@ def nothing_is_left(hosts):
 
 
 def judged(told, lost=()):
-    """Jobs of other hosts have finished, and each change of slot is told once."""
+    """All jobs of other hosts have finished, and the driver has heard of each change of slot once."""
     failed = [job for job, failure in enumerate(told["jobs"]) if failure]
     assert failed == sorted(job for job in range(JOBS) if job % 8 in lost), told
     assert [number for number, node in enumerate(told["nodes"]) if node["lost"]] == sorted(lost)
