@@ -7,6 +7,8 @@ compiled, or used in hot loops.
 from __future__ import annotations
 
 import importlib
+from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 
@@ -17,4 +19,8 @@ class Late:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
+        return getattr(self._module, attribute)
+
+    @cached_property
+    def _module(self) -> ModuleType:
+        return importlib.import_module(self._name)

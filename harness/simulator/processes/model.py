@@ -126,7 +126,7 @@ PROCESS = whole_lines(
         ("source", np.int32),  # the process in whose ring its operations are
         ("target", np.int32),  # the process that its request goes to, or the lock it asks for
         ("inbox_first", np.int32),
-        ("learns", np.int8),  # its wait shows the load imbalance
+        ("reads", np.int32),  # that remain of its operation
         ("at", np.int64),  # operations that it has begun
         ("wait_began_ns", np.int64),
         ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
@@ -134,6 +134,7 @@ PROCESS = whole_lines(
         ("filled", np.int64),  # operations that it has been given
         ("estimate_ns", np.int64),  # of the load imbalance
         ("previous_wait_ns", np.int64),
+        ("learns", np.int8),  # its wait shows the load imbalance
         ("phase", np.int32),
         ("rank", np.int32),
         ("priority", np.int32),
@@ -362,6 +363,7 @@ class State(NamedTuple):
         hops: (P, P) between processors; (1, 1) where they cost nothing.
         bursts_ns: response time of each burst, of one interactive job after the other.
         operations: (N, operations at hand); operation k of a process is in column k mod columns.
+        partners: (N, reads) the processes from which each one reads in a phase, by rank, in order.
         channels: of recorded programs, one after the other.
         arrivals: (channels, messages remembered) when message n arrives, in column n mod columns.
         samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
@@ -397,6 +399,7 @@ class State(NamedTuple):
     hops: NDArray[np.int16]
     bursts_ns: NDArray[np.int64]
     operations: Records
+    partners: NDArray[np.int32]
     channels: Records
     arrivals: NDArray[np.int64]
     samples: NDArray[np.int64]

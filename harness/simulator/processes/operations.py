@@ -1,7 +1,8 @@
 """Programs as streams of operations: all that a simulated process does, one after the other.
 
     COMPUTE   computes for ``value`` ns
-    READING   computes for ``value`` ns, serves the requests that came, and reads from process ``peer``
+    READING   ``peer`` times: computes for ``value`` ns, serves requests that came, and reads from the next
+              of its partners
     OPENING   waits at a barrier; CLOSING at the one that ends a communication phase
     LOCKING   waits for lock ``peer``, and computes for ``value`` ns while it has that
     SLEEPING  sleeps for ``value`` ns
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from harness.simulator.processes import model as m
 from workloads.program import Draws, Program
 
-DRAWN = 512
+DRAWN = 2048
 """Phases whose times are drawn at once if blocks are shorter; a call for few takes as long as for many."""
 
 Operations = NDArray[np.void]
@@ -50,8 +51,8 @@ class Stream(NamedTuple):
 
 def phase_length(program: Program) -> int:
     """How many operations a phase has."""
-    reads = program.reads_per_phase
-    return 2 + (program.opening_barrier and reads > 0) + reads
+    reads = program.reads_per_phase > 0
+    return 2 + (program.opening_barrier and reads) + reads
 
 
 def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Operations]:
@@ -60,23 +61,21 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
     No process is more than a phase behind another one, so that there is room for a block in all rings when
     there is in one.
     """
-    reads = program.reads()
-    length = phase_length(program)
-    phase = operations(len(reads), length)
+    reads, length = program.reads_per_phase, phase_length(program)
+    phase = operations(program.processes, length)
     phase["code"][:, 0], phase["marks"][:, 0] = m.COMPUTE, m.PASSES | m.OVERRUNS | m.OBSERVES
-    first = 1
     if program.opening_barrier:
         phase["code"][:, 1], phase["marks"][:, 1] = m.OPENING, m.LEARNS
-        first = 2
     if program.closing_barrier:
         phase["code"][:, -1], phase["marks"][:, -1] = m.CLOSING, 0 if program.opening_barrier else m.LEARNS
-    of_reads = slice(first, first + reads.shape[1])
-    phase["code"][:, of_reads], phase["marks"][:, of_reads] = m.READING, m.OVERRUNS
-    phase["peer"][:, of_reads] = reads
-    if program.read_imbalance == 0:
-        phase["value"][:, of_reads] = draws[0].gap_ns(1)
+    reading = length - 2
+    if reads > 0:
+        phase["code"][:, reading], phase["marks"][:, reading] = m.READING, m.OVERRUNS
+        phase["peer"][:, reading] = reads
+    if reads > 0 and program.read_imbalance == 0:
+        phase["value"][:, reading] = draws[0].gap_ns(1)
     at_once = min(program.phase_count(), (most - length - 2) // length)
-    block = np.empty((len(reads), at_once, length), m.OPERATION)
+    block = np.empty((program.processes, at_once, length), m.OPERATION)
     block.view(m.RAW)[:] = phase.view(m.RAW)[:, None, :]
     for drawn in pieces(program.phase_count(), max(1, DRAWN // at_once) * at_once):
         compute_ns = np.array([one.compute_ns(drawn) for one in draws])
@@ -85,9 +84,9 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
             count = min(at_once, drawn - begin)
             block["value"][:, :count, 0] = compute_ns[:, begin : begin + count]
             if gaps_ns is not None:
-                block["value"][:, :count, of_reads] = gaps_ns[:, begin : begin + count, None]
-            yield block.reshape(len(reads), at_once * length)[:, : count * length]
-    yield end(len(reads), m.PASSES)
+                block["value"][:, :count, reading] = gaps_ns[:, begin : begin + count]
+            yield block.reshape(program.processes, at_once * length)[:, : count * length]
+    yield end(program.processes, m.PASSES)
 
 
 def bursts(program: Program, draws: Draws, most: int, think_ns: int, first: int) -> Iterator[Operations]:

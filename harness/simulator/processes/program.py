@@ -64,6 +64,8 @@ def carry_out(state: State, action: int, p: int, q: int) -> None:
 @hot
 def begin_operation(state: State, p: int, q: int) -> int:
     process = state.processes[q]
+    if process.reads > 0:
+        return begin_read(state, p, q)
     columns = state.operations.shape[1]
     ring = state.processes[process.source]
     operation = state.operations[process.source, ring.at & (columns - 1)]
@@ -80,14 +82,23 @@ def begin_operation(state: State, p: int, q: int) -> int:
         return m.DONE
     if code == m.READING:
         ring.at += 1
-        process.activity = m.GAP
-        process.remaining_ns = operation.value + overrun_ns(state, p, operation)
-        compute(state, p, process)
-        return m.DONE
+        process.reads = operation.peer
+        return begin_read(state, p, q)
     if code <= m.CLOSING:
         ring.at += 1
         return m.ASK
     return begin_rare(state, p, q, operation)
+
+
+@hot
+def begin_read(state: State, p: int, q: int) -> int:
+    process = state.processes[q]
+    operation = messages.operation_of(state, q)
+    process.reads -= 1
+    process.activity = m.GAP
+    process.remaining_ns = operation.value + overrun_ns(state, p, operation)
+    compute(state, p, process)
+    return m.DONE
 
 
 @hot

@@ -64,6 +64,8 @@ def undisturbed_until(state: State, index: int) -> int:
         process = state.processes[q]
         if process.job != index or process.activity != first.activity or process.at != first.at:
             return 0
+        if process.reads != first.reads:
+            return 0
         if (
             process.activity == m.GAP
             and processor.activity_ns != clock.now_ns + messages.operation_of(state, q).value
@@ -83,16 +85,10 @@ def ahead(state: State, q: int, count: int) -> Records:
     return state.operations[q, (process.at + count) & (state.operations.shape[1] - 1)]
 
 
-@step
-def reads_ahead(state: State, q: int, count: int) -> int:
-    """How many reads process ``q`` makes before it does anything else, from its present operation on.
-
-    The first ``count`` operations are other ones.
-    """
-    length = count
-    while ahead(state, q, length - 1).code == m.READING:
-        length += 1
-    return length - count
+@hot
+def reads_of(operation: Records) -> int:
+    """How many reads a process makes in an operation."""
+    return int(operation.peer) if operation.code == m.READING else 0
 
 
 @step
@@ -106,9 +102,8 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
     first = state.processes[job.first]
     trip_ns = 2 * state.machine[0].latency_ns
     computes = first.activity == m.COMPUTE
-    others = 1 if computes else 0
-    reads = reads_ahead(state, job.first, others)
-    length = reads + others  # operations up to the barrier, the present one included
+    reads = reads_of(ahead(state, job.first, 0)) if computes else first.reads + 1
+    length = 2 if computes and reads > 0 else 1  # operations up to the barrier, the present one included
     few = first.filled - first.at <= state.operations.shape[1] >> 1
     if few or ahead(state, job.first, length).code == m.END:
         return False
@@ -142,6 +137,7 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
         process.at += length + 1
         process.phase += following.marks & m.PASSES
         process.activity = m.COMPUTE if following.code == m.COMPUTE else m.GAP
+        process.reads = max(reads_of(following) - 1, 0)
     count_reads(state, index, reads)
     clock.messages += 2 * job.processes
     if computes:
@@ -182,9 +178,9 @@ def read_on(state: State, index: int, quiet_ns: int) -> None:
         if messages.operation_of(state, q).value != gap_ns:
             return
     each_ns = gap_ns + trip_ns
-    reads = min(reads_ahead(state, job.first, 0) - 1, (quiet_ns - 1 - clock.now_ns) // each_ns)
+    reads = min(state.processes[job.first].reads, (quiet_ns - 1 - clock.now_ns) // each_ns)
     for q in range(job.first, job.first + job.processes):
-        state.processes[q].at += reads
+        state.processes[q].reads -= reads
         state.accounts[q, m.COMPUTING] += reads * gap_ns
         state.accounts[q, m.COMMUNICATING] += reads * trip_ns
     clock.now_ns += reads * each_ns

@@ -59,6 +59,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         hops=np.array([[seen.hops(a, b) for b in spaced] for a in spaced], dtype=np.int16),
         bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
         operations=np.zeros((processes, _room(jobs)), m.OPERATION).view(np.recarray),
+        partners=np.zeros((processes, max(1, *(job.program.reads_per_phase for job in jobs))), np.int32),
         channels=_records(max(1, sum(channels)), m.CHANNEL),
         arrivals=np.zeros((max(1, sum(channels)), REMEMBERED if sum(channels) else 1), dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
@@ -187,6 +188,7 @@ def enter_job(
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
     processes.alarm_ns = state.clock[0].never_ns
     processes.wait_began_ns = processes.wait_ended_ns = state.clock[0].now_ns
+    state.partners[record.first : record.first + count, : program.reads_per_phase] = program.reads()
     for rank in range(count):
         state.samples[record.first + rank] = blocking.new_sample(rank)
     if job.replay is not None:

@@ -28,7 +28,7 @@ def ask(state: State, p: int, q: int) -> int:
     process.blocked = 0
     process.target = state.jobs[process.job].first
     if operation.code == m.READING:
-        process.target += operation.peer
+        process.target += state.partners[q, operation.peer - process.reads - 1]
     charge(state, p, messages.message_category(process))
     return send_first(state, p, q) if state.machine[0].sends else m.START_WAIT
 
