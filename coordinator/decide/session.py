@@ -6,7 +6,7 @@ neither ever calls a policy itself. That is why their decisions can be compared 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,39 +16,6 @@ from coordinator.decide.cycle import Cycle
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
 from workloads.validation import InputError
-
-
-class Attained:
-    """Adds up processor time by job, decision by decision.
-
-    A processor on which several processes may run at a time serves them in equal parts.
-
-    Attributes:
-        service_ns: the processor time of each job so far.
-    """
-
-    def __init__(self) -> None:
-        self.service_ns: dict[int, int] = {}
-        self._until_ns = 0
-
-    def count(self, decision: Decision, cycle: Cycle, now_ns: int) -> None:
-        """Add what the slots of a decision, in force since the last call, have given until now."""
-        times_ns = cycle.in_force_ns(max(self._until_ns, cycle.start_ns), now_ns)
-        self._until_ns = now_ns
-        for slot, time_ns in enumerate(times_ns):
-            for jobs in _served(decision, slot) if time_ns else ():
-                for job in jobs:
-                    self.service_ns[job] = self.service_ns.get(job, 0) + time_ns // len(jobs)
-
-
-def _served(decision: Decision, slot: int) -> list[list[int]]:
-    """For each processor that anybody uses in a slot the job of each process that may run there."""
-    found = defaultdict(list)
-    for job, placement in decision.placements.items():
-        for rank, processor in enumerate(placement):
-            if decision.slots[slot].allows(job, rank, processor):
-                found[processor].append(job)
-    return list(found.values())
 
 
 class Uncounted(Mapping[int, int]):
@@ -109,6 +76,22 @@ class Plan:
         lengths_ns = tuple(slot.length_ns for slot in self.decision.slots)
         return Cycle(self.start_ns, lengths_ns, self.decision.cyclic)
 
+    @cached_property
+    def served(self) -> list[dict[int, list[int]]]:
+        """For each slot, by processor in use, the job of each process that may run there."""
+        found: list[dict[int, list[int]]] = [{} for _ in self.decision.slots]
+        for slot, there in zip(self.decision.slots, found, strict=True):
+            for job, placement in self.decision.placements.items():
+                for rank, processor in enumerate(placement):
+                    if slot.allows(job, rank, processor):
+                        there.setdefault(processor, []).append(job)
+        return found
+
+    @cached_property
+    def parts(self) -> list[Counter[tuple[int, int]]]:
+        """For each slot, how many processes of a job are on processors that so many share in equal parts."""
+        return [Counter((job, len(jobs)) for jobs in there.values() for job in jobs) for there in self.served]
+
     @property
     def timer_ns(self) -> int | None:
         """When the policy wants to be asked again; None if it does not."""
@@ -134,7 +117,7 @@ class Session:
         self._here: dict[int, Job] = {}
         self._lost: frozenset[int] = frozenset()
         self._owner_load: dict[int, float] = {}
-        self._attained = Attained()
+        self._attained_ns, self._counted_ns = Counter[int](), 0
         self._observations = Observations()
         self._answer: Decision | None = None
         self.plan: Plan | None = None
@@ -178,7 +161,7 @@ class Session:
         del self._here[number]
         self._observations.forget(number)
         plan = self._decide(Reason.DEPARTURE, now_ns)
-        self._attained.service_ns.pop(number, None)
+        del self._attained_ns[number]
         return plan
 
     def evolve(self, number: int, usable: int, now_ns: int) -> Plan | None:
@@ -248,9 +231,14 @@ class Session:
         return self.plan
 
     def _service_ns(self, now_ns: int) -> dict[int, int]:
+        """The processor time that decisions have given each job here so far."""
         if self.plan:
-            self._attained.count(self.plan.decision, self.plan.cycle, now_ns)
-        return {number: self._attained.service_ns.get(number, 0) for number in self._here}
+            since_ns, self._counted_ns = max(self._counted_ns, self.plan.start_ns), now_ns
+            times_ns = self.plan.cycle.in_force_ns(since_ns, now_ns)
+            for parts, time_ns in zip(self.plan.parts, times_ns, strict=True):
+                for (job, sharing), processes in parts.items() if time_ns else ():
+                    self._attained_ns[job] += processes * (time_ns // sharing)
+        return {number: self._attained_ns[number] for number in self._here}
 
     def _stranded(self) -> dict[int, tuple[int, ...]]:
         """The jobs here that are too large, where they are or as if nothing were lost."""

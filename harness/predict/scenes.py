@@ -67,8 +67,6 @@ class Show:
         self._now_ns = 0
         self._left_ns: dict[int, float] = {}
         """Processor time until the end of each job that is here."""
-        self._rates: list[dict[int, float]] = []
-        """How many processors each job has in each slot of the plan in force."""
         self._lost, self._owned = set[int](), set[int]()
 
     def scenes(self) -> Iterator[Scene]:
@@ -102,9 +100,9 @@ class Show:
         """The processor time that jobs still need at a time, if nothing happens until then."""
         left_ns, plan = dict(self._left_ns), self._session.plan
         times_ns = plan.cycle.in_force_ns(self._now_ns, at_ns) if plan else ()
-        for time_ns, rates in zip(times_ns, self._rates, strict=True):
-            for job, rate in rates.items() if time_ns else ():
-                left_ns[job] -= time_ns * rate
+        for time_ns, parts in zip(times_ns, plan.parts if plan else (), strict=True):
+            for (job, sharing), processes in parts.items() if time_ns else ():
+                left_ns[job] -= processes * time_ns / sharing
         return left_ns
 
     def _end_ns(self) -> int:
@@ -145,23 +143,13 @@ class Show:
                 yield self._scene(Reason.OBSERVATION, f"the ranks of {self.names[job]} talk", plan)
 
     def _scene(self, why: Reason, cause: str, plan: Plan) -> Scene:
-        decision, slots, self._rates = plan.decision, [], []
-        ranks: dict[tuple[int, int], list[int]] = {}
-        for job, place in decision.placements.items():
-            for rank, processor in enumerate(place):
-                ranks.setdefault((job, processor), []).append(rank)
+        decision, slots = plan.decision, []
         begins_ns = accumulate((slot.length_ns or 0 for slot in decision.slots), initial=plan.start_ns)
-        for begin_ns, slot in zip(begins_ns, decision.slots, strict=False):
-            rates, runs = dict[int, float](), []
-            for p, jobs in enumerate(slot.runs):
-                placed = [(job, rank) for job in jobs for rank in ranks.get((job, p), ())]
-                there = [job for job, rank in placed if not slot.only or slot.allows(job, rank, p)]
-                runs.append([self.names[job] for job in dict.fromkeys(there)])
-                for job in there:
-                    rates[job] = rates.get(job, 0.0) + 1 / len(there)
-            self._rates.append(rates)
-            slots.append(ShownSlot(begin_ns / 1e6, slot.length_ns and slot.length_ns / 1e6, runs))
-        running = {job for rates in self._rates for job in rates}
+        for begin_ns, slot, served in zip(begins_ns, decision.slots, plan.served, strict=False):
+            runs = [[job for job in jobs if job in served.get(p, ())] for p, jobs in enumerate(slot.runs)]
+            shown = [[self.names[job] for job in jobs] for jobs in runs]
+            slots.append(ShownSlot(begin_ns / 1e6, slot.length_ns and slot.length_ns / 1e6, shown))
+        running = {job for parts in plan.parts for job, _ in parts}
         scene = Scene(
             self._now_ns / 1e6,
             why.value,
