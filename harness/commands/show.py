@@ -72,9 +72,10 @@ def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
     lengths_ms = (known.get("quantum_ms"), known.get("hold_ms"), *known.get("quanta_ms", ()))
     unit_ms = min(LONGEST_MS, next(filter(None, (*lengths_ms, 1000 * known.get("grace_s", 0))), UNIT_MS))
     usual = [processors if adapts(policy, processors) else min(size, processors) for size in SIZES]
-    if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", options.sizes or "1"):
-        raise InputError("--jobs", options.sizes, "must be sizes with commas between", "write 4,2,2,1, say")
-    for number, size in enumerate(options.sizes.split(",") if options.sizes else usual):
+    sizes = ",".join(map(str, usual)) if options.sizes is None else options.sizes
+    if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", sizes):
+        raise InputError("--jobs", sizes, "must be sizes with commas between", "write 4,2,2,1, say")
+    for number, size in enumerate(sizes.split(",")):
         name = chr(65 + number % 26) + str(number // 26 or "")
         yield f"{number * unit_ms / 2:.9g} arrive {name} {size} {3 * unit_ms:.9g}"
     if policy.heeds_owners:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 from harness.predict import pictures
@@ -17,9 +18,10 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 def text(scenes: Sequence[Scene], names: Sequence[str]) -> Iterator[Part]:
     """Each scene with its event and pictures, then the partitions over time."""
     for scene in scenes:
-        yield Line(f"{pictures.in_ms(scene.at_ms)}: {scene.cause}", "bold")
-        if scene.waiting:
-            yield f"Waiting: {', '.join(scene.waiting)}"
+        yield from (
+            Line(line, "bold") for line in wrap(f"{pictures.in_ms(scene.at_ms)}: {scene.cause}", WIDTH)
+        )
+        yield from wrap(f"Waiting: {', '.join(scene.waiting)}" if scene.waiting else "", WIDTH)
         for picture in pictures.of_scene(scene):
             yield from _drawn(picture, names)
         yield ""
@@ -35,11 +37,12 @@ def page(scenes: Sequence[Scene], **about: Any) -> str:
 
 
 def _drawn(picture: Picture, names: Sequence[str]) -> Iterator[Part]:
-    """A picture; if it is too wide, some columns after the others."""
+    """A picture; if it is too wide, some columns after the others, and the beginnings of long texts."""
     styles = {name: f"bold {COLOURS[number % len(COLOURS)]}" for number, name in enumerate(names)}
     cells = [cell for _, row in picture.rows for cell in row]
-    size = max(1, *map(len, picture.columns), *(-(-(len(cell.text) + 1) // cell.span) - 1 for cell in cells))
     left = max(len(label) for label, _ in picture.rows)
+    size = max(1, *map(len, picture.columns), *(-(-(len(cell.text) + 1) // cell.span) - 1 for cell in cells))
+    size = min(size, WIDTH - left - 1)
     at_once = max(1, (WIDTH - left) // (size + 1))
     yield Line(picture.title, "dim")
     for first in range(0, len(picture.columns), at_once):
@@ -50,7 +53,9 @@ def _drawn(picture: Picture, names: Sequence[str]) -> Iterator[Part]:
             pieces = [Line(f"{label:{left}}")]
             for cell in _between(row, first, first + len(heads)):
                 style = styles.get(cell.turn or "".join(cell.jobs[:1]), "")
-                pieces.append(Line(f" {cell.text or '.':{cell.span * (size + 1) - 1}}", style))
+                wide, text = cell.span * (size + 1) - 1, cell.text or "."
+                shown = text if len(text) <= wide else f"{text[: max(0, wide - 3)]}..."[:wide]
+                pieces.append(Line(f" {shown:{wide}}", style))
             yield Pieces(pieces)
 
 

@@ -122,7 +122,7 @@ def text_of(path: str, key: str) -> str:
     if len(data) > LARGEST:
         raise InputError(key, path, f"must be at most {LARGEST >> 20} MiB of text", "give a smaller file")
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         rule = f"must be UTF-8 text: byte {error.start} is not"
         raise InputError(key, path, rule, "save the file as UTF-8") from None

@@ -225,6 +225,7 @@ def test_subcubes_and_blocks(show):
     ("words", "message"),
     [
         ("--jobs 9", "size of A = 9: a job has one process per processor, and processors is 8"),
+        ("--jobs=", "--jobs = '': must be sizes with commas between; write 4,2,2,1, say"),
         ("--jobs 4,,2", "--jobs = '4,,2': must be sizes with commas between; write 4,2,2,1, say"),
         ("--jobs 4,0", "--jobs 4,0, line 2 = '0': SIZE must be a whole number of at least 1"),
         ("--processors 257", "--processors = 257: must be a whole number of at least 1 and at most 256"),
@@ -320,3 +321,18 @@ def test_a_long_show_is_cut(capsys, tmp_path):
     output = capsys.readouterr()
     assert len(json.loads(output.out)["scenes"]) == 200
     assert output.err == "these are the first 200 scenes: give jobs less work to see the end\n"
+
+
+@pytest.mark.parametrize("name", policies.known())
+def test_forty_jobs_on_three_processors_fit_into_a_terminal(name, show, capsys):
+    words = (name, "--processors", "3", "--jobs", ",".join(["1", "2"] * 20))
+    waiting = [scene["waiting"] for scene in show(*words)]
+    assert cli.main(["show", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and not [line for line in lines if line.endswith(" ")]
+    assert all(", ".join(jobs) in " ".join(lines) for jobs in waiting)
+
+
+def test_a_file_of_events_may_begin_with_a_byte_order_mark(show):
+    (scene,) = show("gang", events="\N{ZERO WIDTH NO-BREAK SPACE}0 arrive A 4")
+    assert scene["cause"] == "A arrives (size 4)"
