@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -13,10 +13,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from harness.analyse.rows import Row
-from harness.report.style import LIGHT
+from harness.report.style import LIGHT, line_of
 from workloads.work import duration_name
 
 LABELS = 172
@@ -104,6 +105,22 @@ def panels(
     if marks:
         _legend(figure, marks, width)
     return Panels(figure, tuple(made), columns)
+
+
+def curves(
+    width: int, found: Mapping[str, Any], ends: tuple[float, float], unit_ns: float, label: str, **shape: Any
+) -> Figure:
+    """Shares over times in this unit, as steps on a logarithmic axis, by name; ``shape`` as for panels."""
+    marks = [Line2D([], [], label=name, **line_of(number)) for number, name in enumerate(found)]
+    made = panels(width, [""], labels=58, marks=marks, **shape)
+    (axes,) = made.axes
+    for number, (times, shares) in enumerate(found.values()):
+        axes.step(times, shares, where="post", **line_of(number))
+    axes.set(xscale="log", xlim=ends, ylim=(0, 1.02), xlabel=label)
+    low_ns, high_ns = (end * unit_ns for end in ends)
+    decades(axes.xaxis, low_ns, high_ns, axes.get_position().width * width, per_ns=1 / unit_ns)
+    percent(axes)
+    return made.figure
 
 
 def _columns(count: int, most: int) -> int:

@@ -17,7 +17,7 @@ from coordinator.topology import runs
 from harness.analyse.rows import ScheduleRow
 from harness.analyse.schedules import by_size, timed
 from harness.report.charts import DOTS, slowdown_axis
-from harness.report.grid import boxes, decades, lines_across, name_lines, panels, percent
+from harness.report.grid import boxes, curves, lines_across, name_lines, panels, percent
 from harness.report.style import JOBS, LIGHT, NO_JOB, fill, line_of, of_job
 from harness.simulator.jobs.metrics import utilisation_over_time
 from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
@@ -67,19 +67,13 @@ def waits(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     """The share of the jobs that waited at most so long under each scheduler; None without a trace."""
     if not (known := timed(rows)):
         return None
-    axes, figure = _one(known, width)
-    longest = 10 * SOON_S
-    for number, (_, outcome) in enumerate(known):
+    found = {}
+    for name, outcome in known:
         wait_s = np.sort(np.maximum(outcome.wait_s[outcome.finished], SOON_S))
-        if len(wait_s):
-            longest = max(longest, float(wait_s[-1]))
-            share = np.arange(1, len(wait_s) + 1) / len(wait_s)
-            axes.step([SOON_S, *wait_s], [0, *share], where="post", **line_of(number))
-    axes.set(xscale="log", xlim=(SOON_S, longest * 1.1), ylim=(0, 1.02), xlabel="wait of a job")
-    room = axes.get_position().width * width
-    decades(axes.xaxis, SOON_S * 1e9, longest * 1.1e9, room, per_ns=1e-9)
-    percent(axes)
-    return figure
+        share = np.arange(1, len(wait_s) + 1) / max(1, len(wait_s))
+        found[name] = [SOON_S, *wait_s], [0, *share]
+    longest = max(10 * SOON_S, *(float(wait_s[-1]) for wait_s, _ in found.values()))
+    return curves(width, found, (SOON_S, longest * 1.1), 1e9, "wait of a job", lines=8, line=26)
 
 
 def sizes(rows: Sequence[ScheduleRow], width: int, warm_up: int, tau_s: float) -> Figure | None:

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.analyse.timelines import Lanes, Span
-from harness.report.grid import boxes, decades, panels, percent
-from harness.report.style import HATCHES, NO_JOB, fill, line_of, of_job
+from harness.report.grid import boxes, curves, decades, panels
+from harness.report.style import HATCHES, NO_JOB, fill, of_job
 from harness.spec.naming import scheduler_name
 from harness.store.records import POLICY, RunRecord
 
@@ -88,22 +87,12 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
         ours = [r for r in records if r.kind == POLICY and scheduler_name(r.scheduler) == name]
         late_us = sorted(max(switch.lateness_ns, 1) / 1e3 for record in ours for switch in record.switches)
         if late_us:
-            found[name] = late_us
+            found[name] = late_us, np.arange(1, len(late_us) + 1) / len(late_us)
     if not found:
         return None
-    size = min(width, 560)
-    marks = [Line2D([], [], label=name, **line_of(number)) for number, name in enumerate(found)]
-    made = panels(size, [""], lines=6, line=30, labels=58, marks=marks)
-    (axes,) = made.axes
-    for number, late_us in enumerate(found.values()):
-        share = np.arange(1, len(late_us) + 1) / len(late_us)
-        axes.step(late_us, share, where="post", **line_of(number))
-    least, most = (edge(found[name][end] for name in found) for edge, end in ((min, 0), (max, -1)))
-    low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(most) + 1e-9)
-    axes.set(xscale="log", xlim=(low, high), ylim=(0, 1.02), xlabel="lateness of a slot switch")
-    decades(axes.xaxis, low * 1e3, high * 1e3, axes.get_position().width * size, per_ns=1e-3)
-    percent(axes)
-    return made.figure
+    least, most = (edge(late_us[end] for late_us, _ in found.values()) for edge, end in ((min, 0), (max, -1)))
+    ends = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(most) + 1e-9)
+    return curves(min(width, 560), found, ends, 1e3, "lateness of a slot switch", lines=6, line=30)
 
 
 def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:
