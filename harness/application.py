@@ -245,7 +245,7 @@ def _simulate(
 
     def heard(record: RunRecord) -> None:
         precision.add(record)
-        for standing in precision.simulated_news(record):
+        for standing in precision.news(record):
             watcher.standing(standing)
 
     watcher.note("simulating the measured runs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,36 +130,23 @@ def ranges(rows: Sequence[Row]) -> list[Range]:
     In a range, at least one scheduler is within AS_GOOD of the best at every granularity; of
     several, the range names the one with the least mean slowdown.
     """
-    found = []
-    for block in _blocks(rows):
-        good = set.intersection(*(set(_good(at)) for _, at in block))
-        means = {name: statistics.fmean(slowdown(at[name]) for _, at in block) for name in good}
-        best = min(means, key=lambda name: (means[name], name))
-        found.append(Range(block[0][0], block[-1][0], block[0][1][best].scheduler, means[best]))
-    return found
-
-
-Point = tuple[float, dict[int, Row]]
-"""A granularity, and its rows by the index of the candidate."""
-
-
-def _blocks(rows: Sequence[Row]) -> Iterator[list[Point]]:
-    block: list[Point] = []
-    good: set[int] = set()
+    blocks: list[tuple[list[tuple[float, dict[int, Row]]], set[int]]] = []  # rows by candidate; good ones
     for g_us, group in itertools.groupby(rows, key=lambda row: row.program["granularity_us"]):
         at = dict(enumerate(group))
-        if block and not good & set(_good(at)):
-            yield block
-            block = []
-        good = good & set(_good(at)) if block else set(_good(at))
-        block.append((float(g_us), at))
-    if block:
-        yield block
-
-
-def _good(at: Mapping[int, Row]) -> list[int]:
-    least = min(map(slowdown, at.values()))
-    return [name for name, row in at.items() if slowdown(row) <= least * (1 + AS_GOOD)]
+        least = min(map(slowdown, at.values()))
+        good = {name for name, row in at.items() if slowdown(row) <= least * (1 + AS_GOOD)}
+        points, before = blocks[-1] if blocks else ([], set())
+        if both := good & before:
+            blocks[-1] = [*points, (float(g_us), at)], both
+        else:
+            blocks.append(([(float(g_us), at)], good))
+    found = []
+    for points, good in blocks:
+        (from_us, first), (to_us, _) = points[0], points[-1]
+        means = {name: statistics.fmean(slowdown(at[name]) for _, at in points) for name in good}
+        best = min(means, key=lambda name: (means[name], name))
+        found.append(Range(from_us, to_us, first[best].scheduler, means[best]))
+    return found
 
 
 def like(results: Path, jobs: Sequence[ParallelJob]) -> tuple[Program, int]:

@@ -75,18 +75,13 @@ def _orders(rows: Sequence[Row]) -> Iterator[float]:
     """For every pair of schedulers: 1 if simulated in the measured order, -1 in the other, 0 if equal."""
     for _, block in groupby(rows, key=lambda row: row.settings):
         for one, other in combinations(block, 2):
-            if one.error is None or other.error is None or not _apart(one, other):
+            ours, theirs = (row.measured and row.measured.workload_slowdown for row in (one, other))
+            if one.error is None or other.error is None or not (ours and theirs and apart(ours, theirs)):
                 continue
             measured, simulated = (
                 (one.median(side) or 0.0) - (other.median(side) or 0.0) for side in ("measured", "simulated")
             )
             yield math.copysign(1, measured) * ((simulated > 0) - (simulated < 0))
-
-
-def _apart(one: Row, other: Row) -> bool:
-    if one.measured is None or other.measured is None:
-        return False
-    return apart(one.measured.workload_slowdown, other.measured.workload_slowdown)
 
 
 def sentence(found: Agreement) -> str:

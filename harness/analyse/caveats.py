@@ -103,23 +103,17 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
             f"another run of Lockstep used the same processors in {shared} of {len(records)} runs: "
             "repeat when it has ended, or use other processors"
         )
-    stolen = [steal for r in records if (steal := r.conditions.steal or 0.0) > STEAL]
-    if stolen:
-        found.append(
-            f"the hypervisor took more than {STEAL:.0%} of the processors' time in {len(stolen)} of "
-            f"{len(records)} runs, up to {max(stolen):.1%}: repeat on a quieter host"
-        )
-    shares = [others for r in records if (others := r.conditions.others or 0.0) > OTHERS]
-    if shares:
-        found.append(
-            f"other programs took more than {OTHERS:.0%} of the processors' time in {len(shares)} of "
-            f"{len(records)} runs, up to {max(shares):.0%}: end them, and repeat"
-        )
-    if lost := _throttled(records):
-        found.append(
-            f"a CPU quota stopped the processes for more than {THROTTLED:.0%} of the processors' time in "
-            f"{len(lost)} of {len(records)} runs, up to {max(lost):.0%}: {SPARE}"
-        )
+    during = [record.conditions for record in records]
+    for what, shares, most, digits, remedy in (
+        ("the hypervisor took", [one.steal for one in during], STEAL, 1, "repeat on a quieter host"),
+        ("other programs took", [one.others for one in during], OTHERS, 0, "end them, and repeat"),
+        ("a CPU quota stopped the processes for", _throttled(records), THROTTLED, 0, SPARE),
+    ):
+        if above := [share for share in shares if share and share > most]:
+            found.append(
+                f"{what} more than {most:.0%} of the processors' time in {len(above)} of {len(records)} "
+                f"runs, up to {max(above):.{digits}%}: {remedy}"
+            )
     warned = [
         ours[0]
         for r in records

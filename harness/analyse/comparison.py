@@ -76,20 +76,16 @@ class Comparison:
 
     def plain(self) -> dict[str, Any]:
         sides = {"before": self.before, "after": self.after}
-        medians = {side: _median(one) for side, one in sides.items()}
+        known = {side: one.values if one else [] for side, one in sides.items()}
         low, high = self.interval or (None, None)
         return {
             "workload": workload_name([job.program for job in self.known.jobs]),
             "settings": dict(self.known.settings),
             **{f"scheduler_{side}": one and one.scheduler for side, one in sides.items()},
-            **medians,
-            **{f"n_{side}": len(one.by_repeat) if one else 0 for side, one in sides.items()},
+            **{side: statistics.median(values) if values else None for side, values in known.items()},
+            **{f"n_{side}": len(values) for side, values in known.items()},
             **{"ratio": self.ratio, "low": low, "high": high, "verdict": self.verdict, "reason": self.reason},
         }
-
-
-def _median(one: SlowdownSeries | None) -> float | None:
-    return statistics.median(one.values) if one and one.by_repeat else None
 
 
 def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[SlowdownSeries]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from harness.analyse import summary
 from harness.analyse.statistics import FEWEST, Estimate, more_values
-from harness.analyse.summary import simulated_slowdown
 from harness.measure import plan
 from harness.measure.plan import Task, label
 from harness.measure.session import Standing
@@ -34,7 +33,6 @@ class RowPrecision:
     def __init__(self, experiment: Experiment, records: Iterable[RunRecord] = ()) -> None:
         self._experiment = experiment
         self._records: dict[int, list[RunRecord]] = {cell.index: [] for cell in experiment.measured_cells}
-        self._simulated: dict[int, list[RunRecord]] = {cell.index: [] for cell in experiment.measured_cells}
         self._known: dict[Row, Estimate] = {}
         self._enough: dict[Row, int] = {}
         self._told: dict[tuple[int, Scheduler, str], int] = {}
@@ -44,10 +42,8 @@ class RowPrecision:
     def add(self, record: RunRecord) -> None:
         if record.cell not in self._records:
             return
-        if record.kind not in MEASURED_KINDS:
-            self._simulated[record.cell].append(record)
-        else:
-            self._records[record.cell].append(record)
+        self._records[record.cell].append(record)
+        if record.kind in MEASURED_KINDS:
             for row in [row for row in self._known if row[0] == record.cell]:
                 del self._known[row]
                 self._enough.pop(row, None)
@@ -72,23 +68,20 @@ class RowPrecision:
             if not self.estimate(cell, scheduler).n:
                 yield Standing(name, None, None, 0)
 
-    def simulated_news(self, record: RunRecord) -> Iterator[Standing]:
-        """The row that has a new simulated value since ``record``, the last simulation that was taken in."""
-        for name, cell, scheduler in self._rows(record.cell):
-            predicted = summary.simulated_slowdown(cell, scheduler.table, self._simulated[cell.index])
-            if self._is_news(cell, scheduler, SIMULATED, predicted):
-                known = self.estimate(cell, scheduler)
-                final = predicted.n >= known.n
-                yield Standing(name, known.median, known.ends, known.n, final, predicted.median)
-
     def news(self, record: RunRecord) -> Iterator[Standing]:
-        """The rows that have a new value since ``record``, the last run that was taken in."""
+        """The rows with a new value since ``record``, the last run or simulation that was taken in."""
         least, most = self._experiment.least_repeats, self._experiment.repeats
+        kind = POLICY if record.kind in MEASURED_KINDS else SIMULATED
         for name, cell, scheduler in self._rows(record.cell):
-            known = self.estimate(cell, scheduler)
-            if self._is_news(cell, scheduler, POLICY, known):
-                final = known.n >= most or (known.n >= least and self._is_precise(cell, scheduler))
-                yield Standing(name, known.median, known.ends, known.n, final)
+            new = known = self.estimate(cell, scheduler)
+            final = known.n >= most or (known.n >= least and self._is_precise(cell, scheduler))
+            if kind == SIMULATED:
+                ours = self._records[cell.index]
+                new = summary.slowdown(cell, scheduler.table, ours, simulated=True)
+                final = new.n >= known.n
+            if self._is_news(cell, scheduler, kind, new):
+                predicted = new.median if kind == SIMULATED else None
+                yield Standing(name, known.median, known.ends, known.n, final, predicted)
 
     def wide(self) -> Iterator[tuple[str, float]]:
         """The rows whose intervals are wider than the experiment asks, with the widths over the medians."""
@@ -127,7 +120,7 @@ class RowPrecision:
     def estimate(self, cell: Cell, scheduler: Scheduler) -> Estimate:
         row = cell.index, scheduler
         if row not in self._known:
-            self._known[row] = summary.measured_slowdown(cell, scheduler.table, self._records[cell.index])
+            self._known[row] = summary.slowdown(cell, scheduler.table, self._records[cell.index])
         return self._known[row]
 
     def _is_precise(self, cell: Cell, scheduler: Scheduler) -> bool:
@@ -182,5 +175,5 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
 
 
 def _scatters(cell: Cell, scheduler: Scheduler, usual: Sequence[RunRecord]) -> bool:
-    known = simulated_slowdown(cell, scheduler.table, usual)
+    known = summary.slowdown(cell, scheduler.table, usual, simulated=True)
     return known.n >= FEWEST and known.width > PRECISION

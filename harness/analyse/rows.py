@@ -135,6 +135,9 @@ class Verdict:
     interval: tuple[float, float] | None = None
     more_repeats: int | None = None
 
+    def __str__(self) -> str:
+        return self.verdict + (f": {self.reason}" if self.reason else "")
+
 
 @dataclass(frozen=True)
 class JobRow:
@@ -381,10 +384,6 @@ Mean = tuple[float, float | None]
 """A mean, and the half-width of its 95 % interval if there is one."""
 
 
-def _without_half(mean: Mean) -> str:
-    return four_digits(mean[0])
-
-
 def _of_regions(row: ScheduleRow) -> bool:
     """Whether the policy gives regions (``Fragmentation``)."""
     return "missed" in row.schedule.metrics
@@ -393,7 +392,7 @@ def _of_regions(row: ScheduleRow) -> bool:
 def _mean(
     name: str,
     heading: str,
-    shown: Callable[[Mean], str] = _without_half,
+    shown: Callable[[Mean], str] = lambda mean: four_digits(mean[0]),
     needs: str | Callable[[ScheduleRow], bool] = "",
 ) -> Column:
     def found(row: ScheduleRow) -> Mean | None:

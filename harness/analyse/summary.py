@@ -44,6 +44,9 @@ from workloads.locks.lock_program import LockProgram
 TAU_S = 1.0
 """Default bound of the bounded slowdown."""
 
+RUNS, SIMULATIONS = (DEDICATED, POLICY), (SIMULATED_DEDICATED, SIMULATED)
+"""Kinds of runs of a job alone, and under a scheduler."""
+
 
 @dataclass(frozen=True)
 class _Repeat:
@@ -94,31 +97,26 @@ def rows(
     ]
 
 
-def measured_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
-    return estimate(list(slowdowns(cell, table, records).values()))
+def slowdown(
+    cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord], *, simulated: bool = False
+) -> Estimate:
+    """The workload slowdown of a scheduler; ``records`` may be of other cells and kinds, too."""
+    return estimate(list(slowdowns(cell, table, records, simulated=simulated).values()))
 
 
 def slowdowns(
     cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord], *, simulated: bool = False
 ) -> dict[int, float]:
-    """The workload slowdown of each successful repeat; ``records`` may be of other cells and kinds, too."""
-    kinds = (SIMULATED_DEDICATED, SIMULATED) if simulated else (DEDICATED, POLICY)
+    """The same for each successful repeat."""
     here = [record for record in records if record.cell == cell.index]
-    ours = [record for record in here if record.kind == kinds[1] and record.scheduler == table]
-    alone = [record for record in here if record.kind == kinds[0]]
+    ours, alone = _of_kinds(table, here, SIMULATIONS if simulated else RUNS)
     return {one.run.repeat: one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)}
-
-
-def simulated_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
-    """The simulated workload slowdown under a scheduler, from the simulated ``records`` of its cell."""
-    side = _side(cell.jobs(), table, records, (SIMULATED_DEDICATED, SIMULATED), TAU_S)
-    return side.workload_slowdown if side else estimate([])
 
 
 def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> Row:
     jobs = cell.jobs()
-    measured = _side(jobs, table, records, (DEDICATED, POLICY), tau_s)
-    simulated = _side(jobs, table, records, (SIMULATED_DEDICATED, SIMULATED), tau_s)
+    measured = _side(jobs, table, records, RUNS, tau_s)
+    simulated = _side(jobs, table, records, SIMULATIONS, tau_s)
     return Row(
         jobs=tuple(JobRow(job.arrival_s, described(job.program)) for job in jobs),
         settings=dict(cell.settings),
@@ -136,18 +134,24 @@ def _side(
     tau_s: float,
 ) -> Summary | None:
     """The summary of the runs of two kinds, dedicated and under a policy; None without the latter."""
-    ours = _current([record for record in records if record.kind == kinds[1] and record.scheduler == table])
+    ours, alone = _of_kinds(table, records, kinds)
     if not ours:
         return None
-    alone = [record for record in records if record.kind == kinds[0]]
     failures = sum(1 for record in ours if record.makespan_ns is None)
     return _summary(_repeats(jobs, alone, ours), tau_s, failures)
 
 
-def _current(ours: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those that count: a further simulation if it has the constants of one that imitates a run."""
+def _of_kinds(
+    table: Mapping[str, Any], records: Sequence[RunRecord], kinds: tuple[str, str]
+) -> tuple[list[RunRecord], list[RunRecord]]:
+    """The runs under a scheduler that count, and those of jobs alone.
+
+    A further simulation counts if it has the constants of one that imitates a run.
+    """
+    ours = [one for one in records if one.kind == kinds[1] and one.scheduler == table]
     constants = {one.repeat: one.constants for one in ours if one.repeat < FURTHER}.values()
-    return [one for one in ours if one.repeat < FURTHER or one.constants in constants]
+    counted = [one for one in ours if one.repeat < FURTHER or one.constants in constants]
+    return counted, [one for one in records if one.kind == kinds[0]]
 
 
 def _repeats(

@@ -27,7 +27,6 @@ from harness.analyse.rows import (
     Row,
     ScheduleRow,
     StartUp,
-    Verdict,
     columns,
     different_jobs,
     places,
@@ -217,10 +216,6 @@ def _start_up(found: StartUp) -> str:
     return f"{found.median_ms:.1f}, {found.max_ms:.1f}"
 
 
-def _verdict(found: Verdict) -> str:
-    return found.verdict + (f": {found.reason}" if found.reason else "")
-
-
 JUDGED = [
     replace(SLOWDOWN, heading="measured"),
     INTERVAL,
@@ -228,7 +223,7 @@ JUDGED = [
     replace(ERROR, shown=lambda share: percent(share, 1, "+")),
     Column("verdict.interval", CI95, lambda ends: " to ".join(percent(end, 0, "+") for end in ends)),
     Column("measured.start_up", "start-up\nms", _start_up),
-    Column("verdict", "verdict", _verdict, words=True, unknown=""),
+    Column("verdict", "verdict", words=True, unknown=""),
 ]
 
 

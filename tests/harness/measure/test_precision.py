@@ -114,7 +114,7 @@ def test_simulated_values_reach_the_table_as_they_come(tmp_path, series):
         kind = {"policy": "simulated", "dedicated": "simulated dedicated"}[record.kind]
         simulated = dataclasses.replace(record, kind=kind)
         precision.add(simulated)
-        told += [(one.row, one.simulated, one.n, one.final) for one in precision.simulated_news(simulated)]
+        told += [(one.row, one.simulated, one.n, one.final) for one in precision.news(simulated)]
     gang = [one for one in told if one[0].startswith("gang")]
     assert [(n, final) for _, _, n, final in gang] == [(2, False), (2, True)]
     assert gang[0][1] == pytest.approx(1.02)
