@@ -79,14 +79,14 @@ function draw() {
     paint.scale(devicePixelRatio, devicePixelRatio);
     const across = (time) => (time - view.begin) / (view.end - view.begin) * width, middle = (lane) => (lane + 0.5) * LANE;
     lanes.forEach((lane, n) => {
-      const floor = (n + 1) * LANE - STRIPE - 2, end = rowAt(lane, view.end - 1) + 1;
-      for (const row of lane.slice(rowAt(lane, view.begin), end)) {
-        const from = Math.max(0, across(row.begin)), wide = Math.min(width, across(row.end)) - from, [fill, share] = looks[row.state];
+      const floor = (n + 1) * LANE - STRIPE - 2, wide = width / canvas.width;
+      for (let x = 0; x < width; x += wide) { // a column of pixels has one state: thinner rows would mix their colours
+        const {state, job} = lane[rowAt(lane, view.begin + (x + wide / 2) / width * (view.end - view.begin))], [fill, share] = looks[state];
         const tall = (LANE - STRIPE - 4) * share;
         paint.fillStyle = fill;
-        paint.fillRect(from, floor - tall, wide, tall);
-        paint.fillStyle = jobs[row.job % jobs.length];
-        if (row.state <= SWITCHING) paint.fillRect(from, floor + 1, wide, STRIPE);
+        paint.fillRect(x, floor - tall, wide, tall);
+        paint.fillStyle = jobs[job % jobs.length];
+        if (state <= SWITCHING) paint.fillRect(x, floor + 1, wide, STRIPE);
       }
     });
     paint.strokeStyle = colour("ink");

@@ -15,6 +15,7 @@ SHOWN = {
     "cube": ("hypercube", "--processors", "16", "--jobs", "4,3,16,5"),
     "shared": ("none",),
     "owners": ("condor",),
+    "crowd": ("none", "--processors", "2", "--jobs", ",".join(["1", "2"] * 8)),
 }
 
 STEPS = """
@@ -54,6 +55,7 @@ def test_pages_are_whole_in_every_width_and_ask_nobody(looked):
             assert "Slots over processors, until" in " ".join(texts)
             assert not overlaps(sight.lines) and not cut(sight.lines, width), f"{name} in {width}"
             assert sight.reaches <= width
+            assert name != "crowd" or not [line for line in sight.lines if line.right > width]
     assert "CONSOLE" not in looked.log and looked.asked == set()
 
 
