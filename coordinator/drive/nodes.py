@@ -10,10 +10,9 @@ import itertools
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coordinator.decide.session import Plan
@@ -28,8 +27,8 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
-from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import LETTER, Post, Ways, leaders
+from coordinator.wire.protocol import NEWS_BYTES, TO_AGENT, TO_DRIVER
+from coordinator.wire.tree import OWN, leaders, pack, parts, pass_on
 from coordinator.wire.zmq_transport import LOOPBACK, Hub, Keys, address_towards, endpoints_for
 from coordinator.workload import NodeResult, Workload
 
@@ -45,15 +44,19 @@ class NodeState:
     first message, ``beat`` its last sign of life, ``heard_ns`` the time of its last message, in
     CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up,
     ``over`` whether its agent has told that it ends, or the launcher that it has ended. ``led`` are the nodes
-    that report to it.
+    that report to it, ``leader`` is the one to which it reports, -1 for the driver. ``table`` is the last one
+    for it, made at ``table_ns`` and sent at ``told_ns``.
     """
 
     host: str
     first: int
     count: int
     keys: Keys
-    post: Post = field(init=False)
     led: Sequence[int] = ()
+    leader: int = -1
+    table: bytes = b""
+    table_ns: int = 0
+    told_ns: int = 0
     starter: Started | None = None
     join: protocol.Join | None = None
     beat: protocol.Beat | None = None
@@ -87,7 +90,9 @@ class NodeState:
     def result(self, cores: tuple[int, ...]) -> NodeResult:
         """The node at the end of a run; ``cores`` is given on this host, elsewhere the agent reports them."""
         join, beat = self.join, self.beat
-        clock = (beat.offset_ns, beat.uncertainty_ns, beat.drift, beat.steps) if beat else (0, 0, 0.0, 0)
+        clock = (0, 0, 0.0, 0)
+        if beat:
+            clock = beat.offset_ns, beat.uncertainty_ns, beat.drift_ppt / 1e12, beat.steps
         return NodeResult(
             join.host if join else self.host,
             cores or (join.cores[: self.count] if join else ()),
@@ -169,6 +174,9 @@ MISSED_NS = 1_200_000_000
 Through others they come half as often.
 """
 
+KNOWN_NS = 1_000_000_000
+"""A sign of life given so long after a table was sent knows it, or the table has been lost."""
+
 ENDED = "its agent has ended"
 
 ENDS_NS = 100_000_000
@@ -203,12 +211,12 @@ class Nodes:
         self._on_loss = on_loss
         self._cores = workload.processors
         self._silence_ns = round(SILENCE * workload.lease_s * 1e9)
-        self._fan_out, self._arrange_ns = workload.fan_out, 0
+        self._fan_out, self._arrange_ns, self._arrange_every_ns = workload.fan_out, 0, self._silence_ns
         self._missed_ns = MISSED_NS * (2 if len(workload.nodes) > workload.fan_out else 1)
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
         self._due_ns = self._look_ns = self._ends_ns = 0
-        self._seed, self._together = Keys.make(), dict[int, list[int]]()
+        self._seed, self._launches, self._together = Keys.make(), list[list[int]](), dict[int, list[int]]()
         for host, count in [(n.host, n.processors) for n in workload.nodes] or [("", len(self._cores))]:
             keys = self._seed.of(len(self._nodes) + 1)
             first = self._nodes[-1].processors.stop if self._nodes else 0
@@ -222,9 +230,7 @@ class Nodes:
         here = (local,) if not self._remote else contacts.endpoints if contacts else endpoints_for(hosts)
         admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
         self._hub = Hub(here, self._keys, admitted)
-        self._ways = Ways(self._hub)
-        for number, node in enumerate(self._nodes):
-            node.post = Post(partial(self._ways.send, number))
+        self._through = {number: number for number in range(len(self._nodes))}
         self.setups = [
             Setup(
                 directory=str(directory.path),
@@ -254,9 +260,8 @@ class Nodes:
             assert node.starter is not None
             launches.setdefault(node.starter.pid, []).append(number)
             node.heard_ns = time.monotonic_ns()
-            self._watch_starter(loop, number, launch.handle(node.starter))
-        several = (numbers for numbers in launches.values() if len(numbers) > 1)
-        self._together = {number: numbers for numbers in several for number in numbers}
+        for numbers in launches.values():
+            self._watch_launch(loop, numbers)
         for descriptor in self._hub.filenos():
             loop.watch(descriptor)
 
@@ -285,20 +290,26 @@ class Nodes:
         ]
         return Contacts(self._hub.endpoints, self._keys, tuple(known))
 
-    def _watch_starter(self, loop: Loop, number: int, handle: Process) -> None:
+    def _watch_launch(self, loop: Loop, numbers: list[int]) -> None:
+        starter, several = self._nodes[numbers[0]].starter, len(numbers) > 1
+        assert starter is not None
+        handle = launch.handle(starter)
+
         def ended() -> None:
             loop.unwatch(handle)
             handle.close()
-            if number not in self._together:
-                self._lose(number, ENDED)
-            elif self._nodes[number].join is None:
-                self._lose(number, "the launcher of the agents has ended")
+            for number in numbers:
+                if not several or self._nodes[number].join is None:
+                    self._lose(number, "the launcher of the agents has ended" if several else ENDED)
 
+        if several:
+            self._launches.append(numbers)
+            self._together |= dict.fromkeys(numbers, numbers)
         loop.watch(handle, ended)
 
     def _look_for_ends(self) -> None:
         """Look which agents have ended of those that were launched together."""
-        for numbers in {numbers[0]: numbers for numbers in self._together.values()}.values():
+        for numbers in self._launches:
             with suppress(OSError, ValueError, IndexError):
                 said = self._directory.log(ends_name(numbers[0])).read_text()
                 for word in said.split():
@@ -320,50 +331,56 @@ class Nodes:
         Ranks may be ready before their node has joined.
         """
         nodes = [(number, node) for number, node in enumerate(self._nodes) if not node.lost]
-        return all(node.join is not None and self._ways.heard(number) for number, node in nodes)
+        return all(node.join is not None and self._hub.heard(number) for number, node in nodes)
 
     # To the agents.
 
     def _say(self, number: int, message: Any) -> None:
-        """Write to a node; nobody waits until a lost one takes it."""
-        node, text = self._nodes[number], TO_AGENT.encode(message)
-        self._ways.send(number, text) if node.lost else node.post.write(text)
-
-    def _straight(self, number: int, message: Any) -> None:
-        """Write to a node without others, and repeat what may have been lost on another way."""
-        self._ways.straight(number)
-        self._nodes[number].post.again()
-        self._say(number, message)
+        self._hub.send(number, TO_AGENT.encode(message))
 
     def _arrange(self) -> None:
         """Let agents report to others where too many report to us."""
         there = [number for number, node in enumerate(self._nodes) if not node.lost]
-        ours = [number for number in there if self._ways.neighbour(number) == number]
+        ours = [number for number in there if self._through[number] == number]
         if len(ours) <= self._fan_out:
             return
-        busy = {self._ways.neighbour(number) for number in {*there} - {*ours}}
+        self._arrange_every_ns *= 2  # they may not reach each other
+        busy = {self._through[number] for number in {*there} - {*ours}}
         free = [number for number in ours if number not in busy]
+        found = leaders(free, self._fan_out, max(1, self._fan_out - len(ours) + len(free)))
+        above = {number: leader for leader, led in found.items() for number in led}
         for number in free:
-            self._nodes[number].led = ()
-        for leader, led in leaders(
-            free, self._fan_out, max(1, self._fan_out - len(ours) + len(free))
-        ).items():
-            self._nodes[leader].led = led
-            known = ((number, self._nodes[number].keys.public, self._nodes[number].host) for number in led)
-            self._say(leader, protocol.Lead(tuple(known)))
+            self._nodes[number].led, self._nodes[number].leader = found.get(number, ()), above.get(number, -1)
+
+        def below(leader: int) -> Iterator[int]:
+            for number in found.get(leader, ()):
+                yield number
+                yield from below(number)
+
+        for leader, led in found.items():
+            known = ((self._nodes[number], number) for number in led)
+            lead = ((number, node.keys.public, node.host, tuple(below(number))) for node, number in known)
+            self._say(leader, protocol.Lead(tuple(lead)))
 
     def send(self, message: Any) -> None:
         for number in range(len(self._nodes)):
             self._say(number, message)
 
     def publish(self, plan: Plan, from_ns: int, origin_ns: int, active: Mapping[int, Sequence[int]]) -> None:
-        """Send each node its share of a plan that begins at ``from_ns`` of the run.
+        """Send each node its share of a plan that begins at ``from_ns`` of the run, if that is a new one.
 
         ``active`` has the launched ranks that take part in each job.
         """
-        processors = [node.processors for node in self._nodes]
-        for number, table in enumerate(protocol.Table.shares(plan, from_ns, origin_ns, processors, active)):
-            self._say(number, table)
+        processors, made_ns = [node.processors for node in self._nodes], time.monotonic_ns()
+        shares = protocol.Table.shares(plan, made_ns, from_ns, origin_ns, processors, active)
+        pass_on(self._new(made_ns, map(TO_AGENT.encode, shares)), self._through, self._hub.send)
+
+    def _new(self, made_ns: int, tables: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """The tables, in order of the nodes, that differ from those before."""
+        for number, (node, table) in enumerate(zip(self._nodes, tables, strict=True)):
+            if table[NEWS_BYTES:] != node.table[NEWS_BYTES:]:
+                node.table, node.table_ns, node.told_ns = table, made_ns, made_ns
+                yield number, table
 
     def begin(
         self, job: int, at_ns: int, places: Mapping[int, Sequence[int]], taking_part: tuple[int, ...]
@@ -398,9 +415,9 @@ class Nodes:
 
     def receive(self) -> None:
         """Handle all messages that have arrived. Call it before each sleep of the loop."""
-        while arrived := self._arrived():
-            for number, line in arrived:
-                self._hear(number, line)
+        while arrived := self._hub.receive():
+            for sender, frame in arrived:
+                self._hear(sender, frame)
         now_ns = time.monotonic_ns()
         if now_ns >= self._look_ns:
             missing = self._some_missing(now_ns)
@@ -412,38 +429,64 @@ class Nodes:
         """Whether a node may still connect, or reconnect."""
         since_ns = now_ns - self._missed_ns
         return any(
-            not node.lost and (node.join is None or not self._ways.heard(number) or node.heard_ns < since_ns)
+            not node.lost and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
             for number, node in enumerate(self._nodes)
         )
 
-    def _arrived(self) -> list[tuple[int, bytes]]:
-        """What has arrived from nodes; agents may pass on what is nobody's."""
-        return [(number, line) for number, line in self._ways.receive() if 0 <= number < len(self._nodes)]
+    def _leads(self, leader: int, number: int) -> bool:
+        """Whether a node reports to ``leader``, or to another one that ``leader`` leads."""
+        while 0 <= number < len(self._nodes):
+            if (number := self._nodes[number].leader) == leader:
+                return True
+        return False
 
-    def _messages(self, number: int, line: bytes) -> Iterator[Any]:
-        """The messages of a frame, unless they have come before."""
-        node = self._nodes[number]
-        node.heard_ns = time.monotonic_ns()
-        yield from map(TO_DRIVER.decode, node.post.take(line) if line.startswith(LETTER) else (line,))
+    def _hear(self, sender: int, frame: bytes) -> None:
+        """Hear a node, and the signs of life of those that it leads."""
+        said = [(OWN, frame)]
+        with suppress(LineError):  # it is refused as a message
+            said = [*parts(frame)]
+        for number, part in said:
+            if number == OWN or self._leads(sender, number):
+                self._take(sender, sender if number == OWN else number, part)
+            elif 0 <= number < len(self._nodes) and not self._hub.heard(number):
+                # Another driver has arranged that: the node is to tell us itself that it is there.
+                self._hub.send(sender, pack([(number, TO_AGENT.encode(protocol.Follow()))]))
 
-    def _hear(self, number: int, line: bytes) -> None:
+    def _take(self, sender: int, number: int, frame: bytes) -> None:
         node = self._nodes[number]
         try:
-            for message in self._messages(number, line):
-                self._act(number, node, message)
+            match TO_DRIVER.decode(frame):
+                case _ if node.lost:
+                    pass  # its guardian has released everything
+                case protocol.Beat() as beat:
+                    self._on_beat(sender, number, beat)
+                case message if sender == number:
+                    node.heard_ns = time.monotonic_ns()
+                    self._act(number, node, message)
+                case _:
+                    raise LineError("a message of another one")
         except LineError:
             node.dropped += 1
             if node.dropped == 1 and not node.lost:
                 text = f"{node.name} says what is no message of ours; nothing of that kind is acted upon"
                 self._on_message(number, protocol.Trouble(text, fatal=False))
 
+    def _on_beat(self, sender: int, number: int, beat: protocol.Beat) -> None:
+        """Answer a sign of life, unless another agent does; send the last table again if it has been lost."""
+        node, now_ns = self._nodes[number], time.monotonic_ns()
+        if sender != number and node.beat and beat.sent_ns <= node.beat.sent_ns:
+            return  # a newer one has overtaken it
+        turned, self._through[number] = self._through[number] != sender, sender
+        node.beat, node.heard_ns = beat, now_ns
+        late = beat.sent_ns + beat.offset_ns > node.told_ns + KNOWN_NS
+        if beat.table_ns < node.table_ns and (turned or late):
+            node.told_ns = now_ns
+            self._hub.send(number, node.table)
+        if sender == number:
+            self._say(number, protocol.Echo(beat.sent_ns, now_ns, time.monotonic_ns()))
+
     def _act(self, number: int, node: NodeState, message: Any) -> None:
-        if node.lost:
-            return  # its guardian has released everything
         match message:
-            case protocol.Beat():
-                node.beat = message
-                self._answer(number, message)
             case protocol.Join(host, cores):
                 node.join, self._due_ns = message, 0
                 if self._remote and len(cores) < node.count:
@@ -456,15 +499,6 @@ class Nodes:
                 node.over = True  # not at our request
             case _:
                 self._on_message(number, message)
-
-    def _answer(self, number: int, beat: protocol.Beat) -> None:
-        """Answer a sign of life, unless another agent does and the node knows which letters have come."""
-        post = self._nodes[number].post
-        missing = post.check(beat.written, beat.taken)
-        if self._ways.neighbour(number) == number or missing or post.taken != post.told:
-            post.told = post.taken
-            times = beat.sent_ns, self._nodes[number].heard_ns, time.monotonic_ns()
-            self._ways.send(number, TO_AGENT.encode(protocol.Echo(*times, 0, 0, post.taken or 0, missing)))
 
     def due_ns(self) -> int:
         """The time at which ``check`` must be called next, in CLOCK_MONOTONIC."""
@@ -482,7 +516,7 @@ class Nodes:
                 if node.over:
                     self._lose(number, ENDED)
         if now_ns >= self._arrange_ns and self._remote and self.joined:
-            self._arrange_ns = now_ns + self._silence_ns
+            self._arrange_ns = now_ns + self._arrange_every_ns
             self._arrange()
         if now_ns < self.due_ns():
             return
@@ -507,7 +541,8 @@ class Nodes:
         if number not in self._together:
             node.kill()
         for follower in node.led:
-            self._straight(follower, protocol.Follow())
+            self._nodes[follower].leader = -1
+            self._say(follower, protocol.Follow())
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
     def end(self) -> None:
@@ -528,15 +563,15 @@ class Nodes:
     def _end(self, numbers: Sequence[int]) -> None:
         """Let some agents end, and wait for their end, or for the time that a release may take."""
         for number in numbers:
-            self._straight(number, protocol.End())
+            self._say(number, protocol.End())
         deadline = time.monotonic() + (RELEASE_S if self._remote else processes.GRACE_S)
         waiting = [number for number in numbers if not self._nodes[number].lost]
         while time.monotonic() < deadline and waiting:
-            self._hear_last()
+            self._hear_last(numbers)
             self._look_for_ends()
             waiting = [number for number in waiting if self._ends(number)]
             time.sleep(0.002)
-        self._hear_last()
+        self._hear_last(numbers)
 
     def _ends(self, number: int) -> bool:
         """Whether the end of a node that was asked to end is still to come.
@@ -549,17 +584,16 @@ class Nodes:
             return True
         return node.started and not any(self._nodes[sibling].lost for sibling in siblings)
 
-    def _hear_last(self) -> None:
-        for number, line in self._arrived():
+    def _hear_last(self, ending: Collection[int]) -> None:
+        for number, frame in self._hub.receive():
             with suppress(LineError):
-                for message in self._messages(number, line):
-                    match message:
-                        case protocol.Released():
-                            self._nodes[number].over = True
-                        case protocol.SwitchReport() | protocol.Trouble(fatal=False):
-                            self._on_message(number, message)
-                        case protocol.Beat():  # it has joined late, or has not received our message
-                            self._answer(number, message)
+                match TO_DRIVER.decode(frame):
+                    case protocol.Released():
+                        self._nodes[number].over = True
+                    case protocol.SwitchReport() | protocol.Trouble(fatal=False) as message:
+                        self._on_message(number, message)
+                    case _ if number in ending:  # it has joined late, or has not received our message
+                        self._say(number, protocol.End())
 
     def _wait_for_guardian(self) -> None:
         """Wait for the guardian of this host's agent; its release begins when the agent has ended."""

@@ -30,6 +30,7 @@ class Alarm:
 
     def __init__(self) -> None:
         self._fd = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        self._at_ns: int | None = None
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create")
 
@@ -38,6 +39,9 @@ class Alarm:
 
     def set(self, at_ns: int | None) -> None:
         """Ring at ``at_ns`` of time.monotonic_ns(), at once if that time is past; None: never."""
+        if at_ns == self._at_ns:
+            return
+        self._at_ns = at_ns
         # A value of zero would disarm the timer.
         seconds, nanoseconds = (0, 0) if at_ns is None else divmod(max(1, at_ns), 10**9)
         value = _Itimerspec(_Timespec(0, 0), _Timespec(seconds, nanoseconds))
@@ -46,6 +50,7 @@ class Alarm:
 
     def acknowledge(self) -> None:
         """Make the descriptor unreadable again after it rang."""
+        self._at_ns = None
         with suppress(BlockingIOError):
             os.read(self._fd, 8)
 

@@ -44,7 +44,7 @@ from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import LETTER, PACKET, Post
+from coordinator.wire.tree import PACKET
 from coordinator.wire.zmq_transport import Line, LinkError
 from workloads import agent_line
 from workloads.agent_line import ANYWHERE
@@ -70,8 +70,10 @@ class Agent:
         self._clock = Clock()
         self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock)
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
-        self._post = Post(self._line.send, base=0)
         self._relay: Relay | None = None
+        self._made: Relay | Exception | None = None
+        self._making = Thread()
+        self._table_ns = 0
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop
         self._switches: list[Switching] = []
@@ -174,29 +176,42 @@ class Agent:
                 self._on_line(line)
 
     def _tell(self, message: Any) -> None:
-        self._post.write(TO_DRIVER.encode(message))
+        self._line.send(TO_DRIVER.encode(message))
 
     # The tree of agents.
 
-    def _lead(self, led: Mapping[int, tuple[str, str]]) -> None:
-        """Let other agents report to this one; if that cannot be, they go on reporting to the driver."""
+    def _lead(self, lead: protocol.Lead) -> None:
+        """Let other agents report to this one soon: to find the ways to their hosts may take seconds."""
         self._follow()  # and nobody that it leads, as it may have been told before
-        if self._relay:
-            for descriptor in self._relay.hub.filenos():
-                self._loop.unwatch(descriptor)
-            Thread(target=self._relay.hub.close, args=(0,), daemon=True).start()  # it may take a second
-        try:
-            self._relay = Relay(led, self._setup.keys, self._clock, self._contact, self._line.send)
-        except (OSError, InputError, LinkError) as error:
-            self._relay = None
-            self._tell(protocol.Trouble(f"{socket.gethostname()} leads no others: {error}", fatal=False))
+        if self._making.is_alive():
+            return  # it will be told again
+
+        def make(before: Relay | None) -> None:
+            if before:
+                before.hub.close(0)
+            try:
+                self._made = Relay(lead.led, self._setup.keys, self._clock, self._contact)
+            except (OSError, InputError, LinkError) as error:
+                self._made = error
+
+        for descriptor in self._relay.hub.filenos() if self._relay else ():
+            self._loop.unwatch(descriptor)
+        self._making = Thread(target=make, args=(self._relay,), daemon=True)
+        self._relay = self._made = None
+        self._making.start()
+
+    def _begin_to_lead(self, made: Relay | Exception) -> None:
+        self._made = None
+        if isinstance(made, Exception):  # they go on reporting to the driver
+            self._tell(protocol.Trouble(f"{socket.gethostname()} leads no others: {made}", fatal=False))
             return
-        for descriptor in self._relay.hub.filenos():
+        self._relay = made
+        for descriptor in made.hub.filenos():
             self._loop.watch(descriptor)
-        self._join(self._relay.endpoints)
+        self._join(made.endpoints)
 
     def _follow(self, endpoint: str = "", key: str = "") -> None:
-        """Report to another agent, or to the driver, and repeat what may be lost on the way before."""
+        """Report to another agent, or to the driver."""
         if self._line.turned:
             self._loop.unwatch(self._line)
         with suppress(LinkError):
@@ -205,7 +220,6 @@ class Agent:
             self._loop.watch(self._line)
         self._contact.answered_ns = self._clock.read_ns()
         self._beat()
-        self._post.again()
 
     # The clock.
 
@@ -229,10 +243,10 @@ class Agent:
             self._switches.clear()
 
     def _beat(self) -> None:
-        beat = self._contact.beat(self._dropped, self._post.written, self._post.taken or 0)
-        self._line.send(TO_DRIVER.encode(beat))
-        if self._relay:
-            self._relay.beat()
+        beat = TO_DRIVER.encode(self._contact.beat(self._dropped, self._table_ns))
+        self._line.report(self._relay.joined(beat) if self._relay else beat)
+        if self._made:
+            self._begin_to_lead(self._made)
         with suppress(OSError):  # the loop notices the guardian's end
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
@@ -266,9 +280,6 @@ class Agent:
             self._tell(protocol.Trouble(f"{overlap.sentence}: {overlap.remedy}", fatal=False))
 
     def _on_echo(self, echo: protocol.Echo) -> None:
-        self._post.confirm(echo.taken)
-        if echo.missing:
-            self._post.again()
         missing = self._contact.learn(echo)
         if self._offset_ns is not None:
             self._offset_ns[0] = self._clock.offset_ns(self._clock.read_ns())
@@ -298,8 +309,7 @@ class Agent:
                 if self._relay:
                     self._relay.down(line)
                 return
-            for one in self._post.take(line) if line.startswith(LETTER) else (line,):
-                self._on_message(TO_AGENT.decode(one))
+            self._on_message(TO_AGENT.decode(line))
         except LineError:
             self._dropped += 1
 
@@ -307,11 +317,12 @@ class Agent:
         match message:
             case protocol.Echo():
                 self._on_echo(message)
-            case protocol.Lead(led):
-                self._lead({number: (key, host) for number, key, host in led})
+            case protocol.Lead():
+                self._lead(message)
             case protocol.Follow(endpoint, key):
                 self._follow(endpoint, key)
-            case protocol.Table():
+            case protocol.Table(made_ns) if made_ns >= self._table_ns:
+                self._table_ns = made_ns
                 self._switcher.publish(message)
                 self._switch()
             case protocol.Start():
@@ -329,12 +340,10 @@ class Agent:
             case protocol.Leave():
                 self._leave()
             case protocol.End():
-                self._follow()
                 self._tell_of_others()
                 self._over = True
 
     def _retell(self) -> None:
-        self._follow()  # it is another driver, which has not heard us without others
         for told in self._told:
             self._tell(told)
 

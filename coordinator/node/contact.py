@@ -75,13 +75,13 @@ class Contact:
         """Whether nobody has answered for longer than from one sign of life to the next."""
         return self._clock.read_ns() - self.answered_ns > 1.5 * self._every_ns
 
-    def beat(self, dropped: int, written: int, taken: int) -> protocol.Beat:
+    def beat(self, dropped: int, table_ns: int) -> protocol.Beat:
         clock = self._clock
         now_ns = clock.read_ns()
         self._put_off = False
         self._beat_ns = now_ns + self._every_ns
-        known = clock.offset_ns(now_ns), clock.uncertainty_ns(), clock.drift, clock.steps
-        return protocol.Beat(now_ns, *known, dropped, written, taken)
+        known = clock.offset_ns(now_ns), clock.uncertainty_ns(), round(clock.drift * 1e12), clock.steps
+        return protocol.Beat(now_ns, *known, dropped, table_ns)
 
     def learn(self, echo: protocol.Echo) -> int | None:
         """Learn from the answer to a sign of life.

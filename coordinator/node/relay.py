@@ -1,8 +1,8 @@
-"""What an agent does for those that it leads: passes messages on, and answers signs of life."""
+"""What an agent does for those that it leads: passes tables and signs of life on, and answers these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 
 from coordinator.host.clock import Clock
@@ -10,62 +10,61 @@ from coordinator.node.contact import Contact
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import Packet, Ways, unpack
+from coordinator.wire.tree import OWN, pack, parts, pass_on, unpack
 from coordinator.wire.zmq_transport import Hub, Keys, endpoints_for
-
-BEAT = TO_DRIVER.encode(protocol.Beat(0, 0, 0, 0.0, 0, 0))[:2]
 
 
 class Relay:
-    """Passes the last sign of life of each node on with the agent's own, and other messages at once.
+    """Passes the last sign of life of each node on with the agent's own, and tables at once.
 
-    ``led`` has the public key and host of each agent below; ``send`` goes towards the driver.
+    ``led`` is as in ``protocol.Lead``. Each agent of them is heard for itself and those below it only.
     """
 
     def __init__(
         self,
-        led: Mapping[int, tuple[str, str]],
+        led: Sequence[tuple[int, str, str, tuple[int, ...]]],
         keys: Keys,
         clock: Clock,
         contact: Contact,
-        send: Callable[[bytes], None],
     ) -> None:
-        hosts = [host for _, host in led.values()]
-        self.hub = Hub(endpoints_for(hosts), keys, {key: node for node, (key, _) in led.items()})
+        hosts = [host for _, _, host, _ in led]
+        self.hub = Hub(endpoints_for(hosts), keys, {key: node for node, key, _, _ in led})
         self.endpoints = tuple(map(self.hub.endpoint_for, hosts))
-        self._led, self._below, self._above = led, Ways(self.hub), Packet(send)
+        self._through = {node: one for one, _, _, below in led for node in (*below, one)}
+        self._led = [node for node, *_ in led]
         self._clock, self._contact = clock, contact
         self._beats: dict[int, bytes] = {}
         self._rests = True
 
     def down(self, packet: bytes) -> None:
-        for node, frame in unpack(packet):
-            self._below.send(node, frame)
+        pass_on(unpack(packet), self._through, self.hub.send)
 
     def up(self) -> bool:
-        """Pass on what has arrived; returns whether anything has."""
-        arrived = self._below.receive()
-        for node, frame in arrived:
-            if frame[:2] != BEAT:
-                self._above.add(node, frame)
-                continue
-            self._beats[node] = frame
-            if self._below.neighbour(node) == node:
-                clock, now_ns = self._clock, self._clock.now_ns()
-                with suppress(LineError):  # the driver counts it
-                    sent_ns = TO_DRIVER.decode(frame).sent_ns
-                    known = now_ns, clock.now_ns(), clock.uncertainty_ns(), self._contact.age_ns
-                    self._below.send(node, TO_AGENT.encode(protocol.Echo(sent_ns, *known)))
-        self._above.flush()
+        """Answer and keep the signs of life that have arrived; returns whether any has."""
+        arrived = self.hub.receive()
+        for sender, frame in arrived:
+            with suppress(LineError):
+                for node, beat in parts(frame):
+                    if node == OWN:
+                        self._answer(sender, beat)
+                    elif self._through.get(node) == sender != node:
+                        self._beats[node] = beat
         self.hub.listen(not all(map(self.hub.heard, self._led)))
         return bool(arrived)
 
-    def beat(self) -> None:
-        """Pass signs of life on, every other time, which is often enough for them."""
+    def _answer(self, node: int, frame: bytes) -> None:
+        clock, now_ns = self._clock, self._clock.now_ns()
+        match TO_DRIVER.decode(frame):
+            case protocol.Beat(sent_ns):
+                self._beats[node] = frame
+                known = now_ns, clock.now_ns(), clock.uncertainty_ns(), self._contact.age_ns
+                self.hub.send(node, TO_AGENT.encode(protocol.Echo(sent_ns, *known)))
+
+    def joined(self, beat: bytes) -> bytes:
+        """Our own sign of life and, every other time, which is often enough, the last ones of the others."""
         self._rests = not self._rests
-        if self._rests:
-            return
-        for node, frame in self._beats.items():
-            self._above.add(node, frame)
+        if self._rests or not self._beats:
+            return beat
+        packet = pack([(OWN, beat), *self._beats.items()])
         self._beats.clear()
-        self._above.flush()
+        return packet

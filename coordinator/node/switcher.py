@@ -122,7 +122,7 @@ class Switcher:
         while self._coming and self._coming[0].from_ns <= now_ns:
             self._table = self._coming.pop(0)
             self._cycle = Cycle(self._table.start_ns, self._table.lengths_ns, self._table.cyclic)
-            self._places = {(job, rank): p for job, ranks in self._table.placements for rank, p in ranks}
+            self._places = {(job, rank): p for job, rank, p in self._table.placements}
             self.forget()
         if self._cycle is None or self._mechanism is None:
             return None

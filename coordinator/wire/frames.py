@@ -1,57 +1,39 @@
 """Frequent messages between driver and agents as packed numbers; all others are lines (``line_format``).
 
-A frame is one byte that names its class, one with its version, and 64-bit numbers, the lowest byte first. No
-line begins like a frame. As with lines, a reader makes one of the known classes of it, or refuses it.
+A frame is one byte that names its class, one with its version, the count of its numbers of 64 bits, these,
+and numbers of 32 bits, each with the lowest byte first. No line begins like a frame. As with lines, a reader
+makes one of the known classes of it, or refuses it.
 """
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Mapping
-from operator import attrgetter
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 from coordinator.wire.line_format import LineError, LineFormat
 
-HEAD_BYTES = 2
+_HEAD = struct.Struct("<cBI")
 
 
-class Fields:
-    """A class whose fields are whole numbers (q) and floating-point numbers (d), in order of ``fields``."""
+class Framed:
+    """A dataclass of whole numbers that travels as a frame; subclasses may hold more than numbers."""
 
-    def __init__(self, made: type[Any], **fields: str) -> None:
-        self.made = made
-        self._struct = struct.Struct("<" + "".join(fields.values()))
-        self._values = attrgetter(*fields)
-        self._finite = "d" in fields.values()
+    def numbers(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Its numbers of 64 and of 32 bits."""
+        return tuple(self.__dict__.values()), ()
 
-    def pack(self, value: Any) -> bytes:
-        return self._struct.pack(*self._values(value))
-
-    def unpack(self, packed: memoryview) -> Any:
-        values = self._struct.unpack(packed)
-        if self._finite and not all(map(math.isfinite, values)):
-            raise LineError(f"{self.made.__name__} has a number that is not finite")
-        return self.made(*values)
+    @classmethod
+    def of(cls, longs: Sequence[int], shorts: Sequence[int]) -> Self:
+        """The inverse of ``numbers``; a ValueError if there is none."""
+        if shorts or len(longs) != len(cls.__dataclass_fields__):  # type: ignore[attr-defined]
+            raise ValueError(f"not as long: {len(longs)} and {len(shorts)} numbers")
+        return cls(*longs)
 
 
-class Rows:
-    """A class whose only field has rows of ``columns`` whole numbers, at most ``most`` rows."""
-
-    def __init__(self, made: type[Any], field: str, columns: int, most: int) -> None:
-        self.made = made
-        self._row = struct.Struct(f"<{columns}q")
-        self._rows = attrgetter(field)
-        self._most = most
-
-    def pack(self, value: Any) -> bytes:
-        return b"".join(self._row.pack(*row) for row in self._rows(value))
-
-    def unpack(self, packed: memoryview) -> Any:
-        if len(packed) > self._most * self._row.size:
-            raise LineError(f"{self.made.__name__} has more than {self._most} rows")
-        return self.made(tuple(self._row.iter_unpack(packed)))
+def rows(numbers: Iterable[int], columns: int) -> tuple[Any, ...]:
+    """Numbers in rows of so many; a ValueError if the last row is too short."""
+    return tuple(zip(*[iter(numbers)] * columns, strict=True))
 
 
 class Frames:
@@ -59,21 +41,21 @@ class Frames:
 
     Args:
         lines: for the classes that have no frame.
-        version: the first byte after the name.
-        frames: the other classes, by the byte that names them.
+        version: the number of the version.
+        framed: the other classes, by the byte that names them.
     """
 
-    def __init__(self, lines: LineFormat, version: int, frames: Mapping[bytes, Fields | Rows]) -> None:
-        self._lines = lines
-        heads = {name + bytes([version]): form for name, form in frames.items()}
-        self._by_head = heads
-        self._by_class = {form.made: (head, form) for head, form in heads.items()}
+    def __init__(self, lines: LineFormat, version: int, framed: Mapping[bytes, type[Framed]]) -> None:
+        self._lines, self._version = lines, version
+        self._classes = {name + bytes([version]): each for name, each in framed.items()}
+        self._names = {each: name for name, each in framed.items()}
 
     def encode(self, value: Any) -> bytes:
-        if found := self._by_class.get(type(value)):
-            head, form = found
-            return head + form.pack(value)
-        return self._lines.encode(value)
+        if (name := self._names.get(type(value))) is None:
+            return self._lines.encode(value)
+        longs, shorts = value.numbers()
+        head = _HEAD.pack(name, self._version, len(longs))
+        return head + struct.pack(f"<{len(longs)}q{len(shorts)}i", *longs, *shorts)
 
     def decode(self, message: bytes) -> Any:
         """The dataclass of a message.
@@ -81,9 +63,12 @@ class Frames:
         Raises:
             LineError: if it is not exactly a message of this version.
         """
-        if (form := self._by_head.get(message[:HEAD_BYTES])) is None:
+        if (made := self._classes.get(message[:2])) is None:
             return self._lines.decode(message)
         try:
-            return form.unpack(memoryview(message)[HEAD_BYTES:])
-        except struct.error as error:
-            raise LineError(f"not as long as {form.made.__name__}: {len(message)} bytes") from error
+            _, _, count = _HEAD.unpack_from(message)
+            rest = len(message) - _HEAD.size - 8 * count
+            numbers = struct.unpack(f"<{count}q{rest // 4}i", message[_HEAD.size :])
+            return made.of(numbers[:count], numbers[count:])
+        except (struct.error, ValueError) as error:
+            raise LineError(f"not a {made.__name__}: {error}") from error

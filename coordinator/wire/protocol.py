@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, islice, pairwise, starmap
 from typing import TYPE_CHECKING, Any
 
-from coordinator.wire.frames import Fields, Frames, Rows
+from coordinator.wire.frames import Framed, Frames, rows
 from coordinator.wire.line_format import LineFormat
 from workloads import agent_line
 
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 VERSION = agent_line.VERSION
 """Version of the messages between agents and ranks."""
 
-AGENTS_VERSION = 3
-"""Version of the messages between driver and agents: 3 has the tree of agents (``coordinator.wire.tree``)."""
+AGENTS_VERSION = 4
+"""Version of the messages between driver and agents: 4 has tables as numbers."""
 
 RANKS = 1 << 24
 """Every job has fewer."""
+
+MOST_SWITCHES = 1 << 16
+"""A report has fewer."""
 
 FLAW = "flaw"
 """The only key of an invalid record; its value says why it is invalid."""
@@ -34,32 +37,35 @@ FLAW = "flaw"
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Framed):
     """A node's share of a decision (``coordinator.view.Decision``), in times of the run's clock.
 
     Attributes:
-        from_ns: when it replaces the table before.
+        made_ns: when the driver made it: it replaces those made before.
+        from_ns: from when on it does so.
         start_ns: when its first slot began or counts as begun.
         cyclic: whether it starts over at its end.
         lengths_ns: length of each slot; None for an endless one.
         runs: for each slot and processor of the node, the jobs that may run.
-        placements: (job, ranks), with (rank, processor of the node) for each rank on the node.
+        placements: (job, rank, processor of the node) for each rank on the node.
         only: for each slot the only ranks that may run of some jobs, as (job, rank); empty if no slot
             names ranks.
     """
 
+    made_ns: int
     from_ns: int
     start_ns: int
     cyclic: bool
     lengths_ns: tuple[int | None, ...]
     runs: tuple[tuple[tuple[int, ...], ...], ...]
-    placements: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+    placements: tuple[tuple[int, int, int], ...]
     only: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @classmethod
     def shares(
         cls,
         plan: Plan,
+        made_ns: int,
         from_ns: int,
         origin_ns: int,
         nodes: Sequence[range],
@@ -68,26 +74,27 @@ class Table:
         """The share of each node in a plan that is in force from ``from_ns`` of a run.
 
         The run began at ``origin_ns`` of its clock. ``nodes`` has the processors of each node, from 0 on.
-        ``active`` has, for each job, the launched ranks that take part, in the order of the job.
+        ``active`` has, for each job, the launched ranks that take part, in the order of the job. Tables of
+        the same slots at the same times differ in nothing but ``made_ns`` and ``from_ns``.
         """
-        decision = plan.decision
-        at = [(node, p - here.start) for node, here in enumerate(nodes) for p in here]
-        places: list[dict[int, list[tuple[int, int]]]] = [{} for _ in nodes]
-        for job, place in decision.placements.items():
+        slots, start_ns = plan.decision.slots, plan.start_ns
+        if plan.cycle.cyclic and plan.cycle.total_ns:  # from the slot that would have been in force at 0
+            first, elapsed_ns = plan.cycle.position(0)
+            slots, start_ns = slots[first:] + slots[:first], -elapsed_ns
+        elif plan.cycle.lengths_ns == (None,):
+            start_ns = 0
+        places: list[list[tuple[int, int, int]]] = [[] for _ in nodes]
+        at = [(ranks, p - here.start) for ranks, here in zip(places, nodes, strict=True) for p in here]
+        for job, place in plan.decision.placements.items():
             for rank, processor in zip(active[job], place, strict=True):
-                node, local = at[processor]
-                places[node].setdefault(job, []).append((rank, local))
-        only = tuple(tuple((job, active[job][rank]) for job, rank in slot.only) for slot in decision.slots)
-        for here, found in zip(nodes, places, strict=True):
-            yield cls(
-                from_ns=origin_ns + from_ns,
-                start_ns=origin_ns + plan.start_ns,
-                cyclic=decision.cyclic,
-                lengths_ns=plan.cycle.lengths_ns,
-                runs=tuple(slot.runs[here.start : here.stop] for slot in decision.slots),
-                placements=tuple((job, tuple(ranks)) for job, ranks in found.items()),
-                only=only if any(only) else (),
-            )
+                ranks, local = at[processor]
+                ranks.append((job, rank, local))
+        times = made_ns, origin_ns + from_ns, origin_ns + start_ns
+        lengths_ns = tuple(slot.length_ns for slot in slots)
+        only = tuple(tuple((job, active[job][rank]) for job, rank in slot.only) for slot in slots)
+        for ranks, here in zip(places, nodes, strict=True):
+            runs = tuple(slot.runs[here.start : here.stop] for slot in slots)
+            yield cls(*times, plan.decision.cyclic, lengths_ns, runs, tuple(ranks), only if any(only) else ())
 
     def flaw(self) -> str:
         """Why no agent can carry it out; empty if one can."""
@@ -99,8 +106,42 @@ class Table:
         if self.only and len(self.only) != len(self.runs):
             return "ranks of slots that it lacks"
         (width,) = widths
-        placed = (processor for _, ranks in self.placements for _, processor in ranks)
-        return "" if all(0 <= processor < width for processor in placed) else "a place nowhere"
+        nowhere = any(not 0 <= processor < width for _, _, processor in self.placements)
+        return "a place nowhere" if nowhere else ""
+
+    def numbers(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Times and sizes; rows behind their lengths: placements, jobs of slots and processors, ``only``."""
+        lengths_ns = (-1 if length is None else length for length in self.lengths_ns)
+        sizes = len(self.lengths_ns), len(self.runs[0]) if self.runs else 0
+        shorts: list[int] = []
+        for row in chain([chain(*self.placements)], *self.runs, starmap(chain, self.only)):
+            values = [*row]
+            shorts += len(values), *values
+        return (self.made_ns, self.from_ns, self.start_ns, self.cyclic, *sizes, *lengths_ns), shorts
+
+    @classmethod
+    def of(cls, longs: Sequence[int], shorts: Sequence[int]) -> Table:
+        """The inverse of ``numbers``; a ValueError if there is none that can be carried out."""
+        made_ns, from_ns, start_ns, cyclic, slots, width, *lengths_ns = longs
+        rest = iter(shorts)
+        placements, *cells = (tuple(islice(rest, size)) for size in rest)
+        found = cls(
+            made_ns,
+            from_ns,
+            start_ns,
+            bool(cyclic),
+            tuple(None if length == -1 else length for length in lengths_ns),
+            tuple(tuple(cells[slot * width : (slot + 1) * width]) for slot in range(min(slots, len(cells)))),
+            rows(placements, 3),
+            tuple(rows(row, 2) for row in cells[slots * width :]),
+        )
+        if why := found.flaw():
+            raise ValueError(why)
+        return found
+
+
+NEWS_BYTES = 22
+"""How a table begins on the wire, with ``made_ns`` and ``from_ns`` at the end."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +189,10 @@ class Discard:
 
 
 @dataclass(frozen=True)
-class Echo:
+class Echo(Framed):
     """The answer to a beat: its ``sent_ns``, and the times of arrival and answer on the run's clock.
 
-    The sender may take that clock wrongly by ``doubt_ns``, and heard of the driver ``age_ns`` ago. The driver
-    adds the last letter that it has ``taken``, and whether later ones are ``missing`` and must come again.
+    The sender may take that clock wrongly by ``doubt_ns``, and heard of the driver ``age_ns`` ago.
     """
 
     sent_ns: int
@@ -160,15 +200,16 @@ class Echo:
     replied_ns: int
     doubt_ns: int = 0
     age_ns: int = 0
-    taken: int = 0
-    missing: int = 0
 
 
 @dataclass(frozen=True)
 class Lead:
-    """Let other agents report to this one: ``led`` has the number, public key and host of each."""
+    """Let other agents report to this one.
 
-    led: tuple[tuple[int, str, str], ...]
+    ``led`` has the number, public key and host of each, and the numbers of all that it is to lead itself.
+    """
+
+    led: tuple[tuple[int, str, str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -198,28 +239,26 @@ class End:
 
 
 @dataclass(frozen=True)
-class Beat:
+class Beat(Framed):
     """The agent lives; the driver answers with an echo.
 
     Attributes:
         sent_ns: when the agent sent it, on the node's clock.
         offset_ns: by how much the run's clock is ahead of the node's.
         uncertainty_ns: by how much ``offset_ns`` may be wrong.
-        drift: how much faster the run's clock runs, as a fraction.
+        drift_ppt: how much faster the run's clock runs, in parts per 10^12.
         steps: how often a clock has jumped.
         dropped: number of invalid lines.
-        written: number of the agent's last letter.
-        taken: number of the last letter that it has taken.
+        table_ns: ``made_ns`` of its last table.
     """
 
     sent_ns: int
     offset_ns: int
     uncertainty_ns: int
-    drift: float
+    drift_ppt: int
     steps: int
     dropped: int
-    written: int = 0
-    taken: int = 0
+    table_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -294,10 +333,19 @@ OfRank = Present | Finished | Gone | Parallelism | Traffic
 
 
 @dataclass(frozen=True)
-class SwitchReport:
+class SwitchReport(Framed):
     """Changes of slot: (slot, due on the run's clock, lateness, skew), in nanoseconds."""
 
     switches: tuple[tuple[int, int, int, int], ...]
+
+    def numbers(self) -> tuple[Sequence[int], Sequence[int]]:
+        return tuple(chain(*self.switches)), ()
+
+    @classmethod
+    def of(cls, longs: Sequence[int], shorts: Sequence[int]) -> SwitchReport:
+        if shorts or len(longs) > 4 * MOST_SWITCHES:
+            raise ValueError("more switches than are told at a time")
+        return cls(rows(longs, 4))
 
 
 @dataclass(frozen=True)
@@ -394,7 +442,6 @@ def _messages(version: int | None, **messages: type[Any]) -> LineFormat:
 
 _TO_AGENT = _messages(
     AGENTS_VERSION,
-    table=Table,
     start=Start,
     resize=Resize,
     move=Move,
@@ -406,8 +453,7 @@ _TO_AGENT = _messages(
     leave=Leave,
     end=End,
 )
-_ECHO = Fields(Echo, **dict.fromkeys(Echo.__dataclass_fields__, "q"))
-TO_AGENT = Frames(_TO_AGENT, AGENTS_VERSION, {b"E": _ECHO})
+TO_AGENT = Frames(_TO_AGENT, AGENTS_VERSION, {b"E": Echo, b"T": Table})
 _TO_DRIVER = _messages(
     AGENTS_VERSION,
     join=Join,
@@ -419,9 +465,7 @@ _TO_DRIVER = _messages(
     trouble=Trouble,
     released=Released,
 )
-_BEAT = Fields(Beat, **dict.fromkeys(Beat.__dataclass_fields__, "q") | {"drift": "d"})
-_SWITCHES = Rows(SwitchReport, "switches", columns=4, most=1 << 16)
-TO_DRIVER = Frames(_TO_DRIVER, AGENTS_VERSION, {b"B": _BEAT, b"S": _SWITCHES})
+TO_DRIVER = Frames(_TO_DRIVER, AGENTS_VERSION, {b"B": Beat, b"S": SwitchReport})
 FROM_RANK = _messages(
     None,
     hello=Hello,

@@ -18,11 +18,9 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import zmq
 from zmq.utils import z85
@@ -102,6 +100,7 @@ LONGEST_BYTES = 1 << 22
 WAITING = 1 << 14
 """Messages kept for a peer that does not take them; more are dropped."""
 
+_POLLIN = int(zmq.POLLIN)
 MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 """Flags of a frame that is not the last one of its message."""
 
@@ -201,8 +200,11 @@ class Hub:
         """
         self._admit()
         arrived = []
-        while (route := _try(partial(self._socket.recv, zmq.NOBLOCK))) is not None:
-            frame = self._socket.recv(copy=False)  # all of a message arrives at once
+        while _readable(self._socket):
+            route, frame = (
+                self._socket.recv(),
+                self._socket.recv(copy=False),
+            )  # all of a message arrives at once
             if frame.more:
                 self.refused += 1
                 while frame.more:
@@ -217,11 +219,9 @@ class Hub:
         """Send a message to a node; drop it if the node has never sent one."""
         route = self._routes.get(node)
         if route is not None:
-            _try(partial(self._send, route, line))
-
-    def _send(self, route: bytes, line: bytes) -> None:
-        self._socket.send(route, MORE)
-        self._socket.send(line, zmq.NOBLOCK)
+            with suppress(zmq.Again):
+                self._socket.send(route, MORE)
+                self._socket.send(line, zmq.NOBLOCK)
 
     def close(self, linger_s: float = 1.0) -> None:
         """Wait at most ``linger_s`` until all messages are sent, and hang up."""
@@ -233,8 +233,8 @@ class Hub:
 
     def _admit(self) -> None:
         """Answer ZeroMQ's questions about peers (ZAP, RFC 27)."""
-        while (frames := _try(lambda: self._gate.recv_multipart(zmq.NOBLOCK))) is not None:
-            version, request, _, _, _, mechanism, *credentials = frames
+        while _readable(self._gate):
+            version, request, _, _, _, mechanism, *credentials = self._gate.recv_multipart()
             node = self._admitted.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
             if node is None:
                 self.refused += 1
@@ -258,7 +258,7 @@ class Line:
         return end
 
     def turn(self, endpoint: str = "", key: str = "") -> None:
-        """Speak to another end from now on, or to the driver, whose messages are heard all the time."""
+        """Report to another end from now on, or to the driver, whose messages are heard all the time."""
         if self.turned:
             self._socket.close(0)
         self._socket = self._driver
@@ -267,7 +267,7 @@ class Line:
 
     @property
     def turned(self) -> bool:
-        """Whether it speaks to another end than the driver."""
+        """Whether it reports to another end than the driver."""
         return self._socket is not self._driver
 
     def fileno(self) -> int:
@@ -278,13 +278,19 @@ class Line:
         """The messages that have arrived; see ``Hub.receive`` for when to call it."""
         arrived = []
         for end in {self._driver, self._socket}:
-            while (frames := _try(partial(end.recv_multipart, zmq.NOBLOCK))) is not None:
-                arrived.append(frames[-1])
+            while _readable(end):
+                arrived.append(end.recv())
         return arrived
 
     def send(self, line: bytes) -> None:
-        """Send a message, or keep it until the other end can be reached."""
-        _try(lambda: self._socket.send(line, zmq.NOBLOCK))
+        """Send a message to the driver, or keep it until the driver can be reached."""
+        with suppress(zmq.Again):
+            self._driver.send(line, zmq.NOBLOCK)
+
+    def report(self, line: bytes) -> None:
+        """As ``send``, to the end to which the line has turned."""
+        with suppress(zmq.Again):
+            self._socket.send(line, zmq.NOBLOCK)
 
     def close(self, linger_s: float = 1.0) -> None:
         """Wait at most ``linger_s`` until all messages are sent, and hang up."""
@@ -335,9 +341,5 @@ def _prepare(end: zmq.Socket[bytes], keys: Keys) -> None:
     end.reconnect_ivl_max = 500
 
 
-def _try(operation: Callable[[], Any]) -> Any:
-    """The result of a call; None if it would have to wait."""
-    try:
-        return operation()
-    except zmq.Again:
-        return None
+def _readable(end: zmq.Socket[bytes]) -> bool:
+    return bool(end.get(zmq.EVENTS) & _POLLIN)  # type: ignore[operator]

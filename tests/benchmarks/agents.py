@@ -27,7 +27,6 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import LETTER, Post
 from coordinator.wire.zmq_transport import Hub, Keys
 
 RANK = SUPPORT / "fake_rank.py"
@@ -42,7 +41,6 @@ class Crowd:
         self.directories = [RunDirectory.create() for _ in keys]
         endpoint = f"ipc://{self.directories[0].hub}"
         self.hub = Hub(endpoint, own, {key.public: number for number, key in enumerate(keys)})
-        self.posts = [Post(self.hub.send) for _ in keys]  # letters from the agents only
         self.heard: dict[type[Any], int] = {}
         self.switches: list[tuple[int, ...]] = []
         self.messages = self.busy_ns = 0
@@ -66,8 +64,7 @@ class Crowd:
         begin_ns = time.thread_time_ns()
         while arrived := self.hub.receive():
             for node, frame in arrived:
-                (line,) = self.posts[node].take(frame) if frame.startswith(LETTER) else (frame,)
-                message = TO_DRIVER.decode(line)
+                message = TO_DRIVER.decode(frame)
                 self.messages += 1
                 self.heard[type(message)] = self.heard.get(type(message), 0) + 1
                 if isinstance(message, protocol.Beat):
@@ -108,8 +105,8 @@ def main() -> None:
         crowd.wait_for(protocol.Present, 2 * options.agents)
         start_ns = time.monotonic_ns() + 10**9
         lengths_ns = (options.slots_ms * 10**6,) * 2
-        places = ((0, ((0, 0),)), (1, ((0, 0),)))
-        table = protocol.Table(start_ns, start_ns, True, lengths_ns, (((0,),), ((1,),)), places)
+        places = ((0, 0, 0), (1, 0, 0))
+        table = protocol.Table(0, start_ns, start_ns, True, lengths_ns, (((0,),), ((1,),)), places)
         sent_ns = crowd.send(table)
         crowd.messages = crowd.busy_ns = 0
         end_s = time.monotonic() + options.seconds + 1

@@ -7,17 +7,21 @@ protocol with the product's ``Contact`` and ``Clock``: they join after sixteen e
 tables; they have no ranks, no guardian and no processes of their own. Two processes hold them all, on this
 machine, and speak to the driver by TCP on its loopback: the figures have no network.
 
-*Last table* is the time from just before the driver shares out a decision until a process has read the table
-of the last of its agents, before it decodes that: two processes read all tables here. *Ordered to start* is
-the time from the arrival of a job with a rank on every processor until the last agent has read the order to
-let its ranks begin, behind its table; those of a real job would have been started before.
+*Last table* is the time from just before the driver shares out a decision that changes all nodes' tables
+until a process has read the table of the last of its agents, before it decodes that: two processes read all
+tables here. *Parts* are the processor times of the driver and of these processes meanwhile, with ZeroMQ's
+threads. *Of half the nodes* is the same time for a decision that changes the tables of the others only.
+*Ordered to start* is the time from the arrival of a job with a rank on every processor until the last agent
+has read the order to let its ranks begin; those of a real job would have been started before.
 """
 
+import contextlib
 import heapq
 import json
 import mmap
 import os
 import resource
+import selectors
 import statistics
 import subprocess
 import sys
@@ -70,51 +74,47 @@ class LightAgent:
         self._clock, self._keys = Clock(), setup.keys
         self._contact = Contact(self._clock, setup.lease_s, same_clock=False)
         self.line = LightLine(context, setup)
-        self._post = tree.Post(self.line.send, base=0)
-        self._relay, self._watch = None, watch
+        self._relay, self._watch, self._table_ns = None, watch, 0
         self.over = False
-        watch(self, self.line._socket)
+        watch(self, self.line)
 
     def turn(self):
         """Read and answer; returns when it wants to be called again."""
+        if self._contact.wants_beat(None):
+            self.beat()
         while (lines := self.line.receive()) or (self._relay and self._relay.up()):
             arrived_ns = time.monotonic_ns()
             for line in lines:
                 if line.startswith(tree.PACKET):
                     self._relay.down(line)
-                    continue
-                for one in self._post.take(line) if line.startswith(tree.LETTER) else [line]:
-                    self._hear(TO_AGENT.decode(one), arrived_ns)
-        if self._contact.wants_beat(None):
-            self.beat()
+                else:
+                    self._hear(TO_AGENT.decode(line), arrived_ns)
         return self._contact.due_ns()
 
     def _hear(self, message, arrived_ns):
         match message:
-            case protocol.Echo(taken=taken):
-                self._post.confirm(taken)
+            case protocol.Echo():
                 missing = self._contact.learn(message)
                 if missing is not None and missing > 0:
                     self.beat()
                 elif missing == 0:
                     self.join()
-            case protocol.Table():
+            case protocol.Table(made_ns):
+                self._table_ns = made_ns
                 self._arrivals[self._number] = arrived_ns
             case protocol.Start():
                 self._arrivals[len(self._arrivals) // 2 + self._number] = arrived_ns
             case protocol.Lead(led):
-                led = {number: (key, host) for number, key, host in led}
-                self._relay = Relay(led, self._keys, self._clock, self._contact, self.line.send)
+                self._relay = Relay(led, self._keys, self._clock, self._contact)
                 for descriptor in self._relay.hub.filenos():
                     self._watch(self, descriptor)
                 self.join(self._relay.endpoints)
             case protocol.Follow(endpoint, key):
                 self.line.turn(endpoint, key)
                 if endpoint:
-                    self._watch(self, self.line._socket)
+                    self._watch(self, self.line)
                 self._contact.answered_ns = time.monotonic_ns()
                 self.beat()
-                self._post.again()
             case protocol.End():
                 self.over = True
 
@@ -123,13 +123,11 @@ class LightAgent:
         self.tell(protocol.Join(f"light-{self._number}", cores, os.getpid(), "light", endpoints))
 
     def beat(self):
-        beat = self._contact.beat(0, self._post.written, self._post.taken)
-        self.line.send(TO_DRIVER.encode(beat))
-        if self._relay:
-            self._relay.beat()
+        beat = TO_DRIVER.encode(self._contact.beat(0, self._table_ns))
+        self.line.report(self._relay.joined(beat) if self._relay else beat)
 
     def tell(self, message):
-        self._post.write(TO_DRIVER.encode(message))
+        self.line.send(TO_DRIVER.encode(message))
 
 
 def hold(file, processors):
@@ -139,12 +137,13 @@ def hold(file, processors):
     processes.raise_descriptor_limit()
     context = zmq.Context()
     context.set(zmq.MAX_SOCKETS, 8192)
-    agents, everybody = {}, []
-    poller = zmq.Poller()
+    everybody = []
+    poller = selectors.EpollSelector()
 
     def watch(agent, end):
-        agents[end] = agent
-        poller.register(end, zmq.POLLIN)
+        with contextlib.suppress(KeyError):  # of an earlier socket
+            poller.unregister(end)
+        poller.register(end, selectors.EVENT_READ, agent)
 
     for line in sys.stdin:
         number, setup = json.loads(line)
@@ -152,9 +151,9 @@ def hold(file, processors):
     dues = [(agent.turn(), number, agent) for number, agent in enumerate(everybody)]
     heapq.heapify(dues)
     while not all(agent.over for agent in everybody):
-        wait_ms = (dues[0][0] - time.monotonic_ns()) // 10**6
-        for end, _ in poller.poll(min(max(0, wait_ms), 100)):
-            agents[end].turn()
+        wait_s = (dues[0][0] - time.monotonic_ns()) / 1e9
+        for key, _ in poller.select(min(max(0.0, wait_s), 0.1)):
+            key.data.turn()
         while dues[0][0] <= time.monotonic_ns():
             _, number, agent = dues[0]
             heapq.heapreplace(dues, (max(agent.turn(), time.monotonic_ns() + 10**6), number, agent))
@@ -218,27 +217,38 @@ class Crowd:
             self.nodes.check(time.monotonic_ns())
 
     def arrival_ms(self, plan, active):
-        """The driver's time to share a decision out, and the time until the last agent has its table."""
-        begin_ns = time.monotonic_ns()
-        self.nodes.publish(plan, 0, begin_ns, active)
-        shared_ns = time.monotonic_ns()
-        return (shared_ns - begin_ns) / 1e6, self._last_ms(begin_ns, self.arrivals[: self.count])
+        """The driver's time to share a decision out, and the time until the last agent has its table.
 
-    def _last_ms(self, begin_ns, arrivals):
-        while min(arrivals) < begin_ns:
+        Agents whose tables do not change get none; ``self.told`` says how many do.
+        """
+        begin_ns, spent_s = time.monotonic_ns(), self.spent_s()
+        self.nodes.publish(plan, 0, 0, active)
+        shared_ns = time.monotonic_ns()
+        told = [number for number, node in enumerate(self.nodes._nodes) if node.table_ns >= begin_ns]
+        self.told = len(told)
+        last_ms = self._last_ms(begin_ns, told)
+        spent_us = ((now_s - s) * 1e6 / self.count for s, now_s in zip(spent_s, self.spent_s(), strict=True))
+        return (shared_ns - begin_ns) / 1e6, *spent_us, last_ms
+
+    def spent_s(self):
+        """Processor time of the driver and of the holders, until now."""
+        clocks = ((~holder.pid << 3) | 2 for holder in self.holders)  # clock_getcpuclockid(3)
+        return time.process_time(), sum(map(time.clock_gettime, clocks))
+
+    def _last_ms(self, begin_ns, places):
+        while (last_ns := min(self.arrivals[place] for place in places)) < begin_ns:
             self.listen(0.002)
-            if time.monotonic_ns() - begin_ns > 30 * 10**9:
-                break
-        return (max(arrivals) - begin_ns) / 1e6
+            assert time.monotonic_ns() - begin_ns < 30 * 10**9, (last_ns, self.lost)
+        return (max(self.arrivals[place] for place in places) - begin_ns) / 1e6
 
     def start_ms(self, session, job, active):
         """The time from a job's arrival until the last agent may let ranks begin."""
         begin_ns = time.monotonic_ns()
         plan = session.arrive(job.number, job.number * 10**9)
-        self.nodes.publish(plan, 0, begin_ns, active)
+        self.nodes.publish(plan, 0, 0, active)
         places = {rank: (p,) for rank, p in enumerate(plan.decision.placements[job.number])}
         self.nodes.begin(job.number, 0, places, ())
-        return self._last_ms(begin_ns, self.arrivals[self.count :])
+        return self._last_ms(begin_ns, range(self.count, 2 * self.count))
 
     def end(self):
         self.nodes.end()
@@ -258,21 +268,25 @@ def measure(count, options):
         per = 1e6 / spent_s / count
         thread_us, process_us = (time.thread_time() - thread_s) * per, (time.process_time() - process_s) * per
         processors = count * options.processors
-        *jobs, whole = [Job(number, processors // 4) for number in range(12)] + [Job(12, processors)]
-        session = Session(policies.create("gang", {}), Machine(processors), [*jobs, whole])
-        active = {job.number: range(job.processes) for job in (*jobs, whole)}
-        session.arrive(0, 0, *range(1, len(jobs) - options.decisions))
+        # Each whole job is another slot on every node; the second half fills the slot of the first one.
+        sizes = [processors] * (options.decisions + 1) + [processors // 2] * 2 + [processors]
+        jobs = [Job(number, size) for number, size in enumerate(sizes)]
+        session = Session(policies.create("gang", {}), Machine(processors), jobs)
+        active = {job.number: range(job.processes) for job in jobs}
+        session.arrive(0, 0)
         found = []
-        for number in range(len(jobs) - options.decisions, len(jobs)):
+        for job in jobs[1:-1]:
             decided_ns = time.monotonic_ns()
-            plan = session.arrive(number, number * 10**9)
+            plan = session.arrive(job.number, job.number * 10**9)
             decide_ms = (time.monotonic_ns() - decided_ns) / 1e6
             found.append((decide_ms, *crowd.arrival_ms(plan, active)))
+            assert crowd.told == (count // 2 if job is jobs[-2] else count), crowd.told
             crowd.listen(1)
-        start_ms = crowd.start_ms(session, whole, active)
-        decide, share, last = (statistics.median(column) for column in zip(*found, strict=True))
+        start_ms = crowd.start_ms(session, jobs[-1], active)
+        half_ms = found.pop()[-1]
+        columns = [statistics.median(column) for column in zip(*found, strict=True)]
         lost = f", {len(crowd.lost)} lost" if crowd.lost else ""
-        found = (f"{value:.1f}" for value in (decide, share, last, start_ms))
+        found = (f"{value:.1f}" for value in (*columns, half_ms, start_ms))
         tabled(f"{count}{lost}", f"{crowd.join_s:.1f}", f"{thread_us:.0f}", f"{process_us:.0f}", *found)
     finally:
         crowd.end()
@@ -288,7 +302,9 @@ def main():
         hold(options.hold, options.processors)
         return
     processes.raise_descriptor_limit()
-    times = "decide, ms", "shared out, ms", "last table, ms", "ordered to start, ms"
+    spent = "driver's part, us per node", "agents' part, us per node"
+    last = "last table, ms", "of half the nodes, ms", "ordered to start, ms"
+    times = "decide, ms", "shared out, ms", *spent, *last
     headed("nodes", "all joined, s", "driver's thread, us", "whole driver, us", *times)
     with TemporaryDirectory(prefix="ls-") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime

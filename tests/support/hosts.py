@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 import time
@@ -17,7 +16,6 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import LETTER, Post
 from coordinator.wire.zmq_transport import Hub, Keys
 from coordinator.workload import LEASE_S
 
@@ -54,13 +52,11 @@ class Host:
         self.heard: list[Any] = []
         self.children: list[subprocess.Popen[bytes]] = []
         self.echoing = True
-        self.post = Post(lambda frame: self.hub.send(0, frame))
 
     def listen(self) -> None:
         """Take what has arrived, and answer beats."""
         while arrived := self.hub.receive():
-            letters = [self.post.take(line) if line.startswith(LETTER) else [line] for _, line in arrived]
-            for message in map(TO_DRIVER.decode, itertools.chain(*letters)):
+            for message in (TO_DRIVER.decode(line) for _, line in arrived):
                 if isinstance(message, protocol.Beat) and self.echoing:
                     now_ns = time.monotonic_ns()
                     self.say(protocol.Echo(message.sent_ns, now_ns, now_ns))

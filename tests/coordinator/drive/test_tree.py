@@ -49,11 +49,11 @@ def arranged(hosts):
     return all(hosts.nodes[leader].address in peers(hosts.nodes[led]) for led, leader in pairs)
 
 
-def begun(hosts, **options):
-    """A run under way, in which something is held on every host, and the tree is there."""
+def begun(hosts, reach=True, **options):
+    """A run under way: something is held on every host, and the tree is there if hosts ``reach`` others."""
     chosen = {"policy": "gang", "mechanism": "signals", "phases": 6000, "lease_s": 6.0, **options}
     run = start(hosts, jobs=JOBS, processes=1, fan_out=2, timeout_s=170, **chosen)
-    assert eventually(lambda: arranged(hosts), 60), run.stderr.read()
+    assert not reach or eventually(lambda: arranged(hosts), 60), run.stderr.read()
     for node in hosts.nodes:
         assert eventually(lambda node=node: any(state(pid) == "T" for pid in node.processes()), 60), (
             run.poll()
@@ -82,6 +82,26 @@ def test_what_goes_through_agents_arrives(hosts):
     for number, node in enumerate(told["nodes"], start=1):
         error_ns = abs(node["offset_ns"] + number * 1000 * 10**9)
         assert error_ns <= node["uncertainty_ns"] < 50_000_000 and not node["dropped"] and not node["steps"]
+    nothing_is_left(hosts)
+
+
+@pytest.mark.parametrize("how", ["refused", "dropped"])
+def test_where_agents_cannot_reach_each_other_all_report_to_the_driver(hosts, how):
+    """By a firewall that answers, or that does not: here their packets find no route, or the answers none."""
+    pairs = [(led, leader) for leader, nodes in LEADS.items() for led in nodes]
+    rules = [
+        (led, f"to {hosts.nodes[leader].address} ipproto tcp prohibit")
+        if how == "refused"
+        else (leader, f"to {hosts.nodes[led].address} ipproto tcp blackhole")
+        for led, leader in pairs
+    ]
+    for number, rule in rules:
+        hosts.nodes[number].network(f"rule add pref 1 {rule}")
+    run = begun(hosts, reach=False)
+    assert not eventually(lambda: arranged(hosts), 3)
+    judged(json.loads(run.communicate(timeout=170)[0]))
+    for number, rule in rules:
+        hosts.nodes[number].network(f"rule del pref 1 {rule}")
     nothing_is_left(hosts)
 
 

@@ -13,9 +13,11 @@ import pytest
 from hosts import Host
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 from runs import eventually, running, state
 from slots_of_jobs import Holder, gang
 
+from coordinator.decide.cycle import Cycle
 from coordinator.decide.session import Plan
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
@@ -27,6 +29,7 @@ from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
 from coordinator.wire.line_socket import Channel
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER, Table
+from coordinator.wire.zmq_transport import Keys
 
 MS = 1_000_000
 
@@ -39,8 +42,8 @@ MS = 1_000_000
 def test_tables_survive_the_wire(from_ns, lengths, cyclic):
     runs = tuple(((0, 1), ()) for _ in lengths)
     only = tuple(((0, 3),) for _ in lengths)
-    table = Table(from_ns, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())), only)
-    assert TO_AGENT.decode(TO_AGENT.encode(table).rstrip()) == table
+    table = Table(7, from_ns, -5, cyclic, lengths, runs, ((0, 0, 0), (0, 3, 1), (1, 2, 0)), only)
+    assert TO_AGENT.decode(TO_AGENT.encode(table)) == table
 
 
 @pytest.mark.parametrize(
@@ -49,18 +52,18 @@ def test_tables_survive_the_wire(from_ns, lengths, cyclic):
         (b"{", "not a line of JSON"),
         (b"[]", "not an object"),
         (b"\xff", "not a line of JSON"),
-        (b'{"type":"leave"}', "version None, required 3"),
-        (b'{"type":"leave","version":1}', "version 1, required 3"),
+        (b'{"type":"leave"}', "version None, required 4"),
+        (b'{"type":"leave","version":1}', "version 1, required 4"),
         (
-            b'{"type":"fly","version":3}',
-            "unknown type 'fly'; known are table, start",
+            b'{"type":"fly","version":4}',
+            "unknown type 'fly'; known are start, resize",
         ),
-        (b'{"type":["a"],"version":3}', "unknown type"),
-        (b'{"type":"leave","version":3,"x":1}', "x"),
-        (b'{"type":"start","version":3,"job":1,"at_ns":2}', "cores"),
-        (b'{"type":"start","version":3,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
-        (b'{"type":"start","version":3,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
-        (b'{"type":"start","version":3,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
+        (b'{"type":["a"],"version":4}', "unknown type"),
+        (b'{"type":"leave","version":4,"x":1}', "x"),
+        (b'{"type":"start","version":4,"job":1,"at_ns":2}', "cores"),
+        (b'{"type":"start","version":4,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
+        (b'{"type":"start","version":4,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
+        (b'{"type":"start","version":4,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
     ],
 )
 def test_what_is_not_a_message_is_refused(line, complaint):
@@ -135,9 +138,9 @@ def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs():
 def test_a_slot_may_run_single_ranks_of_a_job():
     """Both ranks of job 0 are on processor 0, one in each slot; job 1, whom no slot names, runs whole."""
     agent, holder, _ = switcher()
-    places = ((0, ((0, 0), (1, 0))), (1, ((0, 1), (1, 1))))
+    places = ((0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1))
     runs = ((0,), (1,))
-    agent.publish(Table(0, 0, True, (10, 10), (runs, runs), places, (((0, 0),), ((0, 1),))))
+    agent.publish(Table(0, 0, 0, True, (10, 10), (runs, runs), places, (((0, 0),), ((0, 1),))))
     agent.switch(0)
     assert set(holder.said) == {("run", "0.0"), ("hold", "0.1"), ("run", "1.0"), ("run", "1.1")}
     holder.said.clear()
@@ -150,11 +153,31 @@ def test_the_share_of_a_node_names_single_ranks_as_they_were_launched():
     slots = tuple(Slot(((0,), ()), 10, ((0, rank),)) for rank in range(2))
     plan = Plan(Decision({0: (0, 1)}, slots), 0)
     nodes = (range(1), range(1, 2))
-    for share, placed in zip(Table.shares(plan, 0, 0, nodes, {0: (5, 3)}), (5, 3), strict=True):
-        assert share.placements == ((0, ((placed, 0),)),)
+    for share, placed in zip(Table.shares(plan, 0, 0, 0, nodes, {0: (5, 3)}), (5, 3), strict=True):
+        assert share.placements == ((0, placed, 0),)
         assert share.only == (((0, 5),), ((0, 3),)), "a node must know that it is others' turn"
     whole = Plan(Decision({0: (0, 1)}, (Slot(((0,), (0,))),)), 0)
-    assert next(Table.shares(whole, 0, 0, [range(2)], {0: (0, 1)})).only == ()
+    assert next(Table.shares(whole, 0, 0, 0, [range(2)], {0: (0, 1)})).only == ()
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    turn=st.integers(0, 3),
+    start_ns=st.integers(0, 100),
+    now_ns=st.integers(100, 200),
+)
+def test_slots_at_the_same_times_are_the_same_table_wherever_their_list_begins(
+    lengths, turn, start_ns, now_ns
+):
+    slots = tuple(Slot(((number,),), length) for number, length in enumerate(lengths))
+    turn %= len(slots)
+    turned = slots[turn:] + slots[:turn]
+    plans = Plan(Decision({}, slots), start_ns), Plan(Decision({}, turned), start_ns + sum(lengths[:turn]))
+    (one,), (other,) = (Table.shares(plan, 0, 0, 0, [range(1)], {}) for plan in plans)
+    assert one == other
+    slot, end_ns = plans[0].cycle.slot_at(now_ns)
+    ours, our_end_ns = Cycle(one.start_ns, one.lengths_ns, one.cyclic).slot_at(now_ns)
+    assert (one.runs[ours], our_end_ns) == (slots[slot].runs, end_ns)
 
 
 def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment():
@@ -243,7 +266,7 @@ def test_past_the_end_of_a_table_nothing_is_due():
 
 def table(length_ns):
     now_ns = time.monotonic_ns()
-    return Table(now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, ((0, 0),)), (1, ((0, 0),))))
+    return Table(now_ns, now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, 0, 0), (1, 0, 0)))
 
 
 @pytest.mark.slow
@@ -279,6 +302,42 @@ def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host):
     assert host.hear(protocol.Traffic) == [*told, told[-1]]
     host.say(protocol.Leave())
     host.hear(protocol.Gone)
+
+
+SLOW_NAMES = """
+import socket, time
+connect = socket.socket.connect
+
+def slowly(self, address):
+    if address[0] == "slow":
+        time.sleep(2.5)
+        address = "127.0.0.1", address[1]
+    connect(self, address)
+
+socket.socket.connect = slowly
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_goes_on_while_it_looks_up_the_hosts_of_those_that_it_is_to_lead(
+    tmp_path, directory, monkeypatch
+):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_NAMES)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    host = Host(directory, "signals", lease_s=20.0)
+    guardian = Process(host.hear(protocol.Join)[0].guardian)
+    begin_ns = time.monotonic_ns()
+    host.say(protocol.Lead(((1, Keys.make().public, "slow", ()),)))
+    (_, join) = host.hear(protocol.Join, 2)
+    assert len(join.endpoints) == 1 and time.monotonic_ns() - begin_ns > 2.5e9
+    given = [
+        beat.sent_ns for beat in host.heard if isinstance(beat, protocol.Beat) and beat.sent_ns > begin_ns
+    ]
+    assert len(given) >= 4 and max(b - a for a, b in itertools.pairwise(given)) < 1.5 * BEAT_S * 1e9
+    host.say(protocol.End())
+    host.agent.wait(10)
+    host.hub.close()
+    assert guardian.wait(10)
 
 
 @pytest.mark.slow
@@ -351,7 +410,7 @@ def beats(lease_s, slot_ns, until_ns):
     while now_ns < until_ns:
         boundary_ns = (now_ns // slot_ns + 1) * slot_ns
         if contact.wants_beat(boundary_ns):
-            contact.beat(0, 0, 0)
+            contact.beat(0, 0)
             given.append(now_ns)
             contact.learn(protocol.Echo(now_ns, now_ns, now_ns))
         assert not contact.silence()
@@ -375,6 +434,6 @@ def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it():
     assert not contact.wants_beat(1 * MS) and contact.due_ns() == 1 * MS + 1
     now_ns = contact.due_ns()
     assert contact.wants_beat(2 * MS)
-    contact.beat(0, 0, 0)
+    contact.beat(0, 0)
     now_ns = contact.due_ns()
     assert contact.wants_beat(now_ns + QUIET_NS)

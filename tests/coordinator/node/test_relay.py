@@ -10,7 +10,7 @@ from coordinator.node.contact import BEAT_S, Contact
 from coordinator.node.relay import Relay
 from coordinator.wire import protocol
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import LETTER, PACKET, Post, pack, unpack
+from coordinator.wire.tree import OWN, PACKET, pack, unpack
 from coordinator.wire.zmq_transport import Keys, Line
 
 AHEAD_NS = 7 * 10**9
@@ -18,24 +18,23 @@ AHEAD_NS = 7 * 10**9
 
 
 class Family:
-    """Two agents, 5 and 6, that report to a third one; ``above`` is what it has passed on."""
+    """Two agents, 5 and 6, who lead 8 and 7, and report to a third one."""
 
     def __init__(self):
         keys, own = Keys.make(), [Keys.make() for _ in range(2)]
-        self.clock, self.above = Clock(), []
+        self.clock = Clock()
         now_ns = time.monotonic_ns()
         self.clock.learn(Sample(now_ns, AHEAD_NS, 2000))
         self.contact = Contact(self.clock, 2.0, same_clock=False)
         self.contact.learn(protocol.Echo(now_ns, now_ns + AHEAD_NS, now_ns + AHEAD_NS, 0, 10**6))
-        led = {5 + n: (one.public, "127.0.0.1") for n, one in enumerate(own)}
-        self.relay = Relay(led, keys, self.clock, self.contact, self.above.append)
+        led = [(5, own[0].public, "127.0.0.1", (8,)), (6, own[1].public, "127.0.0.1", (7,))]
+        self.relay = Relay(led, keys, self.clock, self.contact)
         self.relay.up()
         self.lines = [Line(end, keys.public, one) for end, one in zip(self.relay.endpoints, own, strict=True)]
 
-    def passed_on(self):
+    def up(self):
         while self.relay.up():
             pass
-        return [part for packet in self.above for part in unpack(packet)]
 
     def close(self):
         for line in self.lines:
@@ -51,54 +50,48 @@ def family():
 
 
 @pytest.mark.slow
-def test_signs_of_life_are_answered_here_and_travel_together_other_messages_at_once(family):
+def test_signs_of_life_are_answered_here_and_travel_together(family):
     contacts = [Contact(Clock(), 2.0, same_clock=False) for _ in family.lines]
     for line, contact in zip(family.lines, contacts, strict=True):
-        for taken in range(2):
-            beat = contact.beat(0, 0, taken)
-            line.send(TO_DRIVER.encode(beat))
-    answers = [
-        eventually(lambda line=line: family.passed_on() or line.receive(), 20) for line in family.lines
-    ]
+        for table_ns in range(2):
+            line.report(TO_DRIVER.encode(contact.beat(0, table_ns)))
+    answers = [eventually(lambda line=line: family.up() or line.receive(), 20) for line in family.lines]
     echoes = [TO_AGENT.decode(found[0]) for found in answers]
     assert all(0 <= echo.received_ns - echo.sent_ns - AHEAD_NS < 10**10 for echo in echoes)
     assert all(echo.doubt_ns >= 1000 and echo.age_ns >= 10**6 for echo in echoes)
-    assert not family.above
-    family.lines[1].send(b"a letter")
-    assert eventually(family.passed_on, 20) == [(6, b"a letter")]
-    family.relay.beat()  # not every time
-    family.relay.beat()
-    (packet,) = family.above[1:]
-    assert {node: TO_DRIVER.decode(frame).taken for node, frame in unpack(packet)} == {5: 1, 6: 1}
+    (own, *others) = unpack(family.relay.joined(b"own"))
+    assert own == (OWN, b"own")
+    assert {node: TO_DRIVER.decode(frame).table_ns for node, frame in others} == {5: 1, 6: 1}
+    assert [family.relay.joined(b"own") for _ in range(2)] == [b"own"] * 2, "there are no new ones"
+    family.lines[0].report(TO_DRIVER.encode(contacts[0].beat(0, 2)))
+    assert eventually(lambda: family.up() or family.lines[0].receive(), 20)
+    assert len({family.relay.joined(b"own") for _ in range(2)}) == 2, "every other time, one way or the other"
+
+
+@pytest.mark.slow
+def test_who_is_led_passes_on_signs_of_life_of_those_below_and_nothing_else(family):
+    one = TO_DRIVER.encode(Contact(Clock(), 2.0, same_clock=False).beat(0, 0))
+    foreign = TO_DRIVER.encode(protocol.Trouble("not a sign of life", fatal=False))
+    strange = pack([(5, one), (6, one), (7, one), (8, one), (99, one), (-7, one)])
+    for frame in (foreign, b"B", PACKET + b"short", strange, pack([(OWN, one)])):
+        family.lines[1].report(frame)
+    assert eventually(lambda: family.up() or family.lines[1].receive(), 20), "the last one was answered"
+    passed = [node for node, _ in unpack(family.relay.joined(b"own"))]
+    assert passed == [OWN, 7, 6], "5 and 8 are not below it"
 
 
 @pytest.mark.slow
 def test_messages_for_others_go_to_them(family):
     for line in family.lines:
-        line.send(b"hello")
-    assert eventually(lambda: len(family.passed_on()) == 2, 20)
-    family.relay.down(pack(PACKET, [(6, b"for six"), (5, b"for five"), (9, b"for nobody")]))
-    assert eventually(family.lines[0].receive, 20) == [b"for five"]
-    assert eventually(family.lines[1].receive, 20) == [b"for six"]
-
-
-@pytest.mark.slow
-def test_an_agent_whose_leader_is_gone_says_to_the_driver_what_the_leader_had_not_passed_on(family):
-    line, heard = family.lines[0], []
-    post = Post(line.send, base=0)
-    post.write(b"taken along")
-    assert eventually(family.relay._below.receive, 20), "it is killed with this in its hands"
-    keys, driver = Keys.make(), Post(heard.append)
-    other = Family()
-    line.turn(other.relay.endpoints[0], "0" * 40)  # nobody answers there
-    post.write(b"to nobody")
-    line.turn()
-    assert not line.turned
-    post.again()
-    arrived = eventually(lambda: len(family.passed_on()) == 2 and family.passed_on(), 20)
-    letters = [text for _, frame in arrived if frame.startswith(LETTER) for text in driver.take(frame)]
-    assert letters == [b"taken along", b"to nobody"] and keys
-    other.close()
+        line.report(TO_DRIVER.encode(Contact(Clock(), 2.0, same_clock=False).beat(0, 0)))
+    assert eventually(lambda: family.up() or all(map(family.relay.hub.heard, (5, 6))), 20)
+    parts = [(6, b"for six"), (5, b"for five"), (9, b"for nobody"), (7, b"for seven"), (8, b"for eight")]
+    family.relay.down(pack(parts))
+    expected = {b"for five", pack([(8, b"for eight")])}, {b"for six", pack([(7, b"for seven")])}
+    for line, wanted in zip(family.lines, expected, strict=True):
+        heard = []
+        assert eventually(lambda: heard.extend(line.receive()) or wanted <= {*heard}, 20)  # noqa: B023
+        assert len(heard) == 3, "with the answer to the sign of life"
 
 
 def test_news_of_the_driver_are_as_old_as_the_agent_between_says():
