@@ -44,7 +44,7 @@ policy = "partitioned"
 
 HEAD = (
     *("scheduler", "workload slowdown", "95 %", "late p50/p99, us", "between hosts p50/p99, us"),
-    *("clocks, us"),
+    "clocks, us",
 )
 
 
