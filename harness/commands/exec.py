@@ -137,12 +137,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             Registrar(directory.path if directory else None, watcher.warn) as registrar,
         ):
             variables |= {**listener.variables, **registrar.variables}
-            words, told = launched(command, variables, made.needed)
-            environment = {**os.environ, **told, **(directory.signs if directory else {})}
+            words, needed = launched(command, variables, made.needed)
+            environment = {**os.environ, **needed, **(directory.signs if directory else {})}
             status = _run(words, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
-    notes = filter(None, [_line(document, options, made), explained(status, records=listener.records)])
-    return Answer(document, (), status=status, notes=tuple(notes))
+    told = _line(document, options, made, status), explained(status, records=listener.records)
+    return Answer(document, (), status=status, notes=tuple(filter(None, told)))
 
 
 def _prepare(
@@ -230,9 +230,11 @@ def _may_lose_signals(command: Sequence[str]) -> bool:
     return False
 
 
-def _line(document: Mapping[str, Any], options: argparse.Namespace, made: native.Library) -> str:
+def _line(document: Mapping[str, Any], options: argparse.Namespace, made: native.Library, status: int) -> str:
     if not document["ranks"] and options.if_oversubscribed:
         return "two-phase waits: none, no MPI program with more ranks than processors has ended on this host"
+    if not document["ranks"] and status:
+        return f"two-phase waits: none counted, the command failed (status {status}) before a rank finished"
     if not document["ranks"]:
         return (
             f"two-phase waits: no program that uses {made.libraries[0]} has ended on this host: if yours use "

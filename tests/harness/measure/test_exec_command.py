@@ -48,6 +48,7 @@ def test_output_and_status_are_the_command_s_own():
     result = two_phase(["sh", "-c", "echo out; echo err >&2; exit 7"])
     assert (result.returncode, result.stdout) == (7, "out\n")
     assert result.stderr.startswith("err\n")
+    assert "the command failed (status 7) before a rank finished" in result.stderr
     assert two_phase(["sh", "-c", "kill -USR1 $$"]).returncode == 128 + signal.SIGUSR1
 
 
