@@ -29,6 +29,9 @@ from workloads.validation import InputError
 OWN, USUAL = 0.1, 0.5
 """Quantiles of the times of calls that may wait, and that do not."""
 
+LEAST_SLEEP_S = 0.025
+"""Shorter sleeps of a start are polls within a longer one: Open MPI 4.1 sleeps 1,400 times in 0.2 s."""
+
 SIZES = 64
 """Classes of sizes: powers of two."""
 
@@ -57,7 +60,8 @@ def replayed(
     """The program of a recording.
 
     Each stretch is carried out as often as it stands for operations. All processes sleep for
-    ``asleep_s``, before and after what is recorded, and compute before it for ``start_up_s``. With ``most_s``
+    ``asleep_s``, before and after what is recorded, and compute before it for ``start_up_s``: in turn, as
+    often as the ranks slept there, but for at least LEAST_SLEEP_S each time. With ``most_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
     them once; the times before and after are shorter in the same proportion. ``as_mpi``: the processes spin
     as their MPI does, whatever the waiting rule. ``blocking_calls``: whether its collective operations are
@@ -82,13 +86,14 @@ def replayed(
     meets = channels.table()[:, 2] > 0
     before_s, after_s = (share * each_s for each_s in asleep_s)
     alike = partial(_alike, processes=len(world), channels=len(channels.numbers))
-    parts = [*alike(before_s, sleeps=True), *alike(share * start_up_s)]
+    sleeps = min(max(rank.init_switches for rank in recording.ranks), round(asleep_s[0] / LEAST_SLEEP_S))
+    parts = [*alike(before_s, share * start_up_s, times=max(1, round(share * sleeps)))]
     for repeat, ranks, (of_ranks, counts) in zip(repeats, columns, acts, strict=True):
         steps = tuple(_steps(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
         messages = np.zeros(len(channels.numbers), np.int64)
         messages[: len(counts)] = counts
         parts.append(RepeatedSteps(steps, messages, max(1, round(share * repeat))))
-    parts += alike(after_s, sleeps=True)
+    parts += alike(after_s)
     return ReplayedProgram(tuple(parts), channels.table(), as_mpi)
 
 
@@ -202,9 +207,12 @@ def _polls(columns: Columns) -> NDArray[np.bool_]:
     return polls
 
 
-def _alike(seconds: float, *, processes: int, channels: int, sleeps: bool = False) -> Iterator[RepeatedSteps]:
-    """A part in which all compute for so long, or sleep; none for no time."""
-    if (length_ns := round(seconds * 1e9)) > 0:
-        step = np.zeros(1, STEP)
-        step["busy_ns"], step["sleeps"], step["outgoing"], step["incoming"] = length_ns, sleeps, -1, -1
-        yield RepeatedSteps((step,) * processes, np.zeros(channels, np.int64))
+def _alike(
+    asleep_s: float, busy_s: float = 0.0, *, processes: int, channels: int, times: int = 1
+) -> Iterator[RepeatedSteps]:
+    """A part in which all sleep and compute for so long, by turns, each so many times; none for no time."""
+    steps = np.zeros(2, STEP)
+    steps["busy_ns"] = round(asleep_s / times * 1e9), round(busy_s / times * 1e9)
+    steps["sleeps"], steps["outgoing"], steps["incoming"] = (1, 0), -1, -1
+    if len(steps := steps[steps["busy_ns"] > 0]):
+        yield RepeatedSteps((steps,) * processes, np.zeros(channels, np.int64), times)

@@ -33,8 +33,8 @@ SLOTS = 16
 FULL, FINALIZED, ROOTED = 1, 2, 4
 """Flags of a rank's file."""
 
-OUTSIDE = ("init_ns", "init_cpu_ns", "finalize_ns", "finalize_cpu_ns")
-"""Times of MPI_Init and MPI_Finalize, which are not recorded themselves."""
+OUTSIDE = ("init_ns", "init_cpu_ns", "finalize_ns", "finalize_cpu_ns", "init_switches")
+"""Of MPI_Init and MPI_Finalize, which are not recorded themselves."""
 
 COPIED_BYTES = tuple(4096 << size for size in range(9))
 """Sizes of the messages whose times a recording has (``workloads/native/transfers.c``)."""
@@ -117,6 +117,7 @@ class RankRecording:
         copy_ns: by how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown.
         init_ns, init_cpu_ns, finalize_ns, finalize_cpu_ns: how long MPI_Init and MPI_Finalize took, and how
             much processor time of the rank; 0 if unknown.
+        init_switches: how often it slept from its start until MPI_Init returned; 0 if unknown.
     """
 
     rank: int
@@ -137,6 +138,7 @@ class RankRecording:
     init_cpu_ns: int = 0
     finalize_ns: int = 0
     finalize_cpu_ns: int = 0
+    init_switches: int = 0
 
     @property
     def elapsed_ns(self) -> int:

@@ -52,11 +52,11 @@ struct head {
     int32_t version, rank, ranks, process, slots, most_kept, threads, flags;
     int64_t start_ns, finish_ns, slot_ns, collectives, members_bytes, last_ns;
     struct transfers transfers;
-    int64_t init_ns, init_cpu_ns, finalize_ns, finalize_cpu_ns;
+    int64_t init_ns, init_cpu_ns, finalize_ns, finalize_cpu_ns, init_switches;
     struct slot slot[SLOTS];
 };
 _Static_assert(sizeof(struct operation) == 24, "the format says so");
-_Static_assert(sizeof(struct head) == 296 + 80 * SLOTS, "the format says so");
+_Static_assert(sizeof(struct head) == 304 + 80 * SLOTS, "the format says so");
 
 #define HEAD_BYTES 4096
 static struct head *head;
@@ -352,10 +352,10 @@ void operations_note_transfers(const struct transfers *transfers)
         head->transfers = *transfers;
 }
 
-void operations_note_init(int64_t took_ns, int64_t took_cpu_ns)
+void operations_note_init(int64_t took_ns, int64_t took_cpu_ns, int64_t switches)
 {
     if (head != NULL)
-        head->init_ns = took_ns, head->init_cpu_ns = took_cpu_ns;
+        head->init_ns = took_ns, head->init_cpu_ns = took_cpu_ns, head->init_switches = switches;
 }
 
 void operations_note_finalize(int64_t took_ns, int64_t took_cpu_ns)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from made_recordings import recorded
 
+from coordinator import policies
 from coordinator.workload import ParallelJob
 from harness import cli
 from harness.measure.plan import plan
@@ -20,7 +21,9 @@ from harness.predict.process_level import Host, Simulated, simulated_job
 from harness.predict.recorded_messages import DEFAULT
 from harness.predict.recorded_programs import DedicatedTime, RecordedPrograms
 from harness.predict.recorded_steps import CARRIED_BYTES_PER_NS, MOST_CARRIED_NS, replayed
+from harness.simulator.processes.machine import SimulatedMachine, replaying
 from harness.simulator.processes.model import COMPUTE, END, RECEIVE, SEND, SLEEPING
+from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import load
 from harness.store import recording
 from harness.store.conditions import Conditions
@@ -298,12 +301,36 @@ def test_a_recording_says_itself_what_its_run_took_beside_it(tmp_path):
     times = {"init_ns": 300_000_000, "init_cpu_ns": 10**7, "finalize_ns": 10**8, "finalize_cpu_ns": 2 * 10**7}
     recording.write(replace(whole, ranks=tuple(replace(rank, **times) for rank in whole.ranks)), path)
     started = RecordedPrograms({command: path}).replayed(command)
-    first, busy, _, last = (part.steps[0][0] for part in started.parts)
-    lengths = [(one["sleeps"], round(float(one["busy_ns"]) / 1e6)) for one in (first, busy, last)]
-    assert lengths == [(1, 270), (0, 30), (1, 100)]
+    assert outside(started) == [(1, 270.0, 1), (0, 30.0, 1), (1, 100.0, 1)]
     shorter = replayed(whole, start_up_s=0.03, asleep_s=(0.27, 0.1), most_s=whole_s(whole) / 10)
-    lengths = [int(shorter.parts[place].steps[0][0]["busy_ns"]) for place in (0, 1, -1)]
-    assert lengths == pytest.approx([27e6, 3e6, 10e6], rel=0.01)
+    assert [one[1] for one in outside(shorter)] == pytest.approx([27, 3, 10], rel=0.01)
+
+
+def test_a_start_is_cut_where_ranks_slept_and_takes_a_slot_for_each_part(tmp_path):
+    """Under a gang a job that sleeps now and then in its start gets on in its own slots only."""
+    whole = made([3 * [("ALLREDUCE", 10)]] * 2)
+    ranks = [replace(rank, init_switches=count) for rank, count in zip(whole.ranks, (1400, 5), strict=True)]
+    recording.write(replace(whole, ranks=tuple(ranks)), tmp_path / "kept.npz")
+    kept = recording.read(tmp_path / "kept.npz")
+    assert [rank.init_switches for rank in kept.ranks] == [1400, 5]
+    programs = [replayed(one, start_up_s=0.1, asleep_s=(0.2, 0.0)) for one in (whole, kept)]
+    assert [outside(one)[:2] for one in programs] == [
+        [(1, 200.0, 1), (0, 100.0, 1)],
+        [(1, 25.0, 8), (0, 12.5, 8)],
+    ]
+    machine = SimulatedMachine(2, 0.0, latency_us=0.0, local="eevdf", messages_to_self=False)
+    gang = policies.create("gang", {"quantum_ms": 50})
+    ends_s = [
+        simulate([replaying(number, one) for number in range(2)], machine, gang).end_ns / 1e9
+        for one in programs
+    ]
+    assert ends_s[0] == pytest.approx(0.4, abs=0.01) and 0.5 < ends_s[1] < 0.65
+
+
+def outside(program):
+    """Of the steps before and after what is recorded: whether a rank sleeps, milliseconds, how many times."""
+    steps = [(part, one) for part in program.parts if not part.messages.any() for one in part.steps[0]]
+    return [(int(one["sleeps"]), float(one["busy_ns"]) / 1e6, part.times) for part, one in steps]
 
 
 def whole_s(recording):
