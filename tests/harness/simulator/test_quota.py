@@ -1,5 +1,6 @@
 """CPU quotas in the simulator: what they cost, and what they leave alone."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -16,12 +17,22 @@ from workloads.validation import InputError
 MACHINE = SimulatedMachine(2, 0.0, latency_us=0.0, local="eevdf", messages_to_self=False)
 
 
-def simulated(quota, *, jobs=1, blocking="spin", imbalance=1.5, policy="none", period_ms=100.0, **options):
+def simulated(
+    quota,
+    *,
+    jobs=1,
+    blocking="spin",
+    imbalance=1.5,
+    policy="none",
+    period_ms=100.0,
+    machine=MACHINE,
+    **options,
+):
     """Jobs of two processes of which each computes for about a second."""
     program = Program("BARRIER", 2, granularity_us=1000, imbalance=imbalance, phases=1000)
     limits = Options(blocking, quota_processors=quota, quota_period_ms=period_ms)
     work = [SimulatedJob(number, program) for number in range(jobs)]
-    return simulate(work, MACHINE, policies.create(policy, options), limits, timeline=True)
+    return simulate(work, machine, policies.create(policy, options), limits, timeline=True)
 
 
 def used(outcome, since_ns, until_ns):
@@ -72,6 +83,13 @@ def first_stop_ns(outcome, p):
     rows = [row for row in outcome.timeline.tolist() if row[1] == p]
     idle = (one[0] for one, after in pairwise(rows) if one[2] < 0 and after[0] - one[0] > 10e6)
     return next(idle)
+
+
+def test_under_a_quota_that_one_spinning_process_uses_up_the_way_out_is_told():
+    machine = replace(MACHINE, context_switch_us=5.0, latency_us=2.0)
+    found = {rule: simulated(0.05, blocking=rule, machine=machine).failure for rule in ("spin", "immediate")}
+    assert found["spin"].endswith("spinning uses the quota up: give more, or let ranks block (blocking)")
+    assert found["immediate"] == ""
 
 
 def test_a_quota_of_as_many_processors_hardly_stops_any():
