@@ -32,13 +32,23 @@ def run(
     counts the tasks ``expected`` to be needed, by default all that are needed now. The last message names
     the tasks ``what``.
 
-    A run that fails becomes a record as well. If the first HOPELESS runs all fail, or a user's program fails
-    alone that has not succeeded before, the function skips the rest.
+    A run that fails becomes a record as well. If a user's program fails alone that has not succeeded before,
+    no row with it can be known, and the function skips the runs for such rows; if the first HOPELESS runs all
+    fail, the rest.
     """
     pace, guesses, expects = Pace(), [_guess(task, back_end) for task in tasks], expected or needed
+    skipped: dict[Work, int] = {}  # runs, by the program that fails alone
+
+    def lost(task: Task) -> Work | None:
+        programs = (job.program for job in task.cell.jobs()) if skipped else ()
+        return next((program for program in programs if program in skipped), None)
 
     def progress(label: str, begun: int) -> None:
-        left = [guesses[n] for n, task in enumerate(tasks) if n == begun or (n > begun and expects(task))]
+        left = [
+            guesses[n]
+            for n, task in enumerate(tasks)
+            if n == begun or (n > begun and expects(task) and not lost(task))
+        ]
         state = Progress(label, *pace.state(left))
         # Nobody knows how long a user's program takes before it has run.
         unknown = of_users and not failures + successes and begun < len(tasks)
@@ -49,7 +59,9 @@ def run(
     of_users = any(job.program.argv for task in tasks for job in task.jobs)
     warned: set[str] = set()
     for number, task in enumerate(tasks):
-        if not needed(task):
+        if program := lost(task):
+            skipped[program] += 1
+        if program or not needed(task):
             continue
         progress(f"{task.label}{_of_most(task)}", number)
         record = back_end.run(task)
@@ -66,14 +78,15 @@ def run(
         else:
             successes += 1
             proven |= {job.program for job in task.jobs}
-        why = f"{failures} failures in a row" if failures >= HOPELESS and not successes else ""
+        if failures >= HOPELESS and not successes and (left := len(tasks) - number - 1):
+            watcher.warn(f"stopped: {failures} failures in a row; skipped {left} runs")
+            return
         program = task.jobs[0].program
         if record.failure and task.kind == DEDICATED and program.argv and program not in proven:
-            why = f"{' '.join(program.argv)} fails alone"
-        if why and (left := len(tasks) - number - 1):
-            watcher.warn(f"stopped: {why}; skipped {left} runs")
-            return
+            skipped[program] = 0
     progress(f"{what} done", len(tasks))
+    for program, count in skipped.items():
+        watcher.warn(f"{' '.join(program.argv)} fails alone: skipped {count} runs for rows with it")
 
 
 def _of_most(task: Task) -> str:

@@ -131,6 +131,20 @@ def test_a_users_program_that_has_never_succeeded_alone_is_not_repeated(tools, s
     assert any("true fails alone" in warning for warning in watcher.warnings) == (not since)
 
 
+def test_rows_without_the_program_that_fails_alone_go_on_and_resuming_measures_the_others(place, tools):
+    table = {**COMMANDS, "repeats": 2, "schedulers": [{"policy": "none"}]}
+    table["sweep"] = {"jobs.0.command": [["{launcher}", "-n", "1", name] for name in ("true", "false")]}
+    (tasks,) = ([*plan(load(table))],)
+    fails = failing(lambda workload: "false" in (workload.jobs[0].program.argv or ()))
+    watcher = Quiet()
+    made = measure(load(table), tools(fails), watcher=watcher)
+    assert [one.cell for one in made if one.failure] == [1]
+    assert {one.key for one in tasks if one.cell.index == 0} <= recorded(made).keys()
+    assert watcher.warnings[-1].startswith("false fails alone: skipped ")
+    left = [task for task in tasks if task.key not in recorded(place.store.runs(load(table).digest))]
+    assert {task.cell.index for task in left} == {1}
+
+
 def test_only_what_is_recorded_and_did_not_fail_is_skipped(place, tools):
     experiment = load("three-jobs", settings=["repeats=2"])
     measure(experiment, tools(failing(lambda workload: workload.options.blocking == "fixed")))
