@@ -339,7 +339,8 @@ class RunningJobs:
             self._give_up(job, "its launcher has ended, but its ranks have not", REPORT_S)
             return
         logs = (directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
-        why = f"{state.failure}\nits launcher {launch.failed(status, *logs)}".lstrip()
+        who = "it" if command and state.processes == 1 else "its launcher"  # which then ends as its rank did
+        why = f"{state.failure}\n{who} {launch.failed(status, *logs)}".lstrip()
         if self._context.remote and not state.begun:
             self._give_up(job, why, self._loss_s)
         else:

@@ -389,20 +389,6 @@ class Srun(Launcher):
         return {} if there is None else {cls.EXPORTS: _exported(there, variables)}
 
 
-class Unlaunched(Launcher):
-    """In place of a launcher, where all jobs run already."""
-
-    kind = "none"
-
-    def argv(
-        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
-    ) -> list[str]:
-        return [*command]
-
-    def found_again(self) -> Launcher | None:
-        return self
-
-
 @functools.cache
 def _loaded(program: str) -> str:
     """What ldd says about a program; of a script it knows nothing."""
@@ -425,7 +411,7 @@ def _exported(there: str, names: Iterable[str]) -> str:
 
 @register
 class NoLauncher(Launcher):
-    """Stands for one where there is none: a program of one process starts by itself."""
+    """In place of one: a program of one process starts by itself, or all jobs run already."""
 
     kind = "none"
     programs = ()

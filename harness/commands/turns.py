@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
 from coordinator.host.environment import of_command
-from coordinator.host.launchers import Unlaunched, program_name
+from coordinator.host.launchers import NoLauncher, program_name
 from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Workload
 from harness import Interrupted
@@ -138,7 +138,7 @@ def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory
 def _take_turns(workload: Workload, rows: Sequence[Row]) -> str:
     """Let jobs take turns until all have ended, and note their times; returns why it could not go on."""
     while True:
-        result = run_workload(workload, _tell, Unlaunched("", ""))
+        result = run_workload(workload, _tell, NoLauncher("", ""))
         for job, row in zip(result.jobs, rows, strict=True):
             if job.start_ns is not None and job.finish_ns is not None:
                 row["seconds"] = (job.finish_ns - job.start_ns) / 1e9

@@ -15,7 +15,7 @@ from runs import NOBODY, command, eventually, everything_in, needs_two, state, t
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import cleanup, identity
-from coordinator.host.launchers import Unlaunched
+from coordinator.host.launchers import NoLauncher
 from coordinator.host.processes import children
 from harness import cli
 from harness.spec import turns
@@ -271,6 +271,6 @@ def test_a_job_that_has_ended_before_it_can_be_taken_over_is_no_failure():
     ended.wait()
     chosen = turns.scheduler("gang", running=True)
     found = run_workload(
-        turns.workload([name, name], chosen, two_processors(), None), None, Unlaunched("", "")
+        turns.workload([name, name], chosen, two_processors(), None), None, NoLauncher("", "")
     )
     assert found.failure == "" and [job.finish_ns for job in found.jobs] == [None, None]
