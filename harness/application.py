@@ -71,7 +71,8 @@ def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
 class Ran:
     """The results of an experiment, from all its runs in the ``store`` of this path.
 
-    This invocation ``made`` and ``simulated`` some; ``earlier`` measured runs were in the store before.
+    This invocation ``made`` and ``simulated`` some; ``earlier`` measured runs were in the store before, of
+    which the results have ``resumed``.
     """
 
     results: ResultsDocument
@@ -79,6 +80,7 @@ class Ran:
     earlier: int
     made: Sequence[RunRecord]
     simulated: Sequence[RunRecord]
+    resumed: Sequence[RunRecord]
 
 
 def run(
@@ -93,12 +95,14 @@ def run(
     part: str | None = None,
     tau_s: float = summary.TAU_S,
     in_allocation: bool = False,
+    known: Sequence[RunRecord] = (),
 ) -> Ran:
     """Measure every scheduler against dedicated runs, and simulate the same, as ``lockstep.run``.
 
     The experiment is loaded for this host. ``part`` is K/N for every N-th cell of the sweep from the K-th;
     ``tau_s`` is the bound of the bounded slowdown; ``in_allocation`` says whether Slurm, in whose allocation
-    we are, schedules what only it can.
+    we are, schedules what only it can. ``known`` are runs of other experiments: what they have of these
+    programs alone is not measured again.
     """
     for task in () if in_allocation else plan.plan(wanted):
         if error := measured.left_to_slurm(task):
@@ -113,7 +117,10 @@ def run(
         here = MeasurementSession.here(usable_processors()[: wanted.processors], tools, store, wanted.nodes)
         if any(program.argv for program in programs):
             here = replace(here, conditions=conditions.of_commands(here.conditions))
-        made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
+        made = [*plan.shared(wanted, known, plan.recorded(store.runs(wanted.digest) if resume else ()))]
+        for record in made:
+            store.add_run(record)
+        made += [measured.record_taken_over(wanted, here, *taken)] if taken else []
         earlier, before, precision = _begun(wanted, here, made, resumed=resume)
         if _to_do(wanted, cells, [*before, *made], precision):
             with here.reserved(watcher, anyway=anyway):
@@ -124,7 +131,7 @@ def run(
         if simulate:
             simulated = _simulate(wanted, here, [*before, *made], precision, timeline, watcher)
     found = results_document.results(wanted, [*before, *made, *simulated], tau_s, here.session)
-    return Ran(found, store.path, earlier, made, simulated)
+    return Ran(found, store.path, earlier, made, simulated, before)
 
 
 def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Workload, Result] | None:

@@ -19,6 +19,7 @@ from harness.measure.session import Watcher
 from harness.report import hyperfine, text
 from harness.spec import beside, experiment
 from harness.spec.beside import SEPARATOR
+from harness.store.records import RunRecord
 from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _measured(
-    options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher
+    options: argparse.Namespace,
+    commands: Sequence[Sequence[str]],
+    watcher: Watcher,
+    known: Sequence[RunRecord] = (),
 ) -> tuple[Ran, list[Threshold]]:
     table = beside.table(
         commands,
@@ -86,7 +90,7 @@ def _measured(
     wanted = experiment.load(table, here=True)
     conditions = thresholds_of(options, wanted)
     how = {"simulate": options.record, "resume": options.resume, "anyway": options.anyway}
-    ran = application.run(wanted, options.results, watcher, **how)
+    ran = application.run(wanted, options.results, watcher, known=known, **how)
     return ran, conditions
 
 
@@ -116,17 +120,18 @@ def _pairs(options: argparse.Namespace, commands: Sequence[Sequence[str]], watch
         raise InputError("--pairs", True, rule, "leave it out")
     kind = options.output.suffix[1:] if options.output else "csv"
     one_of("--output", kind, FORMATS)
-    ran = {}
+    ran, known = {}, list[RunRecord]()
     for first, second in combinations(range(len(commands)), 2):
-        watcher.note(f"programs {first + 1} and {second + 1}")
-        ran[first, second], _ = _measured(options, [commands[first], commands[second]], watcher)
+        watcher.note(f"jobs {first} and {second}")
+        ran[first, second], _ = _measured(options, [commands[first], commands[second]], watcher, known)
+        known += [*ran[first, second].resumed, *ran[first, second].made]
     from harness.report import pairs  # noqa: PLC0415 - matplotlib is slow to import
 
     found = pairs.of({both: one.results for both, one in ran.items()})
     if options.output is not None:
         write("--output", options.output, _file(kind, found))
     said = [(names, advice(one.results.rows)) for names, one in ran.items()]
-    lines = [f"{a + 1} and {b + 1}: {best.sentence}" for (a, b), best in said if best]
+    lines = [f"{a} and {b}: {best.sentence}" for (a, b), best in said if best]
     document = {
         "schema": SCHEMA,
         "programs": [list(words) for words in commands],

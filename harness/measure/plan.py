@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -52,8 +52,7 @@ class Task:
     @property
     def key(self) -> Key:
         """Its key, which no other task of its experiment has."""
-        table = json.dumps(self.scheduler.table, sort_keys=True)
-        return self.cell.index, self.repeat, self.kind, table, self.jobs[0].number
+        return self.cell.index, self.repeat, self.kind, _name(self.scheduler.table), self.jobs[0].number
 
     @property
     def label(self) -> str:
@@ -164,10 +163,34 @@ def _dedicated(job: ParallelJob, cell: Cell, experiment: Experiment) -> tuple[Sc
     return found
 
 
+def shared(
+    experiment: Experiment, records: Iterable[RunRecord], done: Collection[Key]
+) -> Iterator[RunRecord]:
+    """Runs of its programs alone among ``records`` of other experiments, as its own, less those ``done``."""
+    alone = [one for one in records if one.kind in ALONE_KINDS and one.makespan_ns is not None]
+    known = {(one.repeat, one.kind, _name(one.scheduler), one.jobs[0].work): one for one in alone}
+    for task in plan(experiment):
+        cell, repeat, kind, table, number = task.key
+        one = known.get((repeat, kind, table, task.jobs[0].program))
+        if one and task.key not in done:
+            yield replace(
+                one,
+                digest=experiment.digest,
+                cell=cell,
+                settings=task.cell.settings,
+                jobs=(replace(one.jobs[0], job=number),),
+                ranks=tuple({**rank, "job": number} for rank in one.ranks),
+            )
+
+
+def _name(table: Mapping[str, Any]) -> str:
+    return json.dumps(table, sort_keys=True)
+
+
 def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:
     """The successful runs by the keys of their tasks; the last of several with one key."""
     return {
-        (r.cell, r.repeat, r.kind, json.dumps(r.scheduler, sort_keys=True), r.jobs[0].job): r
+        (r.cell, r.repeat, r.kind, _name(r.scheduler), r.jobs[0].job): r
         for r in done
         if r.makespan_ns is not None
     }

@@ -59,11 +59,11 @@ class Pairs:
 
 
 def of(found: Mapping[tuple[int, int], ResultsDocument]) -> Pairs:
-    """The pairs with names for their programs: short ones, with numbers from 1."""
+    """The pairs with names for their programs: short ones, with the numbers of jobs."""
     jobs = {}
     for (first, second), pair in found.items():
         jobs[first], jobs[second] = (job.program for job in pair.rows[0].jobs)
-    return Pairs([f"{number + 1} {short_name(jobs[number])}" for number in sorted(jobs)], found)
+    return Pairs([f"{number} {short_name(jobs[number])}" for number in sorted(jobs)], found)
 
 
 def text(pairs: Pairs) -> Table:

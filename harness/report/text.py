@@ -134,7 +134,7 @@ def _each_job(rows: Sequence[Row]) -> Table:
 
 
 def _programs(rows: Sequence[Row]) -> Table:
-    made = table(["program", "under"], ["slowdown", CI95, "processor\ntime, s"])
+    made = table(["job", "under"], ["slowdown", CI95, "processor\ntime, s"])
     for number, job in enumerate(rows[0].jobs):
         for row in (row for row in rows if row.measured and row.measured.slowdown):
             side = row.measured
@@ -142,7 +142,7 @@ def _programs(rows: Sequence[Row]) -> Table:
             ends = side.slowdown.per_job_ci95[number]
             used = fixed(side.processor_s[number]) if side.processor_s else UNKNOWN
             known = fixed(side.slowdown.per_job[number]), interval(ends, side.workload_slowdown.n), used
-            made.add_row(f"{number + 1} {short_name(job.program)}", row.name, *known)
+            made.add_row(f"{number} {short_name(job.program)}", row.name, *known)
     return made
 
 

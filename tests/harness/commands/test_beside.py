@@ -21,6 +21,8 @@ from harness.analyse.sharing import APART, ONE_BY_ONE, TIE, TOGETHER, TURNS, adv
 from harness.analyse.statistics import estimate
 from harness.measure.session import MeasurementSession
 from harness.spec import beside, experiment
+from harness.store.database import Store
+from harness.store.records import DEDICATED, POLICY
 from workloads.validation import InputError
 
 ENTRY = [sys.executable, "-c", "pass"]
@@ -169,9 +171,27 @@ def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
     words = ["beside", "--anyway", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
     assert cli.main(words) == 1
     said = capsys.readouterr().err
-    assert "stopped: sh -c echo lost >&2; exit 3 fails alone" in said
-    assert "exited with status 3\nlost" in said
+    assert "sh -c echo lost >&2; exit 3 fails alone: skipped " in said
+    assert "job 1: it exited with status 3\nlost" in said
     assert said.count("failed: job 1") <= 3, said
+
+
+@pytest.mark.slow
+@needs_two
+def test_pairs_measure_each_program_alone_once_and_resuming_measures_nothing(tmp_path, capsys):
+    words = ["beside", "--pairs", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
+    programs = ["sleep", ".1", ":::", "sleep", ".2", ":::", "sleep", ".15"]
+    for resumed in ([], ["--resume"]):
+        assert cli.main([*words, *resumed, "--", *programs]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert [pair["programs"] for pair in document["pairs"]] == [[0, 1], [0, 2], [1, 2]]
+        assert all(pair["rows"][0]["measured"]["workload_slowdown"]["n"] == 1 for pair in document["pairs"])
+        assert {line["program"] for line in document["slowdowns"]} == {"0 sleep", "1 sleep", "2 sleep"}
+        with Store(tmp_path, existing=True) as store:
+            runs = [run for digest, _ in store.experiments() for run in store.runs(digest)]
+        times = [(run.kind, run.recorded_at) for run in runs]
+        assert [sum(kind == one for kind, _ in times) for one in (DEDICATED, POLICY)] == [6, 3]
+        assert len({at for kind, at in times if kind == DEDICATED}) == 3, "the others are the same runs"
 
 
 @pytest.mark.slow
