@@ -1,4 +1,4 @@
-/* Recorded calls that wait for requests and messages, or poll. A poll in vain is no operation: its time goes to the
+/* Recorded calls that wait for requests, or poll. A poll in vain is no operation: its time goes to the
    next one. A poll that finds something is noted as such: a rank that polls does not sleep. What the program ignores of a
    status, we look at in our own. */
 #include <stdlib.h>
@@ -150,101 +150,5 @@ int recorded_Testsome(int count, MPI_Request requests[], int *outcount, int indi
     look(&before, count, requests, statuses, 1);
     error = UNDER_Testsome(count, requests, outcount, indices, before.statuses);
     completed(&before, !error && *outcount != MPI_UNDEFINED ? *outcount : 0, indices, error, 1);
-    return error;
-}
-
-static void probed(int error, int flag, MPI_Comm comm, const MPI_Status *status, MPI_Message *message, int polled)
-{
-    op_returned();
-    if (!error && flag)
-        op_probed(comm, status, message, polled);
-    op_end();
-}
-
-int recorded_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
-{
-    MPI_Status own;
-    int outer = op_begin(), error;
-
-    status = OWN(status, own);
-    error = UNDER_Probe(source, tag, comm, status);
-    if (outer)
-        probed(error, 1, comm, status, NULL, 0);
-    return error;
-}
-
-int recorded_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
-{
-    MPI_Status own;
-    int outer = op_begin(), error;
-
-    status = OWN(status, own);
-    error = UNDER_Iprobe(source, tag, comm, flag, status);
-    if (outer)
-        probed(error, error ? 0 : *flag, comm, status, NULL, 1);
-    return error;
-}
-
-int recorded_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
-{
-    MPI_Status own;
-    int outer = op_begin(), error;
-
-    status = OWN(status, own);
-    error = UNDER_Mprobe(source, tag, comm, message, status);
-    if (outer)
-        probed(error, 1, comm, status, message, 0);
-    return error;
-}
-
-int recorded_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
-{
-    MPI_Status own;
-    int outer = op_begin(), error;
-
-    status = OWN(status, own);
-    error = UNDER_Improbe(source, tag, comm, flag, message, status);
-    if (outer)
-        probed(error, error ? 0 : *flag, comm, status, message, 1);
-    return error;
-}
-
-int recorded_Start(MPI_Request *request)
-{
-    int outer = op_begin(), error = UNDER_Start(request);
-
-    if (outer) {
-        op_returned();
-        if (!error)
-            op_started(*request);
-        op_end();
-    }
-    return error;
-}
-
-int recorded_Startall(int count, MPI_Request requests[])
-{
-    int outer = op_begin(), error = UNDER_Startall(count, requests);
-
-    if (outer) {
-        op_returned();
-        for (int number = 0; !error && number < count; number++)
-            op_started(requests[number]);
-        op_end();
-    }
-    return error;
-}
-
-int recorded_Request_free(MPI_Request *request)
-{
-    MPI_Request before = *request;
-    int outer = op_begin(), error = UNDER_Request_free(request);
-
-    if (outer) {
-        op_returned();
-        if (!error)
-            op_forget(before);
-        op_end();
-    }
     return error;
 }

@@ -1,7 +1,7 @@
 """The C text of the functions that record calls, made from the table of calls.
 
-Each notes what the call was when it has returned (``operation.h``). Calls that wait for requests are
-written in C, in ``recorded.c``. ``KINDS`` are the kinds of operations in a recording.
+Each notes what the call was when it has returned (``operation.h``). Calls that wait or test for requests
+are written in C, in ``recorded.c``. ``KINDS`` are the kinds of operations in a recording.
 """
 
 from __future__ import annotations
@@ -23,11 +23,18 @@ KINDS = (
 only start, and WAIT ends them. COMMUNICATOR makes one, or a window."""
 
 RECEIVING = {"Recv", "Mrecv", "Imrecv", "Sendrecv", "Sendrecv_replace", "Isendrecv", "Isendrecv_replace"}
-"""These have a form for large counts. The other calls that wait for messages are in ``recorded.c``, ..."""
+RECEIVING |= {"Probe", "Mprobe", "Iprobe", "Improbe"}
+"""Of these a recording needs the status or the message, too."""
 
-WRITTEN = {"Finalize", "Start", "Startall", "Request_free"}
-WRITTEN |= {"Test", "Testall", "Testany", "Testsome", "Iprobe", "Improbe"}
-"""... and so are these."""
+OF_REQUESTS: dict[str, tuple[list[str], list[str]]] = {
+    "Start": ([], ["op_started(*request);"]),
+    "Startall": ([], ["for (int number = 0; number < count; number++)", "    op_started(requests[number]);"]),
+    "Request_free": (["MPI_Request before = *request;", ""], ["op_forget(before);"]),
+}
+"""Statements before and after calls that start and free requests."""
+
+WRITTEN = {"Finalize", "Test", "Testall", "Testany", "Testsome"}
+"""These are written in C, and so are other calls that wait."""
 
 
 def declarations(calls: Sequence[Call]) -> str:
@@ -49,8 +56,8 @@ def definitions(calls: Sequence[Call]) -> str:
     lines = ['#include "operation.h"']
     for call in calls:
         base = call.name.removesuffix("_c")
-        if base in RECEIVING:
-            lines += _function(call, *_receiving(call))
+        if base in RECEIVING or base in OF_REQUESTS:
+            lines += _function(call, *(OF_REQUESTS.get(base) or _receiving(call)))
         elif call.kind != "waiting" and base not in WRITTEN:
             lines += _function(call, [], _noted(call))
     return "\n".join([*lines, ""])
@@ -152,7 +159,7 @@ def _loop(term: str) -> list[str]:
 
 
 def _receiving(call: Call) -> tuple[list[str], list[str]]:
-    """Statements before and after a call that receives."""
+    """Statements before and after a call that receives or probes."""
     base = call.name.removesuffix("_c")
     if base in ("Mrecv", "Imrecv"):
         request = "request" if base == "Imrecv" else "NULL"
@@ -162,12 +169,17 @@ def _receiving(call: Call) -> tuple[list[str], list[str]]:
     given = ("sendcount", "sendtype") if "sendcount" in call.names else ("count", "datatype")
     room = ("recvcount", "recvtype") if "recvcount" in call.names else ("count", "datatype")
     sent, fits = f"op_bytes({', '.join(given)})", f"op_bytes({', '.join(room)})"
-    if base.startswith("I"):
+    if base.startswith("Isendrecv"):
         return [], [
             f"op_message(KIND_ISEND, {sent}, dest, sendtag, comm, NULL, 0);",
             f"op_message(KIND_IRECV, {fits}, source, recvtag, comm, request, 0);",
         ]
     own = ["MPI_Status own;", "", "status = status == MPI_STATUS_IGNORE ? &own : status;"]
+    if "probe" in base.lower():
+        message = "message" if "message" in call.names else "NULL"
+        polls = "flag" in call.names
+        found = "if (*flag) " if polls else ""
+        return own, [f"{found}op_probed(comm, status, {message}, {int(polls)});"]
     real = "source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source"
     if base == "Recv":
         tag = "tag == MPI_ANY_TAG ? status->MPI_TAG : tag"
