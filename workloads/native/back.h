@@ -32,7 +32,6 @@ void agree_announce(void);
 /* Whether all ranks of the job have it: all get the same answer. */
 int agree_reached(int rank, int ranks);
 
-
 /* Remove the name of the memory that MPI's ranks of this node share. All ranks have left MPI_Init. */
 void segment_remove_name(void);
 
