@@ -7,7 +7,7 @@ import numpy as np
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import demanded, time_ns
+from harness.simulator.jobs.execution import close_gap, demanded, time_ns
 from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _share = step(allocation.share)
@@ -36,57 +36,6 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLeve
     return JobLevelOutcome(jobs, processors, *times, size, np.full(n, -1), bool(saturated), places={})
 
 
-@step
-def _divide(
-    processors: int,
-    now_ns: int,
-    able: int,
-    runs: int,
-    here: Integers,
-    left_ns: Integers,
-    jobs: Columns,
-    scratch: Integers,
-    start_ns: Integers,
-) -> None:
-    """Give the first ``runs`` jobs their new partitions; the first ``able`` of them run already."""
-    parts, caps, sizes = scratch[0], scratch[1], scratch[2]
-    for i in range(runs):
-        caps[i] = jobs.most[here[i]]
-    _share(processors, runs, caps, parts)
-    for i in range(runs):
-        job = here[i]
-        if i >= able:
-            start_ns[job] = now_ns
-            left_ns[i] = time_ns(jobs, job, parts[i])
-        elif parts[i] != sizes[i]:
-            new_ns = time_ns(jobs, job, parts[i])
-            old_ns = time_ns(jobs, job, sizes[i])
-            left_ns[i] = max(0, int(np.rint(left_ns[i] * (new_ns / old_ns))))
-        sizes[i] = parts[i]
-
-
-@step
-def _remove(
-    place: int, present: int, processors: int, here: Integers, left_ns: Integers, sizes: Integers
-) -> None:
-    """Close the gap that a job leaves among the ``present`` ones."""
-    for i in range(place, present - 1):
-        here[i] = here[i + 1]
-        left_ns[i] = left_ns[i + 1]
-    for i in range(place, min(present, processors) - 1):
-        sizes[i] = sizes[i + 1]
-
-
-@step
-def _pass(
-    time_ns: int, able: int, here: Integers, left_ns: Integers, sizes: Integers, held_ns: Floats
-) -> None:
-    """Let the first ``able`` jobs run for ``time_ns``."""
-    for i in range(able):
-        left_ns[i] -= time_ns
-        held_ns[here[i]] += float(time_ns) * sizes[i]
-
-
 @entry
 def _run(
     processors: int,
@@ -105,7 +54,7 @@ def _run(
     on its present processors. Only the first ``processors`` jobs have processors.
     """
     here, left_ns = queue[0], queue[1]
-    sizes = scratch[2]
+    parts, caps, sizes = scratch[0], scratch[1], scratch[2]
     submit_ns = jobs.submit_ns
     n = len(submit_ns)
     present = 0
@@ -119,13 +68,17 @@ def _run(
         if not departs and arrived == n:
             break
         then_ns = now_ns + left_ns[soonest] if departs else submit_ns[arrived]
-        _pass(then_ns - now_ns, able, here, left_ns, sizes, held_ns)
+        for i in range(able):
+            left_ns[i] -= then_ns - now_ns
+            held_ns[here[i]] += float(then_ns - now_ns) * sizes[i]
         now_ns = then_ns
         if departs:
             job = here[soonest]
             times.finish_ns[job] = now_ns
             unfinished -= job < watched
-            _remove(soonest, present, processors, here, left_ns, sizes)
+            close_gap(here, soonest, present)
+            close_gap(left_ns, soonest, present)
+            close_gap(sizes, soonest, able)
             present -= 1
             able -= 1
         else:
@@ -137,5 +90,17 @@ def _run(
                 present += 1
                 arrived += 1
         runs = min(present, processors)
-        _divide(processors, now_ns, able, runs, here, left_ns, jobs, scratch, times.start_ns)
+        for i in range(runs):
+            caps[i] = jobs.most[here[i]]
+        _share(processors, runs, caps, parts)
+        for i in range(runs):
+            job = here[i]
+            new_ns = time_ns(jobs, job, parts[i])
+            if i >= able:  # it starts
+                times.start_ns[job] = now_ns
+                left_ns[i] = new_ns
+            elif parts[i] != sizes[i]:
+                old_ns = time_ns(jobs, job, sizes[i])
+                left_ns[i] = max(0, int(np.rint(left_ns[i] * (new_ns / old_ns))))
+            sizes[i] = parts[i]
     return False

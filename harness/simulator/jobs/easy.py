@@ -7,7 +7,7 @@ import numpy as np
 from coordinator.policies import easy
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import pop, push
+from harness.simulator.jobs.execution import close_gap, pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 # Only hot functions may take functions: else numba would compile their callers anew in every process.
@@ -51,17 +51,6 @@ def _hold(
 
 
 @step
-def _let_go(expected_ns: Integers, held: Integers, owner: Integers, running: int, job: int) -> None:
-    place = 0
-    while owner[place] != job:
-        place += 1
-    for i in range(place, running - 1):
-        expected_ns[i] = expected_ns[i + 1]
-        held[i] = held[i + 1]
-        owner[i] = owner[i + 1]
-
-
-@step
 def _close_gaps(queue: Integers, first: int, starts: Integers, count: int) -> int:
     """Remove the jobs at the places ``starts``, ascending from ``first``; returns the new ``first``."""
     # Each removal moves the jobs before it, and ``first``, by one place.
@@ -100,7 +89,11 @@ def _run(
             now_ns = ends_ns[0]
             job = ending[0]
             pop(ends_ns, ending, running)
-            _let_go(expected_ns, held, owner, running, job)
+            place = 0
+            while owner[place] != job:
+                place += 1
+            for column in (expected_ns, held, owner):
+                close_gap(column, place, running)
             running -= 1
             free += sizes[job]
             times.finish_ns[job] = now_ns

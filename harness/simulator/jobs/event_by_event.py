@@ -23,9 +23,8 @@ from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.topology import FLAT, Topology
 from coordinator.view import Decision, Machine, Reason
 from harness.simulator import interruption
-from harness.simulator.jobs.fragmentation import FragmentationMeter
+from harness.simulator.jobs.losses import FragmentationMeter, Relocations
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
-from harness.simulator.jobs.relocation import Relocations
 from workloads.bounds import fits
 from workloads.validation import InputError
 

@@ -1,4 +1,4 @@
-"""For kernels: execution times, and a heap of their ends.
+"""For kernels: execution times, lists, and a heap of ends.
 
 The heap is binary, of (time, job) in two arrays, the smallest first, ties by job.
 """
@@ -58,6 +58,13 @@ def time_ns(jobs: Columns, job: int, processors: int) -> int:
     """Execution time of a job alone on ``processors``, in whole nanoseconds, at least one."""
     time_s = _time_s(processors, jobs.work_s[job], jobs.alpha_s[job], jobs.beta_s[job])
     return max(1, int(np.rint(time_s * 1e9)))
+
+
+@step
+def close_gap(values: Integers, place: int, count: int) -> None:
+    """Remove the entry at ``place`` from the first ``count``; ``values`` are modified in place."""
+    for i in range(place, count - 1):
+        values[i] = values[i + 1]
 
 
 @step

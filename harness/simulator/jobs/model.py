@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.view import ExecutionTime, Job, execution_time_s
-from harness.simulator.jobs.fragmentation import Fragmentation
-from harness.simulator.jobs.relocation import Relocated
+from harness.simulator.jobs.losses import Fragmentation, Relocated
 from workloads.bounds import fits
 from workloads.validation import InputError
 

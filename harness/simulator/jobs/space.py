@@ -114,66 +114,12 @@ def _queue(queue: Integers, first: int, last: int, job: int, demand_s: Floats, o
     return first
 
 
-@hot
-def _allocate(
-    rule: Rule,
-    jobs: Columns,
-    known: Demands,
-    scratch: Scratch,
-    first: int,
-    waiting: int,
-    total: int,
-    free: int,
-) -> int:
-    """Divide ``free`` processors among the waiting jobs by the rule; returns how many of them start."""
-    started = _grant(
-        rule.rule,
-        rule.limit,
-        rule.processors,
-        total,
-        free,
-        scratch.queue,
-        first,
-        waiting,
-        jobs.least,
-        jobs.most,
-        known.weights,
-        scratch.grants,
-    )
-    if rule.order == 2 and started > 1:
-        _differ(
-            started, scratch.queue, first, jobs.least, jobs.most, known.work_s, known.beta_s, scratch.grants
-        )
-    return started
-
-
-@hot
-def _start(
-    jobs: Columns,
-    scratch: Scratch,
-    times: Times,
-    size: Integers,
-    first: int,
-    started: int,
-    running: int,
-    now_ns: int,
-) -> int:
-    """Start the first waiting jobs with the processors granted to them; returns how many these get."""
-    given = 0
-    for i in range(started):
-        job = scratch.queue[first + i]
-        size[job] = scratch.grants[i]
-        times.start_ns[job] = now_ns
-        push(scratch.ends_ns, scratch.ending, running + i, now_ns + time_ns(jobs, job, size[job]), job)
-        given += size[job]
-    return given
-
-
 @entry
 def _run(
     rule: Rule, jobs: Columns, known: Demands, scratch: Scratch, times: Times, size: Integers, ended: Integers
 ) -> bool:
     """The event loop; ``times`` and ``size`` are modified in place. Returns whether it saturated."""
+    queue, grants = scratch.queue, scratch.grants
     n = len(jobs.submit_ns)
     free = rule.processors
     total = 0
@@ -198,14 +144,34 @@ def _run(
                 if rule.until_last and arrived == n - 1:
                     return True
                 before = first
-                first = _queue(scratch.queue, first, last, arrived, known.demand_s, rule.order > 0)
+                first = _queue(queue, first, last, arrived, known.demand_s, rule.order > 0)
                 last += first == before
                 total += known.weights[arrived]
                 arrived += 1
         else:
             break
-        started = _allocate(rule, jobs, known, scratch, first, last - first, total, free)
-        free -= _start(jobs, scratch, times, size, first, started, running, now_ns)
-        running += started
+        started = _grant(
+            rule.rule,
+            rule.limit,
+            rule.processors,
+            total,
+            free,
+            queue,
+            first,
+            last - first,
+            jobs.least,
+            jobs.most,
+            known.weights,
+            grants,
+        )
+        if rule.order == 2 and started > 1:
+            _differ(started, queue, first, jobs.least, jobs.most, known.work_s, known.beta_s, grants)
+        for i in range(started):
+            job = queue[first + i]
+            size[job] = grants[i]
+            free -= size[job]
+            times.start_ns[job] = now_ns
+            push(scratch.ends_ns, scratch.ending, running, now_ns + time_ns(jobs, job, size[job]), job)
+            running += 1
         first += started
     return False
