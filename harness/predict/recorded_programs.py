@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.predict.recorded_steps import has_root, replayed
-from harness.simulator.processes.replayed_program import ReplayedProgram
+from harness.simulator.processes.operations import ReplayedProgram
 from harness.spec.experiment import Experiment
 from harness.store import recording
 from harness.store.recording import Recording

@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.predict.recorded_messages import Channels, Columns, Transfers, acts_of
-from harness.simulator.processes.replayed_program import STEP, RepeatedSteps, ReplayedProgram
-from harness.store.recording import FIRST, KIND, MAY_WAIT, SENDS, Recording, operations, polled
+from harness.simulator.processes import model as m
+from harness.simulator.processes.operations import Operations, Part, ReplayedProgram, operations
+from harness.store import recording as recordings
+from harness.store.recording import FIRST, KIND, MAY_WAIT, SENDS, Recording, polled
 from harness.store.stretches import stretches
 from workloads.native.recorded import KINDS
 from workloads.validation import InputError
@@ -75,7 +77,7 @@ def replayed(
     channels = Channels()
     world = [rank.rank for rank in recording.ranks]
     communicators = [rank.communicators for rank in recording.ranks]
-    columns = [[operations(rows) for rows in one.rows] for one in found]
+    columns = [[recordings.operations(rows) for rows in one.rows] for one in found]
     times = _OwnTimes.of([each for ranks in columns for each in ranks])
     rooted = blocking_calls and has_root(recording)
     related = partial(acts_of, rooted=rooted, transfers=Transfers.of(recording.ranks))
@@ -89,10 +91,10 @@ def replayed(
     sleeps = min(max(rank.init_switches for rank in recording.ranks), round(asleep_s[0] / LEAST_SLEEP_S))
     parts = [*alike(before_s, share * start_up_s, times=max(1, round(share * sleeps)))]
     for repeat, ranks, (of_ranks, counts) in zip(repeats, columns, acts, strict=True):
-        steps = tuple(_steps(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
+        made = tuple(_operations(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
         messages = np.zeros(len(channels.numbers), np.int64)
         messages[: len(counts)] = counts
-        parts.append(RepeatedSteps(steps, messages, max(1, round(share * repeat))))
+        parts.append(Part(made, messages, max(1, round(share * repeat))))
     parts += alike(after_s)
     return ReplayedProgram(tuple(parts), channels.table(), as_mpi)
 
@@ -138,12 +140,12 @@ def _classes(columns: Columns) -> NDArray[np.int64]:
     return found
 
 
-def _steps(
+def _operations(
     times: _OwnTimes, meets: NDArray[np.bool_], columns: Columns, acts: NDArray[Any]
-) -> NDArray[np.void]:
-    """The steps of a rank: its processor time, cut where it gives or takes messages.
+) -> Operations:
+    """The operations of a rank: it computes up to the time of each of its acts.
 
-    A message to take belongs to the step of the one to give before it, if no time lies between them.
+    Nothing lies between a message that it gives and one that it takes at the same time.
     """
     before_ns, after_ns = times.around(columns)
     met = acts["operation"][acts["takes"] & meets[acts["channel"]]]
@@ -151,29 +153,29 @@ def _steps(
     np.add.at(after_ns, acts["operation"], acts["copy_ns"])
     compute_ns = columns["compute_ns"].astype(float)
     ends_ns = np.cumsum(compute_ns + before_ns + after_ns)
-    at = acts["operation"]
+    at, takes = acts["operation"], acts["takes"]
     begin_ns = ends_ns - after_ns - before_ns
     clock_ns = begin_ns[at] + before_ns[at] * acts["share"]
     clock_ns = np.maximum.accumulate(np.rint(clock_ns)) if len(at) else clock_ns
-    with_give = np.zeros(len(at), bool)
-    with_give[1:] = acts["takes"][1:] & ~acts["takes"][:-1] & (clock_ns[1:] == clock_ns[:-1])
-    place = np.cumsum(~with_give) - 1
-    count = int(place[-1]) + 1 if len(place) else 0
+    computes = np.ones(len(at), bool)
+    computes[1:] = ~takes[1:] | takes[:-1] | (clock_ns[1:] != clock_ns[:-1])
+    polls = _polls(columns)[at]
+    learns = takes & acts["collective"] & ~polls  # nobody learns from polling
+    last = np.cumsum(1 + computes + learns) if len(at) else at
+    made: Operations = operations(1, int(last[-1]) + 1 if len(at) else 1)[0]
     total_ns = float(ends_ns[-1]) if len(ends_ns) else 0.0
-    steps = np.zeros(count + 1, STEP)
-    steps["outgoing"] = steps["incoming"] = -1
-    gives, takes = ~acts["takes"], acts["takes"]
-    steps["outgoing"][place[gives]] = acts["channel"][gives]
-    steps["incoming"][place[takes]] = acts["channel"][takes]
-    steps["number"][place[takes]] = acts["number"][takes]
-    polls = _polls(columns)[at[takes]]
-    steps["polls"][place[takes]] = polls
-    steps["collective"][place[takes]] = acts["collective"][takes] & ~polls  # nobody learns from polling
-    steps["continues"][place[takes]] = acts["continues"][takes]
-    steps["carries_us"][place[takes]] = _carried_us(columns)[at[takes]]
-    moments_ns = np.append(clock_ns[~with_give], max(total_ns, clock_ns[-1] if count else 0.0))
-    steps["busy_ns"] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0)).astype(np.int64)
-    return steps
+    moments_ns = np.append(clock_ns[computes], max(total_ns, clock_ns[-1] if len(at) else 0.0))
+    act = last - 1 - learns
+    place = np.append(act[computes] - 1, len(made) - 1)
+    made["code"][place], made["marks"][place] = m.COMPUTE, m.PASSES
+    made["value"][place] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0))
+    made["code"][act], made["peer"][act] = np.where(takes, m.RECEIVE, m.SEND), acts["channel"]
+    made["value"][act] = np.where(takes, acts["number"], 0)
+    made["more_us"][act] = np.where(takes, _carried_us(columns)[at], 0)
+    for mark, of in ((m.COLLECTIVE, learns), (m.CONTINUES, acts["continues"]), (m.POLLS, polls)):
+        made["marks"][act] |= (takes & of) * np.int8(mark)
+    made["code"][last[learns] - 1] = m.LEARN
+    return made
 
 
 def _carried_us(columns: Columns) -> NDArray[np.int64]:
@@ -209,10 +211,10 @@ def _polls(columns: Columns) -> NDArray[np.bool_]:
 
 def _alike(
     asleep_s: float, busy_s: float = 0.0, *, processes: int, channels: int, times: int = 1
-) -> Iterator[RepeatedSteps]:
+) -> Iterator[Part]:
     """A part in which all sleep and compute for so long, by turns, each so many times; none for no time."""
-    steps = np.zeros(2, STEP)
-    steps["busy_ns"] = round(asleep_s / times * 1e9), round(busy_s / times * 1e9)
-    steps["sleeps"], steps["outgoing"], steps["incoming"] = (1, 0), -1, -1
-    if len(steps := steps[steps["busy_ns"] > 0]):
-        yield RepeatedSteps((steps,) * processes, np.zeros(channels, np.int64), times)
+    made: Operations = operations(1, 2)[0]
+    made["code"], made["marks"] = (m.SLEEPING, m.COMPUTE), m.PASSES
+    made["value"] = round(asleep_s / times * 1e9), round(busy_s / times * 1e9)
+    if len(made := made[made["value"] > 0]):
+        yield Part((made,) * processes, np.zeros(channels, np.int64), times)

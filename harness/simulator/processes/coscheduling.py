@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from harness.simulator.compiled import step
 from harness.simulator.processes import model as m
-from harness.simulator.processes.events import spin_until_look
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import dispatch, leave
 from harness.simulator.processes.ready_queues import enqueue
@@ -31,7 +30,6 @@ def look(state: State, p: int, q: int) -> None:
     for peer in range(first, last):
         if has_turn(state, p, q, peer):
             run_next(state, peer)
-    spin_until_look(state, p, process, state.machine[0].patience_ns)
 
 
 @step
@@ -39,15 +37,15 @@ def has_turn(state: State, p: int, q: int, peer: int) -> bool:
     """Whether process ``q`` on ``p`` gets ``peer``'s processor for it; then its job counts as served now."""
     peer_process = state.processes[peer]
     other = state.processors[peer_process.processor]
-    now_ns = state.clock[0].now_ns
+    now_ns = state.clock.now_ns
     if peer_process.state != m.READY or not peer_process.allowed or other.current == m.NOBODY:
         return False
     rival = state.processes[other.current]
-    patient = now_ns - rival.wait_began_ns < state.machine[0].patience_ns
+    patient = now_ns - rival.wait_began_ns < state.machine.patience_ns
     waits = rival.state == m.RUNNING and m.READING <= rival.activity <= m.CLOSING and not rival.handling
     if not waits or patient or rival.job == peer_process.job:
         return False
-    if other.given_ns >= 0 and now_ns - other.given_ns < state.machine[0].least_run_ns:
+    if other.given_ns >= 0 and now_ns - other.given_ns < state.machine.least_run_ns:
         return False
     ours, theirs = state.jobs[peer_process.job], state.jobs[rival.job]
     if ours.served_ns > theirs.served_ns or (
@@ -76,10 +74,13 @@ def run_next(state: State, peer: int) -> None:
 def observe(state: State, q: int, operation: Records) -> None:
     """Process ``q`` has just begun another phase: it looks if it is time, or later if Python is busy."""
     process = state.processes[q]
-    clock = state.clock[0]
     begins = operation.marks & (m.OBSERVES | m.PASSES) == m.OBSERVES | m.PASSES
-    if not begins or clock.now_ns < process.observe_at_ns or clock.status not in (m.GOING, m.REFILL):
+    if (
+        not begins
+        or state.clock.now_ns < process.observe_at_ns
+        or state.clock.status not in (m.GOING, m.REFILL)
+    ):
         return
-    process.observe_at_ns = clock.now_ns + state.machine[0].observe_ns
-    clock.status = m.LOOKS
-    clock.subject = q
+    process.observe_at_ns = state.clock.now_ns + state.machine.observe_ns
+    state.clock.status = m.LOOKS
+    state.clock.subject = q

@@ -80,7 +80,7 @@ def switch_cost_ns(state: State, p: int, q: int) -> int:
     processor = state.processors[p]
     waits = state.processes[q].activity >= READING and state.accounts[q, DISPATCHES] > 0
     if waits and len(state.rested_switch_ns) > 0:
-        rest = drawn_rest(state, processor, state.clock[0].now_ns - state.accounts[q, LEFT])
+        rest = drawn_rest(state, processor, state.clock.now_ns - state.accounts[q, LEFT])
         if rest >= 0:
             return drawn(processor, state.rested_switch_ns[rest])
     return drawn(processor, state.switch_costs_ns)
@@ -94,10 +94,10 @@ def send_cost_ns(state: State, p: int, q: int) -> int:
     """
     process = state.processes[q]
     silent = asks_itself(state, q)
-    cost_ns = 0 if silent else int(state.machine[0].send_ns)
+    cost_ns = 0 if silent else int(state.machine.send_ns)
     of_others = process.activity != READING and state.jobs[process.job].processes > 1
     if len(state.rested_send_ns) > 0 and (of_others or not silent):
-        rest = drawn_rest(state, state.processors[p], state.clock[0].now_ns - process.wait_ended_ns)
+        rest = drawn_rest(state, state.processors[p], state.clock.now_ns - process.wait_ended_ns)
         if rest >= 0:
             cost_ns += drawn(state.processors[p], state.rested_send_ns[rest])
     return cost_ns
@@ -106,7 +106,7 @@ def send_cost_ns(state: State, p: int, q: int) -> int:
 @hot
 def asks_itself(state: State, q: int) -> bool:
     """Whether process ``q``'s request is to itself and so needs no message."""
-    return bool(state.processes[q].target == q and not state.machine[0].messages_to_self)
+    return bool(state.processes[q].target == q and not state.machine.messages_to_self)
 
 
 @step
@@ -116,10 +116,9 @@ def load_set(state: State, p: int, q: int) -> None:
     A process that computes needs this time at once, others when they compute next.
     """
     process = state.processes[q]
-    machine = state.machine[0]
     state.processors[p].turns += 1
     if process.set_bytes > 0:
-        cold_ns = int(missing_bytes(state, p, q) / machine.cache_bytes * machine.reload_ns)
+        cold_ns = int(missing_bytes(state, p, q) / state.machine.cache_bytes * state.machine.reload_ns)
         process.warm_on = p
         if process.activity == COMPUTE:
             process.remaining_ns += cold_ns
@@ -132,7 +131,7 @@ def load_set(state: State, p: int, q: int) -> None:
 def missing_bytes(state: State, p: int, q: int) -> int:
     """The part of ``q``'s working set that is not in ``p``'s cache but would fit."""
     process = state.processes[q]
-    cache_bytes = state.machine[0].cache_bytes
+    cache_bytes = state.machine.cache_bytes
     most = min(process.set_bytes, cache_bytes)
     if process.warm_on != p:
         return int(most)

@@ -16,7 +16,7 @@ learns of a departure before the next event.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.model import NEVER_NS, Records, State
+from harness.simulator.processes.model import NEVER_NS, State
 
 SURE_ROUNDS = 5
 """Rounds of the tournament that are played without a check whether they change anything."""
@@ -25,40 +25,39 @@ SURE_ROUNDS = 5
 @hot
 def send(state: State, message: int) -> None:
     """Put ``message`` on its way, now."""
-    clock = state.clock[0]
-    mask = len(state.messages) - 1
-    arrival_ns = clock.now_ns + state.machine[0].latency_ns
-    if state.machine[0].reorders:
+    if state.machine.reorders:
         # It goes between the process that waits for its reply and the one that the process has asked.
         q = message >> 1
-        insert(state, message, arrival_ns + distance_ns(state, q, state.processes[q].target))
+        insert(state, message, state.clock.now_ns + way_ns(state, q, state.processes[q].target))
         return
-    state.messages[clock.tail & mask] = (arrival_ns << clock.shift) | message
-    clock.tail += 1
-    state.messages[clock.tail & mask] = NEVER_NS
+    mask = len(state.messages) - 1
+    arrival_ns = state.clock.now_ns + state.machine.latency_ns
+    state.messages[state.clock.tail & mask] = (arrival_ns << state.clock.shift) | message
+    state.clock.tail += 1
+    state.messages[state.clock.tail & mask] = NEVER_NS
 
 
 @step
-def distance_ns(state: State, q: int, other: int) -> int:
-    """What hops add to the latency between the processors of two processes."""
-    if state.machine[0].hop_latency_ns == 0:
-        return 0
-    hops = state.hops[state.processes[q].processor, state.processes[other].processor]
-    return int(hops * state.machine[0].hop_latency_ns)
+def way_ns(state: State, q: int, other: int) -> int:
+    """How long a message is on its way between two processes."""
+    time_ns: int = state.machine.latency_ns
+    if state.machine.hop_latency_ns > 0:
+        hops = state.hops[state.processes[q].processor, state.processes[other].processor]
+        time_ns += hops * state.machine.hop_latency_ns
+    return time_ns
 
 
 @step
 def insert(state: State, message: int, arrival_ns: int) -> None:
     """Put ``message`` into the ring behind all that arrive no later."""
-    clock = state.clock[0]
     mask = len(state.messages) - 1
-    place = clock.tail
-    while place > clock.head and state.messages[(place - 1) & mask] >> clock.shift > arrival_ns:
+    place = state.clock.tail
+    while place > state.clock.head and state.messages[(place - 1) & mask] >> state.clock.shift > arrival_ns:
         state.messages[place & mask] = state.messages[(place - 1) & mask]
         place -= 1
-    state.messages[place & mask] = (arrival_ns << clock.shift) | message
-    clock.tail += 1
-    state.messages[clock.tail & mask] = NEVER_NS
+    state.messages[place & mask] = (arrival_ns << state.clock.shift) | message
+    state.clock.tail += 1
+    state.messages[state.clock.tail & mask] = NEVER_NS
 
 
 @hot
@@ -66,37 +65,30 @@ def mark(state: State, p: int) -> None:
     """Remember that the earliest of processor ``p``'s timers has changed."""
     processor = state.processors[p]
     if not processor.stale:
-        clock = state.clock[0]
         processor.stale = 1
-        state.stale[clock.stale] = p
-        clock.stale += 1
+        state.stale[state.clock.stale] = p
+        state.clock.stale += 1
 
 
 @hot
 def set_timers(state: State) -> None:
-    """Enter the timers that have changed since the last call into the tournament."""
-    clock = state.clock[0]
-    while clock.stale > 0:
-        clock.stale -= 1
-        set_timer(state, state.stale[clock.stale])
-
-
-@hot
-def set_timer(state: State, p: int) -> None:
-    """Enter the earliest of processor ``p``'s timers into the tournament."""
+    """Enter the earliest timers of processors, where they have changed since the last call."""
     timers = state.timers
-    processor = state.processors[p]
-    processor.stale = 0
-    time_ns = min(processor.activity_ns, processor.tick_ns, processor.alarm_ns)
-    winner = (time_ns << state.clock[0].shift) | p
-    place = (len(timers) >> 1) + p
-    timers[place] = winner
-    while place > 1:
-        winner = min(winner, timers[place ^ 1])
-        place >>= 1
-        if place < len(timers) >> SURE_ROUNDS and timers[place] == winner:
-            return
+    while state.clock.stale > 0:
+        state.clock.stale -= 1
+        p = state.stale[state.clock.stale]
+        processor = state.processors[p]
+        processor.stale = 0
+        time_ns = min(processor.activity_ns, processor.tick_ns, processor.alarm_ns)
+        winner = (time_ns << state.clock.shift) | p
+        place = (len(timers) >> 1) + p
         timers[place] = winner
+        while place > 1:
+            winner = min(winner, timers[place ^ 1])
+            place >>= 1
+            if place < len(timers) >> SURE_ROUNDS and timers[place] == winner:
+                break
+            timers[place] = winner
 
 
 @step
@@ -112,17 +104,5 @@ def set_alarm(state: State, p: int) -> None:
 @hot
 def set_activity(state: State, p: int, after_ns: int) -> None:
     """Let processor ``p``'s activity end ``after_ns`` from now; NEVER_NS: not by itself."""
-    clock = state.clock[0]
-    state.processors[p].activity_ns = min(clock.now_ns + after_ns, clock.never_ns)
+    state.processors[p].activity_ns = min(state.clock.now_ns + after_ns, state.clock.never_ns)
     mark(state, p)
-
-
-@step
-def spin_until_look(state: State, p: int, process: Records, period_ns: int) -> None:
-    """The running process spins until its next look after others, or the end of its limit.
-
-    It looks after each ``period_ns`` of its wait.
-    """
-    now_ns = state.clock[0].now_ns
-    holder_check_ns = now_ns + period_ns - (now_ns - process.wait_began_ns) % period_ns
-    set_activity(state, p, min(holder_check_ns, process.spin_end_ns) - now_ns)

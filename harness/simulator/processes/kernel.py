@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, step
+from harness.simulator.processes import locks, quota
 from harness.simulator.processes import model as m
-from harness.simulator.processes import quota
-from harness.simulator.processes.alarms import ring_alarms
 from harness.simulator.processes.costs import drawn
-from harness.simulator.processes.events import set_timers
-from harness.simulator.processes.local import scheduler, svr4
-from harness.simulator.processes.locks import end_activation, end_warnings
+from harness.simulator.processes.events import set_alarm, set_timers
+from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import State
-from harness.simulator.processes.processor import reconsider, tick
-from harness.simulator.processes.program import carry_out, resume_suspended
-from harness.simulator.processes.remedies import activate_all, defer_slot
+from harness.simulator.processes.processor import detour, reconsider, tick, wake
+from harness.simulator.processes.program import carry_out, receive, resume_deferred, resume_suspended
 from harness.simulator.processes.skipping import may_skip, skip
-from harness.simulator.processes.waits import receive
+from workloads.options import ACTIVATIONS
 
 EVENTS = 1 << 20
 """Events that take a fraction of a second."""
@@ -36,7 +33,7 @@ def advance(state: State) -> int:
 @step
 def go(state: State) -> int:
     """Simulate events until Python is needed; returns why."""
-    clock = state.clock[0]
+    clock = state.clock
     clock.status = m.GOING
     mask = len(state.messages) - 1
     if clock.new_plan:
@@ -84,19 +81,44 @@ def go(state: State) -> int:
 
 @step
 def expire(state: State, p: int) -> None:
-    if state.processors[p].tick_ns <= state.clock[0].now_ns:
-        state.clock[0].ticks += 1
+    """The clock tick; else an alarm: an activation ends, a detour begins, a slot changes, processes wake."""
+    processor = state.processors[p]
+    if processor.tick_ns <= state.clock.now_ns:
+        state.clock.ticks += 1
         tick(state, p)
-    else:
-        if state.machine[0].activations:
-            end_activation(state, p)
-        ring_alarms(state, p)
+        return
+    if state.machine.remedy == ACTIVATIONS:
+        locks.end_activation(state, p)
+    if processor.detour_ns <= state.clock.now_ns:
+        state.clock.ticks += 1
+        detour(state, p)
+    if processor.deferral_ns <= state.clock.now_ns:
+        locks.retry_slot(state, p)
+    q = due(state, p)
+    while q != m.NOBODY:
+        process = state.processes[q]
+        process.alarm_ns = state.clock.never_ns
+        process.wait_began_ns = state.clock.now_ns
+        process.replied = 1
+        wake(state, q)
+        q = due(state, p)
+    set_alarm(state, p)
+
+
+@step
+def due(state: State, p: int) -> int:
+    """The first process of ``p`` whose alarm has to ring, or NOBODY."""
+    for k in range(state.processors[p].residents):
+        q = state.residents[p, k]
+        if state.processes[q].alarm_ns <= state.clock.now_ns:
+            return int(q)
+    return m.NOBODY
 
 
 @step
 def end_slot(state: State) -> None:
     """A slot has ended, the time that the caller set has come, or the one that a quota has set."""
-    clock = state.clock[0]
+    clock = state.clock
     clock.now_ns = clock.next_ns
     if clock.quota_at_ns < min(clock.until_ns, clock.slot_end_ns + clock.late_ns):
         if quota.hand_out(state):
@@ -119,26 +141,27 @@ def end_slot(state: State) -> None:
 @step
 def apply_slot(state: State) -> None:
     """Let only the processes run that the slot in force allows."""
-    slot = state.slots[state.clock[0].slot]
-    if state.machine[0].deferrals > 0:
-        defer_slot(state)
+    slot = state.slots[state.clock.slot]
+    if state.machine.deferrals > 0:
+        for p in range(len(state.processors)):
+            locks.put_off_slot(state, p, state.machine.deferrals)
     for q in range(len(state.processes)):
         process = state.processes[q]
         if state.processors[process.processor].deferrals_left == 0:
             process.allowed = slot[q]
         if process.state == m.ENTERING:
-            scheduler.join(state, process)
-            svr4.enter(state, process)
-            process.state = m.UNCLAIMED if state.machine[0].queue == m.AFFINITY else m.READY
-    state.clock[0].changing = 1
+            scheduler.enter(state, process)
+            process.state = m.UNCLAIMED if state.machine.queue == m.AFFINITY else m.READY
+    state.clock.changing = 1
     for p in range(len(state.processors)):
         reconsider(state, p)
-    state.clock[0].changing = 0
-    if state.machine[0].warning_ns > 0:
-        end_warnings(state)
-    if state.machine[0].activations:
-        activate_all(state)
-    if state.clock[0].resized:
-        state.clock[0].resized = 0
+    state.clock.changing = 0
+    if state.machine.warning_ns > 0:
+        resume_deferred(state)
+    for q in range(len(state.processes) if state.machine.remedy == ACTIVATIONS else 0):
+        if state.processes[q].activity == m.SECTION:
+            locks.activate(state, q)  # a slot stops it, and it has a lock
+    if state.clock.resized:
+        state.clock.resized = 0
         for index in range(len(state.jobs)):
             resume_suspended(state, index, state.jobs[index].allotted)

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime, Machine
-from harness.simulator.processes.local import eevdf, svr4
-from harness.simulator.processes.local.scheduler import KNOWN
-from harness.simulator.processes.local.svr4 import Table
+from harness.simulator.processes.local import eevdf
+from harness.simulator.processes.local.scheduler import KNOWN, Table, turns
 from harness.simulator.processes.model import BOUND, MACHINE, Records, State
-from harness.simulator.processes.replayed_program import ReplayedProgram
+from harness.simulator.processes.operations import ReplayedProgram
 from workloads.constants import CONSTANTS, MachineConstants, Rows
 from workloads.machine import QUEUES, TICKS_PER_S, check_values, lost_processors
 from workloads.program import Program
@@ -38,7 +37,7 @@ class SimulatedMachine(MachineConstants):
 
     Attributes:
         processors: how many.
-        context_switch_us: cost of a dispatch, and of an activation (``remedies``).
+        context_switch_us: cost of a dispatch, and of an activation (``locks``).
         switch_scatter_us: how much more or less than that a dispatch costs; none costs less than 0.
         remote_wakeup_us: the context switch that waiting rules assume. By what it exceeds ``local_switch_us``
             a dispatch of a process that a message has just woken costs more. 0: ``context_switch_us``.
@@ -114,7 +113,6 @@ class SimulatedMachine(MachineConstants):
         flag("handles_when_waiting", self.handles_when_waiting)
         flag("within_job", self.within_job)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
-        one_of("queue", self.queue, QUEUES)
         possible = {"eevdf": ("bound", "stealing"), "svr4": ("bound",)}.get(self.local, QUEUES)
         if self.queue not in possible:
             rule = f"the simulated local scheduler {self.local!r} can have the queues {', '.join(possible)}"
@@ -145,7 +143,7 @@ class SimulatedMachine(MachineConstants):
     def table(self) -> Table:
         """The dispatch table in force."""
         if self.quantum_ms is not None:
-            return svr4.turns(round(self.quantum_ms * TICKS_PER_S / 1000))
+            return turns(round(self.quantum_ms * TICKS_PER_S / 1000))
         if self.dispatch_table is None:
             return KNOWN[self.local].table
         return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
-from harness.simulator.processes.events import distance_ns, insert, send, set_activity
+from harness.simulator.processes.events import insert, send, set_activity, way_ns
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import charge
 from workloads import blocking
@@ -51,15 +51,15 @@ def spin_limit(job: Records, process: Records) -> int:
 
 
 @hot
-def message_category(process: Records) -> int:
-    """The category of the time that ``process`` spends on sending and handling messages."""
-    return m.SYNCHRONIZING if process.activity in (m.OPENING, m.CLOSING) else m.COMMUNICATING
+def category(process: Records) -> int:
+    """The category of the time that ``process`` spends on messages, or waits."""
+    return m.SYNCHRONIZING if process.activity > m.READING else m.COMMUNICATING
 
 
 @hot
 def count_wait(state: State, process: Records) -> int:
     """Count the present wait of ``process``, which is over; returns how long it took."""
-    waited_ns = state.clock[0].now_ns - process.wait_began_ns
+    waited_ns = state.clock.now_ns - process.wait_began_ns
     waits = state.waits[process.job, process.activity - m.READING, process.blocked]
     waits[0] += 1
     waits[1] += waited_ns
@@ -111,12 +111,11 @@ def complete_barrier(state: State, q: int) -> None:
     """All have arrived: root process ``q`` releases every process of its job, itself included."""
     process = state.processes[q]
     job = state.jobs[process.job]
-    machine = state.machine[0]
     first = 0
-    if not machine.messages_to_self:
+    if not state.machine.messages_to_self:
         take_reply(state, q)
         first = 1
-    if machine.send_ns > 0 and first < job.processes:
+    if state.machine.send_ns > 0 and first < job.processes:
         process.handling = m.BROADCASTING
         process.broadcast = first
     else:
@@ -127,7 +126,7 @@ def complete_barrier(state: State, q: int) -> None:
 @hot
 def handle(state: State, q: int, message: int) -> None:
     """Do what ``message`` asks of process ``q``."""
-    state.clock[0].messages += 1
+    state.clock.messages += 1
     if message & 1:
         take_reply(state, q)
         return
@@ -141,13 +140,12 @@ def handle(state: State, q: int, message: int) -> None:
 @step
 def handling_ns(state: State, process: Records) -> int:
     """Time that ``process`` takes to handle its oldest message, up to sending the response."""
-    machine = state.machine[0]
-    time_ns: int = machine.receive_ns
+    time_ns: int = state.machine.receive_ns
     if process.activity >= m.READING:
-        time_ns += machine.poll_ns
+        time_ns += state.machine.poll_ns
     message = process.inbox_first
     if not message & 1 and state.processes[message >> 1].activity == m.READING:
-        time_ns += machine.serve_ns + machine.send_ns
+        time_ns += state.machine.serve_ns + state.machine.send_ns
     return time_ns
 
 
@@ -157,7 +155,7 @@ def handle_inbox(state: State, p: int, q: int) -> bool:
     process = state.processes[q]
     while process.inbox_first != m.NOBODY:
         if state.jobs[process.job].message_costs:
-            charge(state, p, message_category(process))
+            charge(state, p, category(process))
             process.handling = m.HANDLING
             set_activity(state, p, handling_ns(state, process))
             return False
@@ -200,14 +198,7 @@ def give(state: State, q: int, number: int) -> None:
         receiver = state.processes[channel.receiver]
         if channel.receiver_came > channel.sent and receiver.notice == NO_NOTICE:
             receiver.notice = NOTICE_SENT
-            insert(state, channel.receiver << 1, state.clock[0].now_ns + way_ns(state, number))
-
-
-@step
-def way_ns(state: State, number: int) -> int:
-    """How long a message of channel ``number`` is on its way."""
-    channel = state.channels[number]
-    return int(state.machine[0].latency_ns + distance_ns(state, channel.sender, channel.receiver))
+            insert(state, channel.receiver << 1, state.clock.now_ns + way_ns(state, q, channel.receiver))
 
 
 @step
@@ -229,7 +220,7 @@ def depart(state: State, number: int) -> None:
     channel = state.channels[number]
     arrivals = state.arrivals[number]
     mask = len(arrivals) - 1
-    arrival_ns = state.clock[0].now_ns + way_ns(state, number)
+    arrival_ns = state.clock.now_ns + way_ns(state, channel.sender, channel.receiver)
     if channel.sent > 0:
         arrival_ns = max(arrival_ns, arrivals[(channel.sent - 1) & mask])
     arrivals[channel.sent & mask] = arrival_ns
@@ -264,10 +255,9 @@ def take(state: State, p: int, q: int, operation: Records) -> bool:
     """
     process = state.processes[q]
     job = state.jobs[process.job]
-    now_ns = state.clock[0].now_ns
+    now_ns = state.clock.now_ns
     channel = state.channels[operation.peer]
-    collective = operation.marks & m.COLLECTIVE
-    process.activity = m.CLOSING if collective else m.READING
+    process.activity = m.CLOSING if operation.marks & m.COLLECTIVE else m.READING
     process.target = channel.sender if channel.receiver == q else channel.receiver
     process.learns = 1
     process.blocked = 0
@@ -291,7 +281,7 @@ def take(state: State, p: int, q: int, operation: Records) -> bool:
         insert(state, q << 1 | 1, arrival_ns)
     else:
         process.channel = operation.peer
-    charge(state, p, m.SYNCHRONIZING if collective else m.COMMUNICATING)
+    charge(state, p, category(process))
     return False
 
 

@@ -152,9 +152,8 @@ PROCESS = whole_lines(
         ("deadline_ns", np.int64),
         ("debt_ns", np.int64),
         ("delayed", np.int64),
-        ("next_waiter", np.int32),  # who waits for the same lock behind it
         ("channel", np.int32),  # whose next message it waits for: messages.py
-        ("is_activated", np.int8),  # it runs on in the place of another process of its job: remedies.py
+        ("is_activated", np.int8),  # it runs on in the place of another process of its job: locks.py
         ("has_left", np.int8),  # it has left its section while activated
         ("inherits", np.int8),  # somebody spins for the lock that it has: locks.py
         ("deferred", np.int8),  # it has not asked for its lock, as its slot ends: locks.py
@@ -162,6 +161,7 @@ PROCESS = whole_lines(
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
         ("home", np.int32),  # where the decision in force has it
+        ("ticket", np.int64),  # the least of those that wait for a lock is next; 0 for none
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: coscheduling.py
         ("wait_ended_ns", np.int64),  # its last one, where sends differ
     ]
@@ -186,9 +186,9 @@ PROCESSOR = whole_lines(
         ("slot_cost_ns", np.int64),  # time that it loses by a slot switch
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
         ("random", np.int64),  # state of its random numbers
-        ("detour_ns", np.int64),  # when the operating system takes it next: alarms.py
+        ("detour_ns", np.int64),  # when the operating system takes it next: processor.py
         ("average_ns", np.int64),  # of virtual times, when last asked for
-        ("deferral_ns", np.int64),  # when it looks again whether its slot can change: remedies.py
+        ("deferral_ns", np.int64),  # when it looks again whether its slot can change: locks.py
         ("deferrals_left", np.int64),
         ("given_ns", np.int64),  # when a message last gave it to a process: coscheduling.py
         ("activation_end_ns", np.int64),  # when the activated process leaves its section
@@ -264,8 +264,7 @@ LOCK = np.dtype(
     [
         ("kind", np.int32),
         ("owner", np.int32),
-        ("first", np.int32),  # who has waited longest
-        ("last", np.int32),
+        ("tickets", np.int64),  # drawn so far
     ],
     align=True,
 )
@@ -292,9 +291,7 @@ MACHINE = np.dtype(
         ("deferrals", np.int64),
         ("warning_ns", np.int64),  # of the two-minute warning; 0 without
         ("holder_check_ns", np.int64),  # how often who spins looks after the holder of its lock; 0 for never
-        ("conscious", np.int8),  # locks go to processes that run, and they spin for those that run
-        ("activations", np.int8),  # stopped holders run on in the place of others of their jobs
-        ("inheritance", np.int8),  # processes inherit the priority of those that spin for their locks
+        ("remedy", np.int8),  # for processes in critical sections (workloads.options): locks.py
         ("patience_ns", np.int64),  # of dynamic coscheduling; 0 without
         ("least_run_ns", np.int64),
         ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none
@@ -345,76 +342,70 @@ Records = Any
 
 
 class State(NamedTuple):
-    """Everything the kernel reads and changes. P processors, N processes, J jobs.
-
-    Attributes:
-        clock, machine: one record each.
-        processes, processors, jobs: N, P and J records; ``locks`` one record for each lock of the jobs.
-        places: (J, P) whether processes of a job may be on a processor; (1, 1) where they stay on theirs.
-        residents: (P, R) processes placed on each processor, by number, as many as its record says;
-            R is the most that one can have.
-        timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
-            processor p's next timer, as time << shift | p.
-        stale: (P,) processors whose leaves have to be entered again, as many as the clock says.
-        messages: a ring of messages under way by time of arrival, each time << shift | message. Message
-            2 w is from waiting process w (a read request or its arrival at a barrier), 2 w + 1 the reply to
-            it: a process waits for one thing at a time, so w identifies the message. If w runs a recorded
-            program, 2 w is the notice of large messages for which it has asked, also beside a reply.
-        hops: (P, P) between processors; (1, 1) where they cost nothing.
-        bursts_ns: response time of each burst, of one interactive job after the other.
-        operations: (N, operations at hand); operation k of a process is in column k mod columns.
-        partners: (N, reads) the processes from which each one reads in a phase, by rank, in order.
-        channels: of recorded programs, one after the other.
-        arrivals: (channels, messages remembered) when message n arrives, in column n mod columns.
-        samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
-            one for the root of each job.
-        waits: (J, kind, outcome, [count, nanoseconds]).
-        accounts: (N, 8) for each process: time by category while it had its processor,
-            number of dispatches, first dispatch, and when it last lost the processor.
-        turns: (P, N) when each process last had the processor, in turns of it; (1, 1) without caches.
-        moved: (P, 8) what processes have used of each processor that they have left, less what
-            they had used elsewhere before they came.
-        lateness_ns: how late slots end, all values equally likely.
-        tick_late_ns: how late ticks are, the same; empty if they come in time.
-        switch_costs_ns: of dispatches, the same; empty if all cost the same.
-        overrun_ns: by how much longer than asked computations take, the same; empty without overruns.
-        rest_ns: (R,) rests; ``rested_switch_ns`` and ``rested_send_ns`` (R, ...) have a row for each, of
-            equally likely costs, or no row.
-        slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
-        table: the local scheduler's dispatch table, one row per priority.
-        timeline: rows of (time, processor, process, category, other) where recording is on (``Outcome``).
-    """
+    """Everything the kernel reads and changes. P processors, N processes, J jobs."""
 
     clock: Records
     machine: Records
-    processes: Records
-    processors: Records
-    jobs: Records
+    processes: Records  # N
+    processors: Records  # P
+    jobs: Records  # J
     locks: Records
-    places: NDArray[np.int8]
-    residents: NDArray[np.int32]
-    timers: NDArray[np.int64]
-    stale: NDArray[np.int32]
-    messages: NDArray[np.int64]
-    hops: NDArray[np.int16]
-    bursts_ns: NDArray[np.int64]
-    operations: Records
-    partners: NDArray[np.int32]
+    """Of one job after the other, as ``channels`` of recorded programs and ``bursts_ns`` are."""
     channels: Records
     arrivals: NDArray[np.int64]
+    """(channels, messages remembered) when message n arrives, in column n mod columns."""
+    bursts_ns: NDArray[np.int64]
+    """Response times of the bursts of interactive jobs."""
+    operations: Records
+    """(N, operations at hand); operation k of a process is in column k mod columns."""
+    partners: NDArray[np.int32]
+    """(N, reads) the processes from which each one reads in a phase, by rank, in order."""
+    places: NDArray[np.int8]
+    """(J, P) whether processes of a job may be on a processor; (1, 1) where they stay on theirs."""
+    residents: NDArray[np.int32]
+    """(P, R) processes placed on each processor, by number, as many as its record says; R is the most that
+    one can have."""
+    timers: NDArray[np.int64]
+    """A tournament tree: the root, entry 1, is the least of the leaves; leaf p is processor p's next timer,
+    as time << shift | p."""
+    stale: NDArray[np.int32]
+    """(P,) processors whose leaves have to be entered again, as many as the clock says."""
+    messages: NDArray[np.int64]
+    """A ring of messages under way by time of arrival, each time << shift | message. Message 2 w is from
+    waiting process w (a read request or its arrival at a barrier), 2 w + 1 the reply to it: a process waits
+    for one thing at a time, so w identifies the message. If w runs a recorded program, 2 w is the notice of
+    large messages for which it has asked, also beside a reply."""
+    hops: NDArray[np.int16]
+    """(P, P) between processors; (1, 1) where they cost nothing."""
     samples: NDArray[np.int64]
+    """(N + J, ...) waits that the adaptive rules remember: a row for each process, then one for the root of
+    each job."""
     waits: NDArray[np.int64]
+    """(J, kind, outcome, [count, nanoseconds])."""
     accounts: NDArray[np.int64]
-    turns: NDArray[np.int64]
+    """(N, 8) for each process: time by category while it had its processor, number of dispatches, first
+    dispatch, and when it last lost the processor."""
     moved: NDArray[np.int64]
+    """(P, 8) what processes have used of each processor that they have left, less what they had used
+    elsewhere before they came."""
+    turns: NDArray[np.int64]
+    """(P, N) when each process last had the processor, in turns of it; (1, 1) without caches."""
     lateness_ns: NDArray[np.int64]
+    """How late slots end, all values equally likely, as in all that follows."""
     tick_late_ns: NDArray[np.int64]
+    """How late ticks are; empty if they come in time."""
     switch_costs_ns: NDArray[np.int64]
+    """Of dispatches; empty if all cost the same."""
     overrun_ns: NDArray[np.int64]
+    """By how much longer than asked computations take; empty without overruns."""
     rest_ns: NDArray[np.int64]
     rested_switch_ns: NDArray[np.int64]
     rested_send_ns: NDArray[np.int64]
+    """(rests, ...) costs after each of the rests, or no row."""
     slots: NDArray[np.int8]
+    """(slots, N) who may run in each slot; ``slot_ns`` their lengths."""
     slot_ns: NDArray[np.int64]
     table: NDArray[np.int32]
+    """The local scheduler's dispatch table, one row per priority."""
     timeline: NDArray[np.int64]
+    """Rows of (time, processor, process, category, other) where recording is on (``Outcome``)."""

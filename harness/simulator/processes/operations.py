@@ -16,12 +16,13 @@
 
 A stream is a sequence of blocks of operations, for one process or for several that proceed together; each
 process has those at hand in a ring of its own. ``program.py`` carries them out. The processes of a job with a
-central queue of tasks take their operations from one ring.
+central queue of tasks take their operations from one ring. What a recorded program does is known before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,9 +30,13 @@ from numpy.typing import NDArray
 
 from harness.simulator.processes import model as m
 from workloads.program import Draws, Program
+from workloads.validation import InputError
 
 DRAWN = 2048
 """Phases whose times are drawn at once if blocks are shorter; a call for few takes as long as for many."""
+
+MOST_COMPUTATIONS = 2**31 - 1
+"""Of a process of a recorded program."""
 
 Operations = NDArray[np.void]
 
@@ -153,3 +158,79 @@ def pieces(whole: int, most: int) -> Iterator[int]:
     """Numbers of at most ``most`` that add up to ``whole``."""
     for begin in range(0, whole, most):
         yield min(most, whole - begin)
+
+
+class Part(NamedTuple):
+    """Operations that the processes of a recorded program carry out ``times`` times over.
+
+    Attributes:
+        operations: of each process; messages are numbered from 0 within one time.
+        messages: how many go over each channel in one time.
+        times: at least 1.
+    """
+
+    operations: tuple[Operations, ...]
+    messages: NDArray[np.int64]
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class ReplayedProgram:
+    """What the processes of a recorded program do, and over which channels they talk.
+
+    Attributes:
+        parts: one after the other.
+        channels: (channels, 3) sender and receiver, which are ranks, and whether the channel meets.
+        as_mpi: whether its processes spin whatever the waiting rule of the run, as their MPI does.
+    """
+
+    parts: tuple[Part, ...]
+    channels: NDArray[np.int32]
+    as_mpi: bool = False
+
+    def __post_init__(self) -> None:
+        if (longest := max(map(self.count, range(self.processes)))) > MOST_COMPUTATIONS:
+            rule = f"a process has {longest} steps, and {MOST_COMPUTATIONS} is the most"
+            raise InputError("recording", longest, rule, "record a shorter run")
+
+    @property
+    def processes(self) -> int:
+        return len(self.parts[0].operations)
+
+    def count(self, rank: int) -> int:
+        """How many steps a process has: computations and sleeps, each with the messages after it."""
+        every = ((part.times, part.operations[rank]["marks"]) for part in self.parts)
+        return sum(times * int(np.count_nonzero(marks & m.PASSES)) for times, marks in every)
+
+    def busy_ns(self, rank: int) -> int:
+        """The processor time of a process."""
+        every = ((part.times, part.operations[rank]) for part in self.parts)
+        return sum(times * int(each["value"][each["code"] == m.COMPUTE].sum()) for times, each in every)
+
+    def longest_ns(self) -> int:
+        """Its longest computation or sleep."""
+        every = (each for part in self.parts for each in part.operations)
+        return max(int(each["value"].max(where=(each["marks"] & m.PASSES) > 0, initial=0)) for each in every)
+
+    def blocks(self, rank: int, most: int, first: int) -> Iterator[Operations]:
+        """All operations of a process, in blocks of at most ``most``; its channels go from ``first`` on.
+
+        At any time one block is in memory, and the operations of one part.
+        """
+        before = np.zeros(len(self.channels), dtype=np.int64)
+        for part in self.parts:
+            every = part.operations[rank]
+            together = max(1, most // max(1, len(every)))  # short parts several times at once
+            for begun in range(0, part.times, together):
+                times = min(together, part.times - begun)
+                for begin in range(0, len(every), most):
+                    piece = every[begin : begin + most]
+                    block = np.tile(piece.view(m.RAW), times).view(m.OPERATION)
+                    takes = np.flatnonzero(block["code"] == m.RECEIVE)
+                    channels = block["peer"][takes]
+                    block["value"][takes] += before[channels] + takes // len(piece) * part.messages[channels]
+                    if first:
+                        block["peer"] += first * (block["peer"] >= 0)
+                    yield block[None]
+                before += times * part.messages
+        yield end(1, m.PASSES)

@@ -142,7 +142,7 @@ def summarize(
     failure: str,
 ) -> Outcome:
     """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
-    clock = state.clock[0]
+    clock = state.clock
     for processor in state.processors[state.processors.current != m.NOBODY]:
         state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
         state.accounts[processor.current, m.LEFT] = clock.now_ns

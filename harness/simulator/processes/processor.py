@@ -1,8 +1,16 @@
-"""The steps of a processor: account its time, pick a process, switch, be preempted.
+"""The steps of a processor: account its time, pick a process, switch, be preempted, put to sleep and wake.
 
 Rules where the paper is silent (docs/decisions.md, Simulator): every dispatch costs a
 context switch, also from idle; a switch in progress is not abandoned, so a process that becomes
 ready during it costs a second one.
+
+Detours are noise of the operating system: kernel threads and other programs run for a short while at random
+times. A detour takes time, and makes the local scheduler choose again. Without detours, jobs whose processes
+take turns in opposite orders on two processors would stay out of step for ever. With detours the processes of
+a job run together by chance: with n jobs, in one slice of n. A detour prolongs the activity of the processor:
+a computation, a spin, a switch. It does not delay the message that ends a wait, and has no effect on an idle
+processor. Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating Systems on the Performance of
+Collective Operations at Extreme Scale", 2006.
 """
 
 from __future__ import annotations
@@ -10,11 +18,11 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
 from harness.simulator.processes import quota
-from harness.simulator.processes.costs import drawn, switch_cost_ns
+from harness.simulator.processes.costs import drawn, exponential_ns, switch_cost_ns
 from harness.simulator.processes.events import mark, set_activity
-from harness.simulator.processes.local import scheduler, svr4
+from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import Records, State
-from harness.simulator.processes.ready_queues import balance, claim, count, enqueue, fetch
+from harness.simulator.processes.ready_queues import balance, choose_processor, claim, count, enqueue, fetch
 
 
 @hot
@@ -28,20 +36,19 @@ def compute(state: State, p: int, process: Records) -> None:
 def charge(state: State, p: int, category: int) -> None:
     """From now on processor ``p``'s time belongs to ``category``."""
     processor = state.processors[p]
-    clock = state.clock[0]
     if processor.account != m.NOBODY:
-        state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
+        state.accounts[processor.account, processor.category] += state.clock.now_ns - processor.since_ns
     processor.account = processor.current
-    processor.since_ns = clock.now_ns
+    processor.since_ns = state.clock.now_ns
     processor.category = category
-    if clock.recording:
+    if state.clock.recording:
         record(state, p)
 
 
 @step
 def record(state: State, p: int) -> None:
     """Add a row to the timeline: for what processor ``p``'s time is used from now on."""
-    clock, processor = state.clock[0], state.processors[p]
+    clock, processor = state.clock, state.processors[p]
     row = state.timeline[clock.recorded]
     row[0] = clock.now_ns
     row[1] = p
@@ -58,10 +65,10 @@ def next_process(state: State, p: int) -> int:
     """The process that is to run next on processor ``p``, fetched from elsewhere if need be, or NOBODY."""
     if state.processors[p].throttled:
         return stand(state, p)
-    if state.machine[0].queue != m.BOUND:
+    if state.machine.queue != m.BOUND:
         fetch(state, p)
     q = scheduler.best(state, p)
-    if state.machine[0].quota_ns > 0 and q != m.NOBODY and quota.stands_still(state, p):
+    if state.machine.quota_ns > 0 and q != m.NOBODY and quota.stands_still(state, p):
         return stand(state, p)
     return q
 
@@ -69,7 +76,7 @@ def next_process(state: State, p: int) -> int:
 @step
 def stand(state: State, p: int) -> int:
     """Note since when processor ``p``, which the quota stops, has a ready process; returns NOBODY."""
-    processor, now_ns = state.processors[p], state.clock[0].now_ns
+    processor, now_ns = state.processors[p], state.clock.now_ns
     if processor.stood_ns > now_ns and count(state, p, m.READY) > 0:
         processor.stood_ns = now_ns
     return m.NOBODY
@@ -78,7 +85,7 @@ def stand(state: State, p: int) -> int:
 @hot
 def gives_way(state: State, p: int, q: int) -> bool:
     """Whether process ``q`` of ``p`` may not run any more, or another one ranks above it."""
-    if state.machine[0].quota_ns > 0 and quota.stands_still(state, p):
+    if state.machine.quota_ns > 0 and quota.stands_still(state, p):
         return True
     return not state.processes[q].allowed or scheduler.outranked(state, p, q)
 
@@ -88,9 +95,9 @@ def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
     processor = state.processors[p]
     if processor.current != m.NOBODY:
-        state.accounts[processor.current, m.LEFT] = state.clock[0].now_ns
+        state.accounts[processor.current, m.LEFT] = state.clock.now_ns
     q = next_process(state, p)
-    if state.machine[0].quota_ns > 0 and q == m.NOBODY and processor.current != m.NOBODY:
+    if state.machine.quota_ns > 0 and q == m.NOBODY and processor.current != m.NOBODY:
         quota.give_back(state, p)
     processor.current = q
     if q == m.NOBODY:
@@ -99,16 +106,15 @@ def dispatch(state: State, p: int) -> None:
         set_activity(state, p, m.NEVER_NS)
         return
     state.processes[q].state = m.TAKING_OVER
-    machine = state.machine[0]
-    cost_ns = switch_cost_ns(state, p, q) if len(state.switch_costs_ns) > 0 else machine.switch_ns
+    cost_ns = switch_cost_ns(state, p, q) if len(state.switch_costs_ns) > 0 else state.machine.switch_ns
     if state.processes[q].kernel:
-        cost_ns += machine.idle_wakeup_ns if processor.category == m.IDLE else machine.wakeup_ns
-    if state.clock[0].changing:
+        cost_ns += state.machine.idle_wakeup_ns if processor.category == m.IDLE else state.machine.wakeup_ns
+    if state.clock.changing:
         cost_ns += processor.slot_cost_ns
     processor.switching = 1
-    processor.charged_ns = state.clock[0].now_ns
+    processor.charged_ns = state.clock.now_ns
     if state.accounts[q, m.DISPATCHES] == 0:
-        state.accounts[q, m.BEGAN] = state.clock[0].now_ns
+        state.accounts[q, m.BEGAN] = state.clock.now_ns
     state.accounts[q, m.DISPATCHES] += 1
     charge(state, p, m.SWITCHING)
     set_activity(state, p, cost_ns)
@@ -119,7 +125,7 @@ def leave(state: State, p: int, to_state: int) -> None:
     """Take the processor from its running process, which keeps what is left of its activity."""
     processor = state.processors[p]
     process = state.processes[processor.current]
-    now_ns = state.clock[0].now_ns
+    now_ns = state.clock.now_ns
     left_ns = processor.activity_ns - now_ns
     scheduler.stop(state, p, process, to_state)
     if process.handling != m.FREE:
@@ -162,8 +168,8 @@ def block(state: State, p: int) -> None:
     process.blocked = 1
     process.kernel = 0
     dispatch(state, p)
-    if state.clock[0].recording:
-        state.timeline[state.clock[0].recorded - 1, 4] = q
+    if state.clock.recording:
+        state.timeline[state.clock.recorded - 1, 4] = q
 
 
 @step
@@ -173,14 +179,14 @@ def tick(state: State, p: int) -> None:
     A tick during a switch charges nobody.
     """
     processor = state.processors[p]
-    processor.tick_ns += state.machine[0].tick_period_ns
+    processor.tick_ns += state.machine.tick_period_ns
     mark(state, p)
     q = processor.current
     if q != m.NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
         turn_over(state, p)
     if scheduler.update_is_due(state, p):
         update(state, p)
-    if state.machine[0].ticks_do_more:
+    if state.machine.ticks_do_more:
         go_on_at_tick(state, p)
 
 
@@ -188,16 +194,15 @@ def tick(state: State, p: int) -> None:
 def go_on_at_tick(state: State, p: int) -> None:
     """What few machines do at a tick: draw how late the next one is, heed a quota, balance queues."""
     processor = state.processors[p]
-    machine = state.machine[0]
     if len(state.tick_late_ns) > 0:
         late_ns = drawn(processor, state.tick_late_ns)
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns
         mark(state, p)
-    busy = machine.quota_ns > 0 and processor.current != m.NOBODY
+    busy = state.machine.quota_ns > 0 and processor.current != m.NOBODY
     if busy and quota.stands_still(state, p) and not processor.switching:
         preempt(state, p, True)
-    if machine.fair and machine.queue != m.BOUND and balance(state, p):
+    if state.machine.fair and state.machine.queue != m.BOUND and balance(state, p):
         reconsider(state, p)
 
 
@@ -205,7 +210,7 @@ def go_on_at_tick(state: State, p: int) -> None:
 def turn_over(state: State, p: int) -> None:
     """The running process goes behind the others of its priority, and runs on if it is best."""
     q = state.processors[p].current
-    if state.machine[0].queue == m.AFFINITY:
+    if state.machine.queue == m.AFFINITY:
         claim(state, p)  # before the process itself queues up
     enqueue(state, q, False)
     if next_process(state, p) == q:
@@ -220,6 +225,49 @@ def update(state: State, p: int) -> None:
     """The starvation update: new priorities for processes of ``p`` whose quantum began too long ago."""
     for k in range(state.processors[p].residents):
         q = state.residents[p, k]
-        if svr4.update(state, state.processes[q]):
+        if scheduler.update(state, state.processes[q]):
             enqueue(state, q, False)
     reconsider(state, p)
+
+
+@step
+def wake(state: State, q: int) -> None:
+    """Wake blocked process ``q``; it has kernel priority until it has handled what woke it."""
+    process = state.processes[q]
+    process.kernel = 1
+    if state.machine.queue != m.BOUND:
+        choose_processor(state, q)
+    scheduler.join(state, process)
+    enqueue(state, q, False)
+    reconsider(state, process.processor)
+
+
+@step
+def sleep(state: State, p: int, length_ns: int) -> None:
+    """The running process sleeps for so long."""
+    processor = state.processors[p]
+    process = state.processes[processor.current]
+    process.activity = m.SLEEPING
+    process.alarm_ns = state.clock.now_ns + length_ns
+    processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
+    block(state, p)
+
+
+@step
+def detour(state: State, p: int) -> None:
+    """Begin a detour on processor ``p``, and set the time of the next one."""
+    processor = state.processors[p]
+    length_ns = exponential_ns(processor, state.machine.detour_length_ns)
+    gap_ns = exponential_ns(processor, state.machine.detour_gap_ns)
+    processor.detour_ns = state.clock.now_ns + length_ns + 1 + gap_ns
+    q = processor.current
+    if q == m.NOBODY:
+        return
+    process = state.processes[q]
+    # Only a fair scheduler looks for another process when an interrupt returns.
+    if state.machine.fair and process.state == m.RUNNING and scheduler.outranked(state, p, q):
+        preempt(state, p, True)
+    # Nobody is charged for the detour.
+    processor.charged_ns += length_ns
+    process.dispatched_ns += length_ns
+    set_activity(state, p, processor.activity_ns - state.clock.now_ns + length_ns)

@@ -2,7 +2,8 @@
 
 ``carry_out`` is the step machine: an event makes one process do an action, which says what it does next,
 until something takes time. What a process does after a computation, a wait or a sleep is always its next
-operation. A wait ends by a reply, which sets ``replied``.
+operation. It waits: it asks, spins, handles messages, blocks, and resumes; a reply, which sets ``replied``,
+ends the wait.
 
 The processes of a job with a central queue of tasks share one ring of operations. A process at a task
 that its job may not have, or cannot use, sleeps; so does one that has to move. A process that leaves, or
@@ -13,13 +14,12 @@ queue is in memory: it takes no message and no time. The same on real ranks: ``w
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes import messages, waits
+from harness.simulator.processes import locks, messages
 from harness.simulator.processes import model as m
-from harness.simulator.processes.alarms import sleep, wake
-from harness.simulator.processes.coscheduling import observe
-from harness.simulator.processes.costs import load_set, overrun_ns
-from harness.simulator.processes.events import set_activity
-from harness.simulator.processes.locks import release, request
+from harness.simulator.processes.coscheduling import look, observe
+from harness.simulator.processes.costs import asks_itself, load_set, overrun_ns, send_cost_ns
+from harness.simulator.processes.events import send, set_activity
+from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import (
     block,
@@ -28,10 +28,13 @@ from harness.simulator.processes.processor import (
     dispatch,
     gives_way,
     leave,
+    preempt,
     reconsider,
+    sleep,
+    wake,
 )
 from harness.simulator.processes.ready_queues import enqueue, move
-from harness.simulator.processes.remedies import call_off
+from workloads.options import ACTIVATIONS
 
 
 @hot
@@ -44,17 +47,17 @@ def carry_out(state: State, action: int, p: int, q: int) -> None:
         if action == m.NEXT:
             action = begin_operation(state, p, q)
         elif action == m.SPIN:
-            action = waits.spin(state, p, q)
+            action = spin(state, p, q)
         elif action == m.END_WAIT:
-            action = waits.end_wait(state, p, q)
+            action = end_wait(state, p, q)
         elif action == m.ASK:
-            action = waits.ask(state, p, q)
+            action = ask(state, p, q)
         elif action == m.START_WAIT:
-            action = waits.start_wait(state, p, q)
+            action = start_wait(state, p, q)
         elif action == m.READ:
-            action = waits.read(state, p, q)
+            action = read(state, p, q)
         elif action == m.RESUME:
-            action = waits.resume(state, p, q)
+            action = resume(state, p, q)
         elif action == m.END_ACTIVITY:
             action = end_activity(state, p, q)
         else:
@@ -70,14 +73,14 @@ def begin_operation(state: State, p: int, q: int) -> int:
     ring = state.processes[process.source]
     operation = state.operations[process.source, ring.at & (columns - 1)]
     if ring.filled - ring.at <= columns >> 1:
-        state.clock[0].status = m.REFILL
-        state.clock[0].subject = process.source
+        state.clock.status = m.REFILL
+        state.clock.subject = process.source
     code = operation.code
     if code == m.COMPUTE:
         ring.at += 1
         process.phase += operation.marks & m.PASSES
         begin_computation(state, p, q, operation)
-        if state.machine[0].observe_ns > 0:
+        if state.machine.observe_ns > 0:
             observe(state, q, operation)
         return m.DONE
     if code == m.READING:
@@ -107,7 +110,7 @@ def begin_computation(state: State, p: int, q: int, operation: Records) -> None:
     process = state.processes[q]
     process.activity = m.COMPUTE
     process.remaining_ns = operation.value + overrun_ns(state, p, operation)
-    if state.machine[0].cache_bytes > 0:
+    if state.machine.cache_bytes > 0:
         process.remaining_ns += process.cold_ns
         process.cold_ns = 0
     compute(state, p, process)
@@ -133,9 +136,9 @@ def begin_rare(state: State, p: int, q: int, operation: Records) -> int:
     elif code == m.LEARN:
         messages.learn_longest(state, q)
     elif code == m.RESPOND:
-        state.bursts_ns[operation.peer] = state.clock[0].now_ns - process.wait_began_ns
+        state.bursts_ns[operation.peer] = state.clock.now_ns - process.wait_began_ns
     elif code == m.LOCKING:
-        return m.DONE if request(state, p, q, operation.peer) else m.SPIN
+        return m.DONE if locks.request(state, p, q, operation.peer) else m.SPIN
     else:
         sleep(state, p, operation.value)
         return m.DONE
@@ -150,9 +153,9 @@ def finish(state: State, p: int, q: int) -> None:
     leave(state, p, m.FINISHED)
     job.unfinished -= 1
     if job.unfinished == 0:
-        job.finish_ns = state.clock[0].now_ns
-        state.clock[0].status = m.DEPARTED
-        state.clock[0].subject = index
+        job.finish_ns = state.clock.now_ns
+        state.clock.status = m.DEPARTED
+        state.clock.subject = index
     dispatch(state, p)
     resume_suspended(state, index, job.processes)
 
@@ -167,11 +170,11 @@ def take_over(state: State, p: int, q: int) -> int:
         dispatch(state, p)
         return m.DONE
     process.state = m.RUNNING
-    process.dispatched_ns = state.clock[0].now_ns
-    if state.machine[0].cache_bytes > 0:
+    process.dispatched_ns = state.clock.now_ns
+    if state.machine.cache_bytes > 0:
         load_set(state, p, q)
     if process.handling != m.FREE:
-        charge(state, p, messages.message_category(process))
+        charge(state, p, messages.category(process))
         set_activity(state, p, process.handling_left_ns)
         return m.DONE
     if process.inbox_first != m.NOBODY and not messages.handle_inbox(state, p, q):
@@ -183,9 +186,9 @@ def take_over(state: State, p: int, q: int) -> int:
 def end_activity(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     if process.handling != m.FREE:
-        return waits.go_on_handling(state, p, q)
+        return go_on_handling(state, p, q)
     if process.activity >= m.READING:
-        return waits.end_spin(state, p, q)
+        return end_spin(state, p, q)
     if process.activity == m.GAP:
         return m.READ
     if process.activity == m.SECTION:
@@ -204,11 +207,11 @@ def leave_section(state: State, p: int, q: int) -> None:
     left = process.has_left
     process.has_left = 0
     if process.is_activated:
-        call_off(state, q)
+        locks.call_off(state, q)
     # Begin the next operation before the release: a process woken by that may preempt this one.
     begin_operation(state, p, q)
     if not left:
-        release(state, number)
+        locks.release(state, number)
     if process.inherits:
         process.inherits = 0
         reconsider(state, p)
@@ -216,31 +219,39 @@ def leave_section(state: State, p: int, q: int) -> None:
 
 @step
 def reach_task(state: State, p: int, q: int, operation: Records) -> None:
-    """Process ``q`` takes the next task, or sleeps; if it has to move only, it wakes at once elsewhere."""
-    process = state.processes[q]
-    may_run = process.rank < min(state.jobs[process.job].allotted, operation.peer)
-    if may_run and (process.home == p or state.machine[0].queue != m.BOUND):
-        state.processes[process.source].at += 1
-        take_task(state, p, q, operation)
-        return
-    process.activity = m.SUSPENDED
-    block(state, p)
-    if may_run:
-        resume_at_home(state, q)
+    """Process ``q`` takes the next task, or sleeps; if it has to move only, it wakes at once elsewhere.
 
-
-@step
-def take_task(state: State, p: int, q: int, operation: Records) -> None:
-    """Process ``q`` begins a task; others learn it if that is the first of another parallelism."""
+    Others learn it if the task is the first of another parallelism.
+    """
     process = state.processes[q]
     job = state.jobs[process.job]
+    may_run = process.rank < min(job.allotted, operation.peer)
+    if not may_run or (process.home != p and state.machine.queue == m.BOUND):
+        process.activity = m.SUSPENDED
+        block(state, p)
+        if may_run:
+            resume_at_home(state, q)
+        return
+    state.processes[process.source].at += 1
     process.phase += 1
     begin_computation(state, p, q, operation)
     if operation.peer != job.usable:
         job.usable = operation.peer
-        state.clock[0].status = m.EVOLVED
-        state.clock[0].subject = process.job
+        state.clock.status = m.EVOLVED
+        state.clock.subject = process.job
         resume_suspended(state, process.job, min(job.usable, job.allotted))
+
+
+@step
+def resume_deferred(state: State) -> None:
+    """A slot has begun: a process that deferred its request for a lock and runs on asks for that now."""
+    for q in range(len(state.processes)):
+        process = state.processes[q]
+        if process.deferred and process.state == m.RUNNING and not locks.warned(state, q):
+            if locks.takes(state, q):
+                locks.enter_section(state, process.processor, q)
+            else:
+                spin(state, process.processor, q)
 
 
 @step
@@ -257,8 +268,234 @@ def resume_suspended(state: State, index: int, count: int) -> None:
 def resume_at_home(state: State, q: int) -> None:
     """Wake suspended process ``q``, where it is to be."""
     process = state.processes[q]
-    if state.machine[0].queue == m.BOUND and process.home != process.processor:
+    if state.machine.queue == m.BOUND and process.home != process.processor:
         process.delayed = 0  # it leaves the old queue, with its debt
         move(state, q, process.home)
     process.replied = 1
     wake(state, q)
+
+
+@hot
+def ask(state: State, p: int, q: int) -> int:
+    """Send a read request, or an arrival at a barrier to the root, and wait for the reply."""
+    process = state.processes[q]
+    operation = messages.operation_of(state, q)
+    process.activity = operation.code
+    process.learns = operation.marks & m.LEARNS
+    process.blocked = 0
+    process.target = state.jobs[process.job].first
+    if operation.code == m.READING:
+        process.target += state.partners[q, operation.peer - process.reads - 1]
+    charge(state, p, messages.category(process))
+    return send_first(state, p, q) if state.machine.sends else m.START_WAIT
+
+
+@step
+def send_first(state: State, p: int, q: int) -> int:
+    """Spend the time that it takes to send what process ``q`` asks."""
+    cost_ns = send_cost_ns(state, p, q)
+    if cost_ns == 0 and asks_itself(state, q):
+        return m.START_WAIT
+    state.processes[q].handling = m.SENDING
+    set_activity(state, p, cost_ns)
+    return m.DONE
+
+
+@hot
+def start_wait(state: State, p: int, q: int) -> int:
+    """The request leaves; handle the messages that came meanwhile, then spin."""
+    process = state.processes[q]
+    now_ns = state.clock.now_ns
+    process.wait_began_ns = now_ns
+    process.remaining_ns = messages.spin_limit(state.jobs[process.job], process)
+    process.spin_end_ns = now_ns + process.remaining_ns
+    if not asks_itself(state, q):
+        send(state, q << 1)
+    elif process.activity == m.READING:
+        process.replied = 1
+    elif messages.take_arrival(state, process):
+        messages.complete_barrier(state, q)
+    if process.handling == m.BROADCASTING:
+        set_activity(state, p, state.machine.send_ns)
+        return m.DONE
+    if process.inbox_first != m.NOBODY and not messages.handle_inbox(state, p, q):
+        return m.DONE
+    return m.SPIN
+
+
+@hot
+def spin(state: State, p: int, q: int) -> int:
+    """Spin for the rest of the limit, or up to the next look after others; block if there is no rest."""
+    process = state.processes[q]
+    period_ns = look_period_ns(state, process)
+    if process.replied:
+        set_activity(state, p, 0)
+    elif process.activity == m.LOCKING and state.machine.remedy == ACTIVATIONS:
+        locks.wait_for_holder(state, p, q)
+    elif process.remaining_ns <= 0:
+        block(state, p)
+    else:
+        spin_ns = process.remaining_ns
+        if period_ns > 0:  # it looks after each period of its wait
+            spin_ns = min(spin_ns, period_ns - (state.clock.now_ns - process.wait_began_ns) % period_ns)
+        set_activity(state, p, spin_ns)
+    return m.DONE
+
+
+@hot
+def look_period_ns(state: State, process: Records) -> int:
+    """How often the process looks after others in such a wait; 0 for never."""
+    return int(state.machine.holder_check_ns if process.activity == m.LOCKING else state.machine.patience_ns)
+
+
+@hot
+def end_wait(state: State, p: int, q: int) -> int:
+    process = state.processes[q]
+    process.replied = 0
+    if len(state.rested_send_ns) > 0:
+        process.wait_ended_ns = state.clock.now_ns
+    if process.activity != m.LOCKING:
+        return m.NEXT
+    locks.enter_section(state, p, q)
+    return m.DONE
+
+
+@step
+def end_spin(state: State, p: int, q: int) -> int:
+    """The reply is there, or the process looks after others, or its limit has come."""
+    process = state.processes[q]
+    if process.replied:
+        return m.END_WAIT
+    process.remaining_ns = process.spin_end_ns - state.clock.now_ns
+    locking = process.activity == m.LOCKING
+    if process.remaining_ns <= 0 or (locking and locks.holder_has_stopped(state, p, q)):
+        block(state, p)
+        return m.DONE
+    if not locking:
+        look(state, p, q)
+    return m.SPIN
+
+
+@hot
+def read(state: State, p: int, q: int) -> int:
+    """Serve the requests that came meanwhile, then read: who asked goes on, and this process waits."""
+    process = state.processes[q]
+    if process.inbox_first != m.NOBODY:
+        process.remaining_ns = 0
+        if not messages.handle_inbox(state, p, q):
+            return m.DONE
+    return m.ASK
+
+
+@step
+def go_on_handling(state: State, p: int, q: int) -> int:
+    """A piece of message handling that took time has ended."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    send_ns = state.machine.send_ns
+    if process.handling == m.SENDING:
+        process.handling = m.FREE
+        return m.START_WAIT
+    if process.handling == m.BROADCASTING:
+        send(state, (job.first + process.broadcast) << 1 | 1)
+        process.broadcast += 1
+        if process.broadcast == job.processes:
+            process.handling = m.FREE
+    else:
+        process.handling = m.FREE
+        messages.handle(state, q, messages.first_in_inbox(state, process))
+    if process.handling == m.BROADCASTING:
+        set_activity(state, p, send_ns)
+        return m.DONE
+    return m.RESUME if messages.handle_inbox(state, p, q) else m.DONE
+
+
+@hot
+def resume(state: State, p: int, q: int) -> int:
+    """Every message is handled: sleep again, give way, or go on where the process was.
+
+    An unblocked process gets a new user priority, and gives way to a process that ranks above it.
+    """
+    process = state.processes[q]
+    if process.activity == m.LOCKING and not process.replied:
+        locks.take_if_free(state, q)
+    if process.notice == messages.NOTICE_HERE and process.activity >= m.READING:
+        messages.read_notices(state, q)
+    if process.kernel:
+        if not process.replied:
+            block(state, p)
+            return m.DONE
+        process.kernel = 0
+        scheduler.wake(state, process)
+        if scheduler.outranked(state, p, q):
+            preempt(state, p, True)
+            return m.DONE
+    if process.replied:
+        return m.END_WAIT
+    if process.activity == m.STARTING:
+        return m.NEXT
+    if process.activity < m.READING:
+        compute(state, p, process)
+        return m.DONE
+    charge(state, p, messages.category(process))
+    if state.machine.wall_clock_spin or look_period_ns(state, process) > 0:
+        process.remaining_ns = process.spin_end_ns - state.clock.now_ns
+    return m.SPIN
+
+
+@hot
+def receive(state: State, message: int) -> int:
+    """``message`` arrives: a running process handles it now, any other when it runs next.
+
+    The message wakes a blocked process; a ready one finds it when its turn comes. Returns the process whose
+    wait is over by it, or NOBODY.
+    """
+    sender = state.processes[message >> 1]
+    q = message >> 1
+    if not message & 1:
+        if sender.notice != messages.NO_NOTICE:
+            receive_notice(state, q)
+            return m.NOBODY
+        q = sender.target
+        if sender.activity == m.READING and state.jobs[sender.job].served_by_network:
+            state.clock.messages += 1
+            send(state, message | 1)
+            return m.NOBODY
+    process = state.processes[q]
+    listens = process.state == m.RUNNING and (
+        process.activity >= m.READING or not state.machine.handles_when_waiting
+    )
+    if listens and not state.jobs[process.job].message_costs:
+        messages.handle(state, q, message)
+        return q if process.replied else m.NOBODY
+    messages.put_in_inbox(state, q, message)
+    if process.state == m.BLOCKED:
+        wake(state, q)
+    elif listens and process.handling == m.FREE:
+        interrupt(state, q)
+    return m.NOBODY
+
+
+@step
+def receive_notice(state: State, q: int) -> None:
+    """The notice of a large message has come: process ``q`` reads it when it runs and waits in MPI.
+
+    A blocked process wakes up for it. A recorded program that sleeps is in MPI's own begin or end, in which
+    messages go.
+    """
+    process = state.processes[q]
+    process.notice = messages.NOTICE_HERE
+    waits = process.state == m.RUNNING and process.activity >= m.READING
+    if waits or process.state == m.FINISHED or process.activity == m.SLEEPING:
+        messages.read_notices(state, q)
+    elif process.state == m.BLOCKED:
+        wake(state, q)
+
+
+@step
+def interrupt(state: State, q: int) -> None:
+    """Running process ``q`` puts its activity aside to handle a message, which takes time."""
+    process = state.processes[q]
+    p = process.processor
+    process.remaining_ns = state.processors[p].activity_ns - state.clock.now_ns
+    messages.handle_inbox(state, p, q)

@@ -35,7 +35,7 @@ LATEST_NS = SLACK_NS + 2_000_000
 @step
 def stands_still(state: State, p: int) -> bool:
     """Charge processor ``p`` for its time up to now; whether the quota stops it."""
-    clock, processor = state.clock[0], state.processors[p]
+    clock, processor = state.clock, state.processors[p]
     if processor.current != NOBODY:
         processor.share_ns -= clock.now_ns - processor.accounted_ns
     processor.accounted_ns = clock.now_ns
@@ -51,7 +51,7 @@ def stands_still(state: State, p: int) -> bool:
 @step
 def give(state: State, p: int, share_ns: int) -> None:
     """Let the share of processor ``p`` be ``share_ns``, as far as the budget lasts."""
-    clock, processor = state.clock[0], state.processors[p]
+    clock, processor = state.clock, state.processors[p]
     given_ns = min(clock.budget_ns, share_ns - processor.share_ns)
     processor.share_ns += given_ns
     clock.budget_ns -= given_ns
@@ -60,7 +60,7 @@ def give(state: State, p: int, share_ns: int) -> None:
 @step
 def give_back(state: State, p: int) -> None:
     """Processor ``p``, which has a process as yet, is about to have none."""
-    clock, processor = state.clock[0], state.processors[p]
+    clock, processor = state.clock, state.processors[p]
     if stands_still(state, p) or processor.share_ns <= KEPT_NS:
         return
     give(state, p, KEPT_NS)
@@ -73,12 +73,12 @@ def give_back(state: State, p: int) -> None:
 @step
 def hand_out(state: State) -> bool:
     """A period begins, or the time for what was given back has come: whether processors may go on."""
-    clock = state.clock[0]
+    clock = state.clock
     clock.quota_at_ns = clock.period_end_ns
     begins = clock.now_ns >= clock.period_end_ns
     if begins:
-        clock.quota_at_ns = clock.period_end_ns = clock.period_end_ns + state.machine[0].period_ns
-        clock.budget_ns = state.machine[0].quota_ns
+        clock.quota_at_ns = clock.period_end_ns = clock.period_end_ns + state.machine.period_ns
+        clock.budget_ns = state.machine.quota_ns
     clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns, clock.quota_at_ns)
     return bool(begins or clock.budget_ns > SLICE_NS)
 
@@ -86,7 +86,7 @@ def hand_out(state: State) -> bool:
 @step
 def goes_on(state: State, p: int) -> bool:
     """Whether the budget lets processor ``p`` go on, which stands still."""
-    clock, processor = state.clock[0], state.processors[p]
+    clock, processor = state.clock, state.processors[p]
     if not processor.throttled or clock.budget_ns <= 0:
         return False
     stands_still(state, p)

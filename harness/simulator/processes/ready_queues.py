@@ -45,7 +45,7 @@ HOT_TRIES = 1
 def enqueue(state: State, q: int, first: bool) -> None:
     """Make process ``q`` ready, before or behind the others of its priority."""
     process = state.processes[q]
-    processor = state.processors[0 if state.machine[0].queue == m.CENTRAL else process.processor]
+    processor = state.processors[0 if state.machine.queue == m.CENTRAL else process.processor]
     process.state = m.READY
     if first:
         processor.first_order -= 1
@@ -58,7 +58,7 @@ def enqueue(state: State, q: int, first: bool) -> None:
 @step
 def fetch(state: State, p: int) -> None:
     """Bring the process that free processor ``p`` is to run next into its queue, if it waits elsewhere."""
-    if state.machine[0].queue == m.CENTRAL:
+    if state.machine.queue == m.CENTRAL:
         q = first_in_line(state, m.READY, p)
         if q != m.NOBODY and state.processes[q].processor != p:
             move(state, q, p)
@@ -82,15 +82,17 @@ def first_in_line(state: State, waiting: int, p: int) -> int:
     """The process that queued up first of all in the state ``waiting`` that may run on ``p``, or NOBODY."""
     found = m.NOBODY
     for q in range(len(state.processes)):
-        process = state.processes[q]
-        if (
-            process.state == waiting
-            and process.allowed
-            and state.places[process.job, p]
-            and (found == m.NOBODY or process.order < state.processes[found].order)
-        ):
+        first = found == m.NOBODY or state.processes[q].order < state.processes[found].order
+        if first and may_come(state, q, waiting, p):
             found = q
     return found
+
+
+@hot
+def may_come(state: State, q: int, waiting: int, p: int) -> bool:
+    """Whether process ``q`` is in the state ``waiting``, and may run on ``p``."""
+    process = state.processes[q]
+    return bool(process.state == waiting and process.allowed and state.places[process.job, p])
 
 
 @step
@@ -122,8 +124,7 @@ def longest_queue(state: State, p: int) -> int:
 def has_some_for(state: State, other: int, p: int) -> bool:
     """Whether a process that waits on ``other`` may be on ``p``."""
     for k in range(state.processors[other].residents):
-        process = state.processes[state.residents[other, k]]
-        if process.state == m.READY and process.allowed and state.places[process.job, p]:
+        if may_come(state, state.residents[other, k], m.READY, p):
             return True
     return False
 
@@ -132,24 +133,18 @@ def has_some_for(state: State, other: int, p: int) -> bool:
 def steal(state: State, p: int, other: int) -> bool:
     """Take the process that has waited longest in ``other``'s queue for ``p``; False if it may take none."""
     found = m.NOBODY
-    now_ns = state.clock[0].now_ns
-    spares = state.machine[0].fair and state.processors[p].failures <= HOT_TRIES
+    now_ns = state.clock.now_ns
+    spares = state.machine.fair and state.processors[p].failures <= HOT_TRIES
     for k in range(state.processors[other].residents if other != m.NOBODY else 0):
         q = state.residents[other, k]
-        process = state.processes[q]
         left_ns = state.accounts[q, m.LEFT]
         hot_yet = spares and state.accounts[q, m.DISPATCHES] > 0 and now_ns - left_ns < HOT_NS
-        if (
-            process.state == m.READY
-            and process.allowed
-            and state.places[process.job, p]
-            and not hot_yet
-            and (found == m.NOBODY or left_ns < state.accounts[found, m.LEFT])
-        ):
+        longest = found == m.NOBODY or left_ns < state.accounts[found, m.LEFT]
+        if longest and not hot_yet and may_come(state, q, m.READY, p):
             found = q
     if found == m.NOBODY:
         return False
-    if state.machine[0].fair:
+    if state.machine.fair:
         eevdf.change_queues(state, found, p)
     move(state, found, p)
     enqueue(state, found, False)

@@ -93,7 +93,7 @@ def simulate(
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
     _set(run.state, policy, options, machine)
-    limit_ns = int(run.state.clock[0].never_ns) - 1
+    limit_ns = int(run.state.clock.never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:
         limit_ns = min(limit_ns, round(timeout_s * 1e9))
@@ -108,7 +108,7 @@ def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachi
     Raises:
         InputError: if the machine's local scheduler or queue does not suit it.
     """
-    record, clock, remedy, bound = state.machine[0], state.clock[0], options.remedy, machine.queue == "bound"
+    record, clock, remedy, bound = state.machine, state.clock, options.remedy, machine.queue == "bound"
     if policy.coscheduling and machine.local in ("eevdf", "fifo"):
         rule = "dynamic coscheduling changes the order of a queue of processes that have turns"
         raise InputError("local", machine.local, rule, 'write local = "rr", or "round-robin"')
@@ -130,9 +130,7 @@ def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachi
         record.skips = 0  # looks are events
     record.deferrals, record.deferral_ns = remedy.times, round(remedy.deferral_us * 1e3)
     record.warning_ns, record.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
-    record.conscious = remedy.code == CONSCIOUS
-    record.inheritance = remedy.code == INHERITANCE
-    record.activations = remedy.code == ACTIVATIONS
+    record.remedy = remedy.code
     record.quota_ns, record.period_ns = options.quota_ns, round(options.quota_period_ms * 1e6)
     if record.quota_ns > 0:
         clock.budget_ns, clock.period_end_ns = record.quota_ns, record.period_ns
@@ -197,8 +195,7 @@ class _ProcessLevelRun:
 
         It gives up after ``limit_ns``, and if nothing happens to any process for ``patience_ns``.
         """
-        clock = self.state.clock[0]
-        clock.slot_end_ns = clock.never_ns
+        clock = self.state.clock
         unfinished = len(self.jobs)
         look_ns, seen = patience_ns, 0
         wishes = {m.REFILL: self._refill, m.EVOLVED: self._evolve, m.LOOKS: self._look}
@@ -234,7 +231,7 @@ class _ProcessLevelRun:
         return ""
 
     def keep_timeline(self) -> None:
-        clock = self.state.clock[0]
+        clock = self.state.clock
         self.timeline.append(self.state.timeline[: clock.recorded].copy())
         clock.recorded = 0
 
@@ -256,7 +253,7 @@ class _ProcessLevelRun:
         self.state = state.queue_up(self.state, newcomers, self._random)
         slots, slot_ns = state.slot_arrays(self.state, plan.decision, self._index)
         self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
-        clock = self.state.clock[0]
+        clock = self.state.clock
         clock.slot, end_ns = plan.cycle.slot_at(int(clock.now_ns))
         clock.slot_end_ns = clock.never_ns if end_ns is None else end_ns
         clock.cyclic = plan.decision.cyclic
@@ -265,7 +262,7 @@ class _ProcessLevelRun:
 
     def _evolve(self, index: int) -> None:
         """A phase of job ``index`` has begun that can use another number of processes."""
-        usable, now_ns = int(self.state.jobs[index].usable), int(self.state.clock[0].now_ns)
+        usable, now_ns = int(self.state.jobs[index].usable), int(self.state.clock.now_ns)
         plan = self._session.evolve(self.jobs[index].number, usable, now_ns)
         if plan is not None:
             self._follow(plan)
@@ -273,7 +270,7 @@ class _ProcessLevelRun:
     def _look(self, q: int) -> None:
         """Process ``q`` has just begun a phase, and looks from whom it gets messages often."""
         process = self.state.processes[q]
-        job, now_ns = self.jobs[int(process.job)], int(self.state.clock[0].now_ns)
+        job, now_ns = self.jobs[int(process.job)], int(self.state.clock.now_ns)
         program = job.program.on(int(self.state.jobs[process.job].processes))
         found = self._observed.setdefault(q, Correspondents(self._observation["messages_per_ms"]))
         got = program.messages_to(int(process.rank)) * int(process.phase)
@@ -301,7 +298,7 @@ class _ProcessLevelRun:
         if job.replay is not None:
             channels = int(self.state.jobs[index].channels_at)
             for rank in every:
-                yield Stream(range(rank, rank + 1), job.replay.operations(rank, half, channels))
+                yield Stream(range(rank, rank + 1), job.replay.blocks(rank, half, channels))
             return
         draws = [Draws(program, rank, (*self._key, job.number)) for rank in every]
         if state.has_tasks(job):

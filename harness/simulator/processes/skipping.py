@@ -23,22 +23,20 @@ from harness.simulator.processes.ready_queues import count
 @hot
 def may_skip(state: State, q: int) -> bool:
     """Whether the end of process ``q``'s wait may have been the last for which the processes waited."""
-    clock = state.clock[0]
-    if clock.head != clock.tail or not state.machine[0].skips or clock.status != m.GOING:
+    if state.clock.head != state.clock.tail or not state.machine.skips or state.clock.status != m.GOING:
         return False
     process = state.processes[q]
     return bool(
         m.COMPUTE <= process.activity <= m.GAP
         and state.jobs[process.job].processes == len(state.processors)
-        and state.processors[0].since_ns == clock.now_ns
+        and state.processors[0].since_ns == state.clock.now_ns
     )
 
 
 @step
 def skip(state: State, index: int) -> None:
     """Let job ``index`` pass the barriers, then make the reads, that nobody disturbs."""
-    clock = state.clock[0]
-    began_ns = clock.now_ns
+    began_ns = state.clock.now_ns
     quiet_ns = undisturbed_until(state, index)
     if quiet_ns <= began_ns:
         return
@@ -46,20 +44,19 @@ def skip(state: State, index: int) -> None:
         pass
     if state.processes[state.jobs[index].first].activity == m.GAP:
         read_on(state, index, quiet_ns)
-    if clock.now_ns > began_ns:
+    if state.clock.now_ns > began_ns:
         carry_out_ticks(state)
 
 
 @step
 def undisturbed_until(state: State, index: int) -> int:
     """Until when nobody but job ``index`` does anything; 0 if its processes are not in step."""
-    clock = state.clock[0]
     first = state.processes[state.jobs[index].first]
-    until_ns = clock.next_ns
+    until_ns = state.clock.next_ns
     for p in range(len(state.processors)):
         processor = state.processors[p]
         q = processor.current
-        if q == m.NOBODY or processor.switching or processor.since_ns != clock.now_ns:
+        if q == m.NOBODY or processor.switching or processor.since_ns != state.clock.now_ns:
             return 0
         process = state.processes[q]
         if process.job != index or process.activity != first.activity or process.at != first.at:
@@ -68,13 +65,13 @@ def undisturbed_until(state: State, index: int) -> int:
             return 0
         if (
             process.activity == m.GAP
-            and processor.activity_ns != clock.now_ns + messages.operation_of(state, q).value
+            and processor.activity_ns != state.clock.now_ns + messages.operation_of(state, q).value
         ):
             return 0
         until_ns = min(until_ns, processor.alarm_ns)
         if count(state, p, m.READY) > 0:
             ticks = min(process.ticks_left, processor.ticks_to_update) - 1
-            until_ns = min(until_ns, processor.tick_ns + ticks * state.machine[0].tick_period_ns)
+            until_ns = min(until_ns, processor.tick_ns + ticks * state.machine.tick_period_ns)
     return int(until_ns)
 
 
@@ -97,10 +94,9 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
 
     All processes compute, or are before a read, and have as many reads up to the barrier.
     """
-    clock = state.clock[0]
     job = state.jobs[index]
     first = state.processes[job.first]
-    trip_ns = 2 * state.machine[0].latency_ns
+    trip_ns = 2 * state.machine.latency_ns
     computes = first.activity == m.COMPUTE
     reads = reads_of(ahead(state, job.first, 0)) if computes else first.reads + 1
     length = 2 if computes and reads > 0 else 1  # operations up to the barrier, the present one included
@@ -110,7 +106,7 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
     rule = messages.waiting_rule(job)
     if reads > 0 and messages.read_limit(rule) < trip_ns:
         return False
-    began_ns = clock.now_ns
+    began_ns = state.clock.now_ns
     done_ns = reach_barrier(state, index, computes, reads) + trip_ns
     if done_ns >= quiet_ns:
         return False
@@ -128,7 +124,7 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
         state.accounts[q, m.COMMUNICATING] += reads * trip_ns
         state.accounts[q, m.SYNCHRONIZING] += done_ns - process.wait_began_ns
         messages.take_arrival(state, process)
-    clock.now_ns = done_ns
+    state.clock.now_ns = done_ns
     for q in range(job.first, job.first + job.processes):
         messages.take_reply(state, q)
         process = state.processes[q]
@@ -139,9 +135,9 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
         process.activity = m.COMPUTE if following.code == m.COMPUTE else m.GAP
         process.reads = max(reads_of(following) - 1, 0)
     count_reads(state, index, reads)
-    clock.messages += 2 * job.processes
+    state.clock.messages += 2 * job.processes
     if computes:
-        clock.timers += job.processes
+        state.clock.timers += job.processes
     return True
 
 
@@ -152,14 +148,14 @@ def reach_barrier(state: State, index: int, computes: bool, reads: int) -> int:
     The reads of a phase have equal gaps.
     """
     job = state.jobs[index]
-    last_ns = state.clock[0].now_ns
+    last_ns = state.clock.now_ns
     for q in range(job.first, job.first + job.processes):
         process = state.processes[q]
-        process.wait_began_ns = state.clock[0].now_ns
+        process.wait_began_ns = state.clock.now_ns
         if computes:
             process.wait_began_ns += messages.operation_of(state, q).value
         if reads > 0:
-            each_ns = ahead(state, q, 0 if computes else -1).value + 2 * state.machine[0].latency_ns
+            each_ns = ahead(state, q, 0 if computes else -1).value + 2 * state.machine.latency_ns
             process.wait_began_ns += reads * each_ns
         last_ns = max(last_ns, process.wait_began_ns)
     return int(last_ns)
@@ -168,50 +164,47 @@ def reach_barrier(state: State, index: int, computes: bool, reads: int) -> int:
 @step
 def read_on(state: State, index: int, quiet_ns: int) -> None:
     """All processes are about to read: make the reads that end in time, but for the last one."""
-    clock = state.clock[0]
     job = state.jobs[index]
     gap_ns = messages.operation_of(state, job.first).value
-    trip_ns = 2 * state.machine[0].latency_ns
+    trip_ns = 2 * state.machine.latency_ns
     if messages.read_limit(messages.waiting_rule(job)) < trip_ns:
         return
     for q in range(job.first, job.first + job.processes):
         if messages.operation_of(state, q).value != gap_ns:
             return
     each_ns = gap_ns + trip_ns
-    reads = min(state.processes[job.first].reads, (quiet_ns - 1 - clock.now_ns) // each_ns)
+    reads = min(state.processes[job.first].reads, (quiet_ns - 1 - state.clock.now_ns) // each_ns)
     for q in range(job.first, job.first + job.processes):
         state.processes[q].reads -= reads
         state.accounts[q, m.COMPUTING] += reads * gap_ns
         state.accounts[q, m.COMMUNICATING] += reads * trip_ns
-    clock.now_ns += reads * each_ns
+    state.clock.now_ns += reads * each_ns
     count_reads(state, index, reads)
 
 
 @step
 def count_reads(state: State, index: int, reads: int) -> None:
     """Count ``reads`` of each process, which all spun, with the ends of the gaps before them."""
-    clock = state.clock[0]
     of_all = reads * state.jobs[index].processes
     waits = state.waits[index, m.READS, m.SPUN]
     waits[0] += of_all
-    waits[1] += of_all * 2 * state.machine[0].latency_ns
-    clock.messages += 2 * of_all
-    clock.timers += of_all
+    waits[1] += of_all * 2 * state.machine.latency_ns
+    state.clock.messages += 2 * of_all
+    state.clock.timers += of_all
 
 
 @step
 def carry_out_ticks(state: State) -> None:
     """Carry out the clock ticks of the time that was skipped, and let all begin to compute now."""
-    clock = state.clock[0]
-    now_ns = clock.now_ns
+    now_ns = state.clock.now_ns
     for p in range(len(state.processors)):
         processor = state.processors[p]
         while processor.tick_ns < now_ns:
-            clock.now_ns = processor.tick_ns
-            clock.timers += 1
-            clock.ticks += 1
+            state.clock.now_ns = processor.tick_ns
+            state.clock.timers += 1
+            state.clock.ticks += 1
             tick(state, p)
-        clock.now_ns = now_ns
+        state.clock.now_ns = now_ns
         processor.since_ns = now_ns
         q = processor.current
         state.processes[q].remaining_ns = messages.operation_of(state, q).value

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coordinator.view import Decision
 from harness.simulator.processes import model as m
-from harness.simulator.processes.local.svr4 import TICKS_PER_UPDATE
+from harness.simulator.processes.local.scheduler import TICKS_PER_UPDATE
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, fill, samples_ns
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.operations import Operations, phase_length
@@ -45,8 +45,8 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     replays = any(job.replay for job in jobs)
     seen, spaced = machine.seen(), range(machine.processors if machine.hop_latency_us > 0 else 1)
     state = State(
-        clock=_records(1, m.CLOCK),
-        machine=_records(1, m.MACHINE),
+        clock=_records(1, m.CLOCK)[0],
+        machine=_records(1, m.MACHINE)[0],
         processes=_records(processes, m.PROCESS),
         processors=_records(machine.processors, m.PROCESSOR),
         jobs=_records(len(jobs), m.JOB),
@@ -73,15 +73,15 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         table=np.array(machine.table(), dtype=np.int32),
         timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 5), dtype=np.int64),
     )
-    fill(state.machine[0], machine, timeline=timeline, caches=caches)
-    clock = state.clock[0]
+    fill(state.machine, machine, timeline=timeline, caches=caches)
+    clock = state.clock
     if replays:
-        state.machine[0].reorders = 1
-        state.machine[0].skips = 0  # it skips phases of patterns only
+        state.machine.reorders = 1
+        state.machine.skips = 0  # it skips phases of patterns only
     clock.shift = max(2 * processes, leaves).bit_length()
-    clock.never_ns = m.NEVER_NS >> clock.shift
+    clock.never_ns = clock.quota_at_ns = clock.slot_end_ns = m.NEVER_NS >> clock.shift
     clock.recording = TIMELINE_ROWS if timeline else 0
-    state.locks.owner = state.locks.first = state.locks.last = m.NOBODY
+    state.locks.owner = m.NOBODY
     state.jobs.usable = [job.program.processes for job in jobs]
     state.jobs.channels = channels
     parts = {"first": state.jobs.usable, "channels_at": channels, "locks_at": locks, "bursts_at": bursts}
@@ -124,28 +124,24 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     updates = random.integers(TICKS_PER_UPDATE, size=count) + 1
     independent = machine.timers == "independent"
     processors = state.processors
-    processors.current = processors.account = m.NOBODY
+    processors.current = processors.account = processors.activated = m.NOBODY
     processors.category = m.IDLE
     processors.random = ticks
     processors.given_ns = -1
     processors.ticks_to_balance = BALANCE_TICKS
-    state.clock[0].random = ticks[0]
-    state.clock[0].quota_at_ns = state.clock[0].never_ns
+    state.clock.random = ticks[0]
     costs = machine.slot_cost_us or (0.0,)
     processors.slot_cost_ns = [round(costs[min(p, len(costs) - 1)] * 1e3) for p in range(count)]
-    processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
-    processors.deferral_ns = processors.activation_end_ns = state.clock[0].never_ns
-    processors.activated = m.NOBODY
+    processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock.never_ns
+    processors.deferral_ns = processors.activation_end_ns = state.clock.never_ns
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
         processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
     processors.tick_ns = ticks if independent else tick_ns
     processors.ticks_to_update = updates if independent else TICKS_PER_UPDATE
-    leaves = len(state.timers) >> 1
-    first_ns = np.minimum(processors.tick_ns, processors.alarm_ns)
-    state.timers[leaves : leaves + count] = (first_ns << state.clock[0].shift) | np.arange(count)
-    for place in range(leaves - 1, 0, -1):
-        state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
+    processors.stale = 1
+    state.stale[:] = range(count)
+    state.clock.stale = count
 
 
 def has_tasks(job: SimulatedJob) -> bool:
@@ -163,9 +159,9 @@ def enter_job(
     count = program.processes
     record = state.jobs[index]
     record.processes = record.unfinished = count
-    record.message_costs = state.machine[0].message_costs and job.replay is None
+    record.message_costs = state.machine.message_costs and job.replay is None
     record.allotted = len(placement)
-    by_network = program.read == "rma" or state.machine[0].network_serves_reads
+    by_network = program.read == "rma" or state.machine.network_serves_reads
     record.served_by_network = by_network and job.replay is None
     record.served_ns = -1
     record.estimate_ns = record.learned_ns = record.greatest_report_ns = blocking.UNKNOWN_NS
@@ -180,14 +176,14 @@ def enter_job(
     processes.source = record.first + (0 if has_tasks(job) else processes.rank)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
     processes.home = processes.processor
-    if state.machine[0].queue != m.BOUND:
+    if state.machine.queue != m.BOUND:
         state.places[index, list(placement)] = 1
     processes.inbox_first = processes.channel = m.NOBODY
     processes.set_bytes = program.working_set_bytes
     processes.warm_on = m.NOBODY
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
-    processes.alarm_ns = state.clock[0].never_ns
-    processes.wait_began_ns = processes.wait_ended_ns = state.clock[0].now_ns
+    processes.alarm_ns = state.clock.never_ns
+    processes.wait_began_ns = processes.wait_ended_ns = state.clock.now_ns
     state.partners[record.first : record.first + count, : program.reads_per_phase] = program.reads()
     for rank in range(count):
         state.samples[record.first + rank] = blocking.new_sample(rank)
@@ -233,7 +229,7 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
         processor = state.processors[p]
         state.residents[p, processor.residents : processor.residents + len(newcomers_here)] = newcomers_here
         processor.residents += len(newcomers_here)
-    shared = state.machine[0].queue in (m.CENTRAL, m.AFFINITY)
+    shared = state.machine.queue in (m.CENTRAL, m.AFFINITY)
     for p, newcomers_here in [(0, arrived)] if shared else of_each:
         queue = random.permutation(newcomers_here)
         processor = state.processors[p]
@@ -247,7 +243,7 @@ def reallot(state: State, index: int, placement: Sequence[int]) -> None:
     record = state.jobs[index]
     record.allotted = len(placement)
     state.processes.home[record.first : record.first + len(placement)] = placement
-    state.clock[0].resized = 1
+    state.clock.resized = 1
 
 
 def slot_arrays(
@@ -265,7 +261,7 @@ def slot_arrays(
                 row[first + rank] = slot.allows(number, rank, p)
             # Nobody stops the others: they suspend themselves.
             row[first + len(placement) : first + state.jobs[indices[number]].processes] = 1
-    never_ns = int(state.clock[0].never_ns)
+    never_ns = int(state.clock.never_ns)
     lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
     return slots, np.array(lengths, dtype=np.int64)
 

@@ -9,7 +9,7 @@ from long_recordings import KEPT, PHASES, long_recording
 from coordinator import policies
 from harness.predict.recorded_steps import replayed
 from harness.simulator.processes.machine import SimulatedMachine, replaying
-from harness.simulator.processes.replayed_program import STEP
+from harness.simulator.processes.model import OPERATION
 from harness.simulator.processes.simulate import simulate
 from harness.store import recording
 
@@ -49,4 +49,4 @@ def test_replay_takes_no_more_memory_if_its_stretches_stand_for_more(phase):
     replay(0.01)  # what is loaded at first counts for neither
     (few, few_bytes), (many, many_bytes) = replay(0.5), replay(30.0)
     assert many > 10 * few
-    assert many_bytes - few_bytes < 0.1 * STEP.itemsize * (many - few)
+    assert many_bytes - few_bytes < 0.1 * OPERATION.itemsize * (many - few)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from made_recordings import recorded
+from step_lists import steps_of
 
 from coordinator import policies
 from coordinator.workload import ParallelJob
@@ -57,8 +58,13 @@ def shown(program, part=-1):
             )
             for step in steps
         ]
-        for steps in program.parts[part].steps
+        for steps in map(steps_of, program.parts[part].operations)
     ]
+
+
+def first_steps(program):
+    """The steps of each rank in the first part of a program."""
+    return list(map(steps_of, program.parts[0].operations))
 
 
 def test_receives_belong_to_sends_by_tag_and_order_and_complete_at_their_waits():
@@ -148,7 +154,7 @@ def test_the_wait_after_a_large_message_spins_longer_by_what_the_message_takes()
         *(("RECV", 5, {"peer": 0, "bytes": 400_000}), ("SEND", 1, {"peer": 0}), ("ALLREDUCE", 9, {})),
         *(("RECV", 1, {"peer": 0}), ("ALLREDUCE", 9, {})),
     ]
-    (steps, _) = replayed(made([ours, theirs])).parts[0].steps
+    steps = first_steps(replayed(made([ours, theirs])))[0]
     assert steps["carries_us"][steps["incoming"] >= 0].tolist() == [100, 100, 0, 2000]
 
 
@@ -156,7 +162,7 @@ def test_the_wait_after_a_large_message_spins_longer_by_what_the_message_takes()
 def test_all_hear_of_all_in_an_operation_of_all(ranks):
     program = replayed(made([3 * [("ALLREDUCE", 10)]] * ranks))
     heard = [{rank} for rank in range(ranks)]
-    for steps in zip(*program.parts[0].steps, strict=True):
+    for steps in zip(*first_steps(program), strict=True):
         before = [set(one) for one in heard]
         for rank, step in enumerate(steps):
             if step["incoming"] >= 0:
@@ -164,7 +170,7 @@ def test_all_hear_of_all_in_an_operation_of_all(ranks):
                 heard[rank] |= before[program.channels[step["incoming"]][0]]
     assert heard == [set(range(ranks))] * ranks
     rounds = (ranks - 1).bit_length()
-    assert [len(steps) for steps in program.parts[0].steps] == [3 * rounds + 1] * ranks
+    assert [len(steps) for steps in first_steps(program)] == [3 * rounds + 1] * ranks
 
 
 def test_blocking_operations_of_all_gather_at_a_root_which_releases_all_if_the_mpi_does_so():
@@ -177,7 +183,7 @@ def test_blocking_operations_of_all_gather_at_a_root_which_releases_all_if_the_m
     others = [replayed(plain), replayed(rooted, blocking_calls=False)]
     apart = replace(rooted, ranks=(*rooted.ranks[:3], replace(rooted.ranks[3], host="another")))
     for program in (*others, replayed(apart)):
-        assert [len(steps) for steps in program.parts[0].steps] == [3] * 4
+        assert [len(steps) for steps in first_steps(program)] == [3] * 4
 
 
 def test_messages_go_from_a_root_along_a_tree_and_to_it_on_the_way_back():
@@ -198,23 +204,23 @@ def test_calls_take_their_own_time_and_the_wait_comes_on_top():
     each = [
         [("BARRIER", 10, {"within_ns": waits_ns[(k + 50 * r) % 100]}) for k in range(100)] for r in (0, 1)
     ]
-    found = replayed(made(each)).parts[0].steps[0]["busy_ns"]
+    found = first_steps(replayed(made(each)))[0]["busy_ns"]
     assert set(found[:-1]) == {60_000, 11_000, 10_800}  # 50 us are the tenth percentile of nearly all
     quick = [[("BARRIER", 10, {"within_ns": 500.0 + 1e5 * (k % 2 == r)}) for k in range(100)] for r in (0, 1)]
-    assert set(replayed(made(quick)).parts[0].steps[0]["busy_ns"][:-1]) == {10_500}
+    assert set(first_steps(replayed(made(quick)))[0]["busy_ns"][:-1]) == {10_500}
 
 
 def test_what_is_kept_is_repeated_for_all_that_happened_and_start_up_comes_first():
     whole = made([100 * [("ALLREDUCE", 10)]] * 2, windows=4, kept=5)
     program = replayed(whole, start_up_s=0.5)
     assert [part.times for part in program.parts] == [1, *4 * [pytest.approx(5, abs=1)]]
-    assert program.parts[0].steps[0]["busy_ns"] == 500_000_000
+    assert first_steps(program)[0]["busy_ns"] == 500_000_000
     assert [part.times for part in replayed(whole, most_s=1e-5).parts] == 4 * [1]
 
 
 def test_steps_come_in_blocks_with_numbers_that_go_on():
     program = replayed(made([100 * [("ALLREDUCE", 10)]] * 2, windows=4, kept=5))
-    blocks = list(program.operations(0, 7, first=3))
+    blocks = list(program.blocks(0, 7, first=3))
     assert all(len(block[0]) <= 7 for block in blocks)
     operations = np.concatenate([block[0] for block in blocks])
     codes = operations["code"]
@@ -276,7 +282,7 @@ def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_pr
     ):
         alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2, after_s, beyond_s)
         started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
-        first, last = (started.parts[end].steps[0][0] for end in (0, -1))
+        first, last = (steps_of(started.parts[end].operations[0])[0] for end in (0, -1))
         asleep_s = [one["sleeps"] * one["busy_ns"] / 1e9 for one in (first, last)]
         assert asleep_s == pytest.approx(expected_s)
         expected_ns = 1e9 * min(0.5, 0.2 if beyond_s is None else beyond_s)
@@ -329,7 +335,8 @@ def test_a_start_is_cut_where_ranks_slept_and_takes_a_slot_for_each_part(tmp_pat
 
 def outside(program):
     """Of the steps before and after what is recorded: whether a rank sleeps, milliseconds, how many times."""
-    steps = [(part, one) for part in program.parts if not part.messages.any() for one in part.steps[0]]
+    parts = [part for part in program.parts if not part.messages.any()]
+    steps = [(part, one) for part in parts for one in steps_of(part.operations[0])]
     return [(int(one["sleeps"]), float(one["busy_ns"]) / 1e6, part.times) for part, one in steps]
 
 
@@ -383,8 +390,8 @@ def test_of_a_long_program_only_what_was_kept_is_held():
         rank.windows["operations"] = 10_000_000
     program = replayed(hours)
     assert program.count(0) > 30_000_000
-    assert sum(steps.nbytes for part in program.parts for steps in part.steps) < 10_000
-    blocks = program.operations(0, 1000, first=0)
+    assert sum(each.nbytes for part in program.parts for each in part.operations) < 10_000
+    blocks = program.blocks(0, 1000, first=0)
     operations = np.concatenate([next(blocks)[0] for _ in range(20)])
     numbers = operations["value"][operations["code"] == RECEIVE]
     assert numbers.tolist() == list(range(len(numbers)))

@@ -7,7 +7,7 @@ from step_lists import part, step
 from coordinator import policies
 from harness.simulator.processes import state
 from harness.simulator.processes.machine import SimulatedMachine, replaying
-from harness.simulator.processes.replayed_program import ReplayedProgram
+from harness.simulator.processes.operations import ReplayedProgram
 from harness.simulator.processes.simulate import simulate
 from workloads.options import Options
 

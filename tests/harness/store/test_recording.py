@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from made_recordings import rank_file
 from native_programs import launcher, run, wrapper
+from step_lists import steps_of
 
 from coordinator.host.launchers import launcher_at
 from harness.predict.recorded_steps import replayed
@@ -167,7 +168,7 @@ def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):
     _, (found,) = recorded(argv, tmp_path / "files")
     columns = [recording.operations(rank.rows) for rank in found.ranks]
     assert [np.count_nonzero(recording.polled(each)) for each in columns] == [20, 20]
-    steps = replayed(found).parts[0].steps
+    steps = list(map(steps_of, replayed(found).parts[0].operations))
     assert [each["polls"].sum() for each in steps] == [20, 20]
     assert all(each["incoming"][each["polls"] > 0].min() >= 0 for each in steps)
 

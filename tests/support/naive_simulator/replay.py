@@ -3,6 +3,7 @@
 from functools import partial
 
 from naive_simulator.wants import COMMUNICATING, SYNCHRONIZING
+from step_lists import steps_of
 
 from workloads import blocking
 
@@ -67,7 +68,7 @@ def carry_out_steps(process):
     channels, before = process.job.channels, [0] * len(process.job.channels)
     for part in process.job.given.replay.parts:
         for _ in range(part.times):
-            for step in part.steps[process.rank]:
+            for step in steps_of(part.operations[process.rank]):
                 yield from (process.sleep if step["sleeps"] else process.compute)(int(step["busy_ns"]))
                 if process.word == "here":
                     hear(process)

@@ -60,7 +60,7 @@ def charge_running(state: State, p: int) -> int:
     q = processor.current
     if q == NOBODY or state.processes[q].state != RUNNING:
         return NOBODY
-    now_ns = state.clock[0].now_ns
+    now_ns = state.clock.now_ns
     state.processes[q].virtual_ns += now_ns - processor.charged_ns
     processor.charged_ns = now_ns
     return int(q)
@@ -75,47 +75,40 @@ def settle(state: State, p: int) -> bool:
     process = state.processes[q]
     if process.virtual_ns < process.deadline_ns:
         return False
-    process.deadline_ns = process.virtual_ns + state.machine[0].slice_ns
+    process.deadline_ns = process.virtual_ns + state.machine.slice_ns
     return True
 
 
 @step
 def best(state: State, p: int) -> int:
-    """The ready process that is to run next on processor ``p``, or NOBODY."""
+    """The ready process that is to run next on processor ``p``, or NOBODY.
+
+    If none is eligible, it is the one with the least virtual run time.
+    """
     while True:
         mean_ns = average(state, p)
-        found = NOBODY
+        found = least = NOBODY
         for k in range(state.processors[p].residents):
             q = state.residents[p, k]
             process = state.processes[q]
-            if process.state in (RUNNING, TAKING_OVER) or not queued(process) or process.virtual_ns > mean_ns:
+            if process.state in (RUNNING, TAKING_OVER) or not queued(process):
                 continue
+            if process.state == READY and (
+                least == NOBODY or process.virtual_ns < state.processes[least].virtual_ns
+            ):
+                least = q
             other = state.processes[found]
             # Ties go to the process that queued up first.
-            if found == NOBODY or (process.deadline_ns, process.order) < (other.deadline_ns, other.order):
+            if process.virtual_ns <= mean_ns and (
+                found == NOBODY or (process.deadline_ns, process.order) < (other.deadline_ns, other.order)
+            ):
                 found = q
         if found == NOBODY:
-            return least(state, p)
+            return least
         if state.processes[found].state != BLOCKED:
             return found
         state.processes[found].delayed = 0
         state.processes[found].debt_ns = 0
-
-
-@step
-def least(state: State, p: int) -> int:
-    """The ready process with the least virtual run time, or NOBODY; for when none is eligible."""
-    found = NOBODY
-    for k in range(state.processors[p].residents):
-        q = state.residents[p, k]
-        process = state.processes[q]
-        if (
-            process.state == READY
-            and process.allowed
-            and (found == NOBODY or process.virtual_ns < state.processes[found].virtual_ns)
-        ):
-            found = q
-    return found
 
 
 @step
@@ -137,7 +130,7 @@ def outranked(state: State, p: int, q: int) -> bool:
 @step
 def ahead_ns(state: State, process: Records) -> int:
     """How far the virtual time of ``process`` is beyond the average of its queue, within bounds."""
-    most_ns = max(2 * state.machine[0].slice_ns, TICK_NS)
+    most_ns = max(2 * state.machine.slice_ns, TICK_NS)
     return int(min(max(process.virtual_ns - average(state, process.processor), -most_ns), most_ns))
 
 
@@ -178,4 +171,4 @@ def place(state: State, process: Records) -> None:
         process.debt_ns = 0
     process.virtual_ns = average(state, p) + process.debt_ns
     process.debt_ns = 0
-    process.deadline_ns = process.virtual_ns + state.machine[0].slice_ns
+    process.deadline_ns = process.virtual_ns + state.machine.slice_ns
