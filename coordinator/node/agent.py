@@ -72,10 +72,11 @@ class Agent:
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
         self._relay: Relay | None = None
         self._made: Relay | Exception | None = None
-        self._making = Thread()
+        self._making, self._when_made = Thread(), os.eventfd(0)
         self._table_ns = 0
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop
+        self._loop.watch(self._when_made, self._begin_to_lead)
         self._switches: list[Switching] = []
         self._told: list[protocol.OfRank] = []
         self._dropped = 0
@@ -193,22 +194,23 @@ class Agent:
                 self._made = Relay(lead.led, self._setup.keys, self._clock, self._contact)
             except (OSError, InputError, LinkError) as error:
                 self._made = error
+            os.eventfd_write(self._when_made, 1)
 
         for descriptor in self._relay.hub.filenos() if self._relay else ():
             self._loop.unwatch(descriptor)
         self._making = Thread(target=make, args=(self._relay,), daemon=True)
-        self._relay = self._made = None
+        self._relay = None
         self._making.start()
 
-    def _begin_to_lead(self, made: Relay | Exception) -> None:
-        self._made = None
-        if isinstance(made, Exception):  # they go on reporting to the driver
-            self._tell(protocol.Trouble(f"{socket.gethostname()} leads no others: {made}", fatal=False))
-            return
-        self._relay = made
-        for descriptor in made.hub.filenos():
-            self._loop.watch(descriptor)
-        self._join(made.endpoints)
+    def _begin_to_lead(self) -> None:
+        os.eventfd_read(self._when_made)
+        if isinstance(self._made, Relay):
+            self._relay = self._made
+            for descriptor in self._relay.hub.filenos():
+                self._loop.watch(descriptor)
+            self._join(self._relay.endpoints)
+        else:  # they go on reporting to the driver
+            self._tell(protocol.Trouble(f"{socket.gethostname()} leads no others: {self._made}", fatal=False))
 
     def _follow(self, endpoint: str = "", key: str = "") -> None:
         """Report to another agent, or to the driver."""
@@ -245,8 +247,6 @@ class Agent:
     def _beat(self) -> None:
         beat = TO_DRIVER.encode(self._contact.beat(self._dropped, self._table_ns))
         self._line.report(self._relay.joined(beat) if self._relay else beat)
-        if self._made:
-            self._begin_to_lead(self._made)
         with suppress(OSError):  # the loop notices the guardian's end
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
