@@ -17,7 +17,6 @@ from harness.predict.neighbourhood import PANELS, Neighbourhood
 from harness.report.rendering import rendered
 from harness.spec.naming import scheduler_name
 from harness.store.records import SIMULATED, RunRecord
-from workloads.work import duration_name
 
 MOST_BYTES = 2_700_000
 """Most bytes of the data of a page, which has at most 3 MB."""
@@ -56,7 +55,7 @@ def html(
         name=around.experiment.name,
         cell=cell,
         machine=machine,
-        window=duration_name(window_ns / 1e3),
+        window=f"{window_ns / 1e6:.3g} ms",
         panels=PANELS.values(),
         data=Markup(text.replace("<", "\\u003c")),
         script=Markup(resources.files("harness.report").joinpath("explore.js").read_text(encoding="utf-8")),

@@ -280,3 +280,4 @@ def test_many_processes_get_a_shorter_window_and_no_larger_page(folder):
     assert time.monotonic() - begin < 60
     assert len(page.encode()) <= MOST_BYTES
     assert json.loads(re.search(r'"window": (\d+)', page)[1]) < 200_000_000
+    assert re.search(r"The first [\d.]{2,4} ms of 3 jobs on 16 processors", page)
