@@ -7,10 +7,11 @@ neither ever calls a policy itself. That is why their decisions can be compared 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from typing import NoReturn
 
 from coordinator.decide.cycle import Cycle
 from coordinator.policies.registry import Policy
@@ -24,15 +25,11 @@ class Uncounted(Mapping[int, int]):
     def __init__(self, policy: Policy) -> None:
         self._name = type(policy).__name__
 
-    def __getitem__(self, job: int) -> int:
+    def _refuse(self, *_: object) -> NoReturn:
         rule = "reads View.attained_ns, which is counted for policies that weigh service only"
         raise InputError("policy", self._name, rule, "write weighs_service = True in that class")
 
-    def __iter__(self) -> Iterator[int]:
-        yield self[0]
-
-    def __len__(self) -> int:
-        return self[0]
+    __getitem__ = __iter__ = __len__ = _refuse
 
 
 class Observations:

@@ -17,7 +17,6 @@ from harness.analyse.statistics import (
     Estimate,
     apart,
     estimate,
-    half_width,
     student_quantile,
 )
 from harness.measure.wait_rounds import Round, WaitCell, alone_s
@@ -131,35 +130,33 @@ def of_two_schedulers(rows: Sequence[SlowdownSeries], before: str, after: str) -
     ]
 
 
-@dataclass(frozen=True)
-class _LogRatio:
-    """The mean of the logarithm of a ratio, half the width of its interval, and the repeats behind it."""
-
-    centre: float
-    half: float
-    repeats: int
+Ratio = tuple[float, tuple[float, float] | None, int]
+"""A ratio of slowdowns, its 95 % interval if there is one, and the repeats behind it."""
 
 
-def _judged(before: SlowdownSeries, after: SlowdownSeries, found: _LogRatio | None) -> Comparison:
+def verdict(interval: tuple[float, float] | None) -> str:
+    """The verdict on a ratio with this 95 % interval."""
+    if interval is None:
+        return NO_VERDICT
+    return BETTER if interval[1] < 1 else WORSE if interval[0] > 1 else NO_DIFFERENCE
+
+
+def _judged(before: SlowdownSeries, after: SlowdownSeries, found: Ratio | None) -> Comparison:
     if found is None:
         lacking = "before" if not before.by_repeat else "after"
         return Comparison(before, after, reason=f"no run succeeded {lacking}")
-    ratio = math.exp(found.centre)
-    if found.repeats < FEWEST:
-        count = f"{found.repeats} repeat{'s' if found.repeats > 1 else ''}"
-        return Comparison(before, after, ratio, reason=f"{count}: {FEWEST} at least")
-    low, high = math.exp(found.centre - found.half), math.exp(found.centre + found.half)
-    verdict = BETTER if high < 1 else WORSE if low > 1 else NO_DIFFERENCE
-    return Comparison(before, after, ratio, (low, high), verdict)
+    ratio, interval, repeats = found
+    reason = "" if interval else f"{repeats} repeat{'s' if repeats > 1 else ''}: {FEWEST} at least"
+    return Comparison(before, after, ratio, interval, verdict(interval), reason)
 
 
-def _together(before: Mapping[int, float], after: Mapping[int, float]) -> _LogRatio | None:
+def _together(before: Mapping[int, float], after: Mapping[int, float]) -> Ratio | None:
     """From the ratio of each repeat that both have; None if there is none."""
-    both = [math.log(after[repeat] / before[repeat]) for repeat in before.keys() & after.keys()]
-    return _LogRatio(statistics.fmean(both), half_width(both) or 0.0, len(both)) if both else None
+    both = [after[repeat] / before[repeat] for repeat in before.keys() & after.keys()]
+    return (statistics.geometric_mean(both), estimate(both).ci95, len(both)) if both else None
 
 
-def _apart(before: Sequence[float], after: Sequence[float]) -> _LogRatio | None:
+def _apart(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
     """From two independent series; None if one is empty.
 
     Source of the degrees of freedom: Welch 1947, "The generalization of 'Student's' problem when several
@@ -170,12 +167,12 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> _LogRatio | None:
     logs = [[math.log(value) for value in values] for values in (before, after)]
     centre, repeats = statistics.fmean(logs[1]) - statistics.fmean(logs[0]), min(map(len, logs))
     if repeats < FEWEST:
-        return _LogRatio(centre, 0.0, repeats)
+        return math.exp(centre), None, repeats
     parts = [statistics.variance(values) / len(values) for values in logs]
     squares = sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
     degrees = int(sum(parts) ** 2 / squares) if squares else 1
     half = student_quantile(0.5 + CONFIDENCE / 2, max(1, degrees)) * math.sqrt(sum(parts))
-    return _LogRatio(centre, half, repeats)
+    return math.exp(centre), (math.exp(centre - half), math.exp(centre + half)), repeats
 
 
 def flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

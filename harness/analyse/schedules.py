@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analyse import job_table
-from harness.analyse.comparison import BETTER, NO_DIFFERENCE, NO_VERDICT, WORSE
+from harness.analyse import comparison, job_table
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import ScheduleRow
 from harness.analyse.statistics import estimate
@@ -146,9 +145,6 @@ def _compared(
     slowdowns = [bounded_slowdowns(outcome, tau_s)[counted] for outcome in (first, second)]
     logarithms: Floats = np.log(slowdowns[1]) - np.log(slowdowns[0]) if counted.any() else np.zeros(1)
     interval = _batch_means(logarithms)
-    verdict = NO_VERDICT
-    if interval is not None:
-        verdict = BETTER if interval[1] < 1 else WORSE if interval[0] > 1 else NO_DIFFERENCE
     return PolicyComparison(
         before=before,
         after=after,
@@ -157,7 +153,7 @@ def _compared(
         wait_s=float(wait_s.mean()),
         ratio=float(np.exp(logarithms.mean())),
         interval=interval,
-        verdict=verdict,
+        verdict=comparison.verdict(interval),
     )
 
 
