@@ -39,10 +39,9 @@ static int oversubscribed(int rank)
 }
 
 /* Prepare everything. All ranks of MPI_COMM_WORLD with this library call this right after MPI's own initialization,
-   which took so long, and so much processor time; until its end they have slept so often. Returns the prefix of the functions that replace MPI's
+   which took so long, and so much processor time. Returns the prefix of the functions that replace MPI's
    from now on, or NULL if some rank has no library, or none is needed: then all wait as MPI does. */
-__attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_ns, int64_t took_cpu_ns,
-                                                                  int64_t switches)
+__attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_ns, int64_t took_cpu_ns)
 {
     enum reach *reach;
     int rank, ranks, level, *place;
@@ -66,7 +65,7 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
     segment_remove_name();
     record_begin(rank, ranks);
     if (operations_open(rank, ranks)) {
-        operations_note_init(took_ns, took_cpu_ns, switches);
+        operations_note_init(took_ns, took_cpu_ns);
         return "recorded_";
     }
     return wait_as_mpi() ? "timed_" : "lockstep_";

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,7 +48,6 @@ static int ours;                /* an MPI of `libraries` is there */
 static char stranger[PATH_MAX]; /* the library of an MPI that is none of them */
 static ElfW(Addr) covered_base; /* of the MPI library that was covered last */
 static int initialized;
-static long begun_switches; /* of the thread in which the program began */
 static unsigned long long objects; /* that had been loaded when we last looked; 0: never */
 
 /* The loader's list of objects: glibc's name for it, and musl's. */
@@ -168,14 +166,6 @@ static int64_t clock_ns(clockid_t clock)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* How often this thread has given its processor up, to sleep. */
-static long switches(void)
-{
-    struct rusage usage;
-
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
-}
-
 /* The library made for this MPI. */
 static void *load(void)
 {
@@ -193,7 +183,7 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
     int first = !__atomic_exchange_n(&initialized, 1, __ATOMIC_ACQ_REL), error;
     void *back = first && ours ? load() : NULL;
     int (*prepare)(void *(*)(const char *)) = back ? dlsym(back, "lockstep_prepare") : NULL;
-    const char *(*begin)(int64_t, int64_t, int64_t) = prepare && prepare(find) ? dlsym(back, "lockstep_begin") : NULL;
+    const char *(*begin)(int64_t, int64_t) = prepare && prepare(find) ? dlsym(back, "lockstep_begin") : NULL;
     const char *prefix = NULL;
 
     if (first && !ours && *stranger)
@@ -204,8 +194,7 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
     else
         error = ((int (*)(int *, char ***, int, int *))init)(argc, argv, required, provided);
     if (error == 0 && begin != NULL)
-        prefix = begin(clock_ns(CLOCK_MONOTONIC) - begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns,
-                       switches() - begun_switches);
+        prefix = begin(clock_ns(CLOCK_MONOTONIC) - begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns);
     for (int number = 0; prefix != NULL && number < ENTRIES; number++) {
         char name[LONGEST];
         void *found;
@@ -366,7 +355,6 @@ static void look(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-    begun_switches = switches();
     look();
 }
 

@@ -46,9 +46,9 @@ int operations_open(int rank, int ranks);
 void operations_close(int finalized);
 /* Add to the recording of this rank, if it was made; also after it was closed. */
 void operations_note_transfers(const struct transfers *transfers);
-/* Likewise how long MPI_Init and MPI_Finalize took, and how much processor time; how often the rank slept from its
-   start until MPI_Init returned. */
-void operations_note_init(int64_t took_ns, int64_t took_cpu_ns, int64_t switches);
+/* Likewise how long MPI_Init and MPI_Finalize took, and how much processor time; and how often this thread has slept
+   until MPI_Init returned. */
+void operations_note_init(int64_t took_ns, int64_t took_cpu_ns);
 void operations_note_finalize(int64_t took_ns, int64_t took_cpu_ns);
 
 /* A call begins. Returns 0 if MPI itself or a callback makes it within another. */

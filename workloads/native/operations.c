@@ -352,10 +352,13 @@ void operations_note_transfers(const struct transfers *transfers)
         head->transfers = *transfers;
 }
 
-void operations_note_init(int64_t took_ns, int64_t took_cpu_ns, int64_t switches)
+void operations_note_init(int64_t took_ns, int64_t took_cpu_ns)
 {
+    struct rusage used = {0};
+
+    getrusage(RUSAGE_THREAD, &used);
     if (head != NULL)
-        head->init_ns = took_ns, head->init_cpu_ns = took_cpu_ns, head->init_switches = switches;
+        head->init_ns = took_ns, head->init_cpu_ns = took_cpu_ns, head->init_switches = used.ru_nvcsw;
 }
 
 void operations_note_finalize(int64_t took_ns, int64_t took_cpu_ns)
