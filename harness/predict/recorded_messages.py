@@ -126,7 +126,7 @@ def acts_of(
     """
     own = {number: place for place, number in enumerate(world)}
     ends = [waits_of(columns) for columns in ranks]
-    sends, receives = _sent(ranks, ends, own), _received(ranks, ends, own)
+    sends, receives = (_one_end(ranks, ends, own, sent=sent) for sent in (True, False))
     _drop_tags(sends, receives)
     of_all = [
         [*_collectives(one, ends[rank], rank, communicators[rank], own, channels, rooted=rooted)]
@@ -240,37 +240,26 @@ MESSAGE = np.dtype(
 )
 
 
-def _sent(ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int]) -> NDArray[Any]:
+def _one_end(
+    ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int], *, sent: bool
+) -> NDArray[Any]:
+    """The messages that the ranks have sent to each other, or received, by the operations that did so."""
     made = []
     for rank, columns in enumerate(ranks):
-        peers = _places(columns["peer"], own)
-        at = np.flatnonzero(np.isin(columns["kind"], SENDS) & (peers >= 0) & (peers != rank))
-        blocks = columns["kind"][at] < KIND["RECV"]
-        made.append(
-            _table(columns, at, sender=rank, receiver=peers[at], end=np.where(blocks, at, ends[rank][at]))
-        )
-    return np.concatenate(made)
-
-
-def _received(ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int]) -> NDArray[Any]:
-    made = []
-    for rank, columns in enumerate(ranks):
-        at = np.flatnonzero(np.isin(columns["kind"], RECEIVES))
-        end = np.where(columns["kind"][at] == KIND["RECV"], at, ends[rank][at])
+        kind = columns["kind"]
+        at = np.flatnonzero(np.isin(kind, SENDS if sent else RECEIVES))
+        blocks = kind[at] < KIND["RECV"] if sent else kind[at] == KIND["RECV"]
+        end = np.where(blocks, at, ends[rank][at])
         from_anyone = (columns["peer"][at] == ANYONE) & (end >= 0)
         peers = _places(np.where(from_anyone, columns["peer"][end], columns["peer"][at]), own)
         there = (peers >= 0) & (peers != rank)
-        made.append(_table(columns, at[there], sender=peers[there], receiver=rank, end=end[there]))
+        table = np.zeros(np.count_nonzero(there), MESSAGE)
+        for name in ("tag", "bytes", "kind"):
+            table[name] = columns[name][at[there]]
+        table["operation"], table["end"] = at[there], end[there]
+        table["sender"], table["receiver"] = (rank, peers[there]) if sent else (peers[there], rank)
+        made.append(table)
     return np.concatenate(made)
-
-
-def _table(columns: Columns, at: Numbers, **more: Any) -> NDArray[Any]:
-    table = np.zeros(len(at), MESSAGE)
-    for name in ("tag", "bytes", "kind"):
-        table[name] = columns[name][at]
-    for name, value in {"operation": at, **more}.items():
-        table[name] = value
-    return table
 
 
 def _places(peers: NDArray[Any], own: Mapping[int, int]) -> Numbers:

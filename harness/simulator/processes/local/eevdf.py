@@ -81,34 +81,41 @@ def settle(state: State, p: int) -> bool:
 
 @step
 def best(state: State, p: int) -> int:
-    """The ready process that is to run next on processor ``p``, or NOBODY.
-
-    If none is eligible, it is the one with the least virtual run time.
-    """
+    """The ready process that is to run next on processor ``p``, or NOBODY."""
     while True:
         mean_ns = average(state, p)
-        found = least = NOBODY
+        found = NOBODY
         for k in range(state.processors[p].residents):
             q = state.residents[p, k]
             process = state.processes[q]
-            if process.state in (RUNNING, TAKING_OVER) or not queued(process):
+            if process.state in (RUNNING, TAKING_OVER) or not queued(process) or process.virtual_ns > mean_ns:
                 continue
-            if process.state == READY and (
-                least == NOBODY or process.virtual_ns < state.processes[least].virtual_ns
-            ):
-                least = q
             other = state.processes[found]
             # Ties go to the process that queued up first.
-            if process.virtual_ns <= mean_ns and (
-                found == NOBODY or (process.deadline_ns, process.order) < (other.deadline_ns, other.order)
-            ):
+            if found == NOBODY or (process.deadline_ns, process.order) < (other.deadline_ns, other.order):
                 found = q
         if found == NOBODY:
-            return least
+            return least(state, p)
         if state.processes[found].state != BLOCKED:
             return found
         state.processes[found].delayed = 0
         state.processes[found].debt_ns = 0
+
+
+@step
+def least(state: State, p: int) -> int:
+    """The ready process with the least virtual run time, or NOBODY; for when none is eligible."""
+    found = NOBODY
+    for k in range(state.processors[p].residents):
+        q = state.residents[p, k]
+        process = state.processes[q]
+        if (
+            process.state == READY
+            and process.allowed
+            and (found == NOBODY or process.virtual_ns < state.processes[found].virtual_ns)
+        ):
+            found = q
+    return found
 
 
 @step
