@@ -15,9 +15,9 @@ from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.spec.job_level import LEVEL
-from harness.spec.machine import lost_of
 from harness.store.records import RunRecord
 from harness.store.stored import reading
+from workloads.machine import lost_processors
 from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def document_of_jobs(records: Sequence[RunRecord]) -> dict[str, Any]:
         "level": LEVEL,
         "experiment": records[0].experiment,
         "processors": first.processors,
-        "lost": sorted(lost_of(first.source.get("machine", {}), first.processors)),
+        "lost": sorted(lost_processors(first.source.get("machine", {}), first.processors)),
         "jobs": first.source["count"],
         "skipped": first.source.get("skipped", {}),
         "assumed": first.source.get("assumed", {}),

@@ -22,12 +22,13 @@ from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, overrides, owners, submission, sweep
 from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, check_here, described, job_group
-from harness.spec.machine import check_real, lost_of, machine_values, topology_of
+from harness.spec.machine import check_real, machine_values
 from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import as_table, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
 from workloads.locks.lock_program import LockProgram
-from workloads.validation import InputError, known_keys, one_of
+from workloads.machine import lost_processors
+from workloads.validation import InputError, known_keys, one_of, under
 
 SPINNING, TWO_PHASE = "spinning", "two-phase"
 """How jobs that are larger than the machine wait when they run alone."""
@@ -57,11 +58,13 @@ class Cell:
 
     @property
     def topology(self) -> Topology:
-        return topology_of(self.machine, self.processors)
+        with under("machine"):
+            return Topology.of(self.machine, self.processors)
 
     @property
     def lost(self) -> frozenset[int]:
-        return lost_of(self.machine, self.processors)
+        with under("machine"):
+            return lost_processors(self.machine, self.processors)
 
 
 @dataclass(frozen=True)
@@ -336,9 +339,9 @@ def _cell(
             check_here(group, f"jobs[{n}]")
         machine = machine_values(as_table(data.get("machine", {}), "machine"), folder)
         size = _processors(data.get("processors", 0), here, nodes)
-        topology_of(machine, size)
-        lost_of(machine, size)
-        return Cell(index, settings, groups, machine, size)
+        cell = Cell(index, settings, groups, machine, size)
+        _ = cell.topology, cell.lost  # complain of what does not fit
+        return cell
 
 
 def _group(group: JobGroup) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coordinator.topology import Topology
-from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values, lost_processors
+from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values
 from workloads.validation import InputError, known_keys, under
 
 NUMBER = re.compile("[0-9]{1,9}")
@@ -31,18 +30,6 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             rule = f"belongs to svr4, but local is {values['local']!r}"
             raise InputError("dispatch_table", values["dispatch_table"], rule, 'write local = "svr4"')
     return values
-
-
-def topology_of(values: Mapping[str, Any], processors: int) -> Topology:
-    """The topology that the values of a [machine] table give a machine of ``processors`` processors."""
-    with under("machine"):
-        return Topology.of(values, processors)
-
-
-def lost_of(values: Mapping[str, Any], processors: int) -> frozenset[int]:
-    """The processors that a machine of ``processors`` processors has lost, by its [machine] table."""
-    with under("machine"):
-        return lost_processors(values, processors)
 
 
 def check_real(values: Mapping[str, Any]) -> None:

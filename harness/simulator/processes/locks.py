@@ -91,15 +91,9 @@ def takes(state: State, q: int) -> bool:
     if lock.owner == m.NOBODY:
         lock.owner = q
         return True
-    draw_ticket(lock, process)
-    return False
-
-
-@step
-def draw_ticket(lock: Records, process: Records) -> None:
-    """``process`` waits for ``lock`` behind all others."""
     lock.tickets += 1
     process.ticket = lock.tickets
+    return False
 
 
 @step
@@ -124,7 +118,8 @@ def take_if_free(state: State, q: int) -> None:
     elif lock.owner == m.NOBODY:
         hand_over(state, lock, q)
     elif lock.kind == TEST_AND_SET and process.kernel:
-        draw_ticket(lock, process)
+        lock.tickets += 1
+        process.ticket = lock.tickets  # behind all others
 
 
 @step
