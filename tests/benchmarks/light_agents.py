@@ -15,6 +15,7 @@ threads. *Of half the nodes* is the same time for a decision that changes the ta
 has read the order to let its ranks begin; those of a real job would have been started before.
 """
 
+import collections
 import contextlib
 import heapq
 import json
@@ -28,6 +29,7 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 import zmq
 
@@ -67,7 +69,13 @@ class LightLine(zmq_transport.Line):
 
 
 class LightAgent:
-    """Follows the protocol, and writes down when tables arrive."""
+    """Follows the protocol, and writes down when tables arrive.
+
+    It decodes a table when nothing else is to be read, since agents on separate hosts do not wait for others.
+    """
+
+    unread: ClassVar = collections.deque()
+    over = 0
 
     def __init__(self, number, setup, context, processors, arrivals, watch):
         self._number, self._arrivals, self._processors = number, arrivals, processors
@@ -75,7 +83,6 @@ class LightAgent:
         self._contact = Contact(self._clock, setup.lease_s, same_clock=False)
         self.line = LightLine(context, setup)
         self._relay, self._watch, self._table_ns = None, watch, 0
-        self.over = False
         watch(self, self.line)
 
     def turn(self):
@@ -87,11 +94,14 @@ class LightAgent:
             for line in lines:
                 if line.startswith(tree.PACKET):
                     self._relay.down(line)
+                elif line.startswith(b"T"):
+                    self._arrivals[self._number] = arrived_ns
+                    self.unread.append((self, line))
                 else:
-                    self._hear(TO_AGENT.decode(line), arrived_ns)
+                    self.hear(TO_AGENT.decode(line), arrived_ns)
         return self._contact.due_ns()
 
-    def _hear(self, message, arrived_ns):
+    def hear(self, message, arrived_ns):
         match message:
             case protocol.Echo():
                 missing = self._contact.learn(message)
@@ -101,7 +111,6 @@ class LightAgent:
                     self.join()
             case protocol.Table(made_ns):
                 self._table_ns = made_ns
-                self._arrivals[self._number] = arrived_ns
             case protocol.Start():
                 self._arrivals[len(self._arrivals) // 2 + self._number] = arrived_ns
             case protocol.Lead(led):
@@ -116,7 +125,7 @@ class LightAgent:
                 self._contact.answered_ns = time.monotonic_ns()
                 self.beat()
             case protocol.End():
-                self.over = True
+                LightAgent.over += 1
 
     def join(self, endpoints=()):
         cores = tuple(range(self._processors))
@@ -150,10 +159,14 @@ def hold(file, processors):
         everybody.append(LightAgent(number, Setup.decode(setup), context, processors, arrivals, watch))
     dues = [(agent.turn(), number, agent) for number, agent in enumerate(everybody)]
     heapq.heapify(dues)
-    while not all(agent.over for agent in everybody):
+    while LightAgent.over < len(everybody):
         wait_s = (dues[0][0] - time.monotonic_ns()) / 1e9
-        for key, _ in poller.select(min(max(0.0, wait_s), 0.1)):
+        ready = poller.select(0 if LightAgent.unread else min(max(0.0, wait_s), 0.1))
+        for key, _ in ready:
             key.data.turn()
+        if LightAgent.unread and not ready:
+            agent, table = LightAgent.unread.popleft()
+            agent.hear(TO_AGENT.decode(table), 0)
         while dues[0][0] <= time.monotonic_ns():
             _, number, agent = dues[0]
             heapq.heapreplace(dues, (max(agent.turn(), time.monotonic_ns() + 10**6), number, agent))
@@ -241,10 +254,10 @@ class Crowd:
             assert time.monotonic_ns() - begin_ns < 30 * 10**9, (last_ns, self.lost)
         return (max(self.arrivals[place] for place in places) - begin_ns) / 1e6
 
-    def start_ms(self, session, job, active):
+    def start_ms(self, session, job, at_ns, active):
         """The time from a job's arrival until the last agent may let ranks begin."""
         begin_ns = time.monotonic_ns()
-        plan = session.arrive(job.number, job.number * 10**9)
+        plan = session.arrive(job.number, at_ns)
         self.nodes.publish(plan, 0, 0, active)
         places = {rank: (p,) for rank, p in enumerate(plan.decision.placements[job.number])}
         self.nodes.begin(job.number, 0, places, ())
@@ -268,21 +281,24 @@ def measure(count, options):
         per = 1e6 / spent_s / count
         thread_us, process_us = (time.thread_time() - thread_s) * per, (time.process_time() - process_s) * per
         processors = count * options.processors
-        # Each whole job is another slot on every node; the second half fills the slot of the first one.
-        sizes = [processors] * (options.decisions + 1) + [processors // 2] * 2 + [processors]
+        # Whole jobs come and go: two or three slots everywhere. The second half fills the slot of the first.
+        sizes = [processors] * (options.decisions // 2 + 2) + [processors // 2] * 2 + [processors]
         jobs = [Job(number, size) for number, size in enumerate(sizes)]
         session = Session(policies.create("gang", {}), Machine(processors), jobs)
         active = {job.number: range(job.processes) for job in jobs}
-        session.arrive(0, 0)
+        session.arrive(0, 0, 1)
+        comes = [(session.arrive, job.number) for job in jobs[2:-1]]
+        goes = [(session.depart, number) for number in range(options.decisions // 2)]
+        events = [event for pair in zip(comes, goes, strict=False) for event in pair] + comes[len(goes) :]
         found = []
-        for job in jobs[1:-1]:
+        for second, (decide, number) in enumerate(events, start=1):
             decided_ns = time.monotonic_ns()
-            plan = session.arrive(job.number, job.number * 10**9)
+            plan = decide(number, second * 10**9)
             decide_ms = (time.monotonic_ns() - decided_ns) / 1e6
             found.append((decide_ms, *crowd.arrival_ms(plan, active)))
-            assert crowd.told == (count // 2 if job is jobs[-2] else count), crowd.told
+            assert crowd.told == (count // 2 if second == len(events) else count), crowd.told
             crowd.listen(1)
-        start_ms = crowd.start_ms(session, jobs[-1], active)
+        start_ms = crowd.start_ms(session, jobs[-1], (len(events) + 1) * 10**9, active)
         half_ms = found.pop()[-1]
         columns = [statistics.median(column) for column in zip(*found, strict=True)]
         lost = f", {len(crowd.lost)} lost" if crowd.lost else ""
