@@ -76,7 +76,7 @@ def observe(
         disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
     recording.write(found[0], path)
     profile = program_profile.profile(found[0])
-    doubts = [*_doubts(found, failure), *disturbed, *_of_profile(profile)]
+    doubts = [*_doubts(found, failure, profile), *disturbed]
     return ObservedProgram(path, profile, doubts, failure)
 
 
@@ -100,27 +100,21 @@ def _recorded(
     return found, str(failure or "")
 
 
-def _doubts(found: Sequence[Recording], failure: str) -> list[str]:
+def _doubts(found: Sequence[Recording], failure: str, profile: dict[str, Any]) -> Iterator[str]:
     """What a recording lacks."""
-    one, said = found[0], []
+    one, covered, variation = found[0], profile["covered"], profile["variation"] or 0
     if failure:
-        said.append(f"the command failed, and the recording ends there: {failure}")
+        yield f"the command failed, and the recording ends there: {failure}"
     if len(found) > 1:
-        said.append(f"the command ran {len(found)} MPI programs, and this is the longest: record each alone")
+        yield f"the command ran {len(found)} MPI programs, and this is the longest: record each alone"
     if missing := one.processes - len(one.ranks):
-        said.append(f"{missing} of {one.processes} ranks left no recording on this host")
+        yield f"{missing} of {one.processes} ranks left no recording on this host"
     if full := sum(rank.full for rank in one.ranks):
-        said.append(f"{full} ranks had no room for all operations: name another directory with -o")
+        yield f"{full} ranks had no room for all operations: name another directory with -o"
     if early := sum(not rank.complete for rank in one.ranks):
-        said.append(f"{early} ranks ended without MPI_Finalize")
+        yield f"{early} ranks ended without MPI_Finalize"
     if any(rank.threads > 1 for rank in one.ranks):
-        order = "their operations follow each other in the recording"
-        said.append(f"several threads of a rank call MPI, and {order}")
-    return said
-
-
-def _of_profile(profile: dict[str, Any]) -> Iterator[str]:
-    covered, variation = profile["covered"], profile["variation"] or 0
+        yield "several threads of a rank call MPI, and their operations follow each other in the recording"
     if covered < FEW_COVERED:
         yield f"the recording covers {covered:.1%} of the time; the rest may differ from it"
     if variation > VARIES:

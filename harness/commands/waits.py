@@ -38,7 +38,6 @@ from workloads.validation import InputError, one_of
 Preloads = dict[int, tuple[Library, dict[str, str]]]
 """By numbers of commands, the library for two-phase waits of their MPI, and what to set for it."""
 
-BEHIND = "(after the launcher's name)"
 DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
 
 
@@ -81,45 +80,39 @@ def measured(
     options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, copies: int = 1
 ) -> Answer:
     """Measure the choices of commands, or of copies of one, when their turn has come."""
+    programs = tuple(map(commands.index, commands)) * copies  # by the numbers of their commands
     with turn.reserved(usable_processors(), watcher, options.anyway):
-        return _measured(options, commands, tuple(map(commands.index, commands)) * copies, watcher)
-
-
-def _measured(
-    options: argparse.Namespace,
-    commands: Sequence[Sequence[str]],
-    programs: tuple[int, ...],
-    watcher: Watcher,
-) -> Answer:
-    """The answer for ``programs``, which are numbers of the commands."""
-    # This also reads from the disk what is first read, so that it counts for nobody.
-    libraries = {number: libraries_loaded(commands[number]) for number in sorted(set(programs))}
-    of_mpi = [n for n, paths in libraries.items() if any(path.name.startswith("libmpi") for path in paths)]
-    there, missing = _knobs(libraries, programs)
-    if not of_mpi and not there:
-        rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so nobody knows which settings it has"
-        remedy = "write a command that runs a program with MPI or threads on this host"
-        raise InputError("COMMAND", " ::: ".join(map(shlex.join, commands)), rule, remedy)
-    made = _preloads(options, {number: commands[number] for number in of_mpi}, watcher)
-    preloaded = {key: value for _, variables in made.values() for key, value in variables.items()}
-    lines = tuple(_exec_line(options, commands[number]) for number in made)
-    choices = [
-        WaitChoice(AS_IT_IS),
-        *([WaitChoice(TWO_PHASE, preloaded, lines)] if made else ()),
-        *(WaitChoice(knob.name, knob.variables, _lines(knob), knob.of_mpi) for knob in there),
-    ]
-    _check_only(options, [choice.name for choice in choices])
-    kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
-    before = Moment.now(usable_processors())
-    bound: list[str] = []
-    run = _runner(options, commands, made, watcher, bound)
-    how = programs, options.rounds, options.give_up, run, watcher
-    rounds = measure(kept, *how)
-    if both := _both(kept, wait_rows([choice.name for choice in kept], programs, rounds)):
-        kept.append(both)
-        rounds += measure([both], *how)
-    complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
-    doubts = [*of_waits(before, Moment.now(usable_processors()), complete=complete), *dict.fromkeys(bound)]
+        # This also reads from the disk what is first read, so that it counts for nobody.
+        libraries = {number: libraries_loaded(commands[number]) for number in sorted(set(programs))}
+        of_mpi = [n for n, known in libraries.items() if any(one.name.startswith("libmpi") for one in known)]
+        there, missing = _knobs(libraries, programs)
+        if not of_mpi and not there:
+            rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so nobody knows which settings it has"
+            remedy = "write a command that runs a program with MPI or threads on this host"
+            raise InputError("COMMAND", " ::: ".join(map(shlex.join, commands)), rule, remedy)
+        made = _preloads(options, {number: commands[number] for number in of_mpi}, watcher)
+        preloaded = {key: value for _, variables in made.values() for key, value in variables.items()}
+        lines = tuple(_exec_line(options, commands[number]) for number in made)
+        choices = [
+            WaitChoice(AS_IT_IS),
+            *([WaitChoice(TWO_PHASE, preloaded, lines)] if made else ()),
+            *(WaitChoice(knob.name, knob.variables, _lines(knob), knob.of_mpi) for knob in there),
+        ]
+        _check_only(options, [choice.name for choice in choices])
+        kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
+        before = Moment.now(usable_processors())
+        bound: list[str] = []
+        run = _runner(options, commands, made, watcher, bound)
+        how = programs, options.rounds, options.give_up, run, watcher
+        rounds = measure(kept, *how)
+        if both := _both(kept, wait_rows([choice.name for choice in kept], programs, rounds)):
+            kept.append(both)
+            rounds += measure([both], *how)
+        complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
+        doubts = [
+            *of_waits(before, Moment.now(usable_processors()), complete=complete),
+            *dict.fromkeys(bound),
+        ]
     document = _document(options, commands, programs, kept, missing, rounds) | {"doubts": doubts}
     return Answer(document, documents.waits(document), verbatim=True)
 
@@ -184,7 +177,8 @@ def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
 
 
 def _lines(knob: Knob) -> tuple[str, ...]:
-    return (knob.line(), f"or: {knob.words()} {BEHIND}") if knob.of_mpi else (knob.line(),)
+    behind = f"or: {knob.words()} (after the launcher's name)"
+    return (knob.line(), behind) if knob.of_mpi else (knob.line(),)
 
 
 def _runner(
