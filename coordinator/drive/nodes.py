@@ -460,11 +460,11 @@ class Nodes:
                     pass  # its guardian has released everything
                 case protocol.Beat() as beat:
                     self._on_beat(sender, number, beat)
-                case message if sender == number:
+                case _ if sender != number:
+                    raise LineError("a message of another one")
+                case message:
                     node.heard_ns = time.monotonic_ns()
                     self._act(number, node, message)
-                case _:
-                    raise LineError("a message of another one")
         except LineError:
             node.dropped += 1
             if node.dropped == 1 and not node.lost:

@@ -123,18 +123,13 @@ class Table(Framed):
     def of(cls, longs: Sequence[int], shorts: Sequence[int]) -> Table:
         """The inverse of ``numbers``; a ValueError if there is none that can be carried out."""
         made_ns, from_ns, start_ns, cyclic, slots, width, *lengths_ns = longs
+        known_ns = tuple(None if length == -1 else length for length in lengths_ns)
         rest = iter(shorts)
         placements, *cells = (tuple(islice(rest, size)) for size in rest)
-        found = cls(
-            made_ns,
-            from_ns,
-            start_ns,
-            bool(cyclic),
-            tuple(None if length == -1 else length for length in lengths_ns),
-            tuple(tuple(cells[slot * width : (slot + 1) * width]) for slot in range(min(slots, len(cells)))),
-            rows(placements, 3),
-            tuple(rows(row, 2) for row in cells[slots * width :]),
-        )
+        starts = (slot * width for slot in range(min(slots, len(cells))))
+        runs = tuple(tuple(cells[at : at + width]) for at in starts)
+        only = tuple(rows(row, 2) for row in cells[slots * width :])
+        found = cls(made_ns, from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), only)
         if why := found.flaw():
             raise ValueError(why)
         return found

@@ -199,12 +199,13 @@ class Hub:
         the descriptors are edge-triggered.
         """
         self._admit()
-        arrived = []
+        arrived: list[tuple[int, bytes]] = []
         while _readable(self._socket):
-            route, frame = (
-                self._socket.recv(),
-                self._socket.recv(copy=False),
-            )  # all of a message arrives at once
+            try:
+                route = self._socket.recv(zmq.NOBLOCK)
+            except zmq.Again:  # its connection has just ended
+                break
+            frame = self._socket.recv(copy=False)  # all of a message arrives at once
             if frame.more:
                 self.refused += 1
                 while frame.more:
@@ -234,7 +235,7 @@ class Hub:
     def _admit(self) -> None:
         """Answer ZeroMQ's questions about peers (ZAP, RFC 27)."""
         while _readable(self._gate):
-            version, request, _, _, _, mechanism, *credentials = self._gate.recv_multipart()
+            version, request, _, _, _, mechanism, *credentials = self._gate.recv_multipart(zmq.NOBLOCK)
             node = self._admitted.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
             if node is None:
                 self.refused += 1
@@ -276,10 +277,11 @@ class Line:
 
     def receive(self) -> list[bytes]:
         """The messages that have arrived; see ``Hub.receive`` for when to call it."""
-        arrived = []
+        arrived: list[bytes] = []
         for end in {self._driver, self._socket}:
-            while _readable(end):
-                arrived.append(end.recv())
+            with suppress(zmq.Again):  # its connection has just ended
+                while _readable(end):
+                    arrived.append(end.recv(zmq.NOBLOCK))
         return arrived
 
     def send(self, line: bytes) -> None:
