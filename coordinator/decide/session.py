@@ -6,7 +6,7 @@ neither ever calls a policy itself. That is why their decisions can be compared 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -76,12 +76,16 @@ class Plan:
     @cached_property
     def served(self) -> list[dict[int, list[int]]]:
         """For each slot, by processor in use, the job of each process that may run there."""
+        ranks = defaultdict[tuple[int, int], list[int]](list)
         found: list[dict[int, list[int]]] = [{} for _ in self.decision.slots]
+        for job, placement in self.decision.placements.items():
+            for rank, processor in enumerate(placement):
+                ranks[job, processor].append(rank)
         for slot, there in zip(self.decision.slots, found, strict=True):
-            for job, placement in self.decision.placements.items():
-                for rank, processor in enumerate(placement):
-                    if slot.allows(job, rank, processor):
-                        there.setdefault(processor, []).append(job)
+            for p, jobs in enumerate(slot.runs):
+                placed = [(job, rank) for job in jobs for rank in ranks.get((job, p), ())]
+                if here := [job for job, rank in placed if not slot.only or slot.allows(job, rank, p)]:
+                    there[p] = here
         return found
 
     @cached_property

@@ -146,7 +146,7 @@ class Show:
         decision, slots = plan.decision, []
         begins_ns = accumulate((slot.length_ns or 0 for slot in decision.slots), initial=plan.start_ns)
         for begin_ns, slot, served in zip(begins_ns, decision.slots, plan.served, strict=False):
-            runs = [[job for job in jobs if job in served.get(p, ())] for p, jobs in enumerate(slot.runs)]
+            runs = [dict.fromkeys(served.get(p, ())) for p in range(self.processors)]
             shown = [[self.names[job] for job in jobs] for jobs in runs]
             slots.append(ShownSlot(begin_ns / 1e6, slot.length_ns and slot.length_ns / 1e6, shown))
         running = {job for parts in plan.parts for job, _ in parts}
