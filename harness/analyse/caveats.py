@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.columns import interval
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, Estimate, estimate
 from harness.measure.host_check import LOAD, OTHERS, STEAL
-from harness.spec.scheduler import OF_SLOTS, shortest_slot_ms
+from harness.spec.scheduler import shortest_ms
 from harness.store.conditions import Conditions, Moment, of_run
 from harness.store.records import DEDICATED, Calibration, RunRecord, quantile
 from workloads.work import Command, processes_name
@@ -196,7 +195,7 @@ def _slots(rows: Sequence[Row]) -> list[str]:
             found.append(
                 f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
             )
-        quantum_us = _shortest_us(row.scheduler)
+        quantum_us = 1e3 * min(shortest_ms(row.scheduler).values(), default=0.0)
         late = switches.lateness_us
         if quantum_us and late.p99 > LATE * quantum_us:
             found.append(
@@ -205,11 +204,6 @@ def _slots(rows: Sequence[Row]) -> list[str]:
                 f"use longer slots or a quieter host"
             )
     return found
-
-
-def _shortest_us(scheduler: Mapping[str, Any]) -> float:
-    lengths_ms = [shortest_slot_ms(scheduler, key) for key in OF_SLOTS]
-    return min((1e3 * length_ms for length_ms in lengths_ms if length_ms is not None), default=0.0)
 
 
 def _wakeups(records: Sequence[RunRecord]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -44,7 +44,10 @@ def html(
     }
     ours = [one for one in simulated if one.kind == SIMULATED]
     ours.sort(key=lambda one: (one.cell, order.index(one.scheduler)))
-    runs = [(one, [*_spans(one)], 0) for one in ours]
+    runs = []
+    for one in ours:
+        traced = ((rank, rank["timeline"]) for rank in one.ranks if "timeline" in rank)
+        runs.append((one, [span for rank, text in traced for span in spans(rank, base64.b64decode(text))], 0))
     for record, found in measured.values():
         runs.append((record, [*found], max(rank["start_ns"] for rank in record.ranks)))
     window_ns = around.window_ns
@@ -73,8 +76,3 @@ def _lanes(
         shown = [(np.diff(begins, append=window_ns).tolist(), codes.tolist()) for begins, codes in made]
         told.append({"name": scheduler_name(record.scheduler), "lanes": shown, "failure": record.failure})
     return json.dumps({**about, "runs": told, "window": window_ns}, separators=(",", ": "))
-
-
-def _spans(record: RunRecord) -> Iterator[Span]:
-    for rank in record.ranks:
-        yield from spans(rank, base64.b64decode(rank["timeline"])) if "timeline" in rank else ()

@@ -94,8 +94,7 @@ class Scheduler:
         if self.options.mechanism == "realtime":
             rule = "the realtime mechanism does not stop the processes that it holds"
             raise InputError("remedy.kind", kind, rule, "choose another mechanism")
-        shortest_ms = [shortest_slot_ms(vars(self.policy), key) for key in OF_SLOTS]
-        least_ms = min((one for one in shortest_ms if one is not None), default=math.inf)
+        least_ms = min(shortest_ms(vars(self.policy)).values(), default=math.inf)
         if kind == "warning" and self.options.remedy.warning_us >= least_ms * 1e3:
             rule = f"is no shorter than the slots of {least_ms:g} ms, so no process would enter a section"
             raise InputError("remedy.warning_us", self.options.remedy.warning_us, rule, "write less")
@@ -214,17 +213,16 @@ def _here(table: Mapping[str, Any]) -> Scheduler:
     return scheduler
 
 
-def shortest_slot_ms(values: Mapping[str, Any], key: str) -> float | None:
-    """The shortest slot that the key ``key`` of OF_SLOTS asks for; None if there is no such key."""
-    value = values.get(key)
-    return None if value is None else float(min(value if isinstance(value, list | tuple) else [value]))
+def shortest_ms(values: Mapping[str, Any]) -> dict[str, float]:
+    """The shortest slot that each key of OF_SLOTS asks for which is there."""
+    known = {key: value for key in OF_SLOTS if (value := values.get(key)) is not None}
+    return {key: float(min(one if isinstance(one, list | tuple) else [one])) for key, one in known.items()}
 
 
 def _check_slots(policy: Policy) -> None:
     """Refuse slots of which real changes would take a large part."""
-    for key in OF_SLOTS:
-        shortest_ms = shortest_slot_ms(vars(policy), key)
-        if shortest_ms is not None and shortest_ms < LEAST_SLOT_MS:
+    for key, length_ms in shortest_ms(vars(policy)).items():
+        if length_ms < LEAST_SLOT_MS:
             value = getattr(policy, key)
             rule = f"a change takes 0.04 ms of each processor; real slots last {LEAST_SLOT_MS} ms or more"
             raise InputError(key, value, rule, f"write {LEAST_SLOT_MS} or more, or ask lockstep simulate")

@@ -66,7 +66,10 @@ def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
 def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
     found = _number(database, "user_version")
     if found == 0 and database.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-        database.executescript(_creation())
+        script = ["BEGIN IMMEDIATE;", *map(made, TABLES)]
+        script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
+        script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")
+        database.executescript("\n".join(script))
         return
     if _number(database, "application_id") != APPLICATION_ID:
         rule = "must be a store of Lockstep, but is another program's database"
@@ -77,13 +80,6 @@ def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
     for number in range(found, SCHEMA):
         statements = f"{STATEMENTS[number]} PRAGMA user_version = {number + 1};"
         database.executescript(f"BEGIN IMMEDIATE; {statements} COMMIT;")
-
-
-def _creation() -> str:
-    script = ["BEGIN IMMEDIATE;", *map(made, TABLES)]
-    script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
-    script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")
-    return "\n".join(script)
 
 
 def _number(database: sqlite3.Connection, pragma: str) -> int:

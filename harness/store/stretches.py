@@ -85,7 +85,8 @@ def _stretch(recording: Recording, begin: int, end: int, count: int) -> Stretch 
     rows = [np.concatenate([rank.window(n) for n in range(begin, end)]) for rank in recording.ranks]
     at_end = end == count and all(_whole(rank, end - 1) for rank in recording.ranks)
     if not (begin == 0 and at_end):
-        before = [_collectives_before(rank, begin) for rank in recording.ranks]
+        windows = [rank.windows[begin : begin + 1]["collectives"] for rank in recording.ranks]
+        before = [int(collectives.sum()) for collectives in windows]  # 0 for a rank that has ended
         shorter = _cut(rows, before, at_begin=begin == 0, at_end=at_end)
         if sum(map(len, shorter)) >= KEEPS * sum(map(len, rows)):
             rows = shorter
@@ -112,7 +113,3 @@ def _cut(rows: Sequence[Rows], before: Sequence[int], *, at_begin: bool, at_end:
         stop = len(one) if at_end else int(place[final - number - 1]) + 1
         found.append(one[start:stop])
     return found
-
-
-def _collectives_before(rank: RankRecording, window: int) -> int:
-    return int(rank.windows[window]["collectives"]) if window < len(rank.windows) else 0

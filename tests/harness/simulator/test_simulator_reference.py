@@ -12,7 +12,7 @@ from step_lists import step
 from coordinator import policies
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
 from harness.simulator.processes.simulate import simulate
-from harness.spec.scheduler import OF_SLOTS, shortest_slot_ms
+from harness.spec.scheduler import shortest_ms
 from workloads.blocking import ESTIMATES, RULES
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.machine import QUEUES
@@ -247,7 +247,7 @@ def test_the_kernel_equals_the_reference(data):
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
     estimate, rule = data.draw(st.sampled_from(list(ESTIMATES))), data.draw(st.sampled_from(list(RULES)))
     remedy = data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)
-    slots_ms = [known for key in OF_SLOTS if (known := shortest_slot_ms(vars(policy), key)) is not None]
+    slots_ms = [*shortest_ms(vars(policy)).values()]
     assume(remedy.warning_ns < min(slots_ms, default=1e3) * 1e6)  # else nobody enters a section
     waits = Options(rule, imbalance_estimate=estimate, remedy=remedy, **data.draw(quotas(machine, remedy)))
     outcome = simulate(workload, machine, policy, waits, timeline=True, **how)
