@@ -226,7 +226,7 @@ class _ProcessLevelRun:
                 if happened == seen and unfinished > len(self._agenda.coming):
                     why = f"stuck: no program has got on for {patience_ns / 1e9:g} simulated seconds"
                     spun = "; spinning uses the quota up: give more, or let ranks block (blocking)"
-                    return why + spun if self.state.machine[0].quota_ns > 0 else why
+                    return why + spun if self.state.machine.quota_ns > 0 else why
                 look_ns, seen = now_ns + patience_ns, happened
         return ""
 
