@@ -84,7 +84,8 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
     block.view(m.RAW)[:] = phase.view(m.RAW)[:, None, :]
     for drawn in pieces(program.phase_count(), max(1, DRAWN // at_once) * at_once):
         compute_ns = np.array([one.compute_ns(drawn) for one in draws])
-        gaps_ns = np.array([one.gap_ns(drawn) for one in draws]) if program.read_imbalance > 0 else None
+        varied = reads > 0 and program.read_imbalance > 0
+        gaps_ns = np.array([one.gap_ns(drawn) for one in draws]) if varied else None
         for begin in range(0, drawn, at_once):
             count = min(at_once, drawn - begin)
             block["value"][:, :count, 0] = compute_ns[:, begin : begin + count]

@@ -257,6 +257,15 @@ def test_the_kernel_equals_the_reference(data):
     compare(outcome, NaiveSimulation(workload, machine, policy, waits, **how).run())
 
 
+@pytest.mark.slow
+def test_a_program_without_reads_has_no_gaps_that_vary():
+    machine, policy = SimulatedMachine(processors=1), policies.create("none", {})
+    program = Program(processes=1, granularity_us=20, imbalance=0, phases=3, read_imbalance=1.0)
+    outcome = simulate([SimulatedJob(0, program)], machine, policy, Options("spin"), timeline=True)
+    compare(outcome, NaiveSimulation([SimulatedJob(0, program)], machine, policy, Options("spin")).run())
+    assert outcome.end_ns > 60_000
+
+
 def test_a_spin_for_a_lock_counts_processor_time_under_dynamic_coscheduling_too():
     """On processor 0 an interactive job interrupts it."""
     machine = SimulatedMachine(
