@@ -319,6 +319,15 @@ def test_communicators_are_made_while_comm_idup_is_under_way(compiled, mpi):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_collective_operations_of_a_revoked_communicator_stay_mpi_s_own(compiled, mpi):
+    """Open MPI 5.0's nonblocking ones never end; MPI's own fail at once."""
+    result = two_phase([*launcher(mpi), "-n", "2", compiled(mpi, "revoked.c", "-rdynamic")])
+    assert result.returncode == 0, result.stderr
+    assert summary(result)["waits"] == 2 * (2 + 1 + 10 + 1)  # copies, barriers, the end
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["exec", "observe"])
 def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp_path, monkeypatch, command):
     program = [*launcher("here"), "-n", "2", compiled("here", "alone.c"), str(tmp_path / "ended")]

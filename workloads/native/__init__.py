@@ -216,9 +216,10 @@ def _made(folder: Path) -> Library | None:
 
 
 def _question(mpicc: Path, leave: Set[str]) -> str:
-    """The wrapper, and all that may change its answer, but for files: the library is asked for by this."""
+    """What the library is asked for by: this Lockstep, the wrapper, and what may change it, but for files."""
     told = sorted(f"{name}={value}" for name, value in os.environ.items() if COMPILERS.match(name))
-    return "\n".join([str(Path(shutil.which(mpicc) or mpicc).absolute()), *FLAGS, *told, *sorted(leave)])
+    wrapper_file = Path(shutil.which(mpicc) or mpicc).absolute()
+    return "\n".join([*map(str, (HERE, wrapper_file)), *FLAGS, *told, *sorted(leave)])
 
 
 def _rests_on(mpicc: Path, header: str, made: Library) -> Iterable[Path]:

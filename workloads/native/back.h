@@ -41,8 +41,12 @@ const struct peers *peers_of(MPI_Comm comm);
 /* Whether all collective operations of a communicator stay MPI's own. Where it has ranks of another MPI_COMM_WORLD
    (spawned ranks, or ranks of another job), these may run without this library, and MPI's blocking operations do not
    match its nonblocking ones. Where it was duplicated by Comm_idup, Open MPI begins steps as nonblocking operations in
-   it while ranks wait: each rank at another time, so other nonblocking operations would not match. */
+   it while ranks wait: each rank at another time, so other nonblocking operations would not match. Where it was revoked
+   (by ranks that tolerate faults), nonblocking operations of Open MPI 5.0 never end; blocking ones fail at once. */
 int stays_own(MPI_Comm comm);
+
+/* MPI's function that says whether a communicator was revoked; NULL in an MPI without one. */
+extern int (*revoked)(MPI_Comm comm, int *flag);
 
 /* The program calls Comm_idup. */
 void idup_starts(MPI_Comm comm);

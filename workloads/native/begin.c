@@ -16,6 +16,7 @@ __attribute__((visibility("default"))) int lockstep_prepare(void *(*find)(const 
     if (!find_own_mpi(&mpi, find))
         return 0;
     yielding = (set_yielding)find("opal_progress_set_yield_when_idle");
+    revoked = (int (*)(MPI_Comm, int *))find("MPIX_Comm_is_revoked");
     agree_announce();
     return 1;
 }

@@ -10,6 +10,7 @@
 static const int *place;        /* of each rank of MPI_COMM_WORLD on the page, or -1 */
 static const enum reach *reach; /* of each rank of MPI_COMM_WORLD */
 static int own_rank, foreigners;
+int (*revoked)(MPI_Comm comm, int *flag);
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
 static const struct peers *world, *last_peers, nobody;
@@ -125,9 +126,16 @@ const struct peers *peers_of(MPI_Comm comm)
     return value;
 }
 
+static int is_revoked(MPI_Comm comm)
+{
+    int flag = 0;
+
+    return revoked != NULL && revoked(comm, &flag) == MPI_SUCCESS && flag;
+}
+
 int stays_own(MPI_Comm comm)
 {
-    return comm != MPI_COMM_NULL && (peers_of(comm)->foreign > 0 || peers_of(comm)->idup);
+    return comm != MPI_COMM_NULL && (peers_of(comm)->foreign > 0 || peers_of(comm)->idup || is_revoked(comm));
 }
 
 void idup_starts(MPI_Comm comm)

@@ -182,7 +182,8 @@ def _body(call: Call) -> list[str]:
         ]
     wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"
     foreign = "stays_own(comm) || spans_groups(comm)" if "root" in call.names else "stays_own(comm)"
-    plain = [] if peers else [f"if ({foreign})", f"    return mpi.{call.name}({arguments});"]
+    own = "dest == MPI_PROC_NULL" if peers else foreign  # which fails where the communicator was revoked
+    plain = [f"if ({own})", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
     if call.meets_in_place:
         plain += ["if (sendbuf == MPI_IN_PLACE) {", "    error = wait_entered(comm);", f"    {met}", "}"]
