@@ -77,14 +77,14 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
     if reads > 0:
         phase["code"][:, reading], phase["marks"][:, reading] = m.READING, m.OVERRUNS
         phase["peer"][:, reading] = reads
-    if reads > 0 and program.read_imbalance == 0:
+    varied = reads > 0 and program.read_imbalance > 0
+    if reads > 0 and not varied:
         phase["value"][:, reading] = draws[0].gap_ns(1)
     at_once = min(program.phase_count(), (most - length - 2) // length)
     block = np.empty((program.processes, at_once, length), m.OPERATION)
     block.view(m.RAW)[:] = phase.view(m.RAW)[:, None, :]
     for drawn in pieces(program.phase_count(), max(1, DRAWN // at_once) * at_once):
         compute_ns = np.array([one.compute_ns(drawn) for one in draws])
-        varied = reads > 0 and program.read_imbalance > 0
         gaps_ns = np.array([one.gap_ns(drawn) for one in draws]) if varied else None
         for begin in range(0, drawn, at_once):
             count = min(at_once, drawn - begin)
