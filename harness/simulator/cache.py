@@ -19,7 +19,8 @@ from pathlib import Path
 
 from coordinator import policies, view
 from coordinator.host.directories import check_own
-from workloads import blocking
+from workloads import blocking, machine, options
+from workloads.locks import lock_program
 
 COMPILERS = ("numba", "llvmlite", "numpy")
 
@@ -59,7 +60,7 @@ def _digest() -> str:
     """SHA-256 of all compiled sources, the compilers' versions and Python's."""
     rooms = (Path(__file__).parent, Path(policies.__file__).parent)
     digest = hashlib.sha256()
-    leaves = (Path(blocking.__file__), Path(view.__file__))
+    leaves = (Path(str(module.__file__)) for module in (blocking, view, lock_program, machine, options))
     for source in (*(file for room in rooms for file in sorted(room.rglob("*.py"))), *leaves):
         digest.update(source.name.encode())
         digest.update(hashlib.sha256(source.read_bytes()).digest())
