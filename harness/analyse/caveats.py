@@ -104,13 +104,19 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
         )
     during = [record.conditions for record in records]
     for what, shares, most, digits, remedy in (
-        ("the hypervisor took", [one.steal for one in during], STEAL, 1, "repeat on a quieter host"),
-        ("other programs took", [one.others for one in during], OTHERS, 0, "end them, and repeat"),
-        ("a CPU quota stopped the processes for", _throttled(records), THROTTLED, 0, SPARE),
+        (
+            "the hypervisor took more than",
+            [one.steal for one in during],
+            STEAL,
+            1,
+            "repeat on a quieter host",
+        ),
+        ("other programs took more than", [one.others for one in during], OTHERS, 0, "end them, and repeat"),
+        ("a CPU quota stopped the processes for more than", _throttled(records), THROTTLED, 0, SPARE),
     ):
         if above := [share for share in shares if share and share > most]:
             found.append(
-                f"{what} more than {most:.0%} of the processors' time in {len(above)} of {len(records)} "
+                f"{what} {most:.0%} of the processors' time in {len(above)} of {len(records)} "
                 f"runs, up to {max(above):.{digits}%}: {remedy}"
             )
     warned = [

@@ -90,7 +90,7 @@ class SimulatedByJob:
         """
         begin_s = time.monotonic()
         try:
-            results = self._on_trace(self.trace, task) if self.trace else self._on_model(task)
+            results = self._results(task)
         except InputError as error:
             if error.key != "policy":
                 raise
@@ -122,6 +122,9 @@ class SimulatedByJob:
             source |= {"machine": dict(task.cell.machine)}
         schedulers = task.experiment.schedulers
         return source | {"place": schedulers.index(task.scheduler), "schedulers": len(schedulers)}
+
+    def _results(self, task: Task) -> dict[str, Any]:
+        return self._on_trace(self.trace, task) if self.trace else self._on_model(task)
 
     def _on_trace(self, trace: Trace, task: Task) -> dict[str, Any]:
         jobs, experiment = trace.jobs, self.experiment
