@@ -44,10 +44,13 @@ class Way:
         return self.slowdown.median
 
     @property
+    def scatters(self) -> bool:
+        return self.slowdown.ci95 is not None and self.slowdown.width > SCATTERED
+
+    @property
     def takes(self) -> str:
         """The workload slowdown; from the least to the most where the median says little."""
-        scatters = self.slowdown.ci95 and self.slowdown.width > SCATTERED
-        return interval(self.slowdown.extremes, 2) if scatters else fixed(self.median)
+        return interval(self.slowdown.extremes, 2) if self.scatters else fixed(self.median)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,10 @@ class Advice:
 
 
 def advice(rows: Sequence[Row]) -> Advice | None:
-    """The way with the least workload slowdown, or one within TIE of it that is easier; None without runs."""
+    """The way with the least workload slowdown, or one within TIE of it that is easier; None without runs.
+
+    A way that scatters is not advised, as long as there is another one.
+    """
     ways = [
         Way(_kind(row.scheduler["policy"], row.measured), row.name, row.measured.workload_slowdown)
         for row in rows
@@ -86,9 +92,10 @@ def advice(rows: Sequence[Row]) -> Advice | None:
     if all(way.kind != ONE_BY_ONE for way in ways):  # by definition
         ways.append(Way(ONE_BY_ONE, "", Estimate(1.0, (1.0, 1.0), max(way.slowdown.n for way in ways))))
     ways.sort(key=lambda way: [*WORDS].index(way.kind))
-    least = min(way.median for way in ways)
-    best = next(way for way in ways if way.median <= least * (1 + TIE))
-    best = min((way for way in ways if way.kind == best.kind), key=lambda way: way.median)
+    steady = [way for way in ways if not way.scatters] or ways
+    least = min(way.median for way in steady)
+    best = next(way for way in steady if way.median <= least * (1 + TIE))
+    best = min((way for way in steady if way.kind == best.kind), key=lambda way: way.median)
     rivals = [way for way in ways if way.kind != best.kind and not apart(way.slowdown, best.slowdown)]
     return Advice(best, ways, rivals)
 

@@ -121,6 +121,18 @@ def test_a_way_whose_rounds_scatter_is_told_by_its_least_and_most():
     assert "none takes 1.10" in advice([row("none", 1.1), row("gang", 0.9)]).sentence
 
 
+def test_a_way_whose_rounds_scatter_is_not_advised_beside_one_that_is_as_fast():
+    scattered = replace(row("none", 1), measured=Summary(estimate([0.7, 0.9, 1.8])))
+    found = advice([scattered, row("gang", 0.9)])
+    assert found.best.kind == TURNS and [way.scheduler for way in found.rivals] == ["none"]
+    assert (
+        advice(
+            [replace(row("none", 1), measured=Summary(estimate([0.8, 0.9, 1.0]))), row("gang", 0.9)]
+        ).best.kind
+        == TOGETHER
+    )
+
+
 def test_one_round_gives_no_interval_and_nothing_is_said_to_be_alike():
     alone = replace(row("none", 0.6), measured=Summary(estimate([0.6])))
     few = "so few rounds give no interval."
