@@ -103,15 +103,10 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
             "repeat when it has ended, or use other processors"
         )
     during = [record.conditions for record in records]
+    stolen, others = [one.steal for one in during], [one.others for one in during]
     for what, shares, most, digits, remedy in (
-        (
-            "the hypervisor took more than",
-            [one.steal for one in during],
-            STEAL,
-            1,
-            "repeat on a quieter host",
-        ),
-        ("other programs took more than", [one.others for one in during], OTHERS, 0, "end them, and repeat"),
+        ("the hypervisor took more than", stolen, STEAL, 1, "repeat on a quieter host"),
+        ("other programs took more than", others, OTHERS, 0, "end them, and repeat"),
         ("a CPU quota stopped the processes for more than", _throttled(records), THROTTLED, 0, SPARE),
     ):
         if above := [share for share in shares if share and share > most]:

@@ -144,7 +144,7 @@ def _side(
 def _of_kinds(
     table: Mapping[str, Any], records: Sequence[RunRecord], kinds: tuple[str, str]
 ) -> tuple[list[RunRecord], list[RunRecord]]:
-    """The runs under a scheduler that count, and those of jobs alone.
+    """The counted runs under a scheduler, and the runs of jobs alone.
 
     A further simulation counts if it has the constants of one that imitates a run.
     """

@@ -90,8 +90,8 @@ class Relocated:
 class Relocations:
     """Charges jobs for relocations, and counts them.
 
-    A job pays first and then continues its work. So what is left to do of its work is known from what is
-    left in all. A job that moves while it still pays for the move before begins to pay anew.
+    A job pays first, then continues its work: its remaining time tells how much work remains. A job that
+    moves again while it pays begins to pay anew.
     """
 
     def __init__(self, migration: Migration) -> None:
