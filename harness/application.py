@@ -26,10 +26,10 @@ from harness.analyse.columns import duration
 from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
-from harness.measure import host_check, measured, plan, runner, session, turn
+from harness.measure import host_check, measured, plan, runner, session
 from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
+from harness.measure.measured import Recalibrated
 from harness.measure.plan import Key, Task
-from harness.measure.recalibration import Recalibrated
 from harness.measure.session import Counted, MeasurementSession, Tools, Watcher, announce_compiler
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
@@ -64,7 +64,7 @@ def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
     launcher = find_launcher(hosts=hosts, needed=mpi)
     run_with_it = partial(run_workload, launcher=launcher)
     probes = mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts)
-    return Tools(str(launcher), *probes, host_check.disturbances, turn.reserved)
+    return Tools(str(launcher), *probes, host_check.disturbances, session.reserved)
 
 
 @dataclass(frozen=True)
@@ -248,8 +248,6 @@ def _simulate(
     timeline: bool,
     watcher: Watcher,
 ) -> list[RunRecord]:
-    """Simulate the runs among ``records`` that have no simulated counterpart there."""
-
     def heard(record: RunRecord) -> None:
         precision.add(record)
         for standing in precision.news(record):
@@ -385,7 +383,6 @@ def advise(
 
 
 def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:
-    """The experiment to simulate, and the program of its jobs."""
     if isinstance(asked, Program):
         return advice.experiment(asked, jobs, processors), asked
     wanted = advice.of_recording(asked, jobs, processors)

@@ -43,8 +43,7 @@ predict            lockstep simulate three-jobs
 
 All commands: lockstep --help
 """
-AGAIN_S = 0.01
-"""An interruption that a finalizer swallowed comes again after this time."""
+AGAIN_S = 0.01  # an interruption that a finalizer swallowed comes again after this time
 
 
 class _CommandParser(argparse.ArgumentParser):

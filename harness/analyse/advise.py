@@ -46,11 +46,8 @@ LEAST_S = 0.3
 LEAST_PHASES = 40
 """Least dedicated time and number of phases of a simulated job."""
 
-MOST_S = 5.0
-"""About the longest time of a recorded program that is simulated."""
-
-AS_GOOD = 0.02
-"""Schedulers whose slowdowns differ by a smaller share count as equally good."""
+MOST_S = 5.0  # about the longest time of a recorded program that is simulated
+AS_GOOD = 0.02  # schedulers whose slowdowns differ by a smaller share count as equally good
 
 REPEATS = 3
 
@@ -185,7 +182,6 @@ class Advice:
     errors: dict[str, Errors]
 
     def document(self) -> dict[str, Any]:
-        """The document that ``lockstep advise --json`` prints."""
         return {
             "schema": results_document.SCHEMA,
             "program": asdict(self.program),

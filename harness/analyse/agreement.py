@@ -22,12 +22,6 @@ class Errors:
     p90_error: float
     bias: float
 
-    @classmethod
-    def of(cls, errors: Sequence[float]) -> Errors:
-        absolute = sorted(map(abs, errors))
-        median = statistics.median(absolute)
-        return cls(len(errors), median, quantile(absolute, 0.9), statistics.median(errors))
-
 
 @dataclass(frozen=True)
 class Agreement:
@@ -50,17 +44,17 @@ def agreement(rows: Sequence[Row]) -> Agreement | None:
     if not (errors := errors_of(rows)):
         return None
     orders = list(_orders(rows))
-    return Agreement(
-        errors=errors,
-        kendall_tau=statistics.fmean(orders) if orders else None,
-        pairs=len(orders),
-        schedulers=by_scheduler(rows),
-    )
+    tau = statistics.fmean(orders) if orders else None
+    return Agreement(errors, kendall_tau=tau, pairs=len(orders), schedulers=by_scheduler(rows))
 
 
 def errors_of(rows: Iterable[Row]) -> Errors | None:
     found = [row.error for row in rows if row.error is not None]
-    return Errors.of(found) if found else None
+    if not found:
+        return None
+    absolute = sorted(map(abs, found))
+    middle, most = statistics.median(absolute), quantile(absolute, 0.9)
+    return Errors(len(found), middle, most, bias=statistics.median(found))
 
 
 def by_scheduler(rows: Iterable[Row]) -> dict[str, Errors]:

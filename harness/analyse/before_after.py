@@ -70,7 +70,6 @@ def _compared(before: Found, after: Found, between: Sequence[str] | None) -> lis
 
 
 def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[str, Any]:
-    """An experiment of the document that --json prints."""
     ends = {"before": before, "after": after} if after is not before else {"": before}
     last = [_last(found).conditions for found in (before, after)]
     return {

@@ -10,11 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")
-"""The fields of a breakdown."""
-
-GRAIN = 2.0**40
-"""Shares are whole multiples of 1 / GRAIN, so that five of them sum to exactly 1."""
+PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")  # the fields of a breakdown
+GRAIN = 2.0**40  # shares are whole multiples of 1 / GRAIN, so that five of them sum to exactly 1
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep ex
 
 def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     """The doubts as sentences, the gravest first."""
-    found = *_machine(records), *_threads(records), *_dedicated(records), *_intervals(rows), *_slots(rows)
-    return [*dict.fromkeys(found), *_wakeups(records)]
+    of_runs = *_machine(records), *_threads(records), *_dedicated(records)
+    return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_wakeups(records)]))
 
 
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
@@ -61,23 +61,20 @@ def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
     return [*of_host(during), *([took] if others > OTHERS else [])]
 
 
-def of_host(during: Conditions) -> list[str]:
+def of_host(during: Conditions) -> Iterator[str]:
     """Disturbances in the conditions of a measurement (``conditions.of_run``)."""
-    said = []
     steal, load = during.steal or 0.0, during.load_before or 0.0
     if steal > STEAL:
-        said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
+        yield f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host"
     if (lost := during.throttled or 0.0) > THROTTLED:
-        said.append(f"a CPU quota stopped the processes for {lost:.0%} of the processors' time: {SPARE}")
+        yield f"a CPU quota stopped the processes for {lost:.0%} of the processors' time: {SPARE}"
     if load > LOAD:
-        said.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
+        yield f"a load average of {load:.1f} at the start: repeat on an idle host"
     first_mhz, last_mhz = during.frequency_before_mhz, during.frequency_mhz
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
-        said.append(
-            f"the processors' frequency changed from {first_mhz:.0f} to {last_mhz:.0f} MHz: "
-            "fix it (cpupower frequency-set -g performance), and repeat"
-        )
-    return said
+        change = f"from {first_mhz:.0f} to {last_mhz:.0f} MHz"
+        remedy = "fix it (cpupower frequency-set -g performance), and repeat"
+        yield f"the processors' frequency changed {change}: {remedy}"
 
 
 def _shared(records: Sequence[RunRecord]) -> int:
@@ -85,7 +82,6 @@ def _shared(records: Sequence[RunRecord]) -> int:
 
 
 def _mean(records: Sequence[RunRecord], share: str) -> float:
-    """The mean of a share of the processors' time over the runs; 0 where it is unknown."""
     return statistics.fmean([getattr(record.conditions, share) or 0.0 for record in records] or [0.0])
 
 
@@ -95,13 +91,10 @@ def _throttled(records: Sequence[RunRecord]) -> list[float]:
     return [share for during in free if (share := during.throttled or 0.0) > THROTTLED]
 
 
-def _machine(records: Sequence[RunRecord]) -> list[str]:
-    found = []
+def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
     if shared := _shared(records):
-        found.append(
-            f"another run of Lockstep used the same processors in {shared} of {len(records)} runs: "
-            "repeat when it has ended, or use other processors"
-        )
+        told = f"another run of Lockstep used the same processors in {shared} of {len(records)} runs"
+        yield f"{told}: repeat when it has ended, or use other processors"
     during = [record.conditions for record in records]
     stolen, others = [one.steal for one in during], [one.others for one in during]
     for what, shares, most, digits, remedy in (
@@ -110,28 +103,20 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
         ("a CPU quota stopped the processes for more than", _throttled(records), THROTTLED, 0, SPARE),
     ):
         if above := [share for share in shares if share and share > most]:
-            found.append(
-                f"{what} {most:.0%} of the processors' time in {len(above)} of {len(records)} "
-                f"runs, up to {max(above):.{digits}%}: {remedy}"
-            )
-    warned = [
-        ours[0]
-        for r in records
-        if (ours := [one for one in r.conditions.warnings if not tells_of_another_run(one)])
-    ]
-    if warned:
-        found.append(f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}")
+            of_runs = f"in {len(above)} of {len(records)} runs, up to {max(above):.{digits}%}"
+            yield f"{what} {most:.0%} of the processors' time {of_runs}: {remedy}"
+    own = ([one for one in r.conditions.warnings if not tells_of_another_run(one)] for r in records)
+    if warned := [warnings[0] for warnings in own if warnings]:
+        yield f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}"
     first: dict[str, RunRecord] = {}
     for record in records:
         first.setdefault(record.session, record)
     load = max((record.conditions.load_before or 0.0 for record in first.values()), default=0.0)
     if load > LOAD:
-        found.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
-    return found
+        yield f"a load average of {load:.1f} at the start: repeat on an idle host"
 
 
 def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
-    """Commands whose threads must share processors, whatever else runs."""
     jobs = ((run, job.work) for run in records for job in run.jobs if Command.sign in job.program)
     for made, work in jobs:
         values = {**made.conditions.environment, **dict(work.environment)}
@@ -146,7 +131,7 @@ def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
             yield f"{what} on {processors} of the processors: set {THREADS}={most}{way}"
 
 
-def _dedicated(records: Sequence[RunRecord]) -> list[str]:
+def _dedicated(records: Sequence[RunRecord]) -> Iterator[str]:
     """Dedicated runs of one program on the same processors should always take the same time."""
     times: dict[tuple[int, int, str], list[int]] = {}
     for record in records:
@@ -154,15 +139,12 @@ def _dedicated(records: Sequence[RunRecord]) -> list[str]:
             alike = record.cell, record.jobs[0].job, record.scheduler["blocking"]
             times.setdefault(alike, []).append(record.makespan_ns)
     spread = max((max(series) / min(series) - 1 for series in times.values()), default=0.0)
-    if spread <= UNSTEADY:
-        return []
-    return [
-        f"dedicated times of one program differ by up to {spread:.0%} between repeats: "
-        "something else used the processors; repeat on an idle host"
-    ]
+    if spread > UNSTEADY:
+        told = f"dedicated times of one program differ by up to {spread:.0%} between repeats"
+        yield f"{told}: something else used the processors; repeat on an idle host"
 
 
-def _intervals(rows: Sequence[Row]) -> list[str]:
+def _intervals(rows: Sequence[Row]) -> Iterator[str]:
     wide: dict[str, Estimate] = {}
     few = {1: 0, 2: 0}
     for row in rows:
@@ -171,49 +153,40 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
             few[slowdown.n] += 1
         if slowdown.ci95 and slowdown.width > (wide[row.name].width if row.name in wide else WIDE):
             wide[row.name] = slowdown
-    found = []
     for repeats, what in ((1, "one repeat"), (2, "two repeats")):
         if few[repeats]:
-            found.append(
-                f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each: "
-                f"set repeats = {FEWEST} or more"
-            )
+            told = f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each"
+            yield f"{told}: set repeats = {FEWEST} or more"
     if wide:
         names = ", ".join(f"{name} (from {interval(one.extremes, 2)})" for name, one in wide.items())
         remedy = "add repeats (run --resume --set repeats=N, beside --rounds N)"
-        found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}")
-    return found
+        yield f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}"
 
 
-def _slots(rows: Sequence[Row]) -> list[str]:
-    found = []
+def _slots(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         if row.measured is None or row.measured.switches is None:
             continue
         switches = row.measured.switches
         per_run = switches.n / row.measured.workload_slowdown.n
         if per_run < FEW_SLOTS:
-            found.append(
-                f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
-            )
+            yield f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
         quantum_us = 1e3 * min(shortest_ms(row.scheduler).values(), default=0.0)
         late = switches.lateness_us
         if quantum_us and late.p99 > LATE * quantum_us:
-            found.append(
+            yield (
                 f"{row.name}: one slot in a hundred began at least {late.p99 / 1e3:.2g} ms late, more than "
                 f"{LATE:.0%} of its length, and half of them {late.p50 / 1e3:.2g} ms: "
                 f"use longer slots or a quieter host"
             )
-    return found
 
 
-def _wakeups(records: Sequence[RunRecord]) -> list[str]:
+def _wakeups(records: Sequence[RunRecord]) -> Iterator[str]:
     ranks = (rank for record in records for rank in record.ranks)
     # In the programs of others MPI moves some messages on without ringing: naps there find what is not lost.
     lost = sum(rank.get("rechecks", 0) for rank in ranks if "asleep_ns" not in rank)
-    if not lost:
-        return []
-    return [f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"]
+    if lost:
+        yield f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"
 
 
 DETOURS = 0.02
@@ -229,10 +202,10 @@ MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns
 """Quantities whose samples should be similar."""
 
 
-def of_calibration(found: Sequence[Calibration]) -> list[str]:
-    said = of_host(_conditions(found))
+def of_calibration(found: Sequence[Calibration]) -> Iterator[str]:
+    yield from of_host(_conditions(found))
     if (lost := _lost(found)) > DETOURS:
-        said.append(f"other programs took {lost:.1%} of the processors' time: end them, and repeat")
+        yield f"other programs took {lost:.1%} of the processors' time: end them, and repeat"
     samples = _samples(found)
     unsteady = [
         f"{name.replace('_ns', '')} ({spread:.1f}x)"
@@ -240,30 +213,23 @@ def of_calibration(found: Sequence[Calibration]) -> list[str]:
         if (spread := _spread(samples.get(name, []))) > SPREAD
     ]
     if unsteady:
-        said.append(
-            f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}; "
-            "the medians are valid, but on an idle host the tails are shorter"
-        )
-    return said
+        told = f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}"
+        yield f"{told}; the medians are valid, but on an idle host the tails are shorter"
 
 
-def of_use(found: Sequence[Calibration], here: Conditions, now: datetime | None = None) -> list[str]:
+def of_use(found: Sequence[Calibration], here: Conditions, now: datetime | None = None) -> Iterator[str]:
     """Doubts about what rests on a calibration, now and on a host with the conditions ``here``."""
-    said = [f"the calibration: {doubt}" for doubt in of_calibration(found)]
-    then = _conditions(found)
+    yield from (f"the calibration: {doubt}" for doubt in of_calibration(found))
+    then, remedy = _conditions(found), "repeat it (lockstep calibrate)"
     days = calibration_age_s(found, now) / 86_400
     if days > OLD_DAYS:
-        said.append(f"the calibration is {days:.0f} days old: repeat it (lockstep calibrate)")
+        yield f"the calibration is {days:.0f} days old: {remedy}"
     if found and then.steal is None:
-        said.append("the calibration does not say what else ran: repeat it (lockstep calibrate)")
+        yield f"the calibration does not say what else ran: {remedy}"
     for field in SAME if found else ():
         made, now_is = getattr(then, field), getattr(here, field)
         if made != now_is:
-            said.append(
-                f"the calibration was made with {field} = {made!r}, and now it is {now_is!r}: "
-                "repeat it (lockstep calibrate)"
-            )
-    return said
+            yield f"the calibration was made with {field} = {made!r}, and now it is {now_is!r}: {remedy}"
 
 
 def calibration_load(found: Sequence[Calibration]) -> float:
@@ -300,7 +266,5 @@ def _samples(found: Sequence[Calibration]) -> dict[str, list[float]]:
 
 
 def _spread(samples: Sequence[float]) -> float:
-    if not samples:
-        return 1.0
     ordered = sorted(samples)
-    return quantile(ordered, 0.9) / max(quantile(ordered, 0.5), 1.0)
+    return quantile(ordered, 0.9) / max(quantile(ordered, 0.5), 1.0) if ordered else 1.0

@@ -10,8 +10,7 @@ from harness.analyse.statistics import FEWEST, Estimate
 
 UNKNOWN = "-"
 
-CI95, LEAST_TO_MOST = "95 %\ninterval", "least\nto most"
-"""Headings of intervals."""
+CI95, LEAST_TO_MOST = "95 %\ninterval", "least\nto most"  # headings of intervals
 
 MEASURED, SIMULATED = SIDES = ("measured", "simulated")
 
@@ -64,7 +63,6 @@ class Column:
     unknown: str = UNKNOWN
 
     def of(self, side: str) -> Column:
-        """The same column of a side."""
         path = self.path.replace(MEASURED, side, 1) if isinstance(self.path, str) else self.path
         return replace(self, path=path, needs="")
 
@@ -83,7 +81,6 @@ class Column:
 
 
 def needed(columns: Iterable[Column], records: Sequence[Any]) -> list[Column]:
-    """The columns that these records have something for."""
     return [one for one in columns if not one.needs or any(at(record, one.needs) for record in records)]
 
 

@@ -135,7 +135,6 @@ Ratio = tuple[float, tuple[float, float] | None, int]
 
 
 def verdict(interval: tuple[float, float] | None) -> str:
-    """The verdict on a ratio with this 95 % interval."""
     if interval is None:
         return NO_VERDICT
     return BETTER if interval[1] < 1 else WORSE if interval[0] > 1 else NO_DIFFERENCE
@@ -151,7 +150,6 @@ def _judged(before: SlowdownSeries, after: SlowdownSeries, found: Ratio | None) 
 
 
 def _together(before: Mapping[int, float], after: Mapping[int, float]) -> Ratio | None:
-    """From the ratio of each repeat that both have; None if there is none."""
     both = [after[repeat] / before[repeat] for repeat in before.keys() & after.keys()]
     return (statistics.geometric_mean(both), estimate(both).ci95, len(both)) if both else None
 
@@ -186,17 +184,10 @@ def flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-COMPARED = 5
-"""Repeats of a comparison, as in the built-in experiments."""
-
-POWER = 0.8
-"""The share of comparisons that tell the smallest difference."""
-
-EXPECTED = 0.05
-"""Most false positives of a host whose runs scatter independently."""
-
-Pair = tuple[float, float]
-"""The slowdowns of two equal runs of one repeat, by the same dedicated time."""
+COMPARED = 5  # repeats of a comparison, as in the built-in experiments
+POWER = 0.8  # the share of comparisons that tell the smallest difference
+EXPECTED = 0.05  # most false positives of a host whose runs scatter independently
+Pair = tuple[float, float]  # the slowdowns of two equal runs of one repeat, by the same dedicated time
 
 
 @dataclass(frozen=True)
@@ -232,7 +223,9 @@ def aa_check(pairs: Sequence[Pair]) -> AaCheck | None:
         return None
     repeats = min(COMPARED, len(pairs))
     compared = list(_comparisons(pairs, repeats))
-    needed = sorted(_needed(one, other) for one, other in compared)
+    # The factor by which the second must be greater for its interval to lie above the first.
+    ends = [(one.ci95, other.ci95) for one, other in compared]
+    needed = sorted(ours[1] / theirs[0] for ours, theirs in ends if ours and theirs)
     different = sum(apart(one, other) for one, other in compared)
     return AaCheck(len(pairs), repeats, len(compared), different, max(0.0, quantile(needed, POWER) - 1))
 
@@ -255,12 +248,6 @@ def _comparisons(pairs: Sequence[Pair], repeats: int) -> Iterator[tuple[Estimate
             )
 
 
-def _needed(one: Estimate, other: Estimate) -> float:
-    """The factor by which the second must be greater for its interval to lie above the first."""
-    assert one.ci95 and other.ci95
-    return one.ci95[1] / other.ci95[0]
-
-
 @dataclass(frozen=True)
 class WaitRow:
     """What is known of a choice.
@@ -280,24 +267,8 @@ class WaitRow:
     stopped: bool
 
 
-@dataclass(frozen=True)
-class WaitVerdict:
-    """The choice with the least median at a time, and those that may be as good: their intervals overlap."""
-
-    fastest: str
-    as_good: tuple[str, ...]
-
-    @property
-    def best(self) -> str | None:
-        return None if self.as_good else self.fastest
-
-
-def wait_rows(choices: Iterable[str], programs: tuple[int, ...], rounds: Sequence[Round]) -> list[WaitRow]:
-    """A row for each choice, in this order; with one job both ratios are the same."""
-    return [_wait_row(choice, programs, rounds) for choice in choices]
-
-
-def _wait_row(choice: str, programs: tuple[int, ...], rounds: Sequence[Round]) -> WaitRow:
+def wait_row(choice: str, programs: tuple[int, ...], rounds: Sequence[Round]) -> WaitRow:
+    """The row of a choice; with one job both ratios are the same."""
     together = WaitCell(choice, programs)
     spent = [one[together] for one in rounds if together in one]
     cpu_s = [known.cpu_s for known in spent if known.cpu_s is not None]
@@ -324,12 +295,11 @@ def _ratios(cells: Sequence[WaitCell], rounds: Sequence[Round]) -> list[float]:
     return sums
 
 
-def wait_verdict(found: Iterable[WaitRow]) -> WaitVerdict:
-    """The best choice, and what cannot be told from it. At least one must not have been stopped."""
-    known = sorted(
-        (row for row in found if row.together.median), key=lambda row: row.together.median or float("inf")
-    )
-    best, *others = known
-    return WaitVerdict(
-        best.choice, tuple(row.choice for row in others if not apart(best.together, row.together))
-    )
+def wait_verdict(found: Iterable[WaitRow]) -> tuple[str, list[str]]:
+    """The choice with the least median at a time, and those that may be as good: their intervals overlap.
+
+    At least one must not have been stopped.
+    """
+    known = (row for row in found if row.together.median)
+    best, *others = sorted(known, key=lambda row: row.together.median or math.inf)
+    return best.choice, [row.choice for row in others if not apart(best.together, row.together)]

@@ -19,8 +19,7 @@ from harness.store.records import DEDICATED, FURTHER, MEASURED_KINDS, POLICY, SI
 if TYPE_CHECKING:
     from harness.predict.missing import Lacking
 
-Row = tuple[int, Scheduler]
-"""The index of a cell, and a scheduler."""
+Row = tuple[int, Scheduler]  # the index of a cell, and a scheduler
 
 
 class RowPrecision:
@@ -79,7 +78,9 @@ class RowPrecision:
                 ours = self._records[cell.index]
                 new = summary.slowdown(cell, scheduler.table, ours, simulated=True)
                 final = new.n >= known.n
-            if self._is_news(cell, scheduler, kind, new):
+            row = cell.index, scheduler, kind
+            if new.n and new.n != self._told.get(row):
+                self._told[row] = new.n
                 predicted = new.median if kind == SIMULATED else None
                 yield Standing(name, known.median, known.ends, known.n, final, predicted)
 
@@ -95,14 +96,6 @@ class RowPrecision:
         for cell in self._experiment.measured_cells:
             for scheduler in self._experiment.schedulers if of_cell in (None, cell.index) else ():
                 yield label(POLICY, scheduler.table, cell.settings), cell, scheduler
-
-    def _is_news(self, cell: Cell, scheduler: Scheduler, kind: str, known: Estimate) -> bool:
-        """Whether a row has a value of another number of runs than the last time."""
-        row = cell.index, scheduler, kind
-        if known.n in (0, self._told.get(row)):
-            return False
-        self._told[row] = known.n
-        return True
 
     def _repeats(self, cell: Cell, scheduler: Scheduler) -> int:
         """The repeats after which a row is probably precise; at first the geometric mean of the bounds."""
@@ -127,14 +120,12 @@ class RowPrecision:
         return self.estimate(cell, scheduler).width <= self._experiment.precision
 
 
-PRECISION = 0.1
-"""A row whose 95 % interval is wider than this share of its median scatters."""
+PRECISION = 0.1  # a row whose 95 % interval is wider than this share of its median scatters
 
 FURTHER_REPEATS = 21
 """Further simulations of a row that scatters. They cost little, and leave less to chance than three."""
 
-PATIENCE_S = 60.0
-"""How long the further simulations of one run may take, one after the other."""
+PATIENCE_S = 60.0  # how long the further simulations of one run may take, one after the other
 
 
 def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:

@@ -102,7 +102,6 @@ def _phases(parts: Sequence[Stretch]) -> Phases:
 
 
 def _of_ranks(rows: Sequence[Rows]) -> list[NDArray[Any]]:
-    """Computing of each phase of each rank, in ns."""
     waits = [MAY_WAIT[one["kind"]] for one in rows]
     ends_ns = [np.cumsum(one["compute_ns"], dtype=float)[at] for one, at in zip(rows, waits, strict=True)]
     bursts_ns = [np.diff(one, prepend=0.0) for one in ends_ns]
@@ -161,7 +160,6 @@ def _start_up_s(recording: Recording, first: int) -> float:
 
 
 def _counts(columns: Mapping[str, NDArray[Any]], phases: int) -> dict[str, float]:
-    """Operations, messages sent, collective operations and bytes in a phase of a rank."""
     sent = np.isin(columns["kind"], SENDS) & (columns["peer"] >= 0)
     collective = columns["kind"] >= KIND["BARRIER"]
     numbers = {

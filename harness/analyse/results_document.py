@@ -20,8 +20,7 @@ from workloads.constants import CONSTANTS
 if TYPE_CHECKING:
     import pandas
 
-SCHEMA = 1
-"""Version of the document's format."""
+SCHEMA = 1  # version of the document's format
 
 MACHINE = ("host", "kernel", "cpu_model", "cores", "processors", "launcher")
 
@@ -68,6 +67,7 @@ def results(
     session = session or last.session
     machine: dict[str, Any] = {key: getattr(last.conditions, key) for key in MACHINE}
     machine |= {name: value for name, value in last.constants.recorded().items() if name in SAID}
+    failed = [one for one in records if one.session == session and one.failure]
     return ResultsDocument(
         experiment=experiment.name,
         digest=last.digest,
@@ -75,14 +75,12 @@ def results(
         machine=machine,
         rows=rows,
         agreement=agreement(rows),
-        failures=_failures(records, session),
+        failures=[
+            f"{label(one.kind, one.scheduler, one.settings)}, repeat {one.repeat + 1}: {one.failure}"
+            for one in failed
+        ],
         doubts=doubts(rows, measured),
     )
-
-
-def _failures(records: Sequence[RunRecord], session: str) -> list[str]:
-    labels = [(label(r.kind, r.scheduler, r.settings), r) for r in records if r.session == session]
-    return [f"{what}, repeat {r.repeat + 1}: {r.failure}" for what, r in labels if r.failure]
 
 
 def row_document(row: Row) -> dict[str, Any]:

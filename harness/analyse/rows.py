@@ -203,7 +203,6 @@ class ScheduleRow(Row):
 
     @classmethod
     def of(cls, record: RunRecord) -> ScheduleRow:
-        """The row of a run that was simulated by job."""
         assert record.schedule
         return cls((), {}, record.scheduler, None, None, schedule=record.schedule)
 
@@ -380,8 +379,7 @@ def of_known_side(found: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-Mean = tuple[float, float | None]
-"""A mean, and the half-width of its 95 % interval if there is one."""
+Mean = tuple[float, float | None]  # a mean, and the half-width of its 95 % interval if there is one
 
 
 def _of_regions(row: ScheduleRow) -> bool:

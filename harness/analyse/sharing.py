@@ -23,11 +23,8 @@ WORDS = {
 
 OF_POLICY = {"batch": ONE_BY_ONE, "partitioned": APART}
 
-SCATTERED = 1.0
-"""Width of an interval, as a share of the median, from which the median says little."""
-
-TIE = 0.03
-"""Workload slowdowns that differ by less count as equal."""
+SCATTERED = 1.0  # width of an interval, as a share of the median, from which the median says little
+TIE = 0.03  # workload slowdowns that differ by less count as equal
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,6 @@ class Advice:
 
     @property
     def sentence(self) -> str:
-        """The advice in a sentence, with its numbers."""
         how = "" if self.best.kind == ONE_BY_ONE or not self.best.scheduler else f" ({self.best.scheduler})"
         others = [way for way in self.ways if way.kind != self.best.kind]
         text = f"{WORDS[self.best.kind]}{how}: {fixed(self.best.median)} of the time one after the other"

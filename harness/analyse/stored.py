@@ -30,17 +30,14 @@ class Found:
 
     @property
     def by_job(self) -> bool:
-        """Whether it is a simulation of jobs, and not of runs."""
         return self.records[-1].kind == BY_JOB
 
     @property
     def experiment_digest(self) -> str:
-        """The digest of the stored runs."""
         return self.records[-1].digest
 
     @property
     def results(self) -> ResultsDocument:
-        """The results of all its runs."""
         return results_document.results(self.experiment, self.records)
 
 
@@ -117,7 +114,6 @@ def lanes(results: Path, found: Found) -> list[Lanes]:
 
 
 def spans_of(store: Store, record: RunRecord) -> list[Span]:
-    """The states of the ranks of a run with timelines."""
     return [span for rank, packed in _timelines(store, record) for span in spans(rank, packed)]
 
 
@@ -128,7 +124,6 @@ def messages_of(store: Store, record: RunRecord) -> list[tuple[int, Message]]:
 
 
 def _timelines(store: Store, record: RunRecord) -> list[tuple[Mapping[str, Any], bytes]]:
-    """The rank records with a timeline, each with its timeline."""
     packed = store.timelines(record.id or 0)
     places = [(rank, (rank["job"], rank["rank"])) for rank in record.ranks]
     return [(rank, packed[place]) for rank, place in places if place in packed]

@@ -41,8 +41,7 @@ from harness.store.records import (
 )
 from workloads.locks.lock_program import LockProgram
 
-TAU_S = 1.0
-"""Default bound of the bounded slowdown."""
+TAU_S = 1.0  # default bound of the bounded slowdown
 
 RUNS, SIMULATIONS = (DEDICATED, POLICY), (SIMULATED_DEDICATED, SIMULATED)
 """Kinds of runs of a job alone, and under a scheduler."""
@@ -239,7 +238,6 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
 
 
 def _processor_s(runs: Sequence[RunRecord]) -> tuple[float, ...] | None:
-    """The processor time of each job, by the kernel's count; None without one."""
     if not all("running_ns" in rank for run in runs for rank in run.ranks):
         return None
     of_runs = [
@@ -290,7 +288,6 @@ def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
 
 
 def _responses(runs: Sequence[RunRecord]) -> Responses | None:
-    """Response times of the bursts of interactive jobs in all repeats; None without bursts."""
     ranks = [rank for run in runs for rank in run.ranks]
     times_ns = sorted(time_ns for rank in ranks for time_ns in rank.get("responses_ns", ()))
     if not times_ns:
@@ -304,7 +301,6 @@ def _start_up(runs: Sequence[RunRecord]) -> StartUp | None:
 
 
 def _switches(runs: Sequence[RunRecord]) -> Switches | None:
-    """Lateness and skew of the slot switches of all repeats together; None without switches."""
     switches = [switch for run in runs for switch in run.switches]
     if not switches:
         return None

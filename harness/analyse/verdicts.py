@@ -25,8 +25,7 @@ OUTSIDE = "outside"
 NOT_SIGNIFICANT = "not significant"
 NOT_COMPARABLE = "not comparable"
 
-MOST_REPEATS = 1000
-"""If a verdict needs more repeats than this, it needs too many."""
+MOST_REPEATS = 1000  # if a verdict needs more repeats than this, it needs too many
 
 
 def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict:
@@ -153,7 +152,6 @@ class Threshold:
 
 
 def parse(texts: Iterable[str], names: Sequence[str]) -> list[Threshold]:
-    """The thresholds in ``texts`` on schedulers with these ``names``."""
     found = []
     for text in texts:
         match = _TEXT.fullmatch(text)

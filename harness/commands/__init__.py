@@ -54,8 +54,7 @@ DOORS = {
 
 COMMANDS = {name: line for commands in DOORS.values() for name, line in commands.items()}
 
-SCHEMA = 1
-"""Version of the documents that --json prints."""
+SCHEMA = 1  # version of the documents that --json prints
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _command(options: argparse.Namespace) -> list[str] | None:
-    """The words of --command; None without it."""
     if options.program is None:
         return None
     for name, value in (("--recording", options.recording), ("--like", options.like)):

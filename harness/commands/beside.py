@@ -16,7 +16,7 @@ from harness.application import Ran
 from harness.commands import SCHEMA, Answer, shared, waits
 from harness.commands.shared import judged, thresholds_of, write
 from harness.measure.session import Watcher
-from harness.report import hyperfine, text
+from harness.report import tables, text
 from harness.spec import beside, experiment
 from harness.spec.beside import SEPARATOR
 from harness.store.records import RunRecord
@@ -54,7 +54,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Measure each program alone and all together, or two at a time, and advise."""
     commands = beside.given(options.program, options.file)
     if options.choices:
         return _choices(options, commands, watcher)
@@ -65,7 +64,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     ran, conditions = _measured(options, commands, watcher)
     found = ran.results
     if options.export_hyperfine is not None:
-        write("--export-hyperfine", options.export_hyperfine, hyperfine.exported(ran.made))
+        write("--export-hyperfine", options.export_hyperfine, tables.hyperfine(ran.made))
     said = advice(found.rows)
     lines = [*text.render(found, wide=options.wide, programs=True), *([said.sentence] if said else [])]
     document = {**found.document(), "advice": said and _document(said)}
@@ -95,7 +94,6 @@ def _measured(
 
 
 def _choices(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
-    """Measure the ways of waiting that the programs' libraries have."""
     unlike = ("pairs", "policy", "record", "environment", "resume", "output", "export_hyperfine")
     _only(options, "choices", (*unlike, "precision", "results", "junit", "fail_if"))
     table = beside.table(commands, rounds=options.rounds, precision=options.precision)
@@ -113,7 +111,6 @@ def _only(options: argparse.Namespace, mode: str, unlike: Sequence[str]) -> None
 
 
 def _pairs(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
-    """Measure the programs two at a time."""
     _only(options, "pairs", ("export_hyperfine", "junit", "fail_if"))
     if len(commands) < FEWEST_PAIRED:
         rule = f"needs {FEWEST_PAIRED} programs, and these are {len(commands)}"

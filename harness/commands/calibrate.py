@@ -37,7 +37,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         with site.reserved(watcher, anyway=options.anyway):
             site.warn_of_disturbances(watcher)
             found = site.calibrate([options.working_set_bytes], usable, watcher)
-        doubts = of_calibration(found)
+        doubts = list(of_calibration(found))
         notes = (f"{store.path} holds the samples",)
     document = {
         "schema": SCHEMA,

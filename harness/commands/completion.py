@@ -23,7 +23,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Make the script of a shell from the arguments of all commands."""
     shtab = optional("shtab")
     whole, commands = options.whole()
     for command in commands:

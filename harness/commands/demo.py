@@ -9,7 +9,7 @@ from harness import application
 from harness.analyse import stored
 from harness.commands import Answer, explore, shared
 from harness.measure.session import Watcher
-from harness.report import cells, conclusion
+from harness.report import cells, text
 from harness.report.cells import Line
 from harness.spec import experiment
 from workloads.validation import InputError
@@ -30,7 +30,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if path:
         found = stored.read(options.results, "demo", watcher)[-1]
         explore.write(path, wanted, found, options.results, watcher)
-    said = conclusion.sentences(ran.results.rows)
+    said = text.conclusion(ran.results.rows)
     failed = [record.failure for record in (*ran.made, *ran.simulated) if record.failure]
     notes = [f"{len(failed)} runs failed: {failed[0]}"] if failed else []
     if path and options.open:

@@ -100,7 +100,6 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
 def _aa(
     options: argparse.Namespace, processors: Sequence[int], watcher: Watcher
 ) -> tuple[AaCheck | None, list[str]]:
-    """The check, and the runs that failed."""
     from harness import application  # noqa: PLC0415 - other checks start nothing
 
     folder, used = options.kept_in, tuple(processors[: host_check.AA_PROCESSORS])

@@ -48,7 +48,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rule_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how programs wait, and which MPI is theirs."""
     add = parser.add_argument
     rules = [name for name in RULES if name != "oracle"]
     add("--blocking", type=rule_name, choices=rules, default="global-adaptive", help="the waiting rule")
@@ -73,13 +72,11 @@ def call_of(name: str) -> str:
 
 
 def mpicc_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --mpicc, for every command that needs ``library``."""
     help_text = "the compiler wrapper of the programs' MPI (default: the launcher's)"
     parser.add_argument("--mpicc", metavar="WRAPPER", help=help_text)
 
 
 def command_of(options: argparse.Namespace, name: str) -> list[str]:
-    """The words of COMMAND."""
     command: list[str] = options.program[options.program[:1] == ["--"] :]
     if not command:
         raise InputError("COMMAND", "", "is missing", f"write: lockstep {name} -- mpiexec -n 4 ./app")
@@ -129,8 +126,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)):
         from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first
         from coordinator.host.launchers import launched  # noqa: PLC0415
-        from harness.measure.rank_listener import RankListener, summed  # noqa: PLC0415
-        from harness.measure.registrar import Registrar  # noqa: PLC0415
+        from harness.measure.registrar import (  # noqa: PLC0415
+            RankListener,
+            Registrar,
+            summed,
+        )
 
         with (
             RankListener() as listener,
@@ -150,7 +150,7 @@ def _prepare(
 ) -> tuple[native.Library, dict[str, str]]:
     """The library and its variables; also imports what the command needs once its guardian has started."""
     from coordinator.host import causes, launchers  # noqa: F401, PLC0415
-    from harness.measure import rank_listener, registrar  # noqa: F401, PLC0415
+    from harness.measure import registrar  # noqa: F401, PLC0415
 
     made, variables = preload(options, command, watcher)
     if options.record is not None:

@@ -26,7 +26,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Simulate the neighbours of an experiment, and write the page."""
     path, found = options.output, None
     shared.check_writable("--output", path)
     if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():

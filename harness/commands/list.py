@@ -23,7 +23,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """List the experiments in the order of their first runs, and the simulated schedules of jobs."""
     every = load(options.results).runs
     by_job = every["kind"] == BY_JOB
     found = [

@@ -15,7 +15,7 @@ from coordinator.host.launchers import launched, program_name
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, library, mpicc_argument, unheard
-from harness.measure import turn
+from harness.measure import session
 from harness.measure.dedicated_recordings import rank_files
 from harness.measure.guarded_copies import run_copies
 from harness.measure.registrar import Registrar
@@ -70,7 +70,7 @@ def observe(
     name = f"{program_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
     path = output or options.results / recording.FOLDER / name
     made = library(options, command, watcher)
-    with turn.reserved(usable_processors(), watcher, options.anyway):
+    with session.reserved(usable_processors(), watcher, options.anyway):
         before = Moment.now(usable_processors())
         found, failure = _recorded(options, command, made, path.absolute().parent, watcher)
         disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
@@ -101,7 +101,6 @@ def _recorded(
 
 
 def _doubts(found: Sequence[Recording], failure: str, profile: dict[str, Any]) -> Iterator[str]:
-    """What a recording lacks."""
     one, covered, variation = found[0], profile["covered"], profile["variation"] or 0
     if failure:
         yield f"the command failed, and the recording ends there: {failure}"

@@ -25,7 +25,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """List policies and what else an experiment can choose, or show one policy."""
     if options.policy is not None:
         one_of("POLICY", options.policy, policies.known())
         document = {"schema": SCHEMA, **_described(options.policy), "text": _text(options.policy)}

@@ -52,7 +52,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _text(options: argparse.Namespace, found: Found) -> Answer:
-    """The tables of run or simulate, and where the repeats of each row lie."""
     if options.output or options.open:
         rule = "goes to the terminal, and into no file"
         raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")

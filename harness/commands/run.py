@@ -96,7 +96,6 @@ def _earlier(ran: Ran, *, resumed: bool) -> str:
 
 
 def _where(options: argparse.Namespace) -> list[str]:
-    """The hosts on the command line, as overrides of the file."""
     if options.allocation:
         return hosts.of_allocation()
     entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")

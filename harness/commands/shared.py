@@ -71,8 +71,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """The arguments of several commands."""
 
-EXPERIMENT = ("experiment", "--set", "--quick", "--seed")
-"""An experiment, and the options that change it."""
+EXPERIMENT = ("experiment", "--set", "--quick", "--seed")  # an experiment, and the options that change it
 
 MEASURING = ("--resume", "--no-simulate", "--timeline")
 VERDICTS = ("--fail-if", "--junit")
@@ -80,19 +79,16 @@ VERDICTS = ("--fail-if", "--junit")
 
 
 def add(parser: argparse.ArgumentParser, *names: str, **changes: Any) -> None:
-    """Add these of OPTIONS to a parser, with ``changes``."""
     for name in names:
         parser.add_argument(name, **{**OPTIONS[name], **changes})
 
 
 def output(parser: argparse.ArgumentParser, help_text: str, default: Path | None = None) -> None:
-    """Add --output, a file to write, and --open, which shows it."""
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", default=default, help=help_text)
     add(parser, "--open")
 
 
 def environment_of(options: argparse.Namespace) -> dict[str, str]:
-    """The variables of --env."""
     for word in options.environment:
         if "=" not in word:
             raise InputError("--env", word, "must be NAME=VALUE", f"write --env {word}=VALUE")
@@ -123,7 +119,6 @@ def judged(
 
 
 def show(path: Path) -> None:
-    """Open a file that was written in a browser, as --open asks for."""
     if not webbrowser.open(path.resolve().as_uri()):
         raise InputError("--open", str(path), "there is no browser to show it", "open the file by hand")
 

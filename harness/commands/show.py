@@ -37,7 +37,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Play the events, and draw what the policy decides about each."""
     settings = {".".join(map(str, one.steps)): one.value for one in map(overrides.parse, options.settings)}
     policy = policies.create(options.policy, settings)
     events.PROCESSORS.check("--processors", options.processors)

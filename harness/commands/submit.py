@@ -253,7 +253,6 @@ def _awaited(
 
 
 def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:
-    """Make the runs under Slurm's gang scheduling; return the failures."""
     try:
         made = slurm_gang.measure(plan.wanted, plan.how, plan.results, plan.folder, watcher, resume=resume)
     except KeyboardInterrupt:

@@ -20,8 +20,7 @@ from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, SIMULATED, RunRecord
 from workloads.validation import InputError
 
-PROTOBUF = ".pftrace"
-"""The suffix of traces in Perfetto's own format."""
+PROTOBUF = ".pftrace"  # the suffix of traces in Perfetto's own format
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +65,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _encoded(made: Mapping[str, Any], path: Path) -> str | bytes:
-    """The trace in the format that the suffix of the file asks for."""
     if path.suffix != PROTOBUF:
         return json.dumps(made)
     try:

@@ -34,8 +34,7 @@ Row = dict[str, Any]
 
 QUANTUM_MS = 100.0
 
-GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
-"""Starts a program when somebody continues it."""
+GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program when somebody continues it
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +54,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Let the commands, and the jobs that run already, take turns until all have ended."""
     pids: list[int] = options.pid
     if options.policy is not None and options.quantum_ms is not None:
         remedy = 'write --policy "gang quantum_ms=20"'
@@ -115,7 +113,6 @@ def _names(commands: Sequence[Sequence[str]]) -> list[str]:
 
 @contextmanager
 def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[list[Path]]]:
-    """The files for the two outputs of each command."""
     if (folder := options.output) is None:
         out = sys.stderr if options.json else sys.stdout
         with passed_on([row["name"] for row in rows], out.buffer, sys.stderr.buffer) as found:
@@ -155,7 +152,6 @@ def _tell(text: str) -> None:
 
 
 def _line(row: Row) -> str:
-    """A sentence about a program that has ended."""
     how = "has ended" if row["status"] is None else launch.describe(row["status"])
     times = ((" after", row["seconds"], "s"), (" with", row["processor_s"], "s of processor time"))
     return f"{row['name']} {how}" + "".join(f"{a} {s:.1f} {b}" for a, s, b in times if s is not None)

@@ -20,7 +20,6 @@ OPTIONS = ("results", *NUMBERS)
 
 
 def file() -> Path:
-    """Where the file is, or would be."""
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     return (base if base.is_absolute() else Path("~/.config").expanduser()) / "lockstep" / "config.toml"
 

@@ -18,14 +18,13 @@ from coordinator.host import bindings
 from coordinator.host.launchers import launched
 from coordinator.host.quotas import quotas
 from harness.analyse.caveats import of_waits
-from harness.analyse.comparison import WaitRow, wait_rows, wait_verdict
+from harness.analyse.comparison import WaitRow, wait_row, wait_verdict
 from harness.analyse.statistics import estimate
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import call_of, command_of, preload, rule_arguments, unheard
-from harness.measure import turn
+from harness.measure import session
 from harness.measure.guarded_copies import Spent, Started, libraries_loaded, run_copies
-from harness.measure.rank_listener import RankListener
-from harness.measure.registrar import Registrar
+from harness.measure.registrar import RankListener, Registrar
 from harness.measure.session import Watcher
 from harness.measure.wait_rounds import AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, alone_s, measure
 from harness.report import documents
@@ -38,19 +37,15 @@ from workloads.validation import InputError, one_of
 Preloads = dict[int, tuple[Library, dict[str, str]]]
 """By numbers of commands, the library for two-phase waits of their MPI, and what to set for it."""
 
+OF_MISSING = ("name", "library", "versions")
 DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--jobs", type=int, default=3, metavar="K", help="copies of the command at a time (1: it alone)")
-    add(
-        "--rounds",
-        type=int,
-        default=5,
-        metavar="N",
-        help="how often everything is measured (default: %(default)s)",
-    )
+    help_text = "how often everything is measured (default: %(default)s)"
+    add("--rounds", type=int, default=5, metavar="N", help=help_text)
     help_text = "stop after X times the sum of the times alone"
     add("--give-up", type=float, default=10.0, metavar="X", help=help_text)
     help_text = "measure only this beside as it is; may be repeated"
@@ -81,7 +76,7 @@ def measured(
 ) -> Answer:
     """Measure the choices of commands, or of copies of one, when their turn has come."""
     programs = tuple(map(commands.index, commands)) * copies  # by the numbers of their commands
-    with turn.reserved(usable_processors(), watcher, options.anyway):
+    with session.reserved(usable_processors(), watcher, options.anyway):
         # This also reads from the disk what is first read, so that it counts for nobody.
         libraries = {number: libraries_loaded(commands[number]) for number in sorted(set(programs))}
         of_mpi = [n for n, known in libraries.items() if any(one.name.startswith("libmpi") for one in known)]
@@ -105,14 +100,12 @@ def measured(
         run = _runner(options, commands, made, watcher, bound)
         how = programs, options.rounds, options.give_up, run, watcher
         rounds = measure(kept, *how)
-        if both := _both(kept, wait_rows([choice.name for choice in kept], programs, rounds)):
+        if both := _both(kept, [wait_row(choice.name, programs, rounds) for choice in kept]):
             kept.append(both)
             rounds += measure([both], *how)
         complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
-        doubts = [
-            *of_waits(before, Moment.now(usable_processors()), complete=complete),
-            *dict.fromkeys(bound),
-        ]
+        after = Moment.now(usable_processors())
+        doubts = [*of_waits(before, after, complete=complete), *dict.fromkeys(bound)]
     document = _document(options, commands, programs, kept, missing, rounds) | {"doubts": doubts}
     return Answer(document, documents.waits(document), verbatim=True)
 
@@ -154,9 +147,8 @@ def _preloads(
 def _both(choices: Sequence[WaitChoice], rows: Sequence[WaitRow]) -> WaitChoice | None:
     """The fastest choice of MPI with the fastest of threads; None unless both are faster than as it is."""
     seconds = {row.choice: row.together.median or math.inf for row in rows}
-    faster = sorted(
-        (one for one in choices if seconds[one.name] < seconds[AS_IT_IS]), key=lambda one: seconds[one.name]
-    )
+    faster = [one for one in choices if seconds[one.name] < seconds[AS_IT_IS]]
+    faster.sort(key=lambda one: seconds[one.name])
     mpi = next((one for one in faster if one.of_mpi), None)
     threads = next((one for one in faster if not one.of_mpi), None)
     if mpi is None or threads is None:
@@ -230,13 +222,9 @@ def _document(
     missing: Sequence[Knob],
     rounds: Sequence[Round],
 ) -> dict[str, Any]:
-    found = wait_rows([choice.name for choice in choices], programs, rounds)
-    by_name = {choice.name: choice for choice in choices}
-    shown = [
-        asdict(row) | {"environment": dict(by_name[row.choice].variables), "lines": by_name[row.choice].lines}
-        for row in found
-    ]
-    decided = wait_verdict(found)
+    found = [wait_row(choice.name, programs, rounds) for choice in choices]
+    how = [{"environment": dict(choice.variables), "lines": choice.lines} for choice in choices]
+    fastest, as_good = wait_verdict(found)
     alone = [known for one in rounds if (known := alone_s(programs[: len(commands)], one))]
     words = [*map(list, commands)]
     return {
@@ -245,11 +233,9 @@ def _document(
         "jobs": len(programs),
         "give_up": options.give_up,
         "alone_s": asdict(estimate(alone)),
-        "choices": shown,
-        "unavailable": [
-            {"name": knob.name, "library": knob.library, "versions": knob.versions} for knob in missing
-        ],
-        "best": decided.best,
-        "fastest": decided.fastest,
-        "as_good": list(decided.as_good),
+        "choices": [asdict(row) | one for row, one in zip(found, how, strict=True)],
+        "unavailable": [{key: getattr(knob, key) for key in OF_MISSING} for knob in missing],
+        "best": None if as_good else fastest,
+        "fastest": fastest,
+        "as_good": as_good,
     }

@@ -29,11 +29,8 @@ PROBE_TIMEOUT_S = 120.0
 
 RR_INTERVAL = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
-CACHE = "cache_kb"
-"""A quantity in KiB; all others are in nanoseconds."""
-
-SHARES = [share / 20 for share in range(1, 20, 2)]
-"""Middles of ten equal parts of a distribution."""
+CACHE = "cache_kb"  # a quantity in KiB; all others are in nanoseconds
+SHARES = [share / 20 for share in range(1, 20, 2)]  # middles of ten equal parts of a distribution
 
 Probe = Callable[[Sequence[int], int], Mapping[str, list[float]]]
 """Takes two processors and a working set in bytes; gives samples by quantity, in ns."""
@@ -82,7 +79,6 @@ class Constants(MachineConstants):
         return self.walk_steps_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
 
     def of_run(self, mechanism: str) -> MachineConstants:
-        """The constants that a run under ``mechanism`` uses."""
         known: dict[str, Any] = {one.name: getattr(self, one.name) for one in CONSTANTS if not one.of_slots}
         return MachineConstants(**known | dict(self.slots.get(mechanism, {})))
 

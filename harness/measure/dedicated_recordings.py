@@ -45,14 +45,12 @@ class Kept:
     until_ns: int | None = None
 
     def jobs(self, jobs: tuple[ParallelJob, ...]) -> tuple[ParallelJob, ...]:
-        """The jobs of the run, which is to be recorded."""
         if self.command is None:
             return jobs
         return tuple(replace(job, recording=str(self.files)) for job in jobs)
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """What the record of the run says of its recording."""
         until = {} if self.until_ns is None else {"recorded_until_ns": self.until_ns}
         return {"recording": self.path} | until if self.path else {}
 

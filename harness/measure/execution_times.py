@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Point = tuple[int, float]
-"""Processes, and seconds from start to finish."""
+Point = tuple[int, float]  # processes, and seconds from start to finish
 
 
 def fit(points: Sequence[Point]) -> ExecutionTime:

@@ -27,8 +27,7 @@ COPY = "{copy}"
 Started = tuple[Sequence[str], Mapping[str, str]]
 """A command, and its variables besides those of ``environment.of_command``."""
 
-LOOK_S = 0.5
-"""By then ranks have been bound, if their launcher binds them."""
+LOOK_S = 0.5  # by then ranks have been bound, if their launcher binds them
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
 def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterator[str]:
     """What disturbs measurements on these processors now, in sentences with remedies.
 
-    It looks for load, the hypervisor, the frequency, control groups and privileges; ``turn.reserved`` tells
-    of other Locksteps.
+    It looks for load, the hypervisor, the frequency, control groups and privileges; ``session.reserved``
+    tells of other Locksteps.
     """
     session = conditions.of_session(processors, "")
     findings = (
@@ -132,7 +132,6 @@ def _watched(processors: Sequence[int], watch_s: float) -> Iterator[Finding]:
 
 
 def _quota(processors: int) -> Iterator[Finding]:
-    """The quotas of the control groups of this process, where they can be read."""
     for group, quota in quotas.quotas().items():
         if quota < processors:
             remedy = "raise its CPU quota: the kernel stops all ranks when it is used up"

@@ -1,29 +1,34 @@
-"""The back end that runs tasks for real: on this host, on several, or as jobs of Slurm's gang scheduling."""
+"""The back end that runs tasks for real: on this host, on several, or as jobs of Slurm's gang scheduling.
+
+The constants of its waiting rules are measured again as the machine drifts.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from coordinator.host.launch import LaunchError
 from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import Result, Workload
-from harness.measure import dedicated_recordings, execution_times
+from harness.measure import dedicated_recordings, execution_times, session
 from harness.measure.calibrate import Constants
 from harness.measure.execution_times import Estimates
 from harness.measure.plan import Key, Task, plan
-from harness.measure.session import MeasurementSession
+from harness.measure.session import MeasurementSession, Watcher
 from harness.spec import jobs
 from harness.spec.experiment import Experiment
 from harness.store import conditions, records
-from harness.store.records import POLICY, RunRecord
+from harness.store.database import StoreError
+from harness.store.records import POLICY, Calibration, RunRecord
 from workloads.validation import InputError
 
-START_S = 1.0
-"""Guessed time to start the ranks and to end them."""
+START_S = 1.0  # guessed time to start the ranks and to end them
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,7 @@ class Purpose:
     begin_s: float
 
 
-PURPOSE = LineFormat(by_name(Purpose), version=1)
-"""The format of a Purpose as the text in a workload."""
+PURPOSE = LineFormat(by_name(Purpose), version=1)  # the format of a Purpose as the text in a workload
 
 
 @dataclass(frozen=True)
@@ -188,3 +192,60 @@ def _afterwards(result: Result, processors: int) -> dict[str, Any]:
         periods, lost_s = result.throttled
         found |= {"throttled": lost_s * 1e9 / max(ends_ns) / processors, "throttled_periods": periods}
     return found | ({"warnings": list(result.warnings)} if result.warnings else {})
+
+
+FRESH_S = 300.0
+"""How long a calibration holds. On virtual machines the cost of a switch doubles within minutes."""
+
+
+@dataclass
+class Recalibrated:
+    """Returns the constants for a task, from a calibration that is fresh when the runs of its cell begin.
+
+    All runs of a cell and repeat that one invocation makes have the same constants: they are compared.
+
+    Attributes:
+        working_sets, mechanisms: what to calibrate beside messages, as in ``MeasurementSession.calibrate``.
+        load: returns the share of the processors' time that others took during a calibration, if it is too
+            much; else 0.
+        watcher: receives notes, a warning of such a load, and one if a later calibration fails: then the last
+            one stands.
+    """
+
+    site: MeasurementSession
+    working_sets: Collection[int]
+    mechanisms: Collection[str]
+    load: Callable[[Sequence[Calibration]], float]
+    watcher: Watcher
+    clock: Callable[[], float] = time.monotonic
+    _known: Constants | None = field(default=None, init=False)
+    _until_s: float = field(default=math.inf, init=False)
+    _group: tuple[int, int] | None = field(default=None, init=False)
+
+    def __call__(self, task: Task) -> Constants:
+        """The constants for ``task``; it calibrates first if the last calibration is too old."""
+        group = task.cell.index, task.repeat
+        if self._known is None:
+            found = self.site.calibrate(self.working_sets, self.mechanisms, self.watcher)
+            self._known = self._constants(found)
+        elif group != self._group and self.clock() >= self._until_s:
+            try:
+                # All but the times of steps, so that programs do the same work as before.
+                mechanisms, steps_ns = self._known.slots.keys(), self._known.walk_steps_ns
+                found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=True)
+                self._known = replace(self._constants(found), walk_steps_ns=steps_ns)
+            except (LaunchError, StoreError) as error:
+                self._until_s = self.clock() + FRESH_S
+                self.watcher.warn(f"the machine constants are not measured again: {error}")
+        self._group = group
+        return self._known
+
+    def _constants(self, found: list[Calibration]) -> Constants:
+        if taken := self.load(found):
+            self.watcher.warn(
+                f"others took {taken:.0%} of the processors' time during a calibration, on which simulated "
+                "slowdowns rest: end them, and measure again"
+            )
+        # A host with one processor cannot be calibrated.
+        self._until_s = self.clock() + FRESH_S if found else math.inf
+        return session.constants(found)

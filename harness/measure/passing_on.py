@@ -10,11 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-LINE_BYTES = 1 << 16
-"""A longer line is passed on in parts."""
-
-PATIENCE_S = 1.0
-"""How long to pass on what is left after an interruption."""
+LINE_BYTES = 1 << 16  # a longer line is passed on in parts
+PATIENCE_S = 1.0  # how long to pass on what is left after an interruption
 
 
 @contextmanager

@@ -34,8 +34,7 @@ ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", creat
 FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), Options(blocking="global-adaptive"))
 """The second scheduler of dedicated runs of larger jobs, if the experiment asks for it."""
 
-RECORDINGS = 3
-"""So many repeats have a recorded run of each command that asks for it."""
+RECORDINGS = 3  # so many repeats have a recorded run of each command that asks for it
 
 
 @dataclass(frozen=True)
@@ -51,12 +50,10 @@ class Task:
 
     @property
     def key(self) -> Key:
-        """Its key, which no other task of its experiment has."""
         return self.cell.index, self.repeat, self.kind, _name(self.scheduler.table), self.jobs[0].number
 
     @property
     def label(self) -> str:
-        """The run in words: scheduler, point of the sweep, repeat."""
         run = label(self.kind, self.scheduler.table, self.cell.settings)
         return f"{run}, again" if self.repeat >= FURTHER else f"{run}, repeat {self.repeat + 1}"
 

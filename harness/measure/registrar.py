@@ -1,29 +1,31 @@
-"""Whether all ranks of a job have the library of two-phase waits: they ask, and get one answer.
+"""Lines to ranks with two-phase waits: whether all of a job have the library, and what they record.
 
 A blocking collective operation of a rank without the library does not match the nonblocking ones of
-the others. ``workloads/native/agree.c`` is the ranks' side.
+the others, so ranks ask, and get one answer. ``workloads/native/agree.c`` is their side.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import selectors
+import signal
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from harness.measure.rank_listener import start_without_signals
+from coordinator.host import identity
 
 GRACE_S = 1.0
 """So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun."""
-MOST_GRACE_S = 10.0
-"""For so long a rank that has the library may be on its way out of MPI_Init."""
+MOST_GRACE_S = 10.0  # for so long a rank that has the library may be on its way out of MPI_Init
 LONGEST_LINE_BYTES = 1024
 GET_ADDRESS = 0x8915  # SIOCGIFADDR
 
@@ -105,7 +107,6 @@ class Roll:
 
 
 def sentence(job: Attendance) -> str:
-    """What to tell of a job whose ranks have not all got the library."""
     missing = job.missing
     which = ", ".join(map(str, missing[:8])) + (" and more" if len(missing) > 8 else "")
     plural = "s" if len(missing) > 1 else ""
@@ -219,3 +220,72 @@ def own_addresses() -> list[str]:
                 answer = fcntl.ioctl(any_socket, GET_ADDRESS, struct.pack("256s", name.encode()))
                 found.append(socket.inet_ntoa(answer[20:24]))
     return [address for address in found if not address.startswith("127.")]
+
+
+LARGEST_RECORD_BYTES = 65536
+CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
+
+
+def start_without_signals(thread: threading.Thread) -> None:
+    """Start a thread that handles no signals: a thread that waits for one with sigwaitinfo would miss it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class RankListener:
+    """Takes the records that ranks on this host send when they end.
+
+    Its socket is in no file system, so that it leaves nothing behind. Every user of the host can send
+    to it, but the listener ignores the datagrams of other users.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self._name = f"lockstep-{os.urandom(16).hex()}-{identity.boot()}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._socket.bind(f"\0{self._name}")
+        self._thread = threading.Thread(target=self._take, daemon=True)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"LOCKSTEP_LISTENER": self._name}
+
+    def __enter__(self) -> RankListener:
+        start_without_signals(self._thread)
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        """Take the records sent so far, and no more."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+            own.sendto(b"", f"\0{self._name}")
+        self._thread.join()
+        self._socket.close()
+
+    def _take(self) -> None:
+        while True:
+            datagram, ancillary, _, _ = self._socket.recvmsg(LARGEST_RECORD_BYTES, CREDENTIALS_BYTES)
+            sender = [struct.unpack("3i", data) for *_, data in ancillary]
+            if not sender or sender[0][1] != os.getuid():
+                continue
+            if datagram:
+                self.records.append(json.loads(datagram))
+            elif sender[0][0] == os.getpid():
+                return
+
+
+def summed(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The records of ranks, summed up: ranks, waits, and processor time."""
+    kinds = [waits for record in records for waits in record["waits"].values()]
+    blocked = sum(waits["blocked"] for waits in kinds)
+    return {
+        "ranks": len(records),
+        "waits": blocked + sum(waits["spun"] for waits in kinds),
+        "blocked": blocked,
+        "rechecks": sum(record["rechecks"] for record in records),
+        "cpu_s": sum(record["cpu_ns"] for record in records) / 1e9,
+        "given_back_s": sum(record["asleep_ns"] for record in records) / 1e9,
+    }

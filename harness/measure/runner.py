@@ -13,8 +13,7 @@ from harness.store.database import Store
 from harness.store.records import DEDICATED, RunRecord
 from workloads.work import Work
 
-HOPELESS = 3
-"""The runner gives up after this many failures without a single success."""
+HOPELESS = 3  # the runner gives up after this many failures without a single success
 
 
 def run(

@@ -1,17 +1,19 @@
-"""A session of runs: the host now, the tools, the store."""
+"""A session of runs: the host now and its turn there, the tools, the store."""
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from coordinator.host.launch import LaunchError
+from coordinator.host.processor_claims import Reservation, Rival
 from coordinator.workload import Node, Workload
 from harness.measure import calibrate
 from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetween, RunWorkload
@@ -30,7 +32,7 @@ class Tools:
     """The tools for the real work; tests replace them by fakes.
 
     ``disturbances`` says what on some processors of this host disturbs measurements now; ``reserve`` is
-    as ``turn.reserved``.
+    as ``reserved``.
     """
 
     launcher: str
@@ -137,7 +139,6 @@ class MeasurementSession:
     def here(
         cls, processors: tuple[int, ...], tools: Tools, store: Store, nodes: tuple[Node, ...] = ()
     ) -> MeasurementSession:
-        """A new session on these processors of this host, or on these nodes."""
         found = conditions.of_session(processors, tools.launcher)
         if nodes:
             processors = tuple(range(sum(node.processors for node in nodes)))
@@ -146,7 +147,7 @@ class MeasurementSession:
         return cls(session_name(), processors, tools, store, found, nodes)
 
     def reserved(self, watcher: Watcher, *, anyway: bool) -> AbstractContextManager[None]:
-        """A context in which no other Lockstep of this host measures on these processors (``turn.reserved``).
+        """A context in which no other Lockstep of this host measures on these processors (``reserved``).
 
         On several hosts nobody waits: their agents warn of other runs.
         """
@@ -232,3 +233,42 @@ def constants(calibrations: list[Calibration]) -> Constants:
     if not calibrations:
         return Constants(remote_wakeup_us=Workload.switch_us, latency_us=Workload.latency_us)
     return calibrate.constants(calibrations)
+
+
+LOOK_S = 0.1  # time from one look at the processors to the next
+
+
+@contextmanager
+def reserved(
+    processors: Sequence[int],
+    watcher: Watcher,
+    anyway: bool = False,
+    environment: Mapping[str, str] = os.environ,
+) -> Iterator[None]:
+    """A context in which no other series of runs begins on these processors, of any user of this host.
+
+    It begins when those that use them now have ended. With ``anyway``, and in a job of Slurm, it begins at
+    once and warns of them: a batch job must not spend its time waiting, and what it waits for may
+    be suspended for its sake.
+    """
+    slurm = "SLURM_JOB_ID" in environment
+    ours = Reservation(processors)
+    said: list[Rival] = []
+    try:
+        while found := ours.take(anyway=anyway or slurm):
+            if anyway or slurm:
+                why = "" if anyway else ", and a job of Slurm does not wait"
+                watcher.warn(f"Lockstep: {_words(found)}, so the runs disturb each other{why}")
+                break
+            if found != said:
+                watcher.warn(f"waiting: {_words(found)} (--anyway does not wait)")
+                watcher.note("waiting")
+                said = found
+            time.sleep(LOOK_S)
+        yield
+    finally:
+        ours.close()
+
+
+def _words(rivals: Sequence[Rival]) -> str:
+    return "; ".join(f"{rival.name} measures on processors {rival.processors}" for rival in rivals)

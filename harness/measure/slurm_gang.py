@@ -43,12 +43,10 @@ from workloads.validation import InputError
 
 
 def needed(wanted: Experiment) -> bool:
-    """Whether any scheduler of an experiment is Slurm's."""
     return any(scheduler.of_slurm for scheduler in wanted.schedulers)
 
 
 def check(wanted: Experiment, how: Submission) -> None:
-    """Check that Slurm can run the jobs of an experiment as it asks."""
     places = [(job, cell.processors) for cell in wanted.measured_cells for job in cell.jobs()]
     for job, processors in places:
         fits = job.program.moldable and not job.program.adapts

@@ -15,11 +15,8 @@ from slurm.job import Ending, JobState, SlurmJob, explain
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 15.0
 """Pauses between two questions grow from the first to the last, to spare Slurm's controller."""
 
-LATE_S = 30.0
-"""How long after a job's end its exit status may appear on a shared file system."""
-
-SILENCE_S = 600.0
-"""How long Slurm may give no answer."""
+LATE_S = 30.0  # how long after a job's end its exit status may appear on a shared file system
+SILENCE_S = 600.0  # how long Slurm may give no answer
 
 Ask = Callable[[Sequence[SlurmJob], str], dict[SlurmJob, tuple[JobState, Ending | None]]]
 
@@ -64,7 +61,6 @@ def wait(
 
 
 def _label(found: dict[SlurmJob, tuple[JobState, Ending | None]], folder: Path) -> str:
-    """The first job that is not over, in words."""
     for job, (state, ending) in found.items():
         if not state.over:
             log = tail(folder / f"{job}.log").split("\n") if state is JobState.RUNNING else []

@@ -15,14 +15,9 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 SAMPLE, LARGE = 0.15, 0.03
 """The share of the work that is a sample of the rest, and the share of a part too large to belong to it."""
 
-NEAR = 2
-"""How many parts that have ended count on either side of one that has not."""
-
-OVERDUE = 0.1
-"""A part takes at least this share longer of what it has taken."""
-
-AGAIN_S = 0.2
-"""The time left is calculated at most so often: that takes as long as there are parts."""
+NEAR = 2  # how many parts that have ended count on either side of one that has not
+OVERDUE = 0.1  # a part takes at least this share longer of what it has taken
+AGAIN_S = 0.2  # the time left is calculated at most so often: that takes as long as there are parts
 
 
 class Guess(NamedTuple):
@@ -87,7 +82,6 @@ class Factors:
         bisect.insort(self._of[guess.kind], (guess.seconds, seconds / guess.seconds))
 
     def known(self) -> list[tuple[float, float]]:
-        """All factors, each with its guess."""
         return [(factor, seconds) for ended in self._of.values() for seconds, factor in ended]
 
     def of(self, guess: Guess, usual: float) -> float:

@@ -223,7 +223,6 @@ def _responses(axes: Axes, names: Sequence[str], cells: Sequence[Cell], results:
 
 
 def _figure(caption: str, shown: Sequence[str], compared: Sequence[str] = ()) -> PaperFigure:
-    """Bars of policies; claims compare them with others."""
     every = dict.fromkeys([REFERENCE, *compared, *shown])
     return PaperFigure(caption, partial(_draw_bars, shown), sweep(workload=MU, load=LOADS, policy=every))
 
@@ -309,7 +308,6 @@ def _smaller(
 
 
 def _waiting(results: Results, policy: str) -> tuple[list[SimpleNamespace], str]:
-    """The waiting ratios of a policy, and in words."""
     found = sorted(results.where(figure="1", policy=policy).values(), key=lambda one: one.actual_load)
     words = (f"{one.found:.2f} (theory {one.predicted:.2f}) at {one.actual_load:.2f}" for one in found)
     return found, ", ".join(words)

@@ -96,7 +96,6 @@ def slowdown(results: Results, cell: Cell) -> Mean:
 
 
 def guess(cell: Cell, quick: bool) -> Guess:
-    """About how long the repeats of a cell take."""
     repeats, dedicated_s = _effort(cell, quick)
     return Guess(repeats * guess_s(_programs(cell, dedicated_s)), f"{cell.policy} {cell.blocking}")
 
@@ -347,8 +346,7 @@ ABOUT = 0.05
 """Relative tolerance for values that the paper rounds or shows in a graph, and for what it calls
 similar."""
 
-ALIKE = 0.01
-"""Slowdowns that differ by less do not decide which cell is the worst."""
+ALIKE = 0.01  # slowdowns that differ by less do not decide which cell is the worst
 
 COARSE: dict[str, Any] = {"granularity_us": WIDE_US[:2], "imbalance": IMBALANCES[3:]}
 FINE: dict[str, Any] = {"granularity_us": WIDE_US[3:]}

@@ -187,17 +187,10 @@ PAPER = Paper(
 )
 
 
-LINEAR = 0.03
-"""The tolerance for "utilisation equals the load" and for "utilisation equals DQT's"."""
-
-SMALL = 0.05
-"""A degradation of utilisation up to this is small."""
-
-COMPARED_LOAD = 0.9
-"""The actual load at which systems of different sizes are compared."""
-
-MOST = 2 / 3
-"""A claim about "most" cases needs more than this share of them."""
+LINEAR = 0.03  # the tolerance for "utilisation equals the load" and for "utilisation equals DQT's"
+SMALL = 0.05  # a degradation of utilisation up to this is small
+COMPARED_LOAD = 0.9  # the actual load at which systems of different sizes are compared
+MOST = 2 / 3  # a claim about "most" cases needs more than this share of them
 
 LOW_LOADS, HIGH_LOADS = (0.2, 0.4), (0.9, 0.95, 0.97, 0.99)
 SIGNIFICANT_LOADS = (0.8, 0.9, 0.95, 0.97, 0.99)

@@ -152,8 +152,7 @@ PAPER = Paper(
 )
 
 
-ABOUT = 0.05
-"""The survey's "about 80 %" and "about half" are whole tenths."""
+ABOUT = 0.05  # the survey's "about 80 %" and "about half" are whole tenths
 
 
 def _busy(results: Results, system: str) -> list[float]:

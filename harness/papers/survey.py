@@ -83,8 +83,7 @@ LAST, GENERATED = 10_000, 15_000
 GUESS = np.log(3.0)
 """Standard deviation of the logarithm of a guess: two of three guesses are wrong by at most a factor of 3."""
 
-TOP = 3.0
-"""Where the axis ends; bars of rules that cannot keep up reach it."""
+TOP = 3.0  # where the axis ends; bars of rules that cannot keep up reach it
 
 EQUAL = "equal shares"
 RULES: Mapping[str, tuple[str, dict[str, Any], bool]] = {
@@ -186,7 +185,6 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _draw_rules(results: Results) -> Figure:
-    """Response times over equal shares' by variance, rule and load."""
     rules = [rule for rule in RULES if rule != EQUAL]
     picture, rows = panels(len(VARIANCES), 1, 12, 7.5, sharex=True)
     for axes, variance in zip(rows[:, 0], VARIANCES, strict=True):
@@ -231,8 +229,7 @@ PAPER = Paper(
 )
 
 
-TOGETHER = 8
-"""Jobs that share the machine in the claim about the square root of work."""
+TOGETHER = 8  # jobs that share the machine in the claim about the square root of work
 
 AVERAGE, RANGE, VARIANCE = "average parallelism", "range of parallelism", "variance of parallelism"
 ROOT = "square root of work"

@@ -158,7 +158,6 @@ def _draw_threads(results: Results) -> Figure:
 
 
 def _draw_mixes(results: Results) -> Figure:
-    """Mean turnaround of short and long jobs under each system."""
     picture, rows = panels(len(LENGTHS), 1, 10, 8, sharex=True)
     places = np.arange(len(SYSTEMS))
     for axes, lengths in zip(rows[:, 0], LENGTHS, strict=True):

@@ -34,8 +34,7 @@ SIMULATOR = "simulator"
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
 """Policies that give one job the whole machine, which is a single server then."""
 
-WATCHED_SHARE = 2 / 3
-"""The share of a replication's jobs that must end before the last one arrives."""
+WATCHED_SHARE = 2 / 3  # the share of a replication's jobs that must end before the last one arrives
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,6 @@ class SimulatedByJob:
 
     @property
     def tasks(self) -> list[Task]:
-        """The runs of the experiment: one under each scheduler."""
         one = self.experiment
         return [Task(one, one.cell, 0, BY_JOB, scheduler, ()) for scheduler in one.schedulers]
 
@@ -109,7 +107,6 @@ class SimulatedByJob:
         )
 
     def _source(self, task: Task) -> dict[str, Any]:
-        """What the record says of the jobs."""
         experiment, trace = self.experiment, self.trace
         source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
         if trace:

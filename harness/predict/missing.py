@@ -14,8 +14,7 @@ from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import COUNTERPARTS, RECORDED, RunRecord
 
-Lacking = list[tuple[Task, RunRecord]]
-"""Simulations to make, each with a measured run to imitate."""
+Lacking = list[tuple[Task, RunRecord]]  # simulations to make, each with a measured run to imitate
 
 
 def back_end(

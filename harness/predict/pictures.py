@@ -29,13 +29,11 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The jobs, the one that has its turn in brackets, and the note."""
         jobs = ",".join(f"[{job}]" if job == self.turn else job for job in self.jobs)
         return jobs + (" " if jobs and self.note else "") + self.note
 
 
-ELSEWHERE = Cell(note=" ")
-"""Outside of what a row shows."""
+ELSEWHERE = Cell(note=" ")  # outside of what a row shows
 Row = tuple[str, Sequence[Cell]]
 
 

@@ -29,8 +29,7 @@ Value = TypeVar("Value")
 Progress = Callable[[int, int, float | None], None]
 """Receives how many parts of how many are done, and the time left in seconds; None if that is unknown."""
 
-REFRESH_S = 1.0
-"""Progress is reported at least so often."""
+REFRESH_S = 1.0  # progress is reported at least so often
 
 
 class _Part(threading.local):

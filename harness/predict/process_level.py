@@ -54,8 +54,7 @@ UNBOUND = "stealing"
 
 NOWHERE = Conditions()
 
-MECHANISM = "signals"
-"""The default mechanism of a host."""
+MECHANISM = "signals"  # the default mechanism of a host
 
 
 def machine_like(host: MachineConstants, processors: int, scheduler: Scheduler) -> SimulatedMachine:
@@ -359,8 +358,7 @@ def _waits(waits: WaitCounts | None) -> dict[str, int]:
     return asdict(waits or WaitCounts(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}
 
 
-BEGIN_S, EVENT_S = 3e-3, 1e-7
-"""About how long it takes to begin a simulation, and to simulate an event."""
+BEGIN_S, EVENT_S = 3e-3, 1e-7  # about how long it takes to begin a simulation, and to simulate an event
 
 
 def guess_s(programs: Iterable[Program | ReplayedProgram]) -> float:

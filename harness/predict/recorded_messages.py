@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from harness.store.recording import ANYONE, COPIED_BYTES, FIRST, KIND, LAST, SENDS, RankRecording
 
-SMALL, LARGE, COLLECTIVE = range(3)
-"""Kinds of channels."""
+SMALL, LARGE, COLLECTIVE = range(3)  # kinds of channels
 
 ACT = np.dtype(
     [

@@ -129,8 +129,7 @@ class RecordedPrograms:
         return self._made[command, blocking_calls]
 
 
-NONE = RecordedPrograms()
-"""No recordings."""
+NONE = RecordedPrograms()  # no recordings
 
 
 def check(experiment: Experiment) -> None:

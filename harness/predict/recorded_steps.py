@@ -28,14 +28,12 @@ from harness.store.stretches import stretches
 from workloads.native.recorded import KINDS
 from workloads.validation import InputError
 
-OWN, USUAL = 0.1, 0.5
-"""Quantiles of the times of calls that may wait, and that do not."""
+OWN, USUAL = 0.1, 0.5  # quantiles of the times of calls that may wait, and that do not
 
 LEAST_SLEEP_S = 0.025
 """Shorter sleeps of a start are polls within a longer one: Open MPI 4.1 sleeps 1,400 times in 0.2 s."""
 
-SIZES = 64
-"""Classes of sizes: powers of two."""
+SIZES = 64  # classes of sizes: powers of two
 
 CARRIED_BYTES_PER_NS = 4
 MOST_CARRIED_NS = 2_000_000
@@ -134,7 +132,6 @@ class _OwnTimes:
 
 
 def _classes(columns: Columns) -> NDArray[np.int64]:
-    """A number for kind and size of each operation."""
     sizes = np.frexp(columns["bytes"].astype(float))[1].astype(np.int64)
     found: NDArray[np.int64] = columns["kind"].astype(np.int64) * SIZES + np.minimum(sizes, SIZES - 1)
     return found

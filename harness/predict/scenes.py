@@ -20,8 +20,7 @@ from harness.predict.pictures import Scene, ShownSlot, of_family
 from harness.spec.events import Event
 from workloads.bounds import fits
 
-MOST = 200
-"""Scenes of a show."""
+MOST = 200  # scenes of a show
 NEVER_NS = 1 << 60
 CAUSES = {Reason.SLOT_END: "the table is over", Reason.TIMER: "the policy asked to be called"}
 

@@ -64,8 +64,7 @@ class Fitting:
     otherwise: Sequence[Part]
 
 
-Part = str | Line | Pieces | Table | Fitting
-"""What a report consists of."""
+Part = str | Line | Pieces | Table | Fitting  # what a report consists of
 
 
 def table(words: Iterable[str], numbers: Iterable[str] = (), *, wrap: bool = True) -> Table:

@@ -98,8 +98,7 @@ def states(rows: Sequence[Row], width: int) -> Figure | None:
     return _bars(rows, shares, {STATE_COLOURS[state]: label for state, label in STATE_LABELS.items()}, width)
 
 
-Shares = Mapping[int, Mapping[str, float]]
-"""Of rows, by their ids: shares by the names of their colours."""
+Shares = Mapping[int, Mapping[str, float]]  # of rows, by their ids: shares by the names of their colours
 
 
 def _bars(rows: Sequence[Row], known: Shares, labels: Mapping[str, str], width: int) -> Figure | None:
@@ -242,8 +241,7 @@ def _dot(number: int) -> dict[str, Any]:
     return {"marker": DOTS[number % len(DOTS)], "color": LIGHT[f"job{number % JOBS}"], "markersize": 7}
 
 
-NEAR = 0.1
-"""The band of a throughput reaches so far above and below the rate of the jobs alone."""
+NEAR = 0.1  # the band of a throughput reaches so far above and below the rate of the jobs alone
 
 LINES: dict[str, dict[str, Any]] = {
     "measured": {"linestyle": "-"},

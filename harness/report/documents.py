@@ -48,10 +48,6 @@ def _schedulers(row: Document) -> str:
     return " -> ".join(dict.fromkeys(name for name in names if name))
 
 
-def _ends(row: Document) -> tuple[float, float] | None:
-    return None if row["low"] is None else (row["low"], row["high"])
-
-
 def _verdict(row: Document) -> Line:
     reason = f": {row['reason']}" if row["reason"] else ""
     return Line(row["verdict"] + reason, style=STYLES.get(row["verdict"], ""))
@@ -62,7 +58,7 @@ COMPARED = [
     Column("before", "before", fixed),
     Column("after", "after", fixed),
     Column("ratio", "after/\nbefore", "{:.3f}".format),
-    Column(_ends, "95 %\ninterval", interval),
+    Column(lambda row: row["low"] and (row["low"], row["high"]), "95 %\ninterval", interval),
     Column(lambda row: row, "verdict", _verdict, words=True),
 ]
 
@@ -134,19 +130,17 @@ def observation(document: Document) -> Iterator[Part]:
 
 
 def _kept(document: Document) -> str:
-    varies = document["variation"]
     parts = [f"{document['operations']} operations, {document['kept']} of them kept"]
     if document["start_up_s"]:
         parts.append(f"start-up {document['start_up_s']:.2f} s")
     parts.append(f"{document['covered']:.0%} of the time after it in {document['stretches']} stretches")
-    if varies is not None:
-        parts.append(f"whose mean phases vary by {varies:.1%}")
+    if document["variation"] is not None:
+        parts.append(f"whose mean phases vary by {document['variation']:.1%}")
     return ", ".join(parts) + "."
 
 
 def _phases(document: Document) -> str:
-    spread, counts = document["computing_us"], document["per_phase"]
-    between = document["between_ranks"]
+    spread, counts, between = document["computing_us"], document["per_phase"], document["between_ranks"]
     return (
         f"{document['phases']} phases a rank: {spread['median']:.4g} us of computing in the median, "
         f"5 to 95 %: {spread['p5']:.4g} to {spread['p95']:.4g}; the busiest rank computes "
@@ -196,11 +190,7 @@ def _plain(value: Any) -> str:
 
 
 def _published(cells: Sequence[Document]) -> Table:
-    keys = [key for key in cells[0] if _tells(cells, key)]
-    made = [Column(key, key, _plain) for key in keys]
-    return listed([*made, Column("simulated", "simulated", fixed), Column("paper", "paper", fixed)], cells)
-
-
-def _tells(cells: Sequence[Document], key: str) -> bool:
-    plain = isinstance(cells[0][key], str | int | float) and key not in ("simulated", "paper")
-    return plain and not key.startswith(("simulated", "spun")) and len({cell[key] for cell in cells}) > 1
+    plain = [key for key, value in cells[0].items() if isinstance(value, str | int | float)]
+    plain = [key for key in plain if not key.startswith(("simulated", "spun", "paper"))]
+    telling = [Column(key, key, _plain) for key in plain if len({cell[key] for cell in cells}) > 1]
+    return listed([*telling, Column("simulated", "simulated", fixed), Column("paper", "paper", fixed)], cells)

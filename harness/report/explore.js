@@ -1,6 +1,6 @@
 "use strict";
 /** @typedef {{begin: number, end: number, state: number, process: number, job: number, peer: number, blocks: boolean, lane: number,
- *   done: number}} Row of a processor (harness/analyse/lanes.py); times in ns; done is the computing before it */
+ *   done: number}} Row of a processor (harness/analyse/timelines.py); times in ns; done is the computing before it */
 /** @typedef {{name: string, lanes: Row[][], runs: Row[][], panel: number, measured: boolean, part: (query: string) => HTMLElement}} Side
  *   a run on the page; runs are the rows in which each process has a processor; part finds an element of it */
 /** @typedef {{side: Side, lane: number, home: number, process: number, job: number, peer: number, asks: number, goes: number, wakes: number,

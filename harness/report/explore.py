@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from harness.analyse.lanes import STATES, lanes
-from harness.analyse.timelines import Span, spans
+from harness.analyse.timelines import STATES, Span, lanes, spans
 from harness.predict.neighbourhood import PANELS, Neighbourhood
 from harness.report.rendering import rendered
 from harness.spec.naming import scheduler_name
 from harness.store.records import SIMULATED, RunRecord
 
-MOST_BYTES = 2_700_000
-"""Most bytes of the data of a page, which has at most 3 MB."""
+MOST_BYTES = 2_700_000  # most bytes of the data of a page, which has at most 3 MB
 
 COLOURS = ("computing", "communicating", "synchronizing", "switching", "muted", "grid")
 LOOKS = dict(zip(STATES, zip(COLOURS, (1.0, 0.75, 0.6, 0.4, 0.12, 0.12), strict=True), strict=True))

@@ -20,16 +20,11 @@ from harness.analyse.rows import Row
 from harness.report.style import LIGHT, line_of
 from workloads.work import duration_name
 
-LABELS = 172
-"""Room for the schedulers' names, in pixels."""
-WIDE = 640
-"""Narrower figures, in pixels, have one column of panels."""
-FULL, SMALL = 12.0, 9.5
-"""Sizes of letters, in pixels."""
-LETTER = 7.0
-"""Width of a letter of FULL size, generously, in pixels."""
-SEPARATORS = re.compile(r"(?<=[,;+]) ")
-"""Where lines of names and titles end, if possible."""
+LABELS = 172  # room for the schedulers' names, in pixels
+WIDE = 640  # narrower figures, in pixels, have one column of panels
+FULL, SMALL = 12.0, 9.5  # sizes of letters, in pixels
+LETTER = 7.0  # width of a letter of FULL size, generously, in pixels
+SEPARATORS = re.compile(r"(?<=[,;+]) ")  # where lines of names and titles end, if possible
 JOINED = "\N{NO-BREAK SPACE}"
 
 
@@ -199,8 +194,7 @@ def time_name(nanoseconds: float) -> str:
 
 def _marks_in_a_row(marks: Sequence[Any], width: int) -> int:
     letters = max(len(line) for mark in marks for line in str(mark.get_label()).split("\n"))
-    room = width - _beside(width)
-    return min(len(marks), max(1, int(room / (36 + LETTER * letters))))
+    return min(len(marks), max(1, int((width - _beside(width)) / (36 + LETTER * letters))))
 
 
 def _beside(width: int) -> int:
@@ -219,7 +213,6 @@ def _legend_height(marks: Sequence[Any], width: int) -> int:
 
 
 def _legend(figure: Figure, marks: Sequence[Any], width: int) -> None:
-    """A legend above all panels, in columns that fit."""
     figure.legend(
         handles=list(marks),
         loc="upper left",

@@ -23,14 +23,9 @@ from harness.simulator.jobs.metrics import utilisation_over_time
 from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
 from harness.simulator.jobs.swf import placements
 
-PARTS = 90
-"""Points of the utilisation over time."""
-
-SHOWN_JOBS = 300
-"""A Gantt chart shows so many jobs, the first that start."""
-
-SOON_S = 1.0
-"""Shorter waits are drawn as this one: an axis of logarithms has no 0."""
+PARTS = 90  # points of the utilisation over time
+SHOWN_JOBS = 300  # a Gantt chart shows so many jobs, the first that start
+SOON_S = 1.0  # shorter waits are drawn as this one: an axis of logarithms has no 0
 
 BARS = (
     ("response_s", "mean response time, s"),
@@ -142,7 +137,6 @@ def processors(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
 
 
 def _one(known: Sequence[tuple[str, Any]], width: int, *, marked: bool = False) -> tuple[Axes, Figure]:
-    """One panel with a line in the legend for each scheduler."""
     marks = [
         Line2D([], [], label=name, markersize=6, **line_of(number)) for number, (name, _) in enumerate(known)
     ]
@@ -153,7 +147,6 @@ def _one(known: Sequence[tuple[str, Any]], width: int, *, marked: bool = False) 
 
 
 def _clock(axes: Axes, width: int) -> None:
-    """An axis of seconds in the unit that suits it."""
     span_s = axes.get_xlim()[1]
     known = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     size, unit = next(((size, unit) for size, unit in known if span_s >= 3 * size), (1, "s"))

@@ -18,7 +18,6 @@ NO_TRACE = "random jobs have many replications and no single schedule; give a tr
 
 
 def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
-    """The page of a simulation of jobs; ``first`` is the run of one of its schedulers."""
     rows = [row for row in results.rows if isinstance(row, ScheduleRow)]
     source, processors = rows[0].schedule.source, rows[0].schedule.processors
     warm_up, tau_s = int(source.get("warm_up", 0)), float(source.get("tau_s", TAU_S))
@@ -104,7 +103,6 @@ BY_SIZE = [
 
 
 def _facts(rows: Sequence[ScheduleRow]) -> Iterator[tuple[str, str]]:
-    """The key figures: numbers and their meaning."""
     slowdowns = sorted(
         (value, row.name)
         for row in rows
@@ -117,7 +115,6 @@ def _facts(rows: Sequence[ScheduleRow]) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(first: RunRecord, warm_up: int, tau_s: float) -> Iterator[tuple[str, str]]:
-    """The jobs and the machine behind the report."""
     assert first.schedule
     source = first.schedule.source
     yield "Processors", str(first.schedule.processors)

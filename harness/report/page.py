@@ -151,7 +151,6 @@ class Content:
 
 
 def of_runs(content: Content) -> Page:
-    """The page of an experiment that was run, or simulated process by process."""
     results = content.results
     how = " and ".join(side for side in SIDES if any(side in row.sides for row in results.rows))
     host = results.machine["host"]

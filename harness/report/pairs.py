@@ -80,7 +80,6 @@ def comma_separated(pairs: Pairs) -> str:
 
 
 def heat_map(pairs: Pairs) -> Figure:
-    """The matrix in colours, from 1 on, with its numbers."""
     every = range(len(pairs.names))
     known = [[pairs.slowdown(one, other) for other in every] for one in every]
     side = 1.6 + 0.9 * len(pairs.names)

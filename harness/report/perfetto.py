@@ -25,8 +25,7 @@ from harness.analyse.timelines import (
 
 Event = dict[str, Any]
 
-MEASURED, SIMULATED = 1, 2
-"""Process ids of the two sides in the trace."""
+MEASURED, SIMULATED = 1, 2  # process ids of the two sides in the trace
 
 SLOTS, RANKS = 900, 1000
 """Thread ids: a processor has its own number, the table of slots SLOTS, ranks follow RANKS."""

@@ -71,7 +71,6 @@ class Page:
 
 
 def html(page: Page) -> str:
-    """The page in one self-contained file."""
     with rc_context(SETTINGS):
         figures = [vars(one) | {"drawn": _drawn(one.draw, one.name, one.heading)} for one in page.pictures]
     return rendered("page", page=page, figures=figures)

@@ -1,10 +1,13 @@
-"""The rows of a report as files: comma-separated values, Markdown, and tests in JUnit's XML."""
+"""Results as files: comma-separated values, Markdown, tests in JUnit's XML, and times as of hyperfine."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import json
+import shlex
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
@@ -24,9 +27,10 @@ from harness.analyse.rows import (
     places,
 )
 from harness.analyse.verdicts import Threshold
+from harness.measure.plan import label
+from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
-MARKUP = "|<\\`"
-"""Characters that have a meaning in Markdown."""
+MARKUP = "|<\\`"  # characters that have a meaning in Markdown
 
 
 def comma_separated(found: ResultsDocument) -> str:
@@ -122,3 +126,40 @@ def sentence(threshold: Threshold, row: Row, side: str) -> str:
     found = "is unknown" if median is None else f"is {median:.3f}"
     point = "".join(f", {key} = {value}" for key, value in row.settings.items())
     return f"the {side} slowdown of {row.name}{point} {found}: {threshold.text}"
+
+
+def hyperfine(records: Iterable[RunRecord]) -> str:
+    """The times of commands in the form of hyperfine's ``--export-json``, which other tools read.
+
+    There is one for each program alone, one if it is also recorded, and one for all under each scheduler.
+    ``times`` are seconds from the first arrival to the last finish. ``user`` is the processor time of all
+    processes, in user mode or in the kernel, which the kernel counts together; ``system`` is 0.
+    """
+    runs: dict[str, list[RunRecord]] = {}
+    for record in records:
+        if record.kind in MEASURED_KINDS and record.makespan_ns is not None:
+            runs.setdefault(_command(record), []).append(record)
+    return json.dumps({"results": [_result(name, found) for name, found in runs.items()]}, indent=2) + "\n"
+
+
+def _command(record: RunRecord) -> str:
+    programs = " ::: ".join(shlex.join(job.program["argv"]) for job in record.jobs)
+    how = "" if record.kind == DEDICATED else f" ({label(record.kind, record.scheduler, {})})"
+    return programs + how
+
+
+def _result(command: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
+    times = [run.makespan_ns / 1e9 for run in runs if run.makespan_ns is not None]
+    used = [sum(rank.get("running_ns", 0) for rank in run.ranks) / 1e9 for run in runs]
+    return {
+        "command": command,
+        "mean": statistics.fmean(times),
+        "stddev": statistics.stdev(times) if len(times) > 1 else None,
+        "median": statistics.median(times),
+        "user": statistics.fmean(used),
+        "system": 0.0,
+        "min": min(times),
+        "max": max(times),
+        "times": times,
+        "exit_codes": [0] * len(times),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,8 +18,7 @@ from harness.report import cells
 from harness.report.cells import Fitting, Line, Part, Pieces
 from harness.report.plain import width
 
-ENDLESS = 10_000
-"""A width, in characters, in which every table fits."""
+ENDLESS = 10_000  # a width, in characters, in which every table fits
 
 
 def shown(part: Part, *, verbatim: bool = False) -> str:
@@ -37,7 +37,7 @@ def drawn(part: Part) -> RenderableType:
     """What rich prints: nothing in a text is markup, or stands for an emoji."""
     match part:
         case cells.Table():
-            return _table(part)
+            return _WholeTable(part)
         case Fitting():
             return _Fitting(part)
         case Pieces():
@@ -52,17 +52,18 @@ def _text(line: str | Line) -> Text:
     return Text(line.text, line.style) if isinstance(line, Line) else Text(line)
 
 
-def _table(table: cells.Table) -> rich.Table:
+def _table(table: cells.Table, kept: Iterable[int]) -> rich.Table:
+    """The ``kept`` columns of a table."""
+    places = list(kept)
     looks: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}
     if table.ruled:
-        made = rich.Table(title=table.title, title_justify="left", show_lines=True)
-    else:
-        made = _WholeTable(**looks)
-    for one in table.headings:
+        looks = {"title": table.title, "title_justify": "left", "show_lines": True}
+    made = rich.Table(**looks)
+    for one in (table.headings[place] for place in places):
         looks = {"justify": "right"} if one.number else {"overflow": "ellipsis" if table.ruled else "fold"}
         made.add_column(one.text, no_wrap=one.number or not one.wrap, min_width=one.least or None, **looks)
     for row, style in table.rows:
-        made.add_row(*map(_text, row), style=style)
+        made.add_row(*(_text(row[place]) for place in places), style=style)
     return made
 
 
@@ -71,48 +72,40 @@ class _Fitting:
         self._fitting = fitting
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole, wide = _table(self._fitting.whole), options.update(max_width=ENDLESS)
-        if Measurement.get(console, wide, whole).maximum <= options.max_width:
-            yield from [whole, *map(drawn, self._fitting.below)]
+        whole, wide = self._fitting.whole, options.update(max_width=ENDLESS)
+        made = _table(whole, range(len(whole.headings)))
+        if Measurement.get(console, wide, made).maximum <= options.max_width:
+            yield from [made, *map(drawn, self._fitting.below)]
         else:
             yield from map(drawn, self._fitting.otherwise)
 
 
-class _WholeTable(rich.Table):
+class _WholeTable:
     """A table that never cuts a number: columns of numbers that do not fit are named below it instead."""
 
+    def __init__(self, table: cells.Table) -> None:
+        self._table = table
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        numbers = [place for place, column in enumerate(self.columns) if column.justify == "right"]
-        kept = set(range(len(self.columns)))
-        left_out: list[str] = []
-        while len(numbers) > 1 and self._least_width(console, options, kept) > options.max_width:
+        headings, wide = self._table.headings, options.update(max_width=ENDLESS)
+        every = range(len(headings))
+        kept, left_out = [*every], list[str]()
+        numbers = [place for place in every if headings[place].number and not self._table.ruled]
+        while len(numbers) > 1 and self._least_width(console, wide, kept) > options.max_width:
             kept.remove(last := numbers.pop())
-            left_out.insert(0, " ".join(str(self.columns[last].header).replace("-\n", "").split()))
-        yield from rich.Table.__rich_console__(self._of(kept) if left_out else self, console, options)
+            left_out.insert(0, " ".join(headings[last].text.replace("-\n", "").split()))
+        yield _table(self._table, kept)
         if left_out:
-            whole = self._least_width(console, options, set(range(len(self.columns))))
+            whole = self._least_width(console, wide, every)
             yield Text(f"Too narrow for: {', '.join(left_out)}. COLUMNS={whole} shows all.", style="dim")
 
-    def _least_width(self, console: Console, options: ConsoleOptions, kept: set[int]) -> int:
+    def _least_width(self, console: Console, wide: ConsoleOptions, kept: Sequence[int]) -> int:
         """The width in which columns of words are as narrow as their longest word, and all others whole."""
-        width = Measurement.get(console, options.update(max_width=ENDLESS), self._of(kept)).maximum
-        for place in kept:
-            column = self.columns[place]
-            if not column.no_wrap:
-                texts = [str(cell) for cell in (column.header, *column.cells)]
+        width = Measurement.get(console, wide, _table(self._table, kept)).maximum
+        for place, heading in ((place, self._table.headings[place]) for place in kept):
+            if heading.wrap and not heading.number:
+                texts = [heading.text, *(str(row[place]) for row, _ in self._table.rows)]
                 lines = max(cell_len(line) for text in texts for line in text.split("\n"))
                 longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
-                width -= lines - min(lines, max(longest, column.min_width or 0))
+                width -= lines - min(lines, max(longest, heading.least))
         return width
-
-    def _of(self, kept: set[int]) -> rich.Table:
-        """The same table with the ``kept`` columns only."""
-        made = rich.Table(box=self.box, padding=self.padding)
-        places = sorted(kept)
-        for column in (self.columns[place] for place in places):
-            looks: dict[str, Any] = {"no_wrap": column.no_wrap, "overflow": column.overflow}
-            made.add_column(column.header, justify=column.justify, min_width=column.min_width, **looks)
-        cells = [list(self.columns[place].cells) for place in places]
-        for row, line in zip(self.rows, zip(*cells, strict=True), strict=True):
-            made.add_row(*line, style=row.style)
-        return made

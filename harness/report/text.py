@@ -26,19 +26,19 @@ from harness.analyse.rows import (
     SPINNING,
     Row,
     ScheduleRow,
-    StartUp,
     columns,
     different_jobs,
     places,
 )
+from harness.analyse.statistics import Estimate, apart
 from harness.report import cells
 from harness.report.cells import Fitting, Line, Part, Table, listed, table
 from harness.spec.naming import policy_name, program_name, scheduler_name, short_name, waiting_name
 from workloads.program import Program
-from workloads.work import duration_name
+from workloads.work import duration_name, processes_name
 
 if TYPE_CHECKING:
-    from harness.analyse.advise import Advice, Range
+    from harness.analyse.advise import Advice
     from harness.spec.experiment import Experiment
     from harness.store.records import RunRecord
 
@@ -107,7 +107,6 @@ def repeats(experiment: Experiment, records: Sequence[RunRecord]) -> Iterator[Ta
 
 
 def _block(rows: Sequence[Row], *, wide: bool) -> Fitting:
-    """The rows of one point of the sweep."""
     slowdowns = needed(columns("heading", "", SPINNING, RESPONSES), rows)
     measured = [row.measured for row in rows if row.measured]
     known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
@@ -212,17 +211,13 @@ def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterat
             yield agreement.sentence(found.agreement)
 
 
-def _start_up(found: StartUp) -> str:
-    return f"{found.median_ms:.1f}, {found.max_ms:.1f}"
-
-
 JUDGED = [
     replace(SLOWDOWN, heading="measured"),
     INTERVAL,
     PREDICTED,
     replace(ERROR, shown=lambda share: percent(share, 1, "+")),
     Column("verdict.interval", CI95, lambda ends: " to ".join(percent(end, 0, "+") for end in ends)),
-    Column("measured.start_up", "start-up\nms", _start_up),
+    Column("measured.start_up", "start-up\nms", lambda found: f"{found.median_ms:.1f}, {found.max_ms:.1f}"),
     Column("verdict", "verdict", words=True, unknown=""),
 ]
 
@@ -274,12 +269,62 @@ def _about(errors: Mapping[str, Errors], schedulers: Sequence[str]) -> str:
     return f"{said}, in the median." + (f" {UNKNOWN}: {NOT_HERE}." if unknown else "")
 
 
-def _granularities(one: Range) -> str:
-    return " to ".join(dict.fromkeys((duration_name(one.from_us), duration_name(one.to_us))))
-
-
 RANGES = [
-    Column(_granularities, "granularity", words=True),
+    Column(
+        lambda one: " to ".join(dict.fromkeys(map(duration_name, (one.from_us, one.to_us)))),
+        "granularity",
+        words=True,
+    ),
     Column("scheduler", "best, or as good", scheduler_name, words=True),
     replace(SLOWDOWN, path="slowdown"),
 ]
+
+
+WAYS = {"none": "at the same time", "gang": "taking turns", "implicit": "waiting politely"}
+"""The policies that the sentences are about, and what the jobs do under them."""
+
+CHANCE = ", a difference that chance may have made"
+NO_ERROR = ", and there is nothing to compare it with"
+NOT_KNOWN = "not known: no run succeeded"
+
+
+def conclusion(rows: Sequence[Row]) -> list[str]:
+    """Three sentences that hold for whatever was measured.
+
+    They tell of the jobs at the same time, of what turns and polite waiting change, and of the simulator.
+    """
+    known = {row.scheduler["policy"]: row for row in reversed(rows)}
+    ways = {way: known[policy] for policy, way in WAYS.items()}
+    together, *others = (
+        row.measured.workload_slowdown if row.measured else Estimate(None, None, 0) for row in ways.values()
+    )
+    jobs = known["none"].jobs
+    what = f"{len(jobs)} jobs of {processes_name(jobs[0].work.processes)} each {WAYS['none']}"
+    first = f"How long {what} take is {NOT_KNOWN}."
+    if together.median is not None:
+        chance = "" if together.ci95 and not together.ci95[0] <= 1.0 <= together.ci95[1] else CHANCE
+        first = f"{what} took {_times(together)} times as long as one after the other{chance}."
+    second = "; ".join(map(_against, [*WAYS.values()][1:], others, [together, together]))
+    medians = {way: median for way, row in ways.items() if (median := row.median("simulated"))}
+    said = ", ".join(f"{fixed(median)} {way}" for way, median in medians.items())
+    errors = [abs(row.error) for row in ways.values() if row.error is not None]
+    off = f": at most {percent(max(errors), 0)} % off" if errors else NO_ERROR
+    third = said + off if said else "nothing: no simulation succeeded"
+    return [first, f"{second[0].upper()}{second[1:]}.", f"The simulator says {third}."]
+
+
+def _against(way: str, found: Estimate, together: Estimate) -> str:
+    if found.median is None:
+        return f"{way} is {NOT_KNOWN}"
+    change = ""
+    if together.median is not None:
+        faster = ", which is faster" if found.median < together.median else ", which is slower"
+        change = faster if apart(found, together) else CHANCE
+    return f"{way} took {_times(found)}{change}"
+
+
+def _times(found: Estimate) -> str:
+    """A slowdown with its interval of 95 %, or with what there is instead."""
+    if found.ci95:
+        return f"{fixed(found.median)} ({fixed(found.ci95[0])} to {fixed(found.ci95[1])})"
+    return f"{fixed(found.median)} ({'one repeat' if found.n == 1 else f'the median of {found.n} repeats'})"

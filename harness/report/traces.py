@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,17 +18,10 @@ from harness.report.style import HATCHES, NO_JOB, fill, of_job
 from harness.spec.naming import scheduler_name
 from harness.store.records import POLICY, RunRecord
 
-MOST_SPANS = 160
-"""Most spans in a lane of a Gantt chart that are drawn as they are."""
-
-LONGEST_NS = 2_000_000_000
-"""Longest window of a Gantt chart."""
-
-TURNS = 12
-"""The window of a Gantt chart shows so many turns of each scheduler, if it has them."""
-
-CELLS = 600
-"""Lanes with more than MOST_SPANS spans are drawn in so many cells."""
+MOST_SPANS = 160  # most spans in a lane of a Gantt chart that are drawn as they are
+LONGEST_NS = 2_000_000_000  # longest window of a Gantt chart
+TURNS = 12  # the window of a Gantt chart shows so many turns of each scheduler, if it has them
+CELLS = 600  # lanes with more than MOST_SPANS spans are drawn in so many cells
 
 SHORT = {"measured": "meas.", "simulated": "sim.", "planned": "plan"}
 """Sides of a run where there is little room."""
@@ -104,7 +97,8 @@ def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Fi
         return None
     short = width < 500
     every = [list(_lanes(run, short)) for run in runs]
-    window_ns = _rounded(max(_turns_ns(lane) for lanes in every for _, lane in lanes))
+    ends_ns = [lane[min(TURNS, len(lane)) - 1].end_ns for lanes in every for _, lane in lanes if lane]
+    window_ns = _rounded(min(max(ends_ns, default=0), LONGEST_NS))
     labels = 88 if short else 150
     jobs = sorted({span.job for lanes in every for _, lane in lanes for span in lane})
     names = [f"job {job}: {programs[job]}" if job < len(programs) else f"job {job}" for job in jobs]
@@ -133,10 +127,6 @@ def _lanes(run: Lanes, short: bool) -> Iterator[tuple[str, list[Span]]]:
             yield f"{SHORT[side] if short else side}, cpu {processor}", spans
 
 
-def _turns_ns(lane: Sequence[Span]) -> int:
-    return min(lane[min(TURNS, len(lane)) - 1].end_ns, LONGEST_NS) if lane else 0
-
-
 def _rounded(window_ns: int) -> int:
     digit = int("1" + "0" * (len(str(window_ns)) - 1))
     return max(window_ns // digit, 1) * digit
@@ -145,12 +135,9 @@ def _rounded(window_ns: int) -> int:
 def _bars(lane: Sequence[Span], window_ns: int) -> dict[int, list[tuple[float, float]]]:
     """Begin and length, in milliseconds, of the bars of each job in the window."""
     shown = [span for span in lane if span.begin_ns < window_ns]
+    bars: Iterable[tuple[int, float, float]] = ((one.job, one.begin_ns, one.end_ns) for one in shown)
     found: dict[int, list[tuple[float, float]]] = {}
-    for job, begin_ns, end_ns in (
-        _cells(shown, window_ns)
-        if len(shown) > MOST_SPANS
-        else [(s.job, s.begin_ns, s.end_ns) for s in shown]
-    ):
+    for job, begin_ns, end_ns in _cells(shown, window_ns) if len(shown) > MOST_SPANS else bars:
         found.setdefault(job, []).append((begin_ns / 1e6, (end_ns - begin_ns) / 1e6))
     return found
 

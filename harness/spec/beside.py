@@ -20,8 +20,7 @@ FEWEST = 2
 OF_SHELL = re.compile(r"^(&&?|\|\|?|>>?|<)$|;$")
 """Words that mean something to a shell only."""
 
-LEASE_S = 10.0
-"""How long programs go on without their driver: no stall of a busy host must end them."""
+LEASE_S = 10.0  # how long programs go on without their driver: no stall of a busy host must end them
 
 TOGETHER = {"policy": "none", "bind": False}
 """All start at once, and Linux puts their processes on processors, as when several people start them."""

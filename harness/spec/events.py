@@ -17,8 +17,7 @@ from workloads.bounds import LOAD, PROCESSES
 from workloads.parameters import Bounds
 from workloads.validation import InputError, one_of
 
-PROCESSORS = Bounds(1, 256, whole=True)
-"""More would be no picture."""
+PROCESSORS = Bounds(1, 256, whole=True)  # more would be no picture
 JOBS = 100
 NAME = re.compile(r"[A-Za-z][\w.()-]{0,7}", re.ASCII)
 FORMS = {"arrive": "JOB SIZE [WORK]", "end": "JOB", "lose": "PROCESSOR", "owner": "PROCESSOR LOAD"}

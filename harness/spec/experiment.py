@@ -258,7 +258,6 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
 
 
 def _repeats(given: Any) -> tuple[int, int]:
-    """The least and the most repeats: one number for both, or a table of the two."""
     if not isinstance(given, dict):
         within("repeats", given)
         return given, given

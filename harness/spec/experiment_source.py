@@ -21,8 +21,7 @@ from harness.spec.overrides import Override, apply
 from harness.spec.table_checks import check_depth, check_names
 from workloads.validation import InputError
 
-LARGEST = 4 << 20
-"""The largest size of an experiment file, in bytes."""
+LARGEST = 4 << 20  # the largest size of an experiment file, in bytes
 
 LONG_LINE = 1000
 
@@ -60,11 +59,9 @@ class Document:
     source: str = field(default="", repr=False)
 
     def located(self, error: InputError) -> ExperimentError:
-        """The same error with the place that the value comes from."""
         return ExperimentError(error.key, error.value, error.rule, error.remedy, self._place(error.key))
 
     def overridden(self, overrides: Iterable[Override]) -> Document:
-        """A copy with the overrides applied in order."""
         data = copy.deepcopy(self.data)
         done = self.overrides
         for override in overrides:

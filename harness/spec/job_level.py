@@ -98,7 +98,6 @@ class JobExperiment(Experiment):
         return self.cells[0]
 
     def on(self, processors: int) -> JobExperiment:
-        """The same on a machine of so many processors."""
         return replace(self, processors=processors, cells=(replace(self.cell, processors=processors),))
 
 
@@ -160,6 +159,5 @@ def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobEx
 
 
 def no_processors(source: str, remedy: str) -> InputError:
-    """The error for a machine of unknown size."""
     rule = f"the {source} does not give the number of processors of the machine"
     return InputError("processors", 0, rule, remedy)

@@ -33,7 +33,6 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def check_real(values: Mapping[str, Any]) -> None:
-    """Accept the values of a [machine] table for real runs."""
     if values.get("lost"):
         rule = "real runs use all processors; only simulated machines can lose some"
         remedy = "use lockstep simulate, or leave lost out"

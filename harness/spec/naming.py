@@ -21,8 +21,7 @@ REMEDY_NAMES = {
     "inheritance": "priority inheritance",
 }
 
-LONG_MS = 10_000
-"""Quanta of at least this length are named in seconds."""
+LONG_MS = 10_000  # quanta of at least this length are named in seconds
 
 
 def scheduler_name(table: Mapping[str, Any]) -> str:

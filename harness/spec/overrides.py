@@ -66,7 +66,6 @@ class Override:
 
 
 def parse(text: str) -> Override:
-    """The override that ``--set TEXT`` asks for."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
         raise InputError("--set", text, "must be key=value", "for example --set repeats=3")
@@ -91,7 +90,6 @@ def make(key: str, value: Any, origin: str) -> Override:
 
 
 def room(key: str) -> str:
-    """The top-level key of the file that the dotted ``key`` belongs to."""
     return make(key, None, key).room
 
 

@@ -114,7 +114,6 @@ def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
 
 
 def check_heeded(owners: Sequence[Owner], names: Iterable[str], kinds: Iterable[Policy]) -> None:
-    """Accept owners if every policy of the experiment heeds them."""
     for index, (name, policy) in enumerate(zip(names, kinds, strict=True)):
         if owners and not policy.heeds_owners:
             heeding = ", ".join(known for known, kind in policies.known().items() if kind.heeds_owners)

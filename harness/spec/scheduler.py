@@ -17,8 +17,7 @@ from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.options import DEFAULTS, WITHIN_JOB, Options, Remedy
 from workloads.validation import InputError, known_keys, one_of
 
-SHARED = field_names(Options)
-"""Keys of every [[schedulers]] table, whatever its policy."""
+SHARED = field_names(Options)  # keys of every [[schedulers]] table, whatever its policy
 
 ADDED = {
     **{"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"},
@@ -30,8 +29,7 @@ ADDED = {
 FORMER = {"do_not_preempt": "deferrals", "put_off_us": "deferral_us", "warning_us": "warning_us"}
 """Keys beside ``remedy``, a name, in older tables; their names in the table ``remedy``."""
 
-IMPLICIT = "global-adaptive"
-"""The waiting rule of the policy implicit, if its table names none."""
+IMPLICIT = "global-adaptive"  # the waiting rule of the policy implicit, if its table names none
 
 OF_RULES = {"spin_switches": "fixed", "imbalance_estimate": "global-adaptive"}
 """Keys that mean something to one waiting rule only."""
@@ -39,8 +37,7 @@ OF_RULES = {"spin_switches": "fixed", "imbalance_estimate": "global-adaptive"}
 STOPPING = ("defer", "warning", "activations")
 """Remedies that say something about slots, and so need slots in which Lockstep stops processes."""
 
-OF_SLOTS = ("quantum_ms", "long_quantum_ms", "quanta_ms")
-"""Keys of policies that give lengths of slots."""
+OF_SLOTS = ("quantum_ms", "long_quantum_ms", "quanta_ms")  # keys of policies that give lengths of slots
 
 LEAST_SLOT_MS = 0.1
 
@@ -120,7 +117,6 @@ class Scheduler:
 
     @property
     def of_slurm(self) -> bool:
-        """Whether Slurm's controller does the scheduling."""
         return isinstance(self.policy, SlurmGang)
 
     @property
@@ -261,7 +257,6 @@ def has_key(table: Any, key: str) -> bool:
 
 
 def who_has(key: str) -> str:
-    """The [[schedulers]] tables in which ``key`` means something, in words."""
     if key in OF_RULES:
         return f"it belongs to blocking = {OF_RULES[key]!r}"
     return "these policies have it: " + ", ".join(

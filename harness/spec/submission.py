@@ -28,8 +28,7 @@ TEXTS = {
 }
 """Options of sbatch that are passed on as they are, with their help."""
 
-LINES = ("extra", "modules", "setup")
-"""Keys that hold lists of lines."""
+LINES = ("extra", "modules", "setup")  # keys that hold lists of lines
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,6 @@ class Submission(Checked):
         self._check_time()
 
     def _check_time(self) -> None:
-        """Accept a time limit that lies after the signal to end, else raise InputError."""
         limit = self._asked("--time", "-t") or self.time
         if limit is None:
             return
@@ -175,7 +173,6 @@ class Submission(Checked):
 
 
 def parse(value: Any, options: Sequence[str] = ()) -> Submission:
-    """The values of a [slurm] table, with further ``options`` of sbatch from the command line."""
     table = as_table(value, "slurm")
     names = [name.replace("ntasks_per_node", "ntasks-per-node") for name in field_names(Submission)]
     known_keys(table, names, "slurm")
@@ -198,7 +195,6 @@ def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sbatch_option(key: str, line: Any) -> None:
-    """Accept a line that is an option of sbatch; else raise InputError."""
     _line(key, line)
     if not line.startswith("-"):
         raise InputError(key, line, "must be an option of sbatch", 'write "--option=value"')

@@ -58,7 +58,6 @@ class Records:
 
 
 def read(path: Path, lines: Sequence[str]) -> Records:
-    """The jobs in the ``lines`` of the file ``path``."""
     header: dict[str, str] = {}
     processors: dict[str, float] = {}
     for place, line in enumerate(lines, 1):

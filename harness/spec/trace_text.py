@@ -83,5 +83,4 @@ def number(path: Path, line: int, name: str, text: str, bounds: str) -> float:
 def refusal(
     path: Path, line: int, name: str, text: str, rule: str, remedy: str = "correct or remove that line"
 ) -> InputError:
-    """The error for a text that breaks the ``rule`` of its field ``name``."""
     return InputError("trace", text, f"{path}, line {line}: {name} {rule}", remedy)

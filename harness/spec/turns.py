@@ -18,8 +18,7 @@ from workloads.options import DEFAULTS
 from workloads.validation import InputError
 from workloads.work import Command
 
-KERNEL_THREAD = 0x200000
-"""PF_KTHREAD of the kernel."""
+KERNEL_THREAD = 0x200000  # PF_KTHREAD of the kernel
 
 
 def scheduler(text: str, *, running: bool) -> Scheduler:

@@ -37,8 +37,7 @@ __all__ = ["FILE_NAME", "Frames", "Store", "StoreError", "load"]
 
 FILE_NAME = "lockstep.sqlite"
 
-CLOSING_MS = 1000
-"""How long a store waits for a lock when it takes in the runs beside it."""
+CLOSING_MS = 1000  # how long a store waits for a lock when it takes in the runs beside it
 
 
 @dataclass(frozen=True)

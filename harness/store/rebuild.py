@@ -13,8 +13,7 @@ from harness.store.records import FURTHER, POLICY, SIMULATED, RunRecord, alone_t
 from workloads.blocking import RULES
 from workloads.validation import InputError
 
-FIRST = ("none", "implicit", "gang", "partitioned", "batch")
-"""Policies that are listed before the others."""
+FIRST = ("none", "implicit", "gang", "partitioned", "batch")  # policies that are listed before the others
 
 
 def experiment_of(records: Sequence[RunRecord]) -> Experiment:

@@ -77,8 +77,7 @@ SENDS = [KIND[name] for name in ("SEND", "SSEND", "BSEND", "ISEND", "ISSEND", "I
 FIRST, LAST = KIND["BARRIER"], KIND["COMMUNICATOR"]
 """The blocking collective operations; the nonblocking ones follow in the same order."""
 
-MAY_WAIT = np.zeros(len(KINDS), bool)
-"""Which kinds may wait for another rank."""
+MAY_WAIT = np.zeros(len(KINDS), bool)  # which kinds may wait for another rank
 
 MAY_WAIT[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] = True
 MAY_WAIT[FIRST : LAST + 1] = True

@@ -52,8 +52,8 @@ echo 1
 AGAIN = """
 import sys
 from harness.__main__ import main
-from harness.measure import recalibration
-recalibration.FRESH_S = 0.0
+from harness.measure import measured
+measured.FRESH_S = 0.0
 sys.exit(main())
 """
 """Runs Lockstep, which takes no calibration for fresh."""

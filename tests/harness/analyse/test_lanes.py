@@ -4,8 +4,16 @@ from itertools import pairwise
 
 import pytest
 
-from harness.analyse.lanes import STATES, lanes
-from harness.analyse.timelines import BLOCKED, COMMUNICATING, COMPUTING, SWITCHING, SYNCHRONIZING, Span
+from harness.analyse.timelines import (
+    BLOCKED,
+    COMMUNICATING,
+    COMPUTING,
+    STATES,
+    SWITCHING,
+    SYNCHRONIZING,
+    Span,
+    lanes,
+)
 
 TWO_JOBS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 

@@ -15,7 +15,7 @@ from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.commands import explore
 from harness.predict import missing
-from harness.report.conclusion import CHANCE, sentences
+from harness.report.text import CHANCE, conclusion
 from harness.spec.jobs import described
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
@@ -32,7 +32,7 @@ def row(policy, measured, simulated=()):
 
 def said(none, gang, implicit, simulated=((), (), ())):
     ways = zip(("none", "gang", "implicit"), (none, gang, implicit), simulated, strict=True)
-    return sentences([row(*way) for way in ways])
+    return conclusion([row(*way) for way in ways])
 
 
 SLOW, FAST, LIKE = (2.7, 2.8, 2.9), (1.02, 1.03, 1.05), (0.97, 1.0, 1.04)
@@ -103,7 +103,7 @@ def test_the_command_tells_what_the_store_holds_below_its_doubts(imitated, capsy
         ((digest, name),) = store.experiments()
         records = store.runs(digest)
     assert name == "demo"
-    assert document["conclusion"] == sentences(summary.rows(experiment_of(records), records))
+    assert document["conclusion"] == conclusion(summary.rows(experiment_of(records), records))
     assert cli.main(["demo"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.index(document["conclusion"][0]) > out.find("Doubt: ")

@@ -13,7 +13,7 @@ from places import ROOT
 from runs import eventually, state
 
 from harness.commands.exec import PASSED_ON
-from harness.measure.rank_listener import RankListener
+from harness.measure.registrar import RankListener
 
 HEAVY = ("numpy", "numba", "pandas", "matplotlib", "rich", "zmq", "psutil", "jinja2", "mpi4py")
 """What takes long to import, and need not be installed for exec."""

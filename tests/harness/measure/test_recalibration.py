@@ -8,9 +8,8 @@ from fake_runs import TOOLS, Quiet, probe
 from coordinator.host.launch import LaunchError
 from harness.analyse.caveats import of_calibration
 from harness.measure import runner, session
-from harness.measure.measured import Measured
+from harness.measure.measured import FRESH_S, Measured, Recalibrated
 from harness.measure.plan import plan
-from harness.measure.recalibration import FRESH_S, Recalibrated
 from harness.measure.session import MeasurementSession
 from harness.spec.experiment import load
 from harness.store.database import Store, StoreError

@@ -20,7 +20,7 @@ from runs import eventually, needs_two
 from coordinator.host import processor_claims
 from coordinator.host.processor_claims import ProcessorClaim, Reservation, rivals
 from harness import application, cli
-from harness.measure import host_check, turn
+from harness.measure import host_check, session
 from harness.spec.experiment import usable_processors
 
 FIRST = 1000 + 100 * secrets.randbelow(500)
@@ -92,7 +92,7 @@ def test_runs_of_any_user_count_also_those_without_a_series():
 
 def test_whoever_waits_begins_when_the_other_has_ended_and_says_once_for_whom_it_waits(theirs):
     watcher = Impatient(theirs.close)
-    with turn.reserved(THERE, watcher, environment={}):
+    with session.reserved(THERE, watcher, environment={}):
         assert [rival.processors for rival in rivals(HERE)] == [str(FIRST + 1)]
     (said,) = watcher.warnings
     assert said == f"waiting: {US} measures on processors {FIRST + 1} (--anyway does not wait)"
@@ -119,7 +119,7 @@ def test_a_kill_ends_a_reservation_whatever_the_killed_process_has_started():
         assert eventually(lambda: [one for one in rivals(HERE) if one.name.endswith(stopped)])
         holder.send_signal(signal.SIGCONT)
         watcher = Impatient(holder.kill)
-        with turn.reserved(THERE, watcher, environment={}):
+        with session.reserved(THERE, watcher, environment={}):
             assert f"(process {holder.pid}" in watcher.warnings[0]
 
 
@@ -129,7 +129,7 @@ def test_of_many_at_once_only_one_at_a_time_has_a_processor():
 
     def measure(number):
         for _ in range(5):
-            with turn.reserved([FIRST + number % 3, FIRST + (number + 1) % 3], Quiet(), environment={}):
+            with session.reserved([FIRST + number % 3, FIRST + (number + 1) % 3], Quiet(), environment={}):
                 inside.add(number)
                 most.append(len(inside))
                 time.sleep(0)
@@ -138,7 +138,7 @@ def test_of_many_at_once_only_one_at_a_time_has_a_processor():
 
     threads = [threading.Thread(target=measure, args=(number,)) for number in range(6)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turn, "LOOK_S", 0.001)
+        patch.setattr(session, "LOOK_S", 0.001)
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -158,7 +158,7 @@ def test_a_process_that_is_stopped_in_the_gate_holds_nobody_up_for_long(monkeypa
 @pytest.mark.parametrize(("anyway", "environment"), [(True, {}), (False, {"SLURM_JOB_ID": "7"})])
 def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, anyway, environment):
     watcher = Quiet()
-    with turn.reserved(THERE, watcher, anyway, environment):
+    with session.reserved(THERE, watcher, anyway, environment):
         assert [rival.processors for rival in rivals([FIRST + 2])] == [str(FIRST + 2)]
     (said,) = watcher.warnings
     assert "so the runs disturb each other" in said and f"process {os.getpid()}" in said
@@ -169,7 +169,7 @@ def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, anyway, e
 def lockstep(lockstep, monkeypatch):
     """The command on made-up runs, which reserves HERE."""
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    tools = dataclasses.replace(TOOLS, reserve=lambda where, *more: turn.reserved(HERE, *more))
+    tools = dataclasses.replace(TOOLS, reserve=lambda where, *more: session.reserved(HERE, *more))
     monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)
     return lockstep
 
@@ -181,7 +181,9 @@ SMALL = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
 def test_a_command_that_measures_waits_for_its_turn(lockstep, monkeypatch, theirs, command):
     monkeypatch.setattr(host_check, "aa_records", lambda *given: [])
     monkeypatch.setattr("harness.measure.host_check.check", lambda processors: [])
-    monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=lambda s: theirs.close()))
+    monkeypatch.setattr(
+        session, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda s: theirs.close())
+    )
     status, _, err = lockstep(*command)
     assert status == 0 and err.count("waiting: ") == 1 and "disturb each other" not in err
 
@@ -193,7 +195,11 @@ def test_anyway_measures_beside_the_other(lockstep, theirs):
 
 
 def test_a_run_that_waits_can_be_interrupted_and_reserves_nothing(lockstep, monkeypatch, theirs):
-    monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=lambda s: signal.raise_signal(signal.SIGTERM)))
+    monkeypatch.setattr(
+        session,
+        "time",
+        SimpleNamespace(monotonic=time.monotonic, sleep=lambda s: signal.raise_signal(signal.SIGTERM)),
+    )
     status, out, err = lockstep(*SMALL)
     assert (status, out) == (130, "") and err.endswith("lockstep: interrupted\n")
     theirs.close()

@@ -19,7 +19,7 @@ from runs import eventually, running
 from coordinator.host.launch import LaunchError
 from coordinator.host.processes import children
 from harness import cli
-from harness.analyse.comparison import wait_rows, wait_verdict
+from harness.analyse.comparison import wait_row, wait_verdict
 from harness.commands import waits
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.wait_rounds import AS_IT_IS, TWO_PHASE, WaitCell, WaitChoice, measure
@@ -122,21 +122,21 @@ def test_rounds_alternate_and_what_is_stopped_is_not_tried_again():
     assert done.done == done.total == len(host.asked) == 16
     assert watcher.steps[3].left_s > watcher.steps[-2].left_s > done.left_s == 0
 
-    found = wait_rows([choice.name for choice in CHOICES], (0, 0, 0), rounds)
+    found = [wait_row(choice.name, (0, 0, 0), rounds) for choice in CHOICES]
     as_it_is, two_phase, knob = found
     assert as_it_is.stopped and as_it_is.together.median is None and as_it_is.alone.median == 1
     assert two_phase.together.median == pytest.approx(1.02 * 1.1, rel=0.02)
     assert knob.cpu_s == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
-    assert wait_verdict(found).best == TWO_PHASE
+    assert wait_verdict(found) == (TWO_PHASE, [])
 
 
 def test_one_job_alone_is_measured_once_a_round():
     host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), knob=(2, 1))
     rounds = measure(CHOICES, (0,), 3, 10.0, host, Quiet())
     assert [len(one) for one in rounds] == [3, 3, 3]
-    found = wait_rows([choice.name for choice in CHOICES], (0,), rounds)
+    found = [wait_row(choice.name, (0,), rounds) for choice in CHOICES]
     assert found[1].together == found[1].alone
-    assert wait_verdict(found).best == TWO_PHASE
+    assert wait_verdict(found) == (TWO_PHASE, [])
 
 
 def test_different_programs_are_measured_alone_and_all_at_a_time():
@@ -150,7 +150,7 @@ def test_different_programs_are_measured_alone_and_all_at_a_time():
     alone_s = {(0,): 1, (1,): 3, (0, 0, 1): 5}
     rounds = measure([CHOICES[0], CHOICES[2]], (0, 0, 1), 3, 10.0, run, Quiet())
     assert all(len(one) == 6 for one in rounds)
-    as_it_is, knob = wait_rows([AS_IT_IS, "knob"], (0, 0, 1), rounds)
+    as_it_is, knob = (wait_row(choice, (0, 0, 1), rounds) for choice in (AS_IT_IS, "knob"))
     assert (as_it_is.alone.median, as_it_is.together.median) == (1, 2)
     assert (knob.alone.median, knob.together.median) == (7 / 5, 4 / 5)
 
@@ -167,9 +167,8 @@ def test_a_choice_is_best_only_if_its_interval_is_apart(other, best):
         }
         for number, ratio in enumerate((1.00, 1.01, 1.08))
     ]
-    decided = wait_verdict(wait_rows(["b", "a"], (0, 0), rounds))
-    assert (decided.fastest, decided.best) == ("a", best)
-    assert decided.as_good == (() if best else ("b",))
+    decided = wait_verdict(wait_row(choice, (0, 0), rounds) for choice in "ba")
+    assert decided == ("a", [] if best else ["b"])
 
 
 @pytest.fixture

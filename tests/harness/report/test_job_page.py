@@ -15,7 +15,7 @@ from fake_records import MEANS, page_of_jobs, runs_of_jobs, write_trace
 from fake_runs import Quiet
 from golden import without_pictures
 
-from harness.analyse import job_table, schedules, stored
+from harness.analyse import schedules, stored
 from harness.analyse.rows import ScheduleRow
 from harness.cli import main
 from harness.commands import job_level as command
@@ -93,7 +93,7 @@ def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedu
         assert len(place) == int(line["requested_number_of_resources"])
         assert (free_at[place] <= times["starting"]).all(), "a processor has one job at a time"
         free_at[place] = times["finish"]
-    read = job_table.read_jobs(tmp_path / "jobs.csv", PROCESSORS)
+    read = schedules.read_jobs(tmp_path / "jobs.csv", PROCESSORS)
     for name in ("start_ns", "finish_ns", "size"):
         assert (getattr(read, name) == getattr(outcome, name)).all(), name
     assert list(swf.placements(read)) == [(job, tuple(place)) for job, place in swf.placements(outcome)]
