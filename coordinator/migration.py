@@ -87,10 +87,7 @@ class Migration(Checked):
 
 
 def eager_copy(m: Migration) -> MoveCost:
-    """Stop the process, send its whole address space, continue it: Charlotte and LOCUS.
-
-    Source: Artsy and Finkel 1989; Popek and Walker 1985.
-    """
+    """Charlotte and LOCUS (Artsy and Finkel 1989; Popek and Walker 1985): stop, send all, continue."""
     stopped_s = m.fixed_s + m.size_mb / m.bandwidth_mb_s
     return MoveCost(stopped_s, 0.0, stopped_s, m.size_mb, 0.0)
 
@@ -115,19 +112,13 @@ def pre_copy(m: Migration) -> MoveCost:
 
 
 def copy_on_reference(m: Migration) -> MoveCost:
-    """Move only the kernel's state; the process fetches each page from its old machine when it uses it.
-
-    Source: Zayas 1987 (Accent).
-    """
+    """Zayas 1987 (Accent): move the kernel's state; the process fetches each page when it uses it."""
     fetched_mb, slowed_s = _fetched(m)
     return MoveCost(m.fixed_s, slowed_s, m.fixed_s + slowed_s, fetched_mb, m.size_mb - fetched_mb)
 
 
 def flush(m: Migration) -> MoveCost:
-    """Write the modified pages to the file server; the process fetches from there what it uses.
-
-    Source: Douglis and Ousterhout 1991 (Sprite).
-    """
+    """Douglis and Ousterhout 1991 (Sprite): write modified pages to the file server, and fetch from there."""
     stopped_s = m.fixed_s + m.modified * m.size_mb / m.bandwidth_mb_s
     fetched_mb, slowed_s = _fetched(m)
     return MoveCost(stopped_s, slowed_s, stopped_s + slowed_s, m.modified * m.size_mb + fetched_mb, 0.0)

@@ -52,9 +52,8 @@ def execution_time_s(processors: Any, work_s: Any, alpha_s: Any, beta_s: Any) ->
 def useful_processors(least: int, most: int, work_s: float, beta_s: float) -> int:
     """The fewest processors, from ``least`` to ``most``, on which T(p) is smallest.
 
-    A leaf function, as ``execution_time_s``. T falls from p to p + 1 while W / (p (p + 1)) is
-    more than beta, so this is p_max of Anastasiadis and Sevcik 1997, equation (6), in whole
-    processors.
+    A leaf function, as ``execution_time_s``. T falls from p to p + 1 while W / (p (p + 1)) is more than beta,
+    so this is p_max of Anastasiadis and Sevcik 1997, equation (6), in whole processors.
     """
     low = least
     high = most
@@ -193,10 +192,9 @@ class View:
 class Slot:
     """An interval in which each processor may run the processes of the given jobs.
 
-    ``runs[p]`` holds the jobs whose process may run on processor p: one under gang
-    scheduling, any number where the local scheduler shares the processor, none for an
-    idle processor. ``length_ns`` None means until the next decision. ``only`` has (job, rank): of
-    the jobs that it names, no other process may run.
+    ``runs[p]`` holds the jobs whose process may run on processor p: one under gang scheduling, any number
+    where the local scheduler shares the processor, none for an idle processor. ``length_ns`` None means until
+    the next decision. ``only`` has (job, rank): of the jobs that it names, no other process may run.
     """
 
     runs: tuple[tuple[int, ...], ...]

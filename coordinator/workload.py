@@ -76,8 +76,8 @@ class Workload:
     Attributes:
         jobs: numbered from 0 in file order.
         policy: the scheduling policy.
-        processors: ids of the cores of this host; processor p of the policy is
-            ``processors[p]``. Empty where there are nodes.
+        processors: ids of the cores of this host; processor p of the policy is ``processors[p]``. Empty where
+            there are nodes.
         options: how processes wait, stay on processors and are helped, as the scheduler wants it.
         switch_us: cost of a context switch for the waiting rules.
         latency_us: one-way message latency for the waiting rules.
@@ -86,8 +86,7 @@ class Workload:
         walk_step_ns: calibrated cost of a step through the working set, 0 without one.
         timeout_s: a run that takes longer fails.
         timeline: whether ranks record a timeline (``workloads.timeline``).
-        nodes: the hosts, whose processors are numbered node by node; empty for this
-            host alone.
+        nodes: the hosts, whose processors are numbered node by node; empty for this host alone.
         lease_s: how long agents continue without the driver, so that another one can take over; where agents
             report to agents, at least LEASE_OF_LEVEL_S for each level.
         fan_out: how many agents report to the driver; with more nodes, so many report to other agents.
@@ -123,7 +122,6 @@ class Workload:
 
     @property
     def processor_count(self) -> int:
-        """The number of processors that the policy has."""
         return sum(node.processors for node in self.nodes) or len(self.processors)
 
 

@@ -7,8 +7,8 @@
     lockstep.plot.slowdowns(found)
     lockstep.compare("lockstep-results", between=("none", "gang 100 ms"))
 
-An experiment is the path of a file, the name of a built-in experiment, or a dictionary with the keys of
-such a file (docs/formats.md):
+An experiment is the path of a file, the name of a built-in experiment, or a dictionary with the keys of such
+a file (docs/formats.md):
 
     lockstep.simulate({
         "processors": 2,
@@ -16,10 +16,9 @@ such a file (docs/formats.md):
         "schedulers": [{"policy": "none"}, {"policy": "gang", "quantum_ms": 20}],
     })
 
-This module is the public interface. ``harness``, ``coordinator``, ``workloads`` and ``slurm`` are
-internal and change without notice, but for what a policy of another package needs:
-``coordinator.policies`` and ``coordinator.view``. Such a package names its modules in entry points of
-the group ``lockstep.policies``.
+This module is the public interface. ``harness``, ``coordinator``, ``workloads`` and ``slurm`` are internal
+and change without notice, but for what a policy of another package needs: ``coordinator.policies`` and
+``coordinator.view``. Such a package names its modules in entry points of the group ``lockstep.policies``.
 
 Bad input raises :class:`InputError`; every other error of Lockstep is a :class:`LockstepError`, too.
 """

@@ -61,11 +61,7 @@ def inside(environment: Mapping[str, str]) -> bool:
 
 
 def nodes(environment: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Name and number of processors of each node, in Slurm's order.
-
-    A node's number is the number of tasks per node that the job asked for, else the number of
-    processors that it has there.
-    """
+    """Name and number of processors of each node, in Slurm's order; tasks per node count, if given."""
     if not inside(environment):
         raise SlurmError("there is no allocation here: SLURM_JOB_ID is not set")
     try:

@@ -25,11 +25,7 @@ class SlurmError(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """All that a command has said.
-
-    The exit ``status`` is negative if a signal ended it, None if it took longer than PATIENCE_S. The lines of
-    its output end as usual here.
-    """
+    """All that a command has said; its ``status`` is negative after a signal, None if it took too long."""
 
     command: str
     status: int | None
@@ -59,10 +55,9 @@ def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def answer(*argv: str) -> Reply:
-    """The reply of one of Slurm's commands, which has no input.
+    """The reply of one of Slurm's commands, which has no input; after PATIENCE_S it is killed.
 
-    A signal of the terminal does not reach it. If it takes longer than PATIENCE_S, or we are interrupted,
-    it is killed with its children.
+    A signal of the terminal does not reach it; if we are interrupted, it is killed with its children.
     """
     try:
         # Files, not pipes: a child that a site's wrapper leaves behind would keep a pipe open.

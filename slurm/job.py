@@ -35,7 +35,6 @@ class SlurmJob:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The options with which Slurm's commands ask the job's cluster."""
         return ("-M", self.cluster) if self.cluster else ()
 
     @property
@@ -114,11 +113,7 @@ class Ending:
 
 
 def judge(reported: str | None, ending: Ending | None) -> JobState:
-    """The state of a job.
-
-    A job has COMPLETED only if its script says so, with an exit status of 0; Slurm's own
-    COMPLETED, and its silence, are no evidence.
-    """
+    """The state of a job, COMPLETED only by its script's exit status of 0: Slurm's word is no evidence."""
     name = reported.split()[0].rstrip("+") if reported and reported.strip() else ""
     if name in REPORTED:
         return REPORTED[name]

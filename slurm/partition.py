@@ -47,10 +47,7 @@ PAUSE_S = 0.2
 
 
 def time_slice_s(partition: str, place: Sequence[str] = ()) -> tuple[int, str]:
-    """Seconds of a gang scheduling slot in a partition, and ""; or 0, and why there is no such slot.
-
-    ``place`` holds options that name a cluster.
-    """
+    """Seconds of a gang scheduling slot, and ""; or 0, and why there is none. ``place`` names a cluster."""
     show = ("scontrol", *place, "show")
     return judged(ask(*show, "partition", partition), ask(*show, "config"))
 

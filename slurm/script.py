@@ -145,8 +145,5 @@ def _lines(command: Sequence[Word]) -> str:
 
 
 def status_file(directory: str, job: str) -> str:
-    """The file into which the script of a job, or of a task of an array, writes the end of its command.
-
-    It holds the exit status and, if the time of the job was up, ``time-limit``.
-    """
+    """The file for the exit status of a job's or task's command and, at its time's end, ``time-limit``."""
     return f"{directory}/{job}.status"

@@ -2,10 +2,8 @@
 
 Every rank imports this module, so it imports little, and only from the standard library.
 
-The run's clock as ranks read it: CLOCK_MONOTONIC of their node plus an offset.
-
-The agent of a node keeps the offset up to date in a file that ranks map, so that reading the clock
-takes no message. In a run on the driver's host only, both clocks are the same, and there is no such file.
+Ranks read the run's clock as CLOCK_MONOTONIC plus an offset, which the agent keeps up to date in a file that
+they map. In a run on the driver's host only, both clocks are the same, and there is no such file.
 """
 
 from __future__ import annotations
@@ -59,10 +57,7 @@ ANYWHERE = -1
 
 
 class StartOrder(NamedTuple):
-    """How a process begins: its core, and the launched ranks that take part, in their new order.
-
-    Empty ``ranks`` mean all.
-    """
+    """How a process begins: its core, and the launched ranks that take part in their new order, or none."""
 
     core: int
     ranks: tuple[int, ...] = ()
@@ -82,10 +77,7 @@ class AgentLine:
         self._socket.sendall(json.dumps({"type": kind, **values}).encode() + b"\n")
 
     def begin(self) -> StartOrder | None:
-        """Report that the process is ready, sleep until its start, and bind it to its cores.
-
-        Returns None if the workload is over before the process begins.
-        """
+        """Report ready, sleep until the start, and bind; returns None if the workload is over before."""
         self.tell("ready")
         message = self._expect("start", "leave")
         if message["type"] == "leave":
@@ -106,7 +98,6 @@ class AgentLine:
         return cores
 
     def evolve(self, processes: int) -> None:
-        """Tell the agent that the job can use so many processes from now on."""
         self.tell("parallelism", processes=processes)
 
     def observe(self, peers: Sequence[int]) -> None:
@@ -186,7 +177,6 @@ class SlurmRank:
         """Nothing: nobody wants to know."""
 
     def clock(self) -> Callable[[], int]:
-        """The wall clock, which all nodes share."""
         return time.time_ns
 
     def leave(self, record: dict[str, Any]) -> None:

@@ -1,12 +1,11 @@
 """Waiting rules: how long a process spins before it blocks.
 
-Leaf functions over numbers and arrays, called once per wait, never per poll. MPI ranks
-call them as they stand (with a list for ``sample``); the simulator compiles the same text
-(with a row of an int64 array). They call no other function of this file, so that each can
-be compiled on its own.
+Leaf functions over numbers and arrays, called once per wait, never per poll. MPI ranks call them as they
+stand (with a list for ``sample``); the simulator compiles each (with a row of an int64 array), so they call
+no other function of this file.
 
-Source: Dusseau, Arpaci, Culler, SIGMETRICS 1996, sections 4 (immediate), 5 (fixed), 6.1
-(oracle), 6.2 (local approximation), 6.3 (global approximation).
+Source: Dusseau, Arpaci, Culler, SIGMETRICS 1996, sections 4 (immediate), 5 (fixed), 6.1 (oracle), 6.2 (local
+approximation), 6.3 (global approximation).
 """
 
 from __future__ import annotations
@@ -54,10 +53,9 @@ SAMPLE_HEADER = 2
 class Waiting(NamedTuple):
     """A waiting rule with the parameters of the machine and the program.
 
-    ``rule`` is one of the codes above; ``switch_ns`` the cost of a context switch;
-    ``round_trip_ns`` twice the message latency; ``fixed_ns`` the spin of the fixed rule;
-    ``imbalance_ns`` the program's v, which only the oracle may know; ``estimate`` one of the
-    codes above, for the global rule.
+    ``rule`` and ``estimate`` are codes above; ``switch_ns`` is the cost of a context switch,
+    ``round_trip_ns`` twice the message latency, ``fixed_ns`` the spin of the fixed rule, ``imbalance_ns`` the
+    program's v, which only the oracle may know.
     """
 
     rule: int
@@ -120,11 +118,10 @@ def read_limit(waiting: Waiting) -> int:
 def barrier_limit(waiting: Waiting, estimate_ns: int) -> int:
     """Nanoseconds to spin at a barrier before blocking, given the estimate of v.
 
-    Rules that know or learn the imbalance spin v plus a round trip, but at least S = 2
-    switches, while v <= V = 10 switches. Beyond V they spin S: another job then gains more
-    than all lose by coordinating again (section 6.1). The oracle takes v from ``waiting``.
-    An adaptive rule that has measured nothing yet (a negative estimate) assumes v = V, so
-    that it can observe an imbalance up to V.
+    Rules that know or learn the imbalance spin v plus a round trip, but at least S = 2 switches, while v <= V
+    = 10 switches. Beyond V they spin S: another job then gains more than all lose by coordinating again
+    (section 6.1). The oracle takes v from ``waiting``. An adaptive rule that has measured nothing yet (a
+    negative estimate) assumes v = V, so that it can observe an imbalance up to V.
     """
     if waiting.rule == SPIN:
         return FOREVER_NS
@@ -145,23 +142,18 @@ def barrier_limit(waiting: Waiting, estimate_ns: int) -> int:
 
 
 def report(waiting: Waiting, waited_ns: int, arrived_ns: int) -> int:
-    """Nanoseconds that an arrival at a barrier reports to the root.
-
-    ``waited_ns`` is the sender's wait at the last barrier to learn from, ``arrived_ns`` the time of
-    this arrival, by a clock that all processes of the job share.
-    """
+    """Nanoseconds that an arrival reports: this ``waited_ns`` at the last barrier, or ``arrived_ns``."""
     if waiting.estimate == ARRIVAL_SPREAD:
         return arrived_ns
     return waited_ns
 
 
 def observed(waiting: Waiting, least_ns: int, greatest_ns: int) -> int:
-    """The load imbalance that the root reads from the least and the greatest report of a barrier.
+    """The load imbalance that the root reads from a barrier's reports; negative if there is none yet.
 
-    Negative if there is none: nobody has waited before the first barrier. "The load-imbalance of a
-    computation phase is equal to the longest waiting time of any given process" (section 6.3). The
-    first process to arrive waits longest. Its report includes the time until it is scheduled again
-    after the last arrival; the spread of arrivals does not.
+    "The load-imbalance of a computation phase is equal to the longest waiting time of any given process"
+    (section 6.3): of the first to arrive, whose report includes the time until it is scheduled again after
+    the last arrival; the spread of arrivals does not.
     """
     if waiting.estimate == ARRIVAL_SPREAD:
         return greatest_ns - least_ns

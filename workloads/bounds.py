@@ -75,10 +75,7 @@ seconds that one job takes alone."""
 def fits(
     key: str, processes: int, processors: int, *, lost: int = 0, under: str = "", more: str = ""
 ) -> None:
-    """Accept a job that is not larger than the machine without the ``lost`` processors.
-
-    The message names the policy ``under`` and includes the text ``more``.
-    """
+    """Accept a job not larger than the machine without ``lost`` processors; the message includes ``more``."""
     if processes > processors - lost:
         where = f" under {under}" if under else ""
         left = f", of which machine.lost leaves {processors - lost}" if lost else ""

@@ -33,7 +33,6 @@ class Compute:
 
     @property
     def steps(self) -> int:
-        """The number of steps of one walk through the working set; 0 without one."""
         return len(self._steps)
 
     def __call__(self, amount_ns: int) -> None:
@@ -67,10 +66,7 @@ class Compute:
 
 
 def measured_step_ns(working_set_bytes: int) -> float:
-    """Median CPU time of one step through a working set that is in the cache as far as it fits.
-
-    Returns nanoseconds, 0 without a working set.
-    """
+    """Median CPU time of one step through a working set in the cache, in nanoseconds; 0 without one."""
     if not working_set_bytes:
         return 0.0
     walker = Compute(working_set_bytes, 1.0)

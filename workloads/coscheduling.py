@@ -1,23 +1,20 @@
 """Dynamic coscheduling: a rank that waits in vain for a rank on another core has the kernel run it next.
 
 A message cannot interrupt the process that runs where it arrives. So its sender looks after it: a rank that
-spins for an answer longer than ``patience_ns`` assumes that its peer is ready and does not run. It
-writes into a page which all ranks of the node share that its core spins in vain. If the peer's core does
-so for another job, one of the two jobs gets both cores: the one that longer ago got some this way. Nobody
-loses a core that a message has brought less than ``least_run_ns`` ago, nor one on which it computes.
+spins for an answer longer than ``patience_ns`` writes into a page which all ranks of the node share that its
+core spins in vain. If its peer's core does so for another job, one of the two jobs gets both cores: the one
+that longer ago got some this way. Nobody loses a core that a message has brought less than ``least_run_ns``
+ago, nor one on which it computes.
 
-Ranks are in the class SCHED_RR, at one priority. A rank that goes one priority up and back down is first
-in its core's queue, with what is left of its turn. So nothing stays raised, and turns stay equal.
-
-Source: Sobalvarro and Weihl, Demand-based coscheduling, 1995: a message preempts in favour of its target
-if that is fair.
+Ranks are in the class SCHED_RR, at one priority. A rank that goes one priority up and back down is first in
+its core's queue, with what is left of its turn. So nothing stays raised, and turns stay equal. Source:
+Sobalvarro and Weihl, Demand-based coscheduling, 1995: a message preempts in favour of its target if that is
+fair.
 
 Other ranks only observe: at the end of a phase, ``observe_ms`` or more after its last look, a rank looks from
-which others it gets messages often. Often is more than ``messages_per_ms`` messages from one process per
-millisecond of its processor time since the last look. For a process from which it got messages often before,
-half of that is enough, so that no working set comes and goes. The first look only begins.
-
-Source: Feitelson and Rudolph 1995, which counts accesses to shared objects.
+which others it gets more than ``messages_per_ms`` messages per millisecond of its processor time; half of
+that is enough for those from which it got so many before, so that no working set comes and goes. The first
+look only begins. Source: Feitelson and Rudolph 1995, which counts accesses to shared objects.
 """
 
 from __future__ import annotations
@@ -76,10 +73,7 @@ class Turns:
 
 
 def run_next(pid: int, priority: int) -> None:
-    """Put a rank of this ``priority`` at the head of its core's queue; no process of another class.
-
-    If the caller loses its own core halfway, the rank stays raised until one of the two looks again.
-    """
+    """Put a rank first in its core's queue; if we lose our core halfway, it stays raised until a look."""
     with suppress(ProcessLookupError, PermissionError):
         if os.sched_getscheduler(pid) == os.SCHED_RR:
             for level in (priority + 1, priority):
@@ -144,10 +138,7 @@ class Correspondents:
         self.ranks: tuple[int, ...] = ()
 
     def look(self, got: Sequence[int], cpu_ns: int) -> bool:
-        """Whether ``ranks`` changes: the process has ``got`` so many messages from each rank so far.
-
-        ``cpu_ns`` is its processor time so far.
-        """
+        """Whether ``ranks`` changes, after ``got`` messages from each in ``cpu_ns`` of processor time."""
         last, self._last = self._last, (got, cpu_ns)
         if last is None:
             return False

@@ -1,12 +1,10 @@
 """Time that the operating system takes from a process that only computes: detours and clock ticks.
 
-The process watches the clock. If the clock jumps and the kernel has counted an involuntary switch,
-another program ran: a detour. Jumps without a switch are interrupts, and time that a hypervisor takes;
-they slow all processes down alike. The clock tick is such an interrupt: a change of turns at a tick
-happens only at its end.
-
-Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating Systems on the Performance
-of Collective Operations at Extreme Scale", 2006 (the selfish detour benchmark).
+If the clock jumps and the kernel has counted an involuntary switch, another program ran: a detour. Jumps
+without a switch are interrupts, and time that a hypervisor takes; they slow all processes down alike. A
+change of turns at a clock tick, such an interrupt, happens only at its end. Source: Beckman, Iskra, Yoshii,
+Coghlan, "The Influence of Operating Systems on the Performance of Collective Operations at Extreme Scale",
+2006 (the selfish detour benchmark).
 """
 
 from __future__ import annotations
@@ -37,10 +35,7 @@ class Jump(NamedTuple):
 
 
 def watch(duration_ns: int) -> list[Jump]:
-    """The jumps of the clock on this thread's processor in the next ``duration_ns``.
-
-    The caller sets the processor affinity.
-    """
+    """The jumps of the clock on this thread's processor in the next ``duration_ns``."""
     found = []
     switches = _involuntary_switches()
     last = perf_counter_ns()

@@ -1,12 +1,9 @@
 """Doorbells: a process sleeps in the kernel until a message for it may have arrived.
 
-MPI has no blocking wait that gives the processor away, so a ring follows each message. A
-sleeper raises its flag, lets the flag become visible (a memory fence), looks once more for a
-message, and only then sleeps; a sender sends, fences, and rings if it sees the flag.
-Whichever comes first, one of the two sees the other: no wake-up is lost.
-
-The last look compares the number of messages sent with the number received: MPI's test may
-miss a message that waits behind an incomplete one.
+MPI has no blocking wait that gives the processor away, so a ring follows each message. A sleeper raises its
+flag, lets it become visible (a memory fence), looks once more, and only then sleeps; a sender sends, fences,
+and rings if it sees the flag. So no wake-up is lost. The last look compares the number of messages sent with
+the number received: MPI's test may miss a message that waits behind an incomplete one.
 
 Inside a node a ring is a futex wake on a shared page; between nodes it is a datagram. The wait loop arms a
 bell with the number of messages taken from each rank so far, and should not sleep if ``arm`` returns false.

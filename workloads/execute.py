@@ -1,8 +1,7 @@
 """One rank's run of a program: the phases of the bulk-synchronous loop, in order.
 
-A program starts on as many of its launched ranks as the policy grants; the others stay asleep. All launched
-ranks make MPI's collective calls before the start line. So the ranks that begin need no message from the
-others, which continue to sleep in the kernel until their agent wakes them.
+A program starts on as many of its launched ranks as the policy grants; the others sleep in the kernel until
+their agent wakes them: all have made MPI's collective calls before the start line.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ class Checkpoint:
 
 
 def checkpoint_file(folder: Path, job: int) -> Path:
-    """Where a job of a run leaves its checkpoint; ``folder`` is the run's."""
     return folder / f"checkpoint-{job}"
 
 
@@ -142,7 +140,6 @@ class Execution:
         }
 
     def close(self) -> None:
-        """Free its MPI resources. Collective."""
         self._messenger.close()
 
     def advance(self, over: Callable[[], bool] | None = None) -> int:
@@ -189,10 +186,7 @@ class Execution:
 
 
 class LockExecution(Execution):
-    """A program of the pattern LOCK, ready to run on this rank; ``locks`` are its job's.
-
-    Its waits for locks count as synchronization, like waits at barriers, and its sections as computation.
-    """
+    """A program of the pattern LOCK: waits for ``locks`` are synchronization, sections are computation."""
 
     def __init__(self, locks: SectionLocks, program: Program, *given: Any) -> None:
         self._locks = locks
@@ -246,10 +240,7 @@ class MoldableExecution:
         self._execution = self._made()
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
-        """Run all phases on these ``ranks`` of the communicator, which include this one; by default on all.
-
-        Returns the rank's record, in which ``ranks[i]`` is rank i.
-        """
+        """Run all phases on ``ranks`` of the communicator, by default all; returns the rank's record."""
         if ranks and list(ranks) != list(range(self._launched.comm.size)):
             self._messenger.enter(ranks, self._launched.rule(self._launched.program.on(len(ranks))))
             self._execution = self._made()
@@ -277,10 +268,7 @@ class MoldableExecution:
 
 
 def page_of(launched: LaunchedProgram) -> int:
-    """A descriptor of the page for the locks, which all ranks share. Collective.
-
-    A page without a file has no name: it disappears with the last process that has it.
-    """
+    """A descriptor of the page for the locks that all ranks share, without a name if need be. Collective."""
     comm, page, flags = launched.comm, launched.page, os.O_RDWR | os.O_CLOEXEC
     if not one_node(comm):
         raise LockstepError(

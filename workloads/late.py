@@ -1,7 +1,6 @@
 """Modules that are loaded at their first use: slow ones, and those that a small installation lacks.
 
-A module says ``np = Late("numpy")`` where type checkers see ``import numpy as np``. Not for what is
-compiled, or used in hot loops.
+``np = Late("numpy")``, where type checkers see ``import numpy as np``; not for compiled or hot code.
 """
 
 from __future__ import annotations

@@ -29,10 +29,7 @@ Wish = Callable[[], Sequence[int] | None]
 
 
 class MalleableExecution:
-    """A malleable program ready to run on this rank. Collective over all ranks, parked ones included.
-
-    The root calls ``wish`` after each phase.
-    """
+    """A malleable program on this rank, parked or not, whose root calls ``wish`` after each phase."""
 
     def __init__(self, launched: LaunchedProgram, wish: Wish) -> None:
         self._comm = comm = launched.comm
@@ -71,7 +68,6 @@ class MalleableExecution:
         return {**record, **self._recorder.finish(), **counts}
 
     def close(self) -> None:
-        """Free its MPI resources. Collective."""
         self._messenger.close()
         self._control.close()
 
@@ -88,10 +84,7 @@ class MalleableExecution:
         return Execution(launched, self._messenger, self._recorder).advance(self._over())
 
     def _over(self) -> Callable[[], bool]:
-        """A function that says whether to stop; each active rank calls it after every phase.
-
-        The root's notice after one phase reaches the others before they complete the next one.
-        """
+        """A function that says after every phase whether to stop: the root's notice comes in time."""
         messenger = self._messenger
         if messenger.rank != ROOT:
             return lambda: messenger.noticed

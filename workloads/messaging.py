@@ -1,9 +1,8 @@
 """Barriers and reads over MPI messages, with one instrumented two-phase wait loop.
 
-The barrier is the root barrier of Dusseau, Arpaci, Culler, SIGMETRICS 1996, footnote 1:
-each process sends its arrival to the root, which broadcasts completion by P - 1 messages.
-A read is a request and a response. Only the target process serves it: while it waits, and
-after each gap before its own reads.
+The barrier is the root barrier of Dusseau, Arpaci, Culler, SIGMETRICS 1996, footnote 1: each process sends
+its arrival to the root, which broadcasts completion by P - 1 messages. A read is a request and a response.
+Only the target process serves it: while it waits, and after each gap before its own reads.
 
 All messages arrive in one persistent receive, so that a poll is a single MPI test.
 """
@@ -36,7 +35,6 @@ sender may need this processor. So the rank naps between looks from then on."""
 
 
 def world() -> MPI.Intracomm:
-    """All ranks that this ``mpiexec`` started."""
     return MPI.COMM_WORLD
 
 
@@ -151,11 +149,7 @@ class Messenger:
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
 
     def barrier(self, *, learning: bool) -> None:
-        """Wait until every process of the job has arrived.
-
-        ``learning`` marks the barrier that ends the compute phase: the adaptive rules learn from
-        its waits.
-        """
+        """Wait until all have arrived; ``learning``: it ends a compute phase, and rules learn from it."""
         limit_ns = blocking.barrier_limit(self._waiting, self.estimate_ns)
         report_ns = blocking.report(self._waiting, self._last_wait_ns, self._clock())
         if self.rank != ROOT:
@@ -175,8 +169,8 @@ class Messenger:
     def _learn(self, waited_ns: int) -> None:
         """Let the waiting rule learn from a barrier; nobody waits for this.
 
-        By the global rule the root learns from the reports that the arrivals carry (section 6.3). The next
-        completion carries its new estimate, which all ranks, the root included, use from then on.
+        By the global rule the root learns from all reports (section 6.3); its next completion tells the
+        others.
         """
         if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
             self.estimate_ns = blocking.learn(self._sample, waited_ns)
@@ -191,10 +185,7 @@ class Messenger:
         self._greatest_ns = max(self._greatest_ns, report_ns)
 
     def read(self, target: int) -> None:
-        """Read a word of ``target``; on return the answer has arrived.
-
-        A read from oneself needs no message and no wait.
-        """
+        """Read a word of ``target``, if it is another rank; on return the answer has arrived."""
         if target == self.rank:
             return
         if self._one_sided:
@@ -212,7 +203,6 @@ class Messenger:
         return self._due[NOTICE] > 0
 
     def received(self) -> list[int]:
-        """How many messages have come so far from each process that takes part."""
         return [self._received[place] for place in self._places]
 
     def poll(self) -> None:
@@ -256,10 +246,7 @@ class Messenger:
         return kind
 
     def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
-        """Wait for ``count`` messages of ``kind``: poll, serve, spin up to the limit, then block.
-
-        Returns the length of the wait in nanoseconds. A rank waits for messages only here.
-        """
+        """Wait for ``count`` messages of ``kind``: serve, spin up to the limit, block; returns ns waited."""
         due, test = self._due, self._receive.Test
         blocks = 0
         begin = perf_counter_ns()
@@ -333,10 +320,8 @@ class _OneSidedReads:
         self._word = memoryview(bytearray(8)).cast("q")
 
     def get(self, target: int) -> Any:
-        """Start reading ``target``'s word; returns the MPI request."""
         return self._window.Rget(self._word, target)
 
     def close(self) -> None:
-        """Free the window. Collective."""
         self._window.Unlock_all()
         self._window.Free()

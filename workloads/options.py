@@ -51,12 +51,10 @@ class Remedy(Checked):
 
     @property
     def code(self) -> int:
-        """The part of the processes themselves."""
         return REMEDIES[self.kind]
 
     @property
     def times(self) -> int:
-        """How often a change of slot waits for one process."""
         return self.deferrals if self.kind == "defer" else 0
 
     @property
@@ -130,13 +128,11 @@ class Options(Checked):
         return round(self.quota_processors * self.quota_period_ms * 1e6)
 
     def check_adapting(self) -> None:
-        """Raise InputError if no job may get other processors while it runs."""
         if self.bind == WITHIN_JOB:
             rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
             raise InputError("bind", self.bind, rule, "write true or false")
 
     def waiting(self, *, switch_us: float, latency_us: float, imbalance_us: float = 0.0) -> Waiting:
-        """The waiting rule, for a machine and a program."""
         return waiting(
             self.blocking,
             switch_us=switch_us,

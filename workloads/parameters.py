@@ -31,7 +31,6 @@ class Bounds(NamedTuple):
     whole: bool = False
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError for a value that is not within the bounds."""
         if self.whole:
             whole(key, value, least=int(self.least), most=int(self.most))
         else:
@@ -53,7 +52,6 @@ class OneOf:
         self.names = tuple(names)
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError for any other value; it lists the names, and the nearest."""
         one_of(key, value, self.names)
 
 

@@ -33,10 +33,7 @@ PATTERNS = (*BULK_SYNCHRONOUS, TASKS, LOCK)
 
 
 def grid(processes: int) -> tuple[int, int]:
-    """Rows and columns of the near-square grid of ``processes`` cells; rows <= columns.
-
-    Returns the factorisation whose two factors are closest; a prime number gives one row.
-    """
+    """Rows and columns of the grid of ``processes`` cells that is most nearly square; rows <= columns."""
     rows = math.isqrt(processes)
     while processes % rows:
         rows -= 1
@@ -44,7 +41,6 @@ def grid(processes: int) -> tuple[int, int]:
 
 
 def reads_per_phase(pattern: str, processes: int) -> int:
-    """How many reads each process makes in one communication phase."""
     return {"BARRIER": 0, "NEWS": 4, "TRANSPOSE": processes, TASKS: 0, LOCK: 0}[pattern]
 
 

@@ -1,14 +1,14 @@
 """Measures the constants of this host that waiting rules and simulator use, by our own messages.
 
-``mpiexec -n 3 python -P -m mpi4py -m workloads.probe --processors A,B`` prints one JSON
-document with lists of samples in nanoseconds:
+``mpiexec -n 3 python -P -m mpi4py -m workloads.probe --processors A,B`` prints one JSON document with lists
+of samples in nanoseconds:
 
 - ``latency_ns``: one-way message latency between two processors, both ends spinning;
-- ``remote_wakeup_ns``: extra time of a read whose target is blocked on another processor that a rival
-  keeps busy: wake-up, switch and return from the block. A waiting process weighs its spinning
-  against this context-switch cost;
-- ``local_switch_ns``: time to block and let the other process of the same processor run until its
-  answer, beyond the messages: a switch without a wake-up across processors;
+- ``remote_wakeup_ns``: extra time of a read whose target is blocked on another processor that a rival keeps
+  busy: wake-up, switch and return from the block. A waiting process weighs its spinning against this
+  context-switch cost;
+- ``local_switch_ns``: time to block and let the other process of the same processor run until its answer,
+  beyond the messages: a switch without a wake-up across processors;
 - ``local_switch_pair_ns``: of each single read, the mean of its two hand-offs: how much switches differ;
 - ``switch_after_idle_ns T``: of each single hand-off, its time if the process has not run for T us;
 - ``idle_wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
@@ -16,22 +16,21 @@ document with lists of samples in nanoseconds:
 - ``send_after_idle_ns T``: of each single read, the extra time if the reader has computed for T us before;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
-- ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does
-  after it before it communicates;
+- ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does after
+  it before it communicates;
 - ``detour_ns``: lengths of the detours of processors that only compute (``workloads.detours``);
 - ``tick_lateness_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
-- ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least
-  the time watched;
+- ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least the time watched;
 - ``walk_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
-- ``reload_ns``: with a working set, extra time of a walk through all of it after another process
-  has walked through another one on the same processor, while as much happens on the other one;
+- ``reload_ns``: with a working set, extra time of a walk through all of it after another process has walked
+  through another one on the same processor, while as much happens on the other one;
 - ``move_ns``: with a working set, extra time of a walk after a move to the other processor.
 
 With ``--between`` and its second rank on another host, only ``latency_ns`` and ``idle_wakeup_ns`` are
 measured, between the two hosts, each rank on the first core that it may use.
 
-With a single processor the hand-off also stands for the switch, and all constants that take two
-processors are 0.
+With a single processor the hand-off also stands for the switch, and all constants that take two processors
+are 0.
 """
 
 from __future__ import annotations
@@ -90,10 +89,7 @@ Samples = dict[str, list[float]]
 
 
 class TimedMessenger(Messenger):
-    """Records the time of each send, and of the handling of each message by its kind, in nanoseconds.
-
-    Each time includes two readings of the clock.
-    """
+    """Records ns of each send and of the handling of each kind, two readings of the clock included."""
 
     def __init__(self, comm: Any) -> None:
         super().__init__(comm, SPINNING, Recorder())
@@ -113,10 +109,7 @@ class TimedMessenger(Messenger):
 
 
 class Probe:
-    """Reads between a server and a reader; both call every method, the reader gets the samples.
-
-    The rival's rank runs :func:`compete` meanwhile.
-    """
+    """Reads of a server by a reader, which gets the samples; both call all methods, the rival ``compete``."""
 
     def __init__(self, world: Any, pair: Any, samples: int) -> None:
         self._world = world
@@ -175,11 +168,7 @@ class Probe:
         return {"send_ns": sent, "receive_ns": received, "serve_ns": serves, "poll_ns": polls}
 
     def overruns_ns(self, places: tuple[int, int], server: Waiting) -> list[float]:
-        """By how much longer than STEP_NS each step of a program takes without messages; none on the server.
-
-        A step computes, looks for messages, reads from itself, and notes its processor time
-        (``workloads.execute``).
-        """
+        """By how much longer than STEP_NS each step of a program takes without messages; reader only."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
         messenger = Messenger(self._pair, server, Recorder())
         compute = Compute()
@@ -267,9 +256,9 @@ class Probe:
 def compete(comm: Any) -> None:
     """The rival's part: answer each message of the reader, and act on it.
 
-    A whole number is a processor to keep busy until the next message; with the bytes of a working set and
-    the time of a step, a processor on which to walk through it. A float is a time in seconds to sleep, None
-    nothing, and a text the end. Without work the rival sleeps, to disturb nobody.
+    A whole number is a processor to keep busy until the next message; with the bytes of a working set and the
+    time of a step, one on which to walk through it. A float is a time in seconds to sleep, as the rival does
+    without work; None is nothing, a text the end.
     """
     while not isinstance(wish := _sleep_until_told(comm), str):
         place, *working_set = wish if isinstance(wish, tuple) else (wish,)
@@ -324,12 +313,11 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
 
 
 def after_idle(probe: Probe, a: int, b: int, switch_ns: float, read_ns: float) -> Samples:
-    """The costs of the reader's send, and of the hand-off to the server, after each of IDLE_TIMES_US.
+    """Costs of the reader's send, and of the hand-off to the server, after each of IDLE_TIMES_US.
 
     Caches, and on a virtual machine the host, forget a process that does something else for a while.
-    The server has rested a little less if the reader, which it wakes, runs before it has blocked again.
-    ``switch_ns`` and ``read_ns`` are a hand-off and a read of two spinning ends without any rest. On a
-    single processor both costs count as the hand-off's.
+    ``switch_ns`` and ``read_ns`` are a hand-off and a read of two spinning ends without any rest. On a single
+    processor both costs count as the hand-off's.
     """
     found: Samples = defaultdict(list)
     for idle_us in IDLE_TIMES_US * ROUNDS:

@@ -1,9 +1,8 @@
 """The bulk-synchronous SPMD program: validated numbers, and each process's compute times.
 
-A program alternates between local computation and a communication phase: an opening
-barrier, reads separated by short gaps of computation, a closing barrier. Source: Dusseau,
-Arpaci, Culler, SIGMETRICS 1996, sections 3.1 and 3.2. Its section 8 asks for the variants
-beyond the uniform imbalance.
+A program alternates between local computation and a communication phase: an opening barrier, reads separated
+by short gaps of computation, a closing barrier. Source: Dusseau, Arpaci, Culler, SIGMETRICS 1996, sections
+3.1 and 3.2. Its section 8 asks for the variants beyond the uniform imbalance.
 """
 
 from __future__ import annotations
@@ -174,7 +173,6 @@ class Program(Work):
 
     @property
     def imbalance_us(self) -> float:
-        """v, the full width of the interval of compute times."""
         return self.imbalance * self.granularity_us
 
     def usable(self, task: int) -> int:
@@ -189,14 +187,10 @@ class Program(Work):
         raise ValueError("the number of a task is at least 0")
 
     def reads(self) -> NDArray[np.int64]:
-        """The processes from which each process reads: shape (processes, reads per phase)."""
         return patterns.reads(self.pattern, self.processes)
 
     def messages_to(self, rank: int) -> NDArray[np.int64]:
-        """Messages that process ``rank`` gets from each process in a phase: shape (processes,).
-
-        They are requests and answers of reads, and a message each way with process 0 for each barrier.
-        """
+        """Messages of reads and barriers that ``rank`` gets from each in a phase: shape (processes,)."""
         got = np.zeros(self.processes, dtype=np.int64)
         if self.pattern not in patterns.BULK_SYNCHRONOUS:
             return got
@@ -241,11 +235,7 @@ class Program(Work):
         return max(1, round(self.dedicated_s * 1e6 / self.phase_us()))
 
     def on(self, processes: int) -> Program:
-        """The same work on another number of processes (moldable programs).
-
-        Each of P' processes computes g P / P' per phase. The number of phases stays the same,
-        and so does the total computation. Tasks stay as they are.
-        """
+        """The same work on another number of processes (moldable programs), with as many phases."""
         if processes == self.processes:
             return self
         share = 1.0 if self.pattern == TASKS else self.processes / processes
@@ -264,11 +254,10 @@ SKIPPED = 1 << 16
 
 
 class Draws:
-    """One process's random compute times, in its own reproducible stream.
+    """One process's random compute times, in a stream that depends on ``key`` and ``rank`` alone.
 
-    The stream depends on ``key`` and ``rank`` alone, not on the number of phases drawn at a
-    time: an MPI rank that draws 64 phases at a time and a simulator that draws 1024 see the
-    same numbers. The key is (experiment seed, repeat, job number), each >= 0.
+    An MPI rank that draws 64 phases at a time and a simulator that draws 1024 see the same numbers. The key
+    is (experiment seed, repeat, job number), each >= 0.
     """
 
     def __init__(self, program: Program, rank: int, key: Sequence[int]) -> None:

@@ -1,9 +1,8 @@
 """One MPI rank of a job: ``mpiexec -n P python -P -m mpi4py -m workloads.rank SPEC``.
 
-Under a coordinator the rank announces itself on the agent's socket, waits there without
-using the processor until it may start, runs, sends its record and waits again, so that
-neither the start of MPI nor its end disturbs other jobs' measurements. mpi4py's runner
-aborts all ranks when one of them fails.
+It announces itself on the agent's socket, waits there without using the processor, runs, sends its record and
+waits again: so neither the start of MPI nor its end disturbs other jobs' measurements. mpi4py's runner aborts
+all ranks when one of them fails.
 """
 
 from __future__ import annotations

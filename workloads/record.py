@@ -128,11 +128,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class Waits:
-    """The waits of one kind: how many completed while spinning, how many after blocking.
-
-    ``blocks`` counts sleeps: one wait can sleep several times, since a process that is
-    woken by a request serves it and sleeps again.
-    """
+    """The waits of one kind, spun or blocked; ``blocks`` counts sleeps, maybe several a wait."""
 
     __slots__ = ("blocked", "blocked_histogram", "blocked_ns", "blocks", "spun", "spun_histogram", "spun_ns")
 
@@ -143,7 +139,6 @@ class Waits:
         self.blocked_histogram = [0] * HISTOGRAM_BINS
 
     def add(self, waited_ns: int, blocks: int) -> None:
-        """Record a wait of ``waited_ns`` that slept ``blocks`` times."""
         if blocks:
             self.blocked += 1
             self.blocks += blocks

@@ -18,10 +18,7 @@ from workloads.work import SINGLE, InteractiveWork, SequentialWork
 
 
 def execute(work: SequentialWork | InteractiveWork) -> dict[str, Any]:
-    """Do the work; returns the record, with the ``responses_ns`` of an interactive job's bursts.
-
-    A burst is due when the thinking before it ends, whether or not the process runs then.
-    """
+    """Do the work; returns the record. A burst is due after its thinking, whether or not the process runs."""
     recorder, compute = Recorder(), Compute()
     responses_ns = []
     recorder.start()

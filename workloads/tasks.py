@@ -74,7 +74,6 @@ class TaskQueue:
         return self._found[0]
 
     def end(self) -> None:
-        """No task is left: let everybody leave."""
         self._words[OVER] = 1
         self.wake(range(self._size))
 
@@ -119,7 +118,6 @@ class TaskQueue:
                 self._bells[rank].wake()
 
     def close(self) -> None:
-        """Free the shared memory. Collective."""
         self._words.release()
         self._flags.release()
         self._window.Unlock_all()
@@ -174,7 +172,6 @@ class TaskExecution:
         return {**record, **recorder.finish(), "served": 0, "rechecks": 0}
 
     def close(self) -> None:
-        """Free its MPI resources. Collective."""
         self._queue.close()
 
     def _next(self) -> int | None:
@@ -228,6 +225,5 @@ class TaskExecution:
 
 
 def _times(draws: Draws) -> Iterator[int]:
-    """The times of all tasks in order, in nanoseconds."""
     while True:
         yield from draws.compute_ns(BLOCK_TASKS).tolist()

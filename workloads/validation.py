@@ -100,7 +100,6 @@ def whole(key: str, value: Any, *, least: int, most: float = math.inf) -> None:
 
 
 def flag(key: str, value: Any) -> None:
-    """Accept True or False, else raise InputError."""
     if not isinstance(value, bool):
         raise InputError(key, value, "must be true or false", "write true or false without quotes")
 

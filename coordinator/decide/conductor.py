@@ -26,19 +26,15 @@ class Crew(Protocol):
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Start the job's processes, which then wait at their first line.
 
-        Rank r goes to the node of processor ``placement[r]``. If the job was launched before, the crew
-        ends those processes. A moldable job may get more processes than it starts with; the others
-        never begin.
+        Rank r goes to the node of processor ``placement[r]``. If the job was launched before, the crew ends
+        those processes. A moldable job may get more processes than it starts with; the others never begin.
         """
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         """Put this plan into force at ``from_ns``, which may lie a little ahead."""
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Let the job begin at ``at_ns``, rank r on processor ``placement[r]``.
-
-        ``coordinator.decide.conductor`` selects its ranks among the launched ones.
-        """
+        """Let the job begin at ``at_ns``, rank r of those that take part on processor ``placement[r]``."""
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         """Let the malleable job continue on other processors."""
@@ -62,10 +58,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class LoggedDecision:
-    """An entry of the log: why and when the policy decided, the job concerned, and the decision.
-
-    Jobs that arrive together have an entry each, with one decision.
-    """
+    """Why and when the policy decided, and what; one for each of the jobs that arrive together."""
 
     why: Reason
     at_ns: int
@@ -120,7 +113,6 @@ class Conductor:
 
     @property
     def prepared(self) -> bool:
-        """Whether all launched jobs have reached their first line."""
         return Stage.LAUNCHED not in self._stages.values()
 
     def is_over(self, job: int) -> bool:
@@ -168,10 +160,7 @@ class Conductor:
             self._decided(Reason.PHASE, plan, job)
 
     def observe(self, job: int, rank: int, peers: Iterable[int], now_ns: int) -> None:
-        """Note that rank ``rank`` of the job, which runs, gets messages often from ``peers`` and no others.
-
-        Ranks that the job does not have are ignored.
-        """
+        """Note that a rank of the job, which runs, gets messages often from ``peers`` and no others."""
         ranks = range(self._jobs[job].processes)
         if self._stages[job] is not Stage.BEGUN or rank not in ranks:
             return
@@ -182,7 +171,6 @@ class Conductor:
             self._decided(Reason.OBSERVATION, plan, job)
 
     def leave(self, job: int, now_ns: int) -> None:
-        """Note that the job has finished or failed, at any stage."""
         self._leave([job], now_ns)
 
     def _leave(self, jobs: Iterable[int], now_ns: int) -> None:
@@ -199,8 +187,7 @@ class Conductor:
     def lose(self, processors: Sequence[int], now_ns: int, failed: Iterable[int] = ()) -> None:
         """Note that processors are lost, and with them the jobs in ``failed``, which had begun there.
 
-        Jobs that were launched there but have not begun are launched again when they get another
-        place.
+        Jobs that were launched there but have not begun are launched again when they get another place.
         """
         self._session.lost(processors)
         for job, placement in self._launched.items():
@@ -282,10 +269,9 @@ class Conductor:
 def active_ranks(
     launched: Sequence[int], placement: Sequence[int], node_of: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """The rank for each place of ``placement``: the first unused one launched on its node.
+    """The rank for each place: the first unused one launched on its node; None if a node has too few.
 
-    ``launched[r]`` is a processor of the node on which rank r was launched; ``node_of`` is the node of
-    each processor. Returns None if a node has too few ranks.
+    ``launched[r]`` is a processor of the node on which rank r was launched, ``node_of`` the node of each.
     """
     waiting: dict[int, deque[int]] = {node_of[processor]: deque() for processor in (*launched, *placement)}
     for rank, processor in enumerate(launched):

@@ -33,11 +33,7 @@ class Cycle:
         return None if self.cyclic or total_ns is None else self.start_ns + total_ns
 
     def slot_at(self, now_ns: int) -> tuple[int, int | None]:
-        """Which slot covers ``now_ns`` and when it ends (None: at the next decision).
-
-        A boundary belongs to the slot that begins there. After the end of a table that is not
-        cyclic, the last slot continues, and its end lies in the past.
-        """
+        """Which slot covers ``now_ns``, and its end: None at the next decision, past after the last one."""
         index, elapsed_ns = self.position(now_ns)
         length_ns = self.lengths_ns[index]
         return index, None if length_ns is None else now_ns - elapsed_ns + length_ns

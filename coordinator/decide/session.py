@@ -101,14 +101,14 @@ class Plan:
 
 
 class Session:
-    """The state of one run as far as its policy is concerned.
+    """The state of one run as far as its policy is concerned; each event gives the plan in force from now on.
 
-    Guarantees that a placement never exceeds the machine, and that it never changes its
-    length while the job runs, unless the job is malleable or vacates its processors.
+    Guarantees that a placement never exceeds the machine, and that it never changes its length while the job
+    runs, unless the job is malleable or vacates its processors.
 
     Policies do not see a job for which too few processors are left after a loss: it would wait for ever, and
-    others behind it. Plans place it as if nothing were lost, outside of all slots, and the driver
-    that carries them out fails it.
+    others behind it. Plans place it as if nothing were lost, outside of all slots, and the driver that
+    carries them out fails it.
     """
 
     def __init__(self, policy: Policy, machine: Machine, workload: Iterable[Job]) -> None:
@@ -135,10 +135,7 @@ class Session:
         return bool(self._lost) and (self.processes(number) or 1) > left and not self.policy.folds
 
     def foresee(self) -> dict[int, tuple[int, ...]]:
-        """The first placement of each job if all arrive in turn and none leaves.
-
-        A job that would wait for others to leave is absent.
-        """
+        """The first placement of each job if all arrive in turn and none leaves; absent if it would wait."""
         trial = Session(self.policy, self.machine, self._workload.values())
         trial.lost(self._lost)
         placed: dict[int, tuple[int, ...]] = {}
@@ -150,15 +147,12 @@ class Session:
         return placed
 
     def arrive(self, number: int, now_ns: int, *beside: int) -> Plan:
-        """Job ``number`` of the workload has arrived, and at this instant those ``beside`` it.
-
-        Returns the plan in force from now.
-        """
+        """Job ``number`` has arrived, and at this instant those ``beside`` it; returns the plan in force."""
         self._here |= {arrived: self._workload[arrived] for arrived in (number, *beside)}
         return self._decide(Reason.ARRIVAL, now_ns)
 
     def depart(self, number: int, now_ns: int) -> Plan:
-        """Job ``number`` has finished or failed; returns the plan in force from now."""
+        """Job ``number`` has finished or failed."""
         del self._here[number]
         self._observations.forget(number)
         plan = self._decide(Reason.DEPARTURE, now_ns)
@@ -166,20 +160,14 @@ class Session:
         return plan
 
     def evolve(self, number: int, usable: int, now_ns: int) -> Plan | None:
-        """Job ``number`` can use so many processes from now on.
-
-        Returns the plan in force from now; None if nothing changes, or the policy does not ask for it.
-        """
+        """Job ``number`` can use so many processes; returns the plan in force, None if it is the same."""
         if not self.policy.follows_phases or self._here[number].usable == usable:
             return None
         self._here[number] = replace(self._here[number], usable=usable)
         return self._decide(Reason.PHASE, now_ns)
 
     def observe(self, number: int, rank: int, peers: Iterable[int], now_ns: int) -> Plan | None:
-        """Rank ``rank`` of job ``number`` now gets messages often from ``peers``, and from no other rank.
-
-        Returns the plan in force from now; None if no working set changes, or the policy does not ask for it.
-        """
+        """A rank gets messages often from ``peers`` only; returns the plan in force, None if unchanged."""
         if not self.policy.observation:
             return None
         found = self._observations.hear(number, rank, peers)
@@ -189,24 +177,23 @@ class Session:
         return self._decide(Reason.OBSERVATION, now_ns)
 
     def slot_end(self, now_ns: int) -> Plan:
-        """The table of the last decision is used up; returns the plan in force from now."""
+        """The table of the last decision is used up."""
         return self._decide(Reason.SLOT_END, now_ns)
 
     def timer(self, now_ns: int) -> Plan:
-        """The time has come at which the policy wants to be asked; returns the plan in force from now."""
+        """The time has come at which the policy wants to be asked."""
         return self._decide(Reason.TIMER, now_ns)
 
     def owner(self, processors: Iterable[int], load: float, now_ns: int) -> Plan:
-        """An owner makes this load on each of these processors now; returns the plan in force from now."""
+        """An owner makes this load on each of these processors now."""
         self._owner_load |= dict.fromkeys(processors, load)
         return self._decide(Reason.OWNER, now_ns)
 
     def lost(self, processors: Iterable[int]) -> None:
-        """Note lost processors, for every decision from now on."""
         self._lost |= frozenset(processors)
 
     def replan(self, now_ns: int) -> Plan:
-        """Decide again after a loss; returns the plan in force from now."""
+        """Decide again after a loss."""
         return self._decide(Reason.NODE_LOST, now_ns)
 
     def _decide(self, why: Reason, now_ns: int) -> Plan:

@@ -53,7 +53,6 @@ class RunContext:
             self.warnings.append(text)
 
     def note(self, event: Event) -> None:
-        """Write an event to the log, for a driver that takes over."""
         if self.remote:
             self.log.add(event)
 

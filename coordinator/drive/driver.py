@@ -45,7 +45,6 @@ SHARE_NS = 100_000
 
 
 def lead_ns(workload: Workload) -> int:
-    """How long before an arrival the conductor decides about it, so that the last node knows in time."""
     return max(LEAD_NS, SHARE_NS * len(workload.nodes))
 
 
@@ -56,12 +55,10 @@ FINALIZE_S = 30.0
 def run_workload(
     workload: Workload, progress: Progress | None = None, launcher: Launcher | None = None
 ) -> Result:
-    """Run a workload on this machine, or on the nodes that it names, and return the result.
+    """Run a workload on this machine, or on the nodes that it names; the result says what failed.
 
     All runs of a series pass the same ``launcher``; without one, the driver takes the first that it finds.
-
-    However the run ends, none of its processes, files, cgroups or shared-memory segments
-    remains. The result says which jobs failed, and whether the run did.
+    However the run ends, none of its processes, files, cgroups or shared-memory segments remains.
     """
     launch_plan = preflight.launch_plan(workload, launcher, progress or (lambda text: None))
     run_start = NewRun(*preflight.session(workload))
@@ -78,10 +75,7 @@ def run_workload(
 
 
 class NewRun:
-    """Begins a run; another class can take one over.
-
-    ``contacts`` are the contacts of agents that another driver has started; None without.
-    """
+    """Begins a run; another class takes one over, with ``contacts`` of agents that exist."""
 
     contacts: Contacts | None = None
 
@@ -111,10 +105,7 @@ class NewRun:
         context.progress(f"starting {len(jobs.states)} jobs with {context.launch_plan.launcher}")
 
     def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
-        """Start the run if all agents and ranks are ready; return whether it has started.
-
-        From then on another driver can take it over.
-        """
+        """Start the run if all is ready; return whether it has started, so that another can take it over."""
         if not nodes.joined:
             return False
         if not self._launched:
@@ -151,7 +142,6 @@ class Driver:
         self._give_up_why = f"timed out: the run may take {context.workload.timeout_s:g} s"
 
     def play(self) -> Result:
-        """Run the workload; the result says what failed."""
         failure = ""
         try:
             with ExitStack() as stack:

@@ -67,7 +67,6 @@ class NodeState:
 
     @property
     def processors(self) -> range:
-        """Its processors, as the policy numbers them."""
         return range(self.first, self.first + self.count)
 
     @property
@@ -119,7 +118,7 @@ class Contacts:
 
 
 def log_name(number: int) -> str:
-    """The name of an agent's log in the run directory, or of several that were launched with it."""
+    """The name of an agent's log, or of several that were launched with it."""
     return f"agent-{number}"
 
 
@@ -151,10 +150,7 @@ Launchers may send these signals to a process whose siblings have ended.
 def start_elsewhere(
     directory: RunDirectory, setup: Setup, launcher: Launcher, hosts: Sequence[str], number: int
 ) -> Started:
-    """Start the agents of other hosts, the first of them ``number``; return their launcher.
-
-    If there are several, it prints the place of each in ``hosts`` when it has ended.
-    """
+    """Start the agents of hosts, the first one ``number``; the launcher of several prints who has ended."""
     words = launcher.argv(1, ARGV, hosts)
     log = ends = directory.log(log_name(number))
     if len(hosts) > 1:
@@ -326,10 +322,7 @@ class Nodes:
 
     @property
     def joined(self) -> bool:
-        """Whether every node that is not lost has joined and sent a message to this driver.
-
-        Ranks may be ready before their node has joined.
-        """
+        """Whether every node that is not lost has joined and spoken to us; its ranks may be ready before."""
         nodes = [(number, node) for number, node in enumerate(self._nodes) if not node.lost]
         return all(node.join is not None and self._hub.heard(number) for number, node in nodes)
 
@@ -367,7 +360,7 @@ class Nodes:
             self._say(number, message)
 
     def publish(self, plan: Plan, from_ns: int, origin_ns: int, active: Mapping[int, Sequence[int]]) -> None:
-        """Send each node its share of a plan that begins at ``from_ns`` of the run, if that is a new one.
+        """Send each node its share of a plan from ``from_ns`` of the run on, if that is a new one.
 
         ``active`` has the launched ranks that take part in each job.
         """
@@ -385,10 +378,7 @@ class Nodes:
     def begin(
         self, job: int, at_ns: int, places: Mapping[int, Sequence[int]], taking_part: tuple[int, ...]
     ) -> None:
-        """Let ranks begin at ``at_ns`` of the run's clock, each on its processors.
-
-        ``taking_part`` is as in ``protocol.Start``.
-        """
+        """Let ranks begin at ``at_ns`` of the run's clock, each on its processors (``protocol.Start``)."""
         cores: dict[int, list[tuple[int, int]]] = {}
         for rank, processor in ((rank, one) for rank, group in places.items() for one in group):
             cores.setdefault(self.node_of[processor], []).append((rank, self.core(processor)))
@@ -396,7 +386,6 @@ class Nodes:
             self._say(number, protocol.Start(job, at_ns, tuple(ranks), taking_part))
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        """Give a malleable job, which runs on one node, new processors."""
         self._say(self.node_of[placement[0]], protocol.Resize(job, tuple(map(self.core, placement))))
 
     def move(self, job: int, places: Mapping[int, Sequence[int]]) -> None:
@@ -527,7 +516,6 @@ class Nodes:
                 self._lose(number, f"{what} for {(now_ns - node.heard_ns) / 1e9:.1f} s")
 
     def give_up(self, lost: Mapping[int, str]) -> None:
-        """Mark nodes that the other driver has lost, with the reasons."""
         for number, why in lost.items():
             self._nodes[number].lost = why
 
@@ -546,11 +534,7 @@ class Nodes:
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
     def end(self) -> None:
-        """Let all agents report and end, and then their guardians; handle their last messages.
-
-        This host's agent ends last: its end kills all processes of the run here, among them the other
-        agents' launchers.
-        """
+        """Let all agents report and end, then guardians; this host's last, as its end kills launchers."""
         ours = [number for number, node in enumerate(self._nodes) if not self._remote or _is_here(node.host)]
         self._end([number for number in range(len(self._nodes)) if number not in ours])
         self._end(ours)
@@ -574,10 +558,7 @@ class Nodes:
         self._hear_last(numbers)
 
     def _ends(self, number: int) -> bool:
-        """Whether the end of a node that was asked to end is still to come.
-
-        A launcher of several ends with the last of them, unless one is lost, or it was killed itself.
-        """
+        """Whether an end is still to come; a launcher of several ends with the last, unless one is lost."""
         node = self._nodes[number]
         siblings = self._together.get(number, [])
         if siblings and not node.over:

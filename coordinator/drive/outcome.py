@@ -148,10 +148,7 @@ def outcome(
 
 
 def _without_waits(job: ParallelJob, records: Sequence[Mapping[str, Any]]) -> str:
-    """Why a job that must wait two-phase has not done so; empty if it has.
-
-    The caller prefers an error of the launcher: a killed program leaves no counts either.
-    """
+    """Why a job that must wait two-phase has not done so; empty if it has, or was killed before."""
     missing = [str(record["rank"]) for record in records if "waits" not in record]
     if job.program.waits != "two-phase" or not missing:
         return ""

@@ -45,10 +45,7 @@ class LaunchPlan:
 def launch_plan(
     workload: Workload, launcher: Launcher | None = None, tell: Callable[[str], None] = lambda line: None
 ) -> LaunchPlan:
-    """Find the mechanism and launchers to run a workload here; without a ``launcher`` the usual one.
-
-    ``tell`` gets a line if something has to be compiled.
-    """
+    """The mechanism and launchers for a workload here; ``tell`` gets a line if something is compiled."""
     mechanism, reason = _mechanism(workload)
     hosts = [node.host for node in workload.nodes]
     launcher = unchanged(launcher) if launcher else find_launcher(hosts=hosts)

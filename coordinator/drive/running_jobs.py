@@ -195,12 +195,10 @@ class RunningJobs:
             self._context.progress(f"job {job} starts")
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        """Let a malleable job continue on other processors."""
         self._nodes.resize(job, placement)
         self._context.progress(f"job {job} continues with {len(placement)} processes")
 
     def move(self, job: int, placement: tuple[int, ...]) -> None:
-        """Let each process of a job continue on its new processor."""
         groups = self._groups(job, placement)
         self._nodes.move(job, dict(zip(self._active(job, placement), groups, strict=True)))
         self._context.progress(f"job {job} moves to processors {', '.join(map(str, placement))}")
@@ -238,10 +236,7 @@ class RunningJobs:
                 self._fail(job, state.failure)
 
     def _orphaned(self, job: int) -> None:
-        """Give up a job whose launcher waits for ranks that were killed before they came.
-
-        The agents report the end of ranks that have come.
-        """
+        """Give up a job whose launcher waits for ranks that were killed before they came to an agent."""
         state, known = self.states[job], self._context.launch_plan
         waited_for = state.missing and state.give_up_ns is None and not self.conductor.is_over(job)
         if waited_for and known.own.get(job, known.launcher).has_children:
@@ -307,10 +302,7 @@ class RunningJobs:
             context.progress(f"job {job} has finished")
 
     def lose(self, processors: tuple[int, ...], why: str) -> None:
-        """Fail the jobs that have begun on a lost node's processors.
-
-        Jobs that have not begun start again where the policy places them now.
-        """
+        """Fail the jobs that have begun on a lost node's processors; others start again elsewhere."""
         concerned = [job for job, state in self.states.items() if set(state.launched) & set(processors)]
         open_jobs = [job for job in concerned if not self.conductor.is_over(job)]
         failed = tuple(job for job in open_jobs if self.states[job].begun)
@@ -375,5 +367,4 @@ class RunningJobs:
         self._discards.begin(job, time.monotonic_ns())
 
     def reap(self, timeout_s: float) -> None:
-        """Wait at most so long for launchers that have been told to end."""
         launch.reap((state.mpiexec for state in self.states.values()), timeout_s)

@@ -1,9 +1,8 @@
 """The takeover of a run whose driver was killed.
 
-The agents continue without a driver for the length of their lease. Within it, another driver takes the
-run's lock, repeats all decisions from the events that the first driver has written down,
-binds the same endpoints with the same keys, and continues.
-On a single host there is nothing to take over: the agent is the driver's child, and ends with it.
+Within the lease of the agents, another driver takes the run's lock, repeats all decisions from the events
+that the first driver has written down, binds the same endpoints with the same keys, and continues. On a
+single host there is nothing to take over: the agent is the driver's child, and ends with it.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ class Over(Exception):  # noqa: N818 - a state, not a mistake
 
 
 def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Path, Workload]]:
-    """The directory and the workload of every run of this user on this host that may be taken over.
+    """The directory and workload of every run of this user here that may be taken over.
 
-    Only ``resume_workload`` can tell whether its driver has ended. A directory that others could
-    have made or changed is not read; ``refused`` is called with the reason.
+    Only ``resume_workload`` can tell whether its driver has ended. A directory that others could have made or
+    changed is not read; ``refused`` is called with the reason.
     """
     if not os.path.lexists(home()):
         return
@@ -62,11 +61,10 @@ def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Pa
 
 
 def resume_workload(path: Path, progress: Progress | None = None) -> Result:
-    """Take over the run in the directory ``path``, and return its result.
+    """Take over the run in the directory ``path``, and return its result, as ``run_workload`` does.
 
-    Its driver must have been killed less than a lease ago (``Workload.lease_s``). If the
-    agents' leases end before our first message, the run fails. Everything else is as for
-    ``coordinator.drive.driver.run_workload``; all times count from the start of the run.
+    Its driver must have been killed less than a lease ago (``Workload.lease_s``). If the agents' leases end
+    before our first message, the run fails. All times count from the start of the run.
     """
     directory = RunDirectory(path)
     taken = directory.take()

@@ -71,8 +71,7 @@ class Overlap:
 def job(name: str, *pids: int) -> BoundJob:
     """The job whose launchers, or roots, are these processes; its masks are empty if they have ended.
 
-    A process without children works. It may run wherever one of its threads may. Its launcher gave it a rank
-    that its root does not have.
+    A process without children works. Its launcher gave it a rank that its root does not have.
     """
     working = [(pid, one) for pid in pids for one in _family(pid) if not any(children(one))]
     masks = [mask for _, one in working if (mask := _mask(one))]

@@ -1,12 +1,8 @@
 """Releasing a run, its processes, cgroups, shared memory and directory, or ending the processes of a job.
 
-``release`` serves all callers: the guardian at the end of every run, the
-driver to make sure, the agent when both are gone, and ``lockstep clean``. A caller may
-repeat it, and interrupt it at any point.
-
-Leftovers are runs whose driver has certainly ended. The lock of a run's directory shows whether its driver
-lives. If the directory lies in another mount namespace, as in a container or a job with its own /tmp, we look
-at it through the run's processes. If the directory is gone, the processes name the run's keeper.
+A caller of ``release`` may repeat it, and interrupt it at any point. Leftovers are runs whose driver has
+certainly ended, as the lock of a run's directory shows. If the directory lies in another mount namespace, as
+in a container, we look at it through the run's processes; if it is gone, they name the run's keeper.
 """
 
 from __future__ import annotations
@@ -49,10 +45,7 @@ class _FoundRun:
 
 @contextmanager
 def leftovers(everything: bool) -> Iterator[tuple[list[RunDirectory], list[str]]]:
-    """The directories of runs to release, and a sentence about each run whose state is unknown.
-
-    With ``everything``, the directories of all runs, also of runs in progress.
-    """
+    """The directories of runs to release (all with ``everything``), and a sentence on each unknown one."""
     found, unknown = [], []
     with ExitStack() as stack:
         with locked_home() as parent:
@@ -163,8 +156,8 @@ def _is_group_of(run: str, name: object) -> bool:
 def clean(everything: bool = False) -> list[str]:
     """Release the leftovers of runs; return what was done, in sentences.
 
-    Unless ``everything`` is true, it leaves alone a run whose driver is or may be alive. Only
-    processes and directories of this user count, whatever the environment of a process says.
+    Unless ``everything`` is true, it leaves alone a run whose driver is or may be alive. Only processes and
+    directories of this user count, whatever the environment of a process says.
     """
     with leftovers(everything) as (found, unknown):
         did = [line for directory in found for line in release(directory, spare={os.getpid()})] + unknown
@@ -199,11 +192,7 @@ def remove_files(since_s: float, spare: Collection[int] = ()) -> list[Path]:
 
 
 def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, tuple[int, int]]:
-    """Files of this user made in a folder since then, with their device and inode.
-
-    None in a folder that the user may not list: hardened hosts close /tmp, and a user who
-    may not list it cannot say which files are there.
-    """
+    """Files that this user has made since then, with device and inode; none if a hardened host hides them."""
     found = {}
     for path in folder.iterdir() if os.access(folder, os.R_OK) else ():
         if not names.match(path.name):
@@ -218,10 +207,7 @@ def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, t
 
 
 def _used(spare: Collection[int]) -> set[tuple[int, int]]:
-    """Device and inode of every such file that a process maps or has open.
-
-    Names do not identify files: another mount namespace can have a file of the same name.
-    """
+    """Device and inode of such files that processes map or have open: other namespaces may reuse names."""
     used: set[tuple[int, int]] = set()
     for pid in identity.pids():
         if pid in spare:
@@ -251,8 +237,7 @@ def _count(processes: int) -> str:
 class Discards:
     """Ends jobs' processes on this host in steps that never wait, and warns of those that do not end.
 
-    The kernel may take seconds to end a process. A driver that waited so long would exceed its
-    agents' lease.
+    The kernel may take seconds to end a process. A driver that waited so long would exceed its agents' lease.
     """
 
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
@@ -278,7 +263,6 @@ class Discards:
             do()
 
     def dues_ns(self) -> Collection[int]:
-        """The times at which ``go_on`` must be called."""
         return self._dues_ns.values()
 
     def go_on(self, now_ns: int) -> None:

@@ -40,10 +40,7 @@ class Sample:
     def of(
         cls, sent_ns: int, received_ns: int, replied_ns: int, arrived_ns: int, doubt_ns: int = 0
     ) -> Sample:
-        """The sample of a beat and its echo.
-
-        ``received_ns`` and ``replied_ns`` are on the other clock, which may be wrong by ``doubt_ns``.
-        """
+        """The sample of a beat and its echo, whose times are on the other clock, wrong by ``doubt_ns``."""
         offset_ns = ((received_ns - sent_ns) + (replied_ns - arrived_ns)) // 2
         trip_ns = max(0, (arrived_ns - sent_ns) - (replied_ns - received_ns)) + 2 * doubt_ns
         return cls((sent_ns + arrived_ns) // 2, offset_ns, trip_ns)

@@ -21,10 +21,7 @@ from workloads.validation import InputError
 
 
 def check_way(path: Path) -> None:
-    """Check that only root and we can replace ``path``.
-
-    It follows symbolic links and checks every directory that they lead through.
-    """
+    """Check that only root and we can replace ``path``, also through the links that lead there."""
     place, names, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
     # The owner of the root directory can replace anything; in a namespace without root it has another id.
     trusted = {0, os.getuid(), place.stat().st_uid}

@@ -68,10 +68,7 @@ def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
 
 
 def of_command(given: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a user's command: ``source`` (default: ours), overridden by ``given``.
-
-    It lacks what describes a surrounding MPI job, and what Lockstep has set.
-    """
+    """The environment of a command: ``source`` (default: ours) without MPI's and ours, and ``given``."""
     found = undone(os.environ if source is None else source)
     return {n: v for n, v in found.items() if not _inside(n) and not n.startswith("LOCKSTEP_")} | dict(given)
 

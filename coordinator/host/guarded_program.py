@@ -21,10 +21,7 @@ COMMAND = (*PYTHON, "-m", "coordinator.host.guarded_program")
 
 
 def run(command: Sequence[str]) -> int:
-    """Run a program with our descriptors until the program, or our parent, ends.
-
-    Returns the program's exit status, negative for a signal; 1 if the parent ended first.
-    """
+    """Run a program with our descriptors until it or our parent ends; returns its status, or else 1."""
     launcher = os.getppid()  # if the launcher has ended before, MPI does not start
     with guardian.guarded() as directory:
         directory.note_launcher(launcher)

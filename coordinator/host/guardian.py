@@ -40,15 +40,13 @@ def start(
     patience_s: float = 0.0,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a guardian in its own session; return it and the socket that holds it back.
+    """Start a guardian in its own session, watching; return it and the socket that holds it back.
 
-    The guardian releases the run when we or the kernel close the socket, and with
-    a lease also when we send nothing for so long. If the guardian ends, the socket shows
-    end of file. The guardian watches when this function returns.
+    The guardian releases the run when we or the kernel close the socket, and with a lease also when we send
+    nothing for so long. If the guardian ends, the socket shows end of file.
 
-    With ``patience_s``, it waits that long before the release if the driver has left its history:
-    another driver, with its own guardian, may take over the run. ``meanwhile`` is called while the
-    guardian starts.
+    With ``patience_s``, it waits that long before the release if the driver has left its history: another
+    driver may take over the run. ``meanwhile`` is called while the guardian starts.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
@@ -81,10 +79,7 @@ def start(
 def guarded(meanwhile: Callable[[], None] = lambda: None) -> Iterator[RunDirectory]:
     """A new run directory under a guardian; on exit everything of the run is released.
 
-    ``meanwhile`` is called while the guardian starts.
-
-    Raises:
-        LockstepError: the guardian has not started.
+    ``meanwhile`` is called while the guardian starts. If that fails, it raises a LockstepError.
     """
     directory = RunDirectory.create()
     released = False

@@ -16,11 +16,10 @@ SUSPENDING = signal.SIGTSTP
 class Interrupt:
     """A context that notes signals that end or suspend us; they take effect on exit.
 
-    On exit it restores the former handlers. Then it raises KeyboardInterrupt for SIGINT and
-    SystemExit(128 + its number) for SIGTERM and SIGHUP; for SIGTSTP (Ctrl-Z) it stops this
-    process and returns once the process continues. Ignored signals stay ignored. A descriptor
-    turns readable when a signal comes, so that a selector notices it. Outside the main thread, where
-    Python handles no signals, it does nothing.
+    On exit it restores the former handlers. Then it raises KeyboardInterrupt for SIGINT and SystemExit(128 +
+    its number) for SIGTERM and SIGHUP; for SIGTSTP (Ctrl-Z) it stops this process and returns once the
+    process continues. Ignored signals stay ignored. A descriptor turns readable when a signal comes, so that
+    a selector notices it. Outside the main thread, where Python handles no signals, it does nothing.
     """
 
     def __init__(self) -> None:

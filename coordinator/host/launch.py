@@ -44,9 +44,8 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session, with its output and, on request, its exit status in files.
 
-    It inherits our descriptors ``inherited``, and finds the text ``given``, at most a page,
-    on its standard input. Output goes to files, because a reader of pipes would wake up during
-    measurements.
+    It inherits our descriptors ``inherited``, and finds the text ``given``, at most a page, on its standard
+    input. Output goes to files, because a reader of pipes would wake up during measurements.
     """
     if status is not None:
         argv = [*KEEPING_STATUS, str(status), *argv]
@@ -98,7 +97,6 @@ class Adopted:
         self._process = Process(pid, os.eventfd(1))  # readable, as for a process that has ended
 
     def handle(self) -> Process:
-        """Another handle on the program, to watch for its end."""
         return Process(self.pid, os.dup(self._process.fileno()))
 
     def poll(self) -> int | None:
@@ -127,10 +125,7 @@ def handle(program: Started) -> Process:
 
 
 def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
-    """Wait at most so long for the end of programs; return whether all have ended.
-
-    The kernel may take long to end a program, for example while it waits for a dead file server.
-    """
+    """Wait at most so long for the end of programs; return whether all have ended."""
     deadline = time.monotonic() + timeout_s
     waited = [program for program in programs if program is not None]
     for program in waited:
@@ -168,10 +163,7 @@ class OrphanedLauncher:
 def run_session(
     argv: Sequence[str], environment: Mapping[str, str], timeout_s: float, *, parent: bool = True
 ) -> str:
-    """Run a short program under a guardian and return its standard output.
-
-    Nothing of the program remains, even if we are killed. ``parent``: whether it certainly starts children.
-    """
+    """Run a short program under a guardian; return its output. ``parent``: it certainly starts children."""
     try:
         with guardian.guarded() as directory:
             out, err = directory.log("out"), directory.log("err")
@@ -187,10 +179,7 @@ def run_session(
 
 
 def _unended(process: subprocess.Popen[bytes], timeout_s: float, orphaned: OrphanedLauncher) -> str:
-    """Wait for the end of a program; returns why it does not come, in words, or nothing after it.
-
-    MPICH's launcher may wait for ever after somebody has killed its proxy.
-    """
+    """Wait for the end of a program; returns why it does not come, in words, or nothing after it."""
     deadline = time.monotonic() + timeout_s
     with closing(handle(process)) as ending:
         while not ending.wait(min(LOOK_S, deadline - time.monotonic())):
@@ -309,10 +298,7 @@ class Launchers:
         self._due_ns = 0
 
     def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> list[int]:
-        """Warn about stopped launchers, at most every LOOK_S.
-
-        Returns the jobs whose launchers live but wait for children that have ended.
-        """
+        """Warn about stopped launchers; returns the jobs whose launchers wait for ended children."""
         if now_ns < self._due_ns:
             return []
         self._due_ns = now_ns + round(LOOK_S * 1e9)

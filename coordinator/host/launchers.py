@@ -76,8 +76,7 @@ class Launcher(ABC):
     ) -> list[str]:
         """The command line that runs ``command`` in ``processes`` processes, bound to no core.
 
-        ``hosts`` has the host of each rank; it is empty if all run on this host. Ranks bind themselves.
-        ``options`` are a user's, which ``accepted`` has taken.
+        ``hosts`` has the host of each rank, none if all are here. ``options`` are a user's (``accepted``).
         """
 
     def together(self, command: Sequence[str], hosts: Sequence[str]) -> list[str]:
@@ -316,10 +315,7 @@ class Prrte(OpenMpi):
 @register
 @dataclass(frozen=True)
 class Srun(Launcher):
-    """Starts ranks as a step of our Slurm allocation.
-
-    ``plugin``: through which it and MPI communicate; empty for Slurm's default.
-    """
+    """Starts ranks as a step of our Slurm allocation, with MPI through ``plugin``, by default Slurm's."""
 
     kind = "srun"
     programs = ("srun",)
@@ -454,8 +450,8 @@ def launched(
 def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher:
     """The launcher to use: the one beside our Python before those on PATH.
 
-    On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks
-    there in a trial. If there is none and none is ``needed``, it is a NoLauncher.
+    On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks there in a
+    trial. If there is none and none is ``needed``, it is a NoLauncher.
     """
     if hosts and "SLURM_JOB_ID" in os.environ:
         return _tried(tuple(dict.fromkeys(hosts))[:2])
@@ -469,7 +465,6 @@ def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher
 
 
 def launchers() -> Iterator[Launcher]:
-    """Those beside our Python, then those on PATH."""
     yield from filter(None, map(_identify, _candidates()))
 
 
@@ -517,7 +512,6 @@ def kinds_of(word: str) -> list[type[Launcher]]:
 
 
 def is_launcher(word: str) -> bool:
-    """Whether a command that begins with this word names a launcher, by its file name."""
     return bool(kinds_of(word))
 
 

@@ -100,10 +100,7 @@ class Loop:
         self._call_back(None)
 
     def wait_exactly(self, until_ns: int) -> None:
-        """As ``wait``, but the alarm rings earlier and the rest is spun, so as to be on time.
-
-        Waking up on a busy processor takes tens of microseconds. The loop learns how many from being late.
-        """
+        """As ``wait``, but it wakes up earlier by as much as it has been late, and spins for the rest."""
         early_ns = until_ns - self._lead_ns
         self.wait(early_ns)
         now_ns = monotonic_ns()

@@ -247,10 +247,7 @@ class Realtime(Mechanism):
 
 
 def set_class(process: Process, local: str) -> None:
-    """Put a process under SCHED_RR ("rr") or SCHED_OTHER ("other").
-
-    The kernel takes a pid here, so the handle checks just before that our process still lives.
-    """
+    """Put a process, if it lives, under SCHED_RR ("rr") or SCHED_OTHER ("other")."""
     if process.wait(0):
         return
     granted = levels()
@@ -294,10 +291,7 @@ def check_local(local: str) -> None:
 
 
 def cgroup_base(controller: str = "") -> Path | None:
-    """The cgroup of this process in the version 2 hierarchy, also in the hybrid layout; None without one.
-
-    With a ``controller`` the one in the version 1 hierarchy that has it.
-    """
+    """Our cgroup of version 2, or of version 1 with this ``controller``; None without one."""
     try:
         mounts = Path("/proc/self/mountinfo").read_bytes()
         groups = Path("/proc/self/cgroup").read_bytes()
@@ -376,17 +370,13 @@ def populated(group: Path) -> bool:
 
 
 def thaw(parent: Path) -> None:
-    """Thaw ``parent`` and every group below it."""
     for group in _groups(parent):
         with suppress(OSError):
             (group / "cgroup.freeze").write_text("0")
 
 
 def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
-    """Remove ``parent`` and the groups in it; return whether there was a group.
-
-    The kernel frees a group a moment after its last process has gone, hence ``patience_s``.
-    """
+    """Remove ``parent`` and the groups in it, as soon as they are empty; return whether there was a group."""
     if not parent.is_dir():
         return False
     deadline = time.monotonic() + patience_s

@@ -89,10 +89,7 @@ def _granted(priority: int) -> bool:
 
 @contextmanager
 def prompt() -> Iterator[str]:
-    """Give this thread a prompt priority until exit; yields the priority in words.
-
-    Processes started meanwhile do not inherit it.
-    """
+    """Give this thread a prompt priority, not its children, until exit; yields the priority in words."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     granted = levels()
     if granted is None:

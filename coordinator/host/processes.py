@@ -1,11 +1,11 @@
 """The processes of a run: finding them, safe handles on them, ending them.
 
-Every process that Lockstep starts has LOCKSTEP_RUN in its environment. Launchers move
-their proxies and ranks to other sessions and groups, but this mark in /proc/PID/environ
-finds nearly all of them, even after their parents have gone. Some marks are unreadable: an execute-only
-program hides its environment, and a program that sets its title overwrites it. So the journal names every
-process that the run has started or taken over. Their descendants belong to the run, too; so do their
-sessions, which only descendants of the leader can join, and all processes in the run's control group.
+Every process that Lockstep starts has LOCKSTEP_RUN in its environment. Launchers move their proxies and ranks
+to other sessions and groups, but this mark in /proc/PID/environ finds nearly all of them. Some marks are
+unreadable: an execute-only program hides its environment, and a program that sets its title overwrites it. So
+the journal names every process that the run has started or taken over. Their descendants belong to the run,
+too; so do their sessions, which only descendants of the leader can join, and all processes in the run's
+control group.
 """
 
 from __future__ import annotations
@@ -195,10 +195,7 @@ def children(pid: int) -> Iterator[int]:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """The environment with which ``pid`` started; empty if the process is gone or not readable.
-
-    Waits up to BEGINNING_S for a process that is just executing a new program.
-    """
+    """The environment with which ``pid`` started, awaited up to BEGINNING_S; empty if unreadable."""
     file, deadline = Path(f"/proc/{pid}/environ"), time.monotonic() + BEGINNING_S
     try:
         data = file.read_bytes()
@@ -302,14 +299,11 @@ def ending(
     grace_s: float = GRACE_S,
     evidence: Evidence = NOTHING,
 ) -> Generator[tuple[Process, float], None, tuple[int, int]]:
-    """End the processes of a run or job, also stopped ones: SIGTERM, grace, SIGKILL.
+    """End the processes of a run or job, also stopped ones and launchers' proxies: SIGTERM, grace, SIGKILL.
 
-    It also ends parents that are a launcher's proxies, because a proxy without its
-    launcher waits for ever. It keeps a handle on each process that it has found until the process has
-    ended, since the evidence for it may vanish earlier.
-
-    Yields before the next step a process to wait for, and for how many seconds at most.
-    Returns the numbers of processes that ended and of those that survived SIGKILL.
+    A proxy without its launcher waits for ever. A handle on each process stays open until the process has
+    ended, since the evidence for it may vanish earlier. Yields before the next step a process to wait for,
+    and for how many seconds at most. Returns the numbers of processes that ended and of those that survived.
     """
     begin = time.monotonic()
     held: dict[int, Process] = {}
@@ -337,7 +331,6 @@ def ending(
 
 
 def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
-    """Add newly found processes to ``held``, and the proxies that are their parents."""
     for process in found:
         if process.pid in held:
             process.close()
@@ -352,11 +345,7 @@ def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
 
 
 def _ask(process: Process, signals: Sequence[signal.Signals]) -> None:
-    """Send signals and then SIGCONT, even if one of them fails.
-
-    SIGCONT comes last: a stopped process that continues with the other signals pending ends
-    before it executes anything.
-    """
+    """Send signals, even if one fails, and SIGCONT last: a stopped process then ends before anything else."""
     for signum in (*signals, signal.SIGCONT):
         with suppress(OSError):  # it belongs to another user now
             process.send(signum)

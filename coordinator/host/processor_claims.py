@@ -1,14 +1,12 @@
 """Claims: public notices of the processors that runs, and series of runs, use on a host.
 
 A claim is a socket in the abstract namespace that nobody connects to: its name holds the claim, and
-/proc/net/unix shows the names of all users' sockets. The kernel removes the socket with its process, so
-a kill leaves nothing behind. Anybody can make such a name, so a claim justifies a warning, or a wait that the
-user can end. Claims in other network namespaces are invisible.
+/proc/net/unix shows the names of all users' sockets. The kernel removes the socket with its process. Anybody
+can make such a name, so a claim justifies a warning, or a wait that the user can end.
 
-By a reservation one series of runs at a time measures on a processor: a claim of the kind SERIES, which its
-process holds from before its first run until after its last. A process that wants one looks for claims of
-others and makes its claim while it has the gate: a socket whose name only one process of the host can have.
-So no two that share a processor find it free at once.
+By a reservation one series of runs at a time measures on a processor: a claim of the kind SERIES. A process
+that wants one looks for claims of others and makes its claim while it has the gate, a socket whose name only
+one process of the host can have: so no two that share a processor find it free at once.
 """
 
 from __future__ import annotations
@@ -150,10 +148,7 @@ class Reservation:
 
 
 def rivals(processors: Iterable[int], besides: str = "") -> list[Rival]:
-    """The users of some of these processors now: series of runs, or if there is none, single runs.
-
-    The claim of the series ``besides`` does not count.
-    """
+    """The series of runs on these processors now, ``besides`` one, or if there is none, single runs."""
     wanted = frozenset(processors)
     series = holders(SERIES, wanted)
     series.pop((os.getuid(), besides), None)

@@ -36,10 +36,7 @@ class ProcessorTime:
             self._alone = len(family) == 1
 
     def look_at_end(self) -> None:
-        """Read the counts of the process, which has just ended, if it had no descendants.
-
-        The kernel keeps the counts of a process until its parent has learnt of its end.
-        """
+        """Read the counts of the process, which nobody has reaped yet, if it had no descendants."""
         if self._alone:
             self.look()
 

@@ -41,7 +41,6 @@ def throttled() -> Throttled:
 
 
 def throttled_of_run(directory: RunDirectory) -> Throttled:
-    """What the quota of a run on this host has done so far, if it has one."""
     return _throttled(_of_run(directory))
 
 
@@ -72,10 +71,7 @@ def unavailable(options: Options) -> str:
 
 
 class QuotaGroup:
-    """A new control group with the quota of ``options``, for processes of the run in ``directory``.
-
-    It lasts until the run is released. Raises OSError if it cannot be made.
-    """
+    """A new control group with the quota of ``options``, for processes of the run, until it is released."""
 
     def __init__(self, directory: RunDirectory, options: Options) -> None:
         group = _of_run(directory)

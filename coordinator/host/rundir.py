@@ -1,9 +1,8 @@
-"""The run directory: sockets, journal and temporary files of one run.
+"""The run directory ``<runtime directory>/lockstep-<uid>/<run id>``: sockets, journal, temporary files.
 
-``<runtime directory>/lockstep-<uid>/<run id>/``, readable by its user alone. The driver holds
-a lock on it to its end, which distinguishes a run in progress from a leftover without
-trusting a pid. The journal has a line of JSON for each thing to undo, written before the thing is done.
-Only its user can write to it; readers check every line nevertheless.
+The driver holds a lock on it to its end, which distinguishes a run in progress from a leftover without
+trusting a pid. The journal has a line of JSON for each thing to undo, written before the thing is done. Only
+its user can read and write it; readers check every line nevertheless.
 """
 
 from __future__ import annotations
@@ -105,10 +104,7 @@ class RunDirectory:
 
     @contextmanager
     def _cared_for(self, *, ours: bool = False) -> Iterator[None]:
-        """A context with a directory guardian, which stays if no error leaves it.
-
-        ``ours``: nobody else makes a directory of this name, so an interrupt leaves none.
-        """
+        """A context with a directory guardian, which stays if no error leaves it; ``ours``: it is new."""
         self._guardian = DirectoryGuardian(self.path)
         try:
             yield
@@ -161,17 +157,12 @@ class RunDirectory:
         return self.signs | {"TMPDIR": str(self.temporary)}
 
     def marks_apart(self, name: str) -> dict[str, str]:
-        """The marks of one launch on this host, with its own TMPDIR, which this makes.
-
-        Launchers of Open MPI up to 4.1 share a directory in TMPDIR, which each removes if it is empty: when
-        one ends, another may fail to start.
-        """
+        """The marks of one launch here, with its own new TMPDIR: Open MPI up to 4.1 removes one it shares."""
         place = self.temporary / name
         place.mkdir(exist_ok=True)
         return self.signs | {"TMPDIR": str(place)}
 
     def log(self, name: str) -> Path:
-        """The file for the output of the part ``name``."""
         return self.path / f"{name}.log"
 
     def status(self, job: int) -> Path:
@@ -190,10 +181,7 @@ class RunDirectory:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._journal))
 
     def note_process(self, pid: int, job: int | None = None, key: str = "process") -> None:
-        """Note a process that the run has started or taken over, unless it is gone or the disk is full.
-
-        Its mark, if readable, identifies it as well.
-        """
+        """Note a process that the run has started or taken over, unless it is gone or the disk is full."""
         with suppress(OSError):
             if name := identity.name(pid):
                 self.note(**{key: name}, job=job)
@@ -259,10 +247,7 @@ class RunDirectory:
 
     @contextmanager
     def seen_by(self, pid: int) -> Iterator[RunDirectory]:
-        """The directory that our process ``pid`` sees at this path, perhaps in another mount namespace.
-
-        It remains usable inside the context, even after the end of the process.
-        """
+        """The directory that our process ``pid`` sees at this path, usable inside the context."""
         self._check_name()
         *_, parent, run = self.path.parts
         there = os.open(f"/proc/{pid}/root{self.path.parents[1]}", os.O_PATH | os.O_DIRECTORY)

@@ -28,10 +28,7 @@ SlotOrders = Mapping[int, Sequence[Order]]
 
 
 class SlotNote(NamedTuple):
-    """A change to ``slot``: when it was due, when the first processor's orders were out, and the last's.
-
-    The times are of CLOCK_MONOTONIC.
-    """
+    """When a change to ``slot`` was due, and the first and last processor's orders out (CLOCK_MONOTONIC)."""
 
     slot: int
     due_ns: int
@@ -56,10 +53,7 @@ class _Cycle(ctypes.Structure):
 
 
 class SlotHelper:
-    """Carries a cycle of slots out, one cycle at a time.
-
-    ``cores`` has the core of each processor; processors beyond them may be on any core.
-    """
+    """Carries out one cycle of slots at a time; ``cores`` has the core of each of the first processors."""
 
     def __init__(self) -> None:
         code = ctypes.CDLL(str(native.compiled(SOURCE, care=DirectoryGuardian)))
@@ -105,10 +99,7 @@ class SlotHelper:
     def run(
         self, current: int, end_ns: int, descriptor: int, until_ns: int
     ) -> tuple[list[SlotNote], int, int]:
-        """Sleep and change slots until ``until_ns`` or until ``descriptor`` is readable, perhaps less long.
-
-        Returns the changes, and then the slot in force and its end.
-        """
+        """Change slots until ``until_ns``, or less long; returns changes, the slot in force and its end."""
         cycle = self._cycle
         cycle.current, cycle.end_ns = current, end_ns
         count = self._run(self._helper, ctypes.addressof(cycle), descriptor, until_ns)

@@ -51,11 +51,7 @@ class Contact:
         return f"its driver has {said} for {silence_s:g} s"
 
     def wants_beat(self, boundary_ns: int | None) -> bool:
-        """Whether to give a sign of life now.
-
-        If a slot ends within QUIET_NS, at ``boundary_ns``, the sign waits until then, but only once,
-        so that no sign is more than QUIET_NS late, even with the shortest slots.
-        """
+        """Whether to give a sign of life now, or right after a slot that ends shortly, at ``boundary_ns``."""
         now_ns = self._clock.read_ns()
         if now_ns < self._beat_ns:
             return False
@@ -67,12 +63,10 @@ class Contact:
 
     @property
     def age_ns(self) -> int:
-        """How old the last news of the driver are."""
         return self._clock.read_ns() - self._driver_ns
 
     @property
     def unanswered(self) -> bool:
-        """Whether nobody has answered for longer than from one sign of life to the next."""
         return self._clock.read_ns() - self.answered_ns > 1.5 * self._every_ns
 
     def beat(self, dropped: int, table_ns: int) -> protocol.Beat:
@@ -84,11 +78,7 @@ class Contact:
         return protocol.Beat(now_ns, *known, dropped, table_ns)
 
     def learn(self, echo: protocol.Echo) -> int | None:
-        """Learn from the answer to a sign of life.
-
-        Returns how many more answers the agent needs to join: 0 once, then negative; None if
-        ``echo`` cannot be an answer.
-        """
+        """Learn from an answer; returns how many more are needed to join, 0 once; None if it is invalid."""
         now_ns = self._clock.read_ns()
         if not 0 <= now_ns - echo.sent_ns <= self._every_ns + self._lease_ns:
             return None

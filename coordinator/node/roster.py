@@ -1,8 +1,7 @@
 """The ranks of a node: who may connect to the agent, the messages in both directions, and their records.
 
-The agent admits a process that belongs to its own user and carries the marks of the run and of
-its job; it asks the kernel who has connected, not the process. The driver's requests concern
-admitted ranks only.
+The agent admits a process that belongs to its own user and carries the marks of the run and of its job; it
+asks the kernel who has connected, not the process. The driver's requests concern admitted ranks only.
 """
 
 from __future__ import annotations
@@ -107,10 +106,7 @@ class Roster:
             self._loop.watch_room(peer.channel, lambda: self._flush(peer.channel))
 
     def look_below(self) -> None:
-        """Note new descendants of programs in the journal: later, nothing else may identify them.
-
-        It also reads the processor time of the programs. This takes too long for a slot switch.
-        """
+        """Note new descendants of programs, and their processor time; too slow for a slot switch."""
         seen = set()
         for peer in self:
             if peer.time is not None:
@@ -135,10 +131,7 @@ class Roster:
         self.look_below()
 
     def _inherited(self, peer: Peer, ended: Process) -> bool:
-        """Keep the processes of a tree whose parents have ended, ``ended`` among them.
-
-        Returns whether anything of the tree is left.
-        """
+        """Keep the processes of a tree whose parents have ended; returns whether anything of it is left."""
         heirs = peer.process.heirs
         if ended in heirs:
             heirs.remove(ended)

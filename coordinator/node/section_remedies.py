@@ -1,28 +1,20 @@
 """Remedies of the agent against the preemption of processes in critical sections.
 
-The do-not-preempt bit: no change of slot stops a process in a critical section, within bounds.
-
 A rank of a LOCK job marks in the page of its job's locks that it is about to enter a section, is in one, or
-spins for one. When the agent is about to hold it, it looks at the mark first. If it is up, the agent lets
-the rank run on for a moment and looks again, a limited number of times: a rank that leaves the mark up gains
-no more than that.
+spins for one.
 
-Sources: Edler, Lipkis, Schonberg, "Process Management for Highly Parallel UNIX Systems", 1988 (Symunix);
-Zahorjan, Lazowska, Eager, "The Effect of Scheduling Discipline on Spin Overhead in Shared Memory Parallel
-Systems", 1991.
+The do-not-preempt bit: when the agent is about to hold a rank whose mark is up, it lets the rank run on for a
+moment and looks again, a limited number of times: a rank that leaves the mark up gains no more. Sources:
+Edler, Lipkis, Schonberg, "Process Management for Highly Parallel UNIX Systems", 1988 (Symunix); Zahorjan,
+Lazowska, Eager, "The Effect of Scheduling Discipline on Spin Overhead in Shared Memory Parallel Systems",
+1991.
 
-Scheduler activations: a process that a change of slot stops in a section runs on elsewhere until it leaves.
-
-After every change the agent looks at the processes that it holds. If one of them is in a critical section, or
-in the queue for one, and another rank of its job runs, then that rank gives its processor to it: the agent
-stops that rank, lets the holder run in its place, and turns both back as soon as the page says that the
-holder has left. It looks a limited number of times.
-
-Anderson's threads are switched in the process, by its own scheduler; ranks of MPI are processes, so the agent
-does it, and a visit costs two moves. In slots that all ranks of a job have in common nobody waits for a
-stopped rank, and nothing is done.
-
-Source: Anderson, Bershad, Lazowska, Levy, "Scheduler Activations", 1992.
+Scheduler activations: after every change the agent looks at the processes that it holds. If one of them is in
+a critical section, or in the queue for one, and another rank of its job runs, then the agent stops that rank,
+lets the holder run in its place, and turns both back as soon as the page says that the holder has left, or
+after a limited number of looks. Anderson's threads are switched in the process, by its own scheduler; ranks
+of MPI are processes, so a visit costs two moves. Source: Anderson, Bershad, Lazowska, Levy, "Scheduler
+Activations", 1992.
 """
 
 from __future__ import annotations
@@ -47,7 +39,6 @@ class SectionPages:
         self._known: dict[int, SectionMarks] = {}
 
     def of(self, job: int) -> SectionMarks | None:
-        """The page of ``job``; None if it has no locks, or none yet."""
         if job not in self._known:
             try:
                 self._known[job] = SectionMarks(page_file(self._folder, job))

@@ -1,7 +1,6 @@
 """Switches slots: at each boundary of a table some processes leave and others come.
 
-This is the agent's core. It decides nothing and owns no socket; a mechanism holds and runs the
-processes.
+This is the agent's core. It decides nothing and owns no socket; a mechanism holds and runs the processes.
 """
 
 from __future__ import annotations
@@ -162,10 +161,7 @@ class Switcher:
         return bool(self._loaded)
 
     def run_ahead(self, due_ns: int, descriptor: int, until_ns: int) -> list[Switching]:
-        """Sleep and change slots; it may end before ``until_ns``, and does if ``descriptor`` turns readable.
-
-        ``due_ns`` is ``self.due_ns()`` on the node's clock, and so is ``until_ns``; ``ready`` must be true.
-        """
+        """Change slots when ``ready``, to ``until_ns`` or less long; times are on the node's clock."""
         assert self._helper is not None and self._loaded and self._due_ns is not None
         notes, self._slot, end_ns = self._helper.run(self._slot, due_ns, descriptor, until_ns)
         ahead_ns = self._due_ns - due_ns

@@ -185,10 +185,7 @@ class _QueueTree(Policy):
 
 
 def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeState | None]:
-    """The tree now and, if a quantum has just ended, the tree before the front advanced.
-
-    In the latter case jobs must leave the second tree before it advances.
-    """
+    """The tree now and, if a quantum has just ended, the tree from which jobs leave before it advances."""
     assert view.previous is not None
     slots = view.previous.slots
     lone = slots[0].length_ns is None

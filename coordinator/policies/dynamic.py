@@ -30,9 +30,8 @@ class DynamicEquipartition(Policy):
     def decide(self, view: View, why: Reason) -> Decision:
         """Equal parts for all jobs, the larger ones to earlier arrivals.
 
-        Jobs start in order of arrival as long as each can have a processor (a rigid job: as many as
-        it requests). A malleable job keeps as many of its processors as possible, and always at
-        least one.
+        Jobs start in order of arrival as long as each can have a processor (a rigid job: as many as it
+        requests). A malleable job keeps as many of its processors as possible, and always at least one.
         """
         before = partitions.still_running(view)
         kept = [job.number for job in view.jobs if job.number in before and not job.malleable]

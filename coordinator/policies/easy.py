@@ -125,10 +125,7 @@ class Easy(Policy):
     source: ClassVar[str] = "Lifka 1995; Mu'alem and Feitelson 2001"
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """Start the jobs that fit in order, reserve for the first that does not, and backfill.
-
-        The memory holds the estimated end of each running job.
-        """
+        """Start jobs that fit, reserve for the first that does not, backfill; the memory has the ends."""
         placements = partitions.still_running(view)
         before = view.previous.memory if view.previous else {}
         ends_ns = {number: before[number] for number in placements}

@@ -46,10 +46,7 @@ def buddy(taken: set[int], size: int, processors: int, rows: int) -> Seats | Non
 
 
 def continuous(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
-    """The first empty slots of the first window that has enough (survey, Continuous Algorithm).
-
-    The window begins at an empty slot.
-    """
+    """The first empty slots of the first window, from an empty slot on, that has enough (survey)."""
     end = rows * processors
     for left in range(end):
         if left not in taken:
@@ -108,10 +105,7 @@ def _closed(rows: int, processors: int, lost: frozenset[int]) -> set[int]:
 
 
 def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[int]:
-    """The first slots of windows that together run every gang whole at least once.
-
-    Linear: each window begins at the leftmost slot of a gang that no window before it runs whole.
-    """
+    """The first slots of windows that together run every gang whole; linear ones begin with a gang."""
     starts = sorted({place[0] for place in seats.values()})
     if not linear:
         return sorted({start // processors * processors for start in starts})

@@ -17,10 +17,7 @@ def width(processors: int) -> int:
 
 
 def block(node: int, view: View) -> list[int]:
-    """The processors of a node of the binary tree over the machine, without those that are lost.
-
-    Node 1 is the root, nodes 2n and 2n + 1 the halves of node n.
-    """
+    """The processors of a node of the binary tree (1 the root, 2n and 2n + 1 the halves), but lost ones."""
     leaves = width(view.machine.processors)
     size = leaves >> (node.bit_length() - 1)
     first = node * size - leaves
@@ -35,10 +32,7 @@ def remaining(view: View) -> tuple[int, ...]:
 
 
 def lowest(view: View, processes: int) -> tuple[int, ...]:
-    """The lowest processors that are not lost; as if none were lost if fewer than ``processes`` are left.
-
-    A job that is larger than these would wait for ever. On lost processors the driver fails it.
-    """
+    """The lowest processors that are not lost, or as if none were: there the driver fails a larger job."""
     there = remaining(view)
     return there[:processes] if len(there) >= processes else tuple(range(processes))
 

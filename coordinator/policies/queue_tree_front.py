@@ -1,11 +1,10 @@
 """The front of a distributed queue tree: leaf functions over arrays in heap order.
 
-Node 1 is the root, nodes 2n and 2n + 1 the halves of node n. ``count[n]`` is the length of
-the run queue of node n, ``tasks[n]`` that and the same of all nodes below. The front is
-where the tree runs: a node that is reached is either *in its queue* (``position[n] <
-count[n]``: the place of the running task in the queue, -1 if that task has just left) or
-*below*, and then its halves are reached. ``done[n]`` is 1 for a half whose round is over
-while the round of the other half is not.
+Node 1 is the root, nodes 2n and 2n + 1 the halves of node n. ``count[n]`` is the length of the run queue of
+node n, ``tasks[n]`` that and the same of all nodes below. The front is where the tree runs: a node that is
+reached is either *in its queue* (``position[n] < count[n]``: the place of the running task in the queue, -1
+if that task has just left) or *below*, and then its halves are reached. ``done[n]`` is 1 for a half whose
+round is over while the round of the other half is not.
 Source: Hori et al. 1996, section 3.1.
 """
 
@@ -60,8 +59,7 @@ def reached(
 def over(node: int, count: Any, tasks: Any, position: Any, done: Any) -> int:
     """End a quantum at ``node``: 1 if its round is over, 2 if its halves must begin, else 0.
 
-    The caller has ended the quantum at its halves before, if they are reached. Arrays are
-    modified in place.
+    The caller has ended the quantum at its halves before, if they are reached. Arrays are modified in place.
     """
     if tasks[node] == 0:
         return 1

@@ -41,10 +41,9 @@ class Rules:
 
     Attributes:
         service: jobs that a round serves (N), 0 for all.
-        slots: slots at each level (f_l), 0 for any number; the last one also holds for all
-            levels below it.
-        limits: most jobs of each level in a round, 0 for any number; the last one also
-            holds for all levels below it (the adaptive service queue).
+        slots: slots at each level (f_l), 0 for any number; the last one also holds for all levels below it.
+        limits: most jobs of each level in a round, 0 for any number; the last one also holds for all levels
+            below it (the adaptive service queue).
         quanta_ms: length of a slot at each level, with the same rule.
     """
 
@@ -199,10 +198,7 @@ class _Queueing(Policy):
 def _still_taken(
     taken: Mapping[int, int | None], here: Mapping[int, Job], to_come: Sequence[int]
 ) -> dict[int, int | None]:
-    """``taken`` without the jobs that left unserved, and those that left before the first that is still here.
-
-    A slot counts for the round while a job waits that was served before it, or in it.
-    """
+    """``taken`` without those that left unserved, and without those before the first that is still here."""
     left = {job: level for job, level in taken.items() if job in here or job not in to_come}
     return dict(dropwhile(lambda item: item[0] not in here, left.items()))
 

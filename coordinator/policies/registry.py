@@ -69,10 +69,7 @@ class Policy(Checked, ABC):
 
     @property
     def observation(self) -> Mapping[str, float]:
-        """How processes observe their messages (``workloads.coscheduling``); empty if they need not.
-
-        The policy is asked when observations change the working sets of a job.
-        """
+        """How processes observe messages that change working sets; empty if they need not."""
         return {}
 
     @abstractmethod
@@ -112,21 +109,13 @@ def _load_others() -> None:
 
 
 def known() -> dict[str, type[Any]]:
-    """All policies by name, in order of their names.
-
-    Raises:
-        InputError: if another package's policies cannot be imported.
-    """
+    """All policies in order of names; an InputError if another package's cannot be imported."""
     _load_others()
     return dict(sorted(_known.items()))
 
 
 def parameters(name: str) -> dict[str, Any]:
-    """Parameter names of the policy ``name`` with their defaults.
-
-    Raises:
-        InputError: for an unknown name; the message lists the known ones.
-    """
+    """Names and defaults of a policy's parameters; for an unknown name an InputError with the known ones."""
     one_of("policy", name, known())
     return {field.name: field.default for field in dataclasses.fields(_known[name])}
 
@@ -134,9 +123,7 @@ def parameters(name: str) -> dict[str, Any]:
 def create(name: str, options: Mapping[str, Any]) -> Policy:
     """The policy ``name`` with ``options`` over its defaults.
 
-    Raises:
-        InputError: for an unknown name, an unknown parameter (the message names the nearest
-            one), or a value that the policy forbids.
+    An InputError for an unknown name, for an unknown parameter (with the nearest), or for a forbidden value.
     """
     allowed = parameters(name)
     for key, value in options.items():

@@ -61,7 +61,6 @@ class RoundRobinJobs(Policy):
         )
 
     def _length_ns(self, processes: int, view: View) -> int:
-        """The quantum of each process of a job."""
         return max(1, round(self.quantum_ms * 1e6) * view.machine.processors // processes)
 
     def _due_ns(self, view: View, placements: partitions.Placements) -> list[int]:

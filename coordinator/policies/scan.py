@@ -21,10 +21,9 @@ from coordinator.view import Decision, Job, Reason, View
 
 
 def take(free: Any, counts: Any, depth: int) -> int:
-    """Take a block of ``depth`` and return it; 0 if there is none. Arrays are modified in place.
+    """Take a block of ``depth`` and return it, 0 if there is none. Arrays are modified in place.
 
-    It comes from the smallest free block that is large enough, of equals the one with the
-    lowest processors, by repeated halving.
+    It comes from the smallest free block that is large enough, of equals the lowest, by repeated halving.
     """
     found = depth
     while found >= 0 and counts[found] == 0:

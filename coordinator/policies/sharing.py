@@ -23,10 +23,7 @@ def folded(processes: int, processors: Sequence[int]) -> tuple[int, ...]:
 
 
 def everywhere(view: View) -> partitions.Placements:
-    """The processors of all jobs, folded over those that are not lost.
-
-    A job keeps its processors until one of them is lost.
-    """
+    """The processors of all jobs, folded over those that are not lost; kept until one of a job's is lost."""
     there = partitions.remaining(view)
     kept = {n: place for n, place in partitions.still_running(view).items() if view.lost.isdisjoint(place)}
     return {job.number: kept.get(job.number) or folded(job.processes, there) for job in view.jobs}

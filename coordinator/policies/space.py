@@ -22,9 +22,8 @@ class Partitioned(Policy):
     """Disjoint sets of processors; a job runs to completion on its own set.
 
     Attributes:
-        allocation: "equipartition" divides the processors evenly among the jobs of
-            the workload; a moldable job starts with as many processes as its part
-            has processors.
+        allocation: "equipartition" divides the processors evenly among the jobs of the workload; a moldable
+            job starts with as many processes as its part has processors.
     """
 
     allocation: Annotated[str, OneOf(ALLOCATIONS)] = "equipartition"
@@ -85,10 +84,9 @@ class ProcessorSets(Policy):
     def decide(self, view: View, why: Reason) -> Decision:
         """Start jobs in order of arrival while the pool has enough processors for the first that waits.
 
-        The pool has the processors that nobody has, and the processors of jobs whose time is over. A
-        job that gets only processors that nobody has keeps them to itself for its time. No process
-        moves. If a job waits, the table ends when the next set's time does. The memory holds the ends of
-        these times.
+        The pool has the processors that nobody has, and the processors of jobs whose time is over. A job that
+        gets only processors that nobody has keeps them to itself for its time. No process moves. If a job
+        waits, the table ends when the next set's time does. The memory holds the ends of these times.
         """
         placements = partitions.still_running(view)
         before: dict[int, int] = view.previous.memory if view.previous else {}

@@ -115,10 +115,7 @@ class _OwnedStations(Policy):
         return _Stations(quiet_ns, idle, busy)
 
     def _start(self, view: View, at: _Stations, placements: partitions.Placements) -> None:
-        """Place waiting jobs in order of arrival; ``placements`` is modified in place.
-
-        Behind a job that finds no place, all wait that may use its partition.
-        """
+        """Place waiting jobs in order; behind one without a place, those of its partition wait. In place."""
         free = [p for p in partitions.free(view, placements) if p in at.idle]
         for job in partitions.waiting(view, placements):
             if not free:
@@ -257,10 +254,7 @@ class OwnerShare(_OwnedStations):
     def table(
         self, view: View, placements: partitions.Placements, suspended_ns: Mapping[int, int]
     ) -> Decision:
-        """All run for ``power`` of a round; then those rest that have an owner beside them.
-
-        A round that an event interrupts continues.
-        """
+        """All run for ``power`` of a round, which goes on after events; then those beside an owner rest."""
         everybody = partitions.runs(placements, view.machine.processors)
         alone = {n: place for n, place in placements.items() if n not in suspended_ns}
         if len(alone) == len(placements):

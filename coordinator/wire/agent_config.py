@@ -1,8 +1,8 @@
 """The set-up of an agent, and how the driver passes it on.
 
-It contains the node's secret key. So it travels on standard input, also through a launcher, or in a
-file of mode 0600. It never travels on a command line, which everybody can read, or in the environment,
-which launchers send unencrypted.
+It contains the node's secret key. So it travels on standard input, also through a launcher, or in a file of
+mode 0600, never on a command line, which everybody can read, or in the environment, which launchers send
+unencrypted.
 """
 
 from __future__ import annotations

@@ -58,11 +58,7 @@ class Frames:
         return head + struct.pack(f"<{len(longs)}q{len(shorts)}i", *longs, *shorts)
 
     def decode(self, message: bytes) -> Any:
-        """The dataclass of a message.
-
-        Raises:
-            LineError: if it is not exactly a message of this version.
-        """
+        """The dataclass of a message; a LineError if it is not exactly one of this version."""
         if (made := self._classes.get(message[:2])) is None:
             return self._lines.decode(message)
         try:

@@ -9,10 +9,7 @@ LONGEST_BYTES = 1 << 22
 
 
 class Channel:
-    """Sends and receives whole lines, and keeps output that the peer is too slow to take.
-
-    ``closed`` turns true when the peer is gone; lines that it sent before still arrive.
-    """
+    """Whole lines both ways, kept while a peer is slow; once ``closed``, lines sent before still arrive."""
 
     def __init__(self, peer: socket.socket) -> None:
         peer.setblocking(False)

@@ -73,9 +73,9 @@ class Table(Framed):
     ) -> Iterator[Table]:
         """The share of each node in a plan that is in force from ``from_ns`` of a run.
 
-        The run began at ``origin_ns`` of its clock. ``nodes`` has the processors of each node, from 0 on.
-        ``active`` has, for each job, the launched ranks that take part, in the order of the job. Tables of
-        the same slots at the same times differ in nothing but ``made_ns`` and ``from_ns``.
+        The run began at ``origin_ns`` of its clock. ``nodes`` has the processors of each node, ``active`` the
+        launched ranks of each job, in its order. Equal slots at equal times differ in ``made_ns`` and
+        ``from_ns`` only.
         """
         slots, start_ns = plan.decision.slots, plan.start_ns
         if plan.cycle.cyclic and plan.cycle.total_ns:  # from the slot that would have been in force at 0
@@ -185,10 +185,7 @@ class Discard:
 
 @dataclass(frozen=True)
 class Echo(Framed):
-    """The answer to a beat: its ``sent_ns``, and the times of arrival and answer on the run's clock.
-
-    The sender may take that clock wrongly by ``doubt_ns``, and heard of the driver ``age_ns`` ago.
-    """
+    """The answer to a beat, with times of the run's clock, wrong by ``doubt_ns``; news ``age_ns`` old."""
 
     sent_ns: int
     received_ns: int
@@ -199,10 +196,7 @@ class Echo(Framed):
 
 @dataclass(frozen=True)
 class Lead:
-    """Let other agents report to this one.
-
-    ``led`` has the number, public key and host of each, and the numbers of all that it is to lead itself.
-    """
+    """Let others report to this agent: ``led`` has number, key, host and the numbers below of each."""
 
     led: tuple[tuple[int, str, str, tuple[int, ...]], ...]
 
@@ -407,10 +401,7 @@ class RankBecoming:
 
 @dataclass(frozen=True)
 class RankStart:
-    """Bind to ``cores`` and begin at ``at_ns``; the policy placed the rank on core ``processor``.
-
-    ``ranks`` is as in ``Start``.
-    """
+    """Bind to ``cores`` and begin at ``at_ns`` on core ``processor``; ``ranks`` is as in ``Start``."""
 
     at_ns: int
     processor: int

@@ -1,13 +1,12 @@
 """The line between driver and agents: ZeroMQ with CURVE, so that only key holders are heard.
 
-Every run has its own keys: a pair for the driver and one for each node. The driver admits
-only the nodes' public keys, and identifies a node by its key, not by what a message claims.
-An agent identifies the driver by its public key. A peer without a key gets no answer. Neither
-side ever blocks.
+Every run has its own keys: a pair for the driver and one for each node. The driver admits only the nodes'
+public keys, and identifies a node by its key, not by what a message claims. An agent identifies the driver by
+its public key. A peer without a key gets no answer. Neither side ever blocks.
 
-Anybody on the network can connect to a port, and a connection costs a descriptor until its peer
-fails to show a key. So the port is open only while a peer with a key may come. While it is shut,
-the kernel drops all packets, and this process does not notice them.
+Anybody on the network can connect to a port, and a connection costs a descriptor until its peer fails to show
+a key. So the port is open only while a peer with a key may come. While it is shut, the kernel drops all
+packets, and this process does not notice them.
 """
 
 from __future__ import annotations
@@ -67,10 +66,7 @@ class TcpListener:
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
 
     def shut(self) -> None:
-        """Let no more connections in; existing ones stay.
-
-        Some hosts refuse filters to users without privileges: there, strangers fail by their keys only.
-        """
+        """Let no more connections in, where the host permits filters; existing ones stay."""
         text = ctypes.create_string_buffer(_DROP_ALL, len(_DROP_ALL))
         program = struct.pack("@HP", 1, ctypes.addressof(text))
         with suppress(PermissionError):
@@ -185,7 +181,6 @@ class Hub:
                 listener.open() if on else listener.shut()
 
     def heard(self, node: int) -> bool:
-        """Whether a node has sent a message, so that ``send`` can reach it."""
         return node in self._routes
 
     def filenos(self) -> tuple[int, int]:
@@ -193,10 +188,9 @@ class Hub:
         return self._socket.fileno(), self._gate.fileno()
 
     def receive(self) -> list[tuple[int, bytes]]:
-        """The messages that have arrived, each with the number of the node that sent it.
+        """The messages that have arrived, each with the number of its node.
 
-        Before sleeping on the descriptors, after the last ``send``, call it until it returns nothing:
-        the descriptors are edge-triggered.
+        The descriptors are edge-triggered: before sleeping, call it until it returns nothing.
         """
         self._admit()
         arrived: list[tuple[int, bytes]] = []
@@ -268,7 +262,6 @@ class Line:
 
     @property
     def turned(self) -> bool:
-        """Whether it reports to another end than the driver."""
         return self._socket is not self._driver
 
     def fileno(self) -> int:
@@ -324,11 +317,7 @@ def _context() -> zmq.Context[zmq.Socket[bytes]]:
 
 
 def _terminate(context: zmq.Context[zmq.Socket[bytes]], linger_s: float) -> None:
-    """Terminate the context, or abandon it if that takes too long.
-
-    After a message to a peer that was just killed, ZeroMQ may wait for ever for the end of that
-    connection (its issue 2733).
-    """
+    """Terminate the context, or abandon it: after a peer was killed, it may take for ever (issue 2733)."""
     thread = threading.Thread(target=context.term, daemon=True)
     thread.start()
     thread.join(linger_s + HANG_UP_S)

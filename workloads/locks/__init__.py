@@ -24,7 +24,6 @@ OUTSIDE, ENTERING, QUEUED, ASLEEP, INSIDE = range(5)
 
 
 def page_file(folder: Path, job: int) -> Path:
-    """The page for the locks of ``job``, in the directory of its run."""
     return folder / f"locks-{job}"
 
 

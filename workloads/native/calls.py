@@ -1,8 +1,7 @@
 """The MPI calls that the preload covers.
 
-One line a call: what kind it is, its name, its arguments as in the MPI standard. COUNT is ``int``,
-and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``int`` and
-``MPI_Aint``. The kinds:
+One line a call: what kind it is, its name, its arguments as in the MPI standard. COUNT is ``int``, and
+``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``int`` and ``MPI_Aint``. The kinds:
 
 - collective: becomes its nonblocking form and a two-phase wait in it; the program's own nonblocking form is
   starting, its persistent one lasting
@@ -15,8 +14,8 @@ and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``
   wait for this rank
 - waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``complete.c``
 - own: likewise, but nobody waits in it
-- polling: MPI's own; all who wait are woken if it finds something (``flag``, ``outcount``), else at times;
-  a program that only polls naps
+- polling: MPI's own; all who wait are woken if it finds something (``flag``, ``outcount``), else at times; a
+  program that only polls naps
 - advancing: MPI's own, after which all who wait are woken; somebody may wait in it, as MPI does
 - unrung: MPI's own, which starts what no rank rings for; from then on sleepers nap briefly
 - preparing: stays MPI's own, and makes a request that ``Start`` starts; only recordings note it

@@ -57,10 +57,7 @@ def _lowest(free: int, n: int, choices: Iterable[Dimensions]) -> Subcube:
 
 
 def buddy(free: int, n: int, k: int) -> Subcube:
-    """A node of the buddy tree: a subcube of the k lowest dimensions.
-
-    Recognizes 2^(n - k). Source: the survey's Fig. 2; Chen and Shin 1987, section III.
-    """
+    """One of 2^(n - k) subcubes of the k lowest dimensions (the survey's Fig. 2; Chen and Shin 1987, III)."""
     return _lowest(free, n, [tuple(range(k))])
 
 

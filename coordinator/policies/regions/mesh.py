@@ -78,10 +78,7 @@ def _cells(rows: range, columns: range, width: int) -> int:
 
 
 def _ranks(corner: int, submesh: Submesh, grid: Grid, *, turned: bool = False) -> Region:
-    """The processors of a submesh, row by row; none without a corner.
-
-    A ``turned`` one lies on its side, and its columns come one by one: neighbours stay neighbours.
-    """
+    """The processors of a submesh, row by row, a ``turned`` one column by column; none without a corner."""
     along, across = (grid.columns, 1) if turned else (1, grid.columns)
     return tuple(
         corner + row * across + column * along
