@@ -562,7 +562,7 @@ class Nodes:
         node = self._nodes[number]
         siblings = self._together.get(number, [])
         if siblings and not node.over:
-            return True
+            return node.started or node.join is not None
         return node.started and not any(self._nodes[sibling].lost for sibling in siblings)
 
     def _hear_last(self, ending: Collection[int]) -> None:

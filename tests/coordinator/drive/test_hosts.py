@@ -96,7 +96,7 @@ def test_whatever_is_killed_while_messages_are_calibrated_nothing_remains(hosts,
 OF_TAKEOVER = {"driver killed, restarted"}
 """What test_takeover.py tests."""
 
-ENDS_WITH_A_LEASE = {"agent stopped", "network cut", "driver killed", "driver stopped"}
+ENDS_WITH_A_LEASE = {"agent stopped", "network cut", "node lost", "driver killed", "driver stopped"}
 """Faults that others notice by silence only."""
 
 
@@ -104,7 +104,7 @@ ENDS_WITH_A_LEASE = {"agent stopped", "network cut", "driver killed", "driver st
 def test_a_fault_costs_no_more_than_it_must(hosts, name):
     fault = FAULTS[name]
     lease = {"lease_s": 1.0} if name in ENDS_WITH_A_LEASE else {}
-    outcome = inject(hosts, fault, seed=1, phases=5000, **lease)
+    outcome = inject(hosts, fault, seed=1, phases=8000 if name == "node lost" else 3000, **lease)
     if name == "node lost":
         assert not any(hosts.nodes[0].files())
     else:
@@ -120,7 +120,7 @@ def test_a_fault_costs_no_more_than_it_must(hosts, name):
 
 def test_a_node_without_room_is_told_of_and_nothing_remains(hosts):
     fill_disk(hosts.nodes[1])
-    run = start(hosts, policy="gang", phases=500)
+    run = start(hosts, policy="gang", phases=500, lease_s=1.0)
     told = json.loads(run.communicate(timeout=60)[0])
     assert "node2: no place for the run" in told["failure"]
     assert [path for path in hosts.files() if not path.endswith("filler")] == []
@@ -131,7 +131,7 @@ def test_an_agent_that_comes_late_takes_part(hosts):
     run = start(hosts, policy="gang", phases=500, lease_s=1.0)
     late = part(hosts.nodes[1], "coordinator.node.agent")
     os.kill(late, signal.SIGSTOP)
-    time.sleep(2)  # longer than a node that has joined may be silent
+    time.sleep(1.2)  # longer than a node that has joined may be silent
     os.kill(late, signal.SIGCONT)
     told = json.loads(run.communicate(timeout=60)[0])
     assert told["failure"] == "" and told["hosts"] == ["node1", "node2"]
@@ -139,7 +139,7 @@ def test_an_agent_that_comes_late_takes_part(hosts):
 
 def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts):
     """Jobs 1 and 3 belong on the second node; 3 arrives a second after 1, when that is lost."""
-    run = start(hosts, policy="gang", jobs=4, processes=1, phases=5000, arrival_s=0.4)
+    run = start(hosts, policy="gang", jobs=4, processes=1, phases=3000, arrival_s=0.3, lease_s=1.0)
     assert any("job 1 starts" in line for line in run.stderr)
     os.kill(part(hosts.nodes[1], "coordinator.node.agent"), signal.SIGKILL)
     told = json.loads(run.communicate(timeout=60)[0])
