@@ -28,6 +28,15 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(signum, handler)
 
 
+REAL = {"again", "compiled", "host", "hosts", "newest"}
+"""Fixtures of real processes, whose tests are slow."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if REAL & {*getattr(item, "fixturenames", ())}:
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_defaults(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whoever runs the tests may have defaults of options (harness/commands/user_defaults.py)."""

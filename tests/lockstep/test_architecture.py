@@ -101,7 +101,6 @@ def test_the_pages_column_is_in_all_outputs(more_columns, tmp_path):
     assert [one.cell(found.rows[0]) for one in main.columns if one.page == "bounded"] == [f"{largest:.2f}"]
 
 
-@pytest.mark.slow
 def test_a_policy_from_outside_is_simulated_and_runs_for_real(newest, tmp_path):
     row = newest("simulate")
     assert row["scheduler"]["policy"] == "newest"

@@ -115,8 +115,7 @@ def test_the_list_of_mpi_s_calls_knows_every_call_of_an_mpi(mpi):
     assert sorted(name for name in names if not mpi_calls.knows(name)) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("mpi", "ranks"), [("here", 2), ("here", 3), ("openmpi", 3), ("abi", 2)])
+@pytest.mark.parametrize(("mpi", "ranks"), [("here", 3), ("openmpi", 3), ("abi", 2)])
 def test_rare_and_wrong_uses_give_what_they_give_without(compiled, mpi, ranks):
     argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
     plain = run(argv)
@@ -126,8 +125,7 @@ def test_rare_and_wrong_uses_give_what_they_give_without(compiled, mpi, ranks):
     assert summary(ours)["ranks"] == ranks
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule_name", ["spin", "immediate", "fixed", "local-adaptive", "global-adaptive"])
+@pytest.mark.parametrize("rule_name", ["spin", "immediate", "global-adaptive"])
 def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, tmp_path, rule_name):
     ranks = 2 if rule_name == "spin" else 4
     argv = [*launcher("here"), "-n", str(ranks), compiled("here", "bsp.c"), "200", ".5", "300"]
@@ -145,7 +143,6 @@ def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, 
     assert (blocked == 0) == (rule_name == "spin")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tmp_path):
     processor = str(min(os.sched_getaffinity(0)))
@@ -159,21 +156,19 @@ def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tm
     assert sum(record["cpu_ns"] for record in records) < 0.4e9
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 @pytest.mark.parametrize(("computing_us", "naps"), [(0, True), (5, False)])
 def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
     processor = str(min(os.sched_getaffinity(0)))
-    program = [compiled("here", "poll.c"), "300", str(1000 * computing_us)]
+    program = [compiled("here", "poll.c"), "100", str(1000 * computing_us)]
     argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
     result = two_phase(argv, "--record", str(tmp_path))
-    assert (result.returncode, result.stdout) == (0, "299\n"), result.stderr
+    assert (result.returncode, result.stdout) == (0, "99\n"), result.stderr
     # Only the last wait, in which all ranks end, may block if programs compute between their polls.
     records = recorded(tmp_path)
-    assert any(record["voluntary_switches"] > 250 for record in records) == naps
+    assert any(record["voluntary_switches"] > 80 for record in records) == naps
 
 
-@pytest.mark.slow
 def test_open_mpi_yields_except_in_two_phase_waits(compiled):
     ranks = str(2 * (os.cpu_count() or 1))
     argv = [*launcher("openmpi"), "-n", ranks, compiled("openmpi", "yields.c")]
@@ -181,7 +176,6 @@ def test_open_mpi_yields_except_in_two_phase_waits(compiled):
     assert two_phase(argv, "--blocking", "fixed").stdout == f"inside 0 after 1 of {ranks} ranks\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("module", ["", "-DF08"])
 def test_fortran_programs_wait_two_phase(compiled, module):
     flags = ["-cpp", "-ffree-line-length-none", *filter(None, [module])]
@@ -209,7 +203,6 @@ def test_mpi4py_s_own_tests_pass_where_they_pass_without(mpi, ranks):
     assert done.returncode == 0 and " passed as it is" in done.stdout, done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_a_program_whose_threads_wait_is_right_and_says_how_it_waits(compiled, mpi):
     argv = [*launcher(mpi), "-n", "3", compiled(mpi, "threads.c", "-pthread"), "4", "50", "100"]
@@ -219,7 +212,6 @@ def test_a_program_whose_threads_wait_is_right_and_says_how_it_waits(compiled, m
     assert 1 <= result.stderr.count("several threads wait") <= 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "abi"])
 def test_calls_of_mpi_4_are_right_and_wake_those_who_wait_for_them(compiled, mpi, tmp_path):
     rounds = 100
@@ -234,7 +226,6 @@ def test_calls_of_mpi_4_are_right_and_wake_those_who_wait_for_them(compiled, mpi
         assert json.loads(file.read_text())["rechecks"] < rounds / 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["openmpi", "abi"])
 def test_a_program_of_another_mpi_is_left_alone(compiled, mpi):
     argv = [*launcher(mpi), "-n", "2", compiled(mpi, "bsp.c"), "100", ".5", "50"]
@@ -261,7 +252,6 @@ print("sent", len(names) > 0)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
 def test_what_another_user_sends_is_ignored(compiled, tmp_path):
     script = tmp_path / "stranger.py"
@@ -298,9 +288,7 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
     assert not [path for path in set(Path("/dev/shm").iterdir()) - before if "lockstep" in path.name]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule_name", ["immediate", "global-adaptive"])
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@pytest.mark.parametrize(("mpi", "rule_name"), [("here", "immediate"), ("openmpi", "global-adaptive")])
 def test_no_nap_is_between_two_steps_of_collective_operations_that_were_started(compiled, mpi, rule_name):
     """Naps took MPICH 6 s."""
     program = [*launcher(mpi), "-n", "4", compiled(mpi, "dups.c"), "50"]
@@ -309,7 +297,6 @@ def test_no_nap_is_between_two_steps_of_collective_operations_that_were_started(
     assert int(result.stdout) < 3000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_communicators_are_made_while_comm_idup_is_under_way(compiled, mpi):
     """Other nonblocking operations took the places of Open MPI's own, and all ranks waited for ever."""
@@ -318,7 +305,6 @@ def test_communicators_are_made_while_comm_idup_is_under_way(compiled, mpi):
     assert (result.returncode, result.stdout.strip()) == (0, "0"), result.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_collective_operations_of_a_revoked_communicator_stay_mpi_s_own(compiled, mpi):
     """Open MPI 5.0's nonblocking ones never end; MPI's own fail at once."""
@@ -327,7 +313,6 @@ def test_collective_operations_of_a_revoked_communicator_stay_mpi_s_own(compiled
     assert summary(result)["waits"] == 2 * (2 + 1 + 10 + 1)  # copies, barriers, the end
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["exec", "observe"])
 def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp_path, monkeypatch, command):
     program = [*launcher("here"), "-n", "2", compiled("here", "alone.c"), str(tmp_path / "ended")]
@@ -337,11 +322,14 @@ def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rule_name", "others"), [("immediate", []), ("global-adaptive", []), ("global-adaptive", ["others"])]
+    ("mpi", "megabytes", "rule_name", "others"),
+    [
+        ("here", 16, "immediate", []),
+        ("here", 16, "global-adaptive", ["others"]),
+        ("openmpi", 64, "immediate", ["others"]),
+    ],
 )
-@pytest.mark.parametrize(("mpi", "megabytes"), [("here", 16), ("openmpi", 64)])
 def test_no_nap_is_between_two_of_the_many_parts_of_a_message(compiled, mpi, megabytes, rule_name, others):
     """Naps took 8 to 9 s."""
     program = [*launcher(mpi), "-n", "2", compiled(mpi, "parts.c"), str(megabytes), *others]
@@ -350,7 +338,6 @@ def test_no_nap_is_between_two_of_the_many_parts_of_a_message(compiled, mpi, meg
     assert int(result.stdout) < 3000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_a_rank_that_is_rung_takes_all_messages_that_are_here(compiled, mpi, tmp_path):
     """MPICH takes one in a test, so the rank slept 500 times: 1.0 s instead of 0.08."""
@@ -362,7 +349,6 @@ def test_a_rank_that_is_rung_takes_all_messages_that_are_here(compiled, mpi, tmp
         assert read["blocks"] < 60 + 3 * read["blocked"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_several_collective_writes_to_a_file_at_a_time_are_right(compiled, mpi, monkeypatch, tmp_path):
     """MPICH's tests of their requests mix their messages up; its waits do not."""
@@ -371,7 +357,6 @@ def test_several_collective_writes_to_a_file_at_a_time_are_right(compiled, mpi, 
     assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_jobs_whose_ranks_have_a_processor_each_can_be_left_alone(compiled, mpi):
     core = str(min(os.sched_getaffinity(0)))

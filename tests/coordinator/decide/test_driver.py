@@ -171,16 +171,12 @@ def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
 
 
 REAL = [
-    ("implicit", {}, "none"),
     ("partitioned", {}, "none"),
-    ("batch", {}, "none"),
     ("processor-sets", {"hold_ms": 20}, "none"),
-    ("working-sets", {"quantum_ms": 20, "observe_ms": 20}, "signals"),
-    ("rr-job", {"quantum_ms": 20}, "signals"),
     ("multilevel-two-queue", {"quanta_ms": [20, 40], "slots": [1, 0], "insert": True}, "signals"),
     *(("gang", {"quantum_ms": 10}, mechanism) for mechanism in known()),
 ]
-"""What differs for the driver: tables that are cyclic or not, of whole jobs or single ranks; observations."""
+"""What differs for the driver: no slots, and tables that are cyclic or not."""
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def hybrid(compiled, processes, *words):
     return Command((program, *words), processes, environment=passive, threads=2)
 
 
-@pytest.mark.parametrize("policy", ["gang", "rr-job", "none"])
+@pytest.mark.parametrize("policy", ["gang", "none"])
 def test_each_thread_of_a_rank_gets_a_processor(compiled, policy):
     one, other = workload().processors
     command = hybrid(compiled, 2, "3", "5", "100")

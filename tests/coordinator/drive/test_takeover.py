@@ -216,7 +216,6 @@ def nothing_is_left(hosts):
     return bool(eventually(lambda: not hosts.processes() and not hosts.files()))
 
 
-@pytest.mark.slow
 def test_a_run_goes_from_driver_to_driver(hosts):
     run = begun(hosts, phases=12_000, arrival_s=0.3)
     second = follow(hosts, "second")
@@ -234,7 +233,6 @@ def test_a_run_goes_from_driver_to_driver(hosts):
     assert nothing_is_left(hosts)
 
 
-@pytest.mark.slow
 def test_the_exit_status_of_a_program_is_known_to_another_driver_once_the_first_is_dead(hosts):
     """It ends at once for the first rank to write to the common folder, and with 3 for the others."""
     gate = hosts.root / "gate"
@@ -252,7 +250,6 @@ def test_the_exit_status_of_a_program_is_known_to_another_driver_once_the_first_
     assert nothing_is_left(hosts)
 
 
-@pytest.mark.slow
 def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts):
     run = begun(hosts, lease_s=1.0)
     path = directory_of(hosts)
@@ -263,7 +260,6 @@ def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts):
     assert late.returncode != 0 and "is over, or was released at the end of its lease" in late.stderr
 
 
-@pytest.mark.slow
 def test_a_driver_that_finds_the_agents_gone_ends_the_run(hosts):
     """The guardian of the first driver is gone as well, so that the run's directory is still there."""
     run = begun(hosts, lease_s=1.0)
@@ -293,7 +289,6 @@ mechanism = "signals"
 """
 
 
-@pytest.mark.slow
 def test_resume_takes_over_the_run_of_an_invocation_that_was_killed(hosts, tmp_path):
     file, results = tmp_path / "taken-over.toml", tmp_path / "results"
     file.write_text(EXPERIMENT)

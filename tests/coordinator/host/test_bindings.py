@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import eventually, needs_two
@@ -71,7 +70,6 @@ def test_running_programs_are_looked_at(capsys):
     assert cli.main(["doctor", "--pid", str(programs[0].pid)]) == 2
 
 
-@pytest.mark.slow
 @needs_two
 def test_waits_doubts_copies_that_are_bound_to_one_processor(compiled, capsys, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

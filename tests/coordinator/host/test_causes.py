@@ -61,7 +61,6 @@ def test_a_cache_from_which_nothing_can_be_loaded_is_refused(tmp_path):
     assert done.returncode == 2 and "noexec" in done.stderr and "XDG_CACHE_HOME" in done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["exec"], ["waits", "--anyway", "--only", "two-phase"], ["observe", "--anyway"]]
 )
@@ -75,7 +74,6 @@ def test_a_small_shared_memory_is_named(compiled, tmp_path, words):
     assert "/dev/shm" in done.stderr and "of 1.0 MiB are free" in done.stderr
 
 
-@pytest.mark.slow
 def test_ranks_in_another_network_namespace_are_named(compiled):
     argv = [*launcher("here"), "-n", "2", "unshare", "-n", compiled("here", "bsp.c"), "100", ".25", "10"]
     if run(["unshare", "-n", "true"]).returncode:
@@ -131,7 +129,6 @@ def test_a_launcher_with_one_wrapper_beside_it_has_that(tmp_path):
     assert native.wrapper([str(tmp_path / "mpiexec.hydra")]) == tmp_path / "mpicc"
 
 
-@pytest.mark.slow
 def test_an_mpi_may_have_blanks_in_its_path(compiled, tmp_path):
     made = native.library(wrapper("here"))
     (tmp_path / "my mpi").symlink_to(made.libraries[0].parent)

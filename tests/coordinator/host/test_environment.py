@@ -158,7 +158,6 @@ def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(launcher, tmp_path):
     assert {one.name for one in folder.iterdir()} == {"0", "1"}
 
 
-@pytest.mark.slow
 def test_ranks_on_other_hosts_find_the_same(hosts, tmp_path):
     """Also values with lines in them, names that no shell would accept, and far more than fits on a line."""
     given = {**OF_USERS, **{f"LARGE{n}": f"{n}" * 120_000 for n in range(8)}}

@@ -21,10 +21,10 @@ COUNT = int(os.environ.get("LOCKSTEP_KILLS", "300"))
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LIVES_S = {
-    **{"run": 8.0, ELSEWHERE: 8.0, "calibrate": 10.0, "simulate": 2.5, "submit": 0.6, "exec": 1.0},
-    **{"beside": 8.0, "turns": 4.0, "turns of others": 5.0},
+    **{"run": 5.0, ELSEWHERE: 5.0, "calibrate": 5.0, "simulate": 2.0, "submit": 0.6, "exec": 1.0},
+    **{"beside": 5.0, "turns": 3.0, "turns of others": 3.0},
 }
-"""About how long each command lives. The short form kills within these times; the long one measures them."""
+"""Most of each command's life. The short form kills within these times; the long one measures whole lives."""
 
 
 def series(runs, elsewhere, interrupts, others):

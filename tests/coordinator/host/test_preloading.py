@@ -112,7 +112,6 @@ OVER_TCP = {
 MPICH = ["-genv", "MPICH_CH4_NETMOD", "ofi", "-genv", "FI_PROVIDER", "tcp"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mpi", "words", "extra"),
     [
@@ -132,7 +131,6 @@ def test_ranks_on_other_hosts_have_the_library(hosts, compiled, tmp_path, mpi, w
     assert {one["host"] for one in records} == {"node1", "node2"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mpi", ["openmpi", "here"])
 def test_a_host_without_the_library_makes_all_wait_as_mpi_does(hosts, compiled, mpi):
     check_partly(hosts, compiled, mpi, {2, 3})

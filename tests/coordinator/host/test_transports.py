@@ -12,7 +12,7 @@ import pytest
 from native_programs import launcher
 
 pytestmark = pytest.mark.slow
-STOPPED_S = 2.0
+STOPPED_S = 1.0
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 OVER = {
     "shared memory": {},
@@ -49,7 +49,7 @@ def connected(ranks):
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_a_program_that_was_stopped_goes_on(mpi, transport, compiled):
     program = compiled(mpi, "bsp.c")
-    argv = [*launcher(mpi), "-n", "2", program, "20000", ".25", "80"]
+    argv = [*launcher(mpi), "-n", "2", program, "20000", ".25", "40"]
     environment = os.environ | AS_ROOT | OVER[transport]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as started:
         ranks = ranks_of(started, program, transport)
@@ -63,5 +63,5 @@ def test_a_program_that_was_stopped_goes_on(mpi, transport, compiled):
                 rank.send_signal(signal.SIGCONT)
         said, _ = started.communicate(timeout=240)
     spent, total = said.split()
-    assert (started.returncode, total) == (0, "160")
+    assert (started.returncode, total) == (0, "80")
     assert float(spent) > STOPPED_S

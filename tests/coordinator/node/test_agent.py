@@ -269,7 +269,6 @@ def table(length_ns):
     return Table(now_ns, now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, 0, 0), (1, 0, 0)))
 
 
-@pytest.mark.slow
 def test_an_agent_stops_and_continues_its_ranks_and_reports(host):
     ranks = [host.rank(job, 0) for job in range(2)]
     assert {ready.job for ready in host.hear(protocol.Present, 2)} == {0, 1}
@@ -289,7 +288,6 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host):
     assert len(switches) > 2 and all(lateness >= skew >= 0 for _, _, lateness, skew in switches)
 
 
-@pytest.mark.slow
 def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host):
     host.rank(0, 2, PEERS="[[0], [0, 1], [1]]")
     host.hear(protocol.Present)
@@ -310,7 +308,7 @@ connect = socket.socket.connect
 
 def slowly(self, address):
     if address[0] == "slow":
-        time.sleep(2.5)
+        time.sleep(1.5)
         address = "127.0.0.1", address[1]
     connect(self, address)
 
@@ -329,18 +327,17 @@ def test_an_agent_goes_on_while_it_looks_up_the_hosts_of_those_that_it_is_to_lea
     begin_ns = time.monotonic_ns()
     host.say(protocol.Lead(((1, Keys.make().public, "slow", ()),)))
     (_, join) = host.hear(protocol.Join, 2)
-    assert len(join.endpoints) == 1 and time.monotonic_ns() - begin_ns > 2.5e9
+    assert len(join.endpoints) == 1 and time.monotonic_ns() - begin_ns > 1.5e9
     given = [
         beat.sent_ns for beat in host.heard if isinstance(beat, protocol.Beat) and beat.sent_ns > begin_ns
     ]
-    assert len(given) >= 4 and max(b - a for a, b in itertools.pairwise(given)) < 1.5 * BEAT_S * 1e9
+    assert len(given) >= 2 and max(b - a for a, b in itertools.pairwise(given)) < 1.5 * BEAT_S * 1e9
     host.say(protocol.End())
     host.agent.wait(10)
     host.hub.close()
     assert guardian.wait(10)
 
 
-@pytest.mark.slow
 def test_strangers_and_liars_are_refused(host):
     assert host.rank(0, 0, LOCKSTEP_RUN="another").wait(10) == 1
     assert "not of this run" in host.hear(protocol.Trouble)[0].text
@@ -353,7 +350,6 @@ def test_strangers_and_liars_are_refused(host):
         assert stranger.recv(1) == b""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("host", [1.0], indirect=True)
 @pytest.mark.parametrize("how", ["driver", "agent", "stopped agent", "guardian"])
 def test_whoever_is_lost_stopped_ranks_do_not_remain(host, how):

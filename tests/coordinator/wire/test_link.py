@@ -10,6 +10,8 @@ from places import SUPPORT
 from coordinator.host.environment import passed_on
 from coordinator.wire.zmq_transport import TcpListener
 
+pytestmark = pytest.mark.slow
+
 KILLED = """
 import os, sys, tempfile, time
 from coordinator.wire.zmq_transport import Hub, Keys, Line
@@ -34,7 +36,6 @@ print(longest_s)
 """
 
 
-@pytest.mark.slow
 def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed():
     words = [sys.executable, "-c", KILLED]
     done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=True, timeout=120)
@@ -50,7 +51,6 @@ def reached(endpoint, patience_s):
         return None
 
 
-@pytest.mark.slow
 def test_nobody_comes_through_a_door_that_is_shut_and_who_is_in_stays():
     listener = TcpListener("127.0.0.1")
     assert listener.endpoint.startswith("tcp://127.0.0.1:")
@@ -118,7 +118,6 @@ sys.stdout.write("as if nothing had been\\n")
 """
 
 
-@pytest.mark.slow
 def test_a_crowd_at_the_door_takes_no_place_from_who_has_a_key():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     words = [sys.executable, "-c", CROWDED, NODE]
@@ -148,7 +147,6 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
-@pytest.mark.slow
 def test_we_have_all_descriptors_that_we_may_and_what_we_start_as_many_as_before(tmp_path):
     words = [sys.executable, "-c", LIMITS, str(tmp_path)]
     done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=True)

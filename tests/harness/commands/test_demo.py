@@ -14,6 +14,7 @@ from harness.analyse import summary
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.commands import explore
+from harness.measure.session import MeasurementSession
 from harness.predict import missing
 from harness.report.text import CHANCE, conclusion
 from harness.spec.jobs import described
@@ -138,6 +139,7 @@ def test_a_host_with_one_processor_cannot_show_it(imitated, monkeypatch, capsys)
 @needs_two
 @pytest.mark.slow
 def test_real_processes(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
     monkeypatch.chdir(tmp_path)
     assert cli.main(["demo", "--quick", "--anyway", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

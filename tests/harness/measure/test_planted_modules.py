@@ -6,6 +6,8 @@ from runs import running, two_processors
 from coordinator.host.launchers import find_launcher
 from harness.measure.calibrate import mpi_probe
 
+pytestmark = pytest.mark.slow
+
 PLANTED = ("socket", "json", "signal", "struct", "zmq", "numpy", "mpi4py", "coordinator", "workloads")
 
 
@@ -19,7 +21,6 @@ def planted(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"policy": "gang"}, {"command": ["/bin/true"]}], ids=["programs", "commands"]
 )
@@ -29,7 +30,6 @@ def test_a_run_executes_none_of_them(planted, options):
     assert not (planted / "executed").exists()
 
 
-@pytest.mark.slow
 def test_the_calibration_executes_none_of_them(planted):
     assert mpi_probe(find_launcher())(two_processors(), 0)
     assert not (planted / "executed").exists()

@@ -40,7 +40,7 @@ class DriftingHost:
 
 
 @pytest.fixture
-def host():
+def fake():
     return DriftingHost()
 
 
@@ -50,11 +50,11 @@ def watcher():
 
 
 @pytest.fixture
-def constants(host, watcher, tmp_path):
+def constants(fake, watcher, tmp_path):
     with Store(tmp_path) as store:
-        tools = dataclasses.replace(TOOLS, probe=host.probe, run_workload=host.run_workload)
+        tools = dataclasses.replace(TOOLS, probe=fake.probe, run_workload=fake.run_workload)
         site = MeasurementSession.here((0, 1), tools, store)
-        yield Recalibrated(site, {4096}, ["signals"], lambda found: host.load, watcher, host.clock)
+        yield Recalibrated(site, {4096}, ["signals"], lambda found: fake.load, watcher, fake.clock)
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ def tasks():
 
 
 def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_that_are_compared(
-    constants, host, watcher, tasks
+    constants, fake, watcher, tasks
 ):
     """Here each run takes a third of the time for which a calibration holds."""
     groups = {}
     store = constants.site.store
     for record in runner.run(tasks, Measured(constants.site, constants, watcher.note), store, watcher):
         groups.setdefault((record.cell, record.repeat), set()).add(record.constants.remote_wakeup_us)
-        host.now_s += FRESH_S / 3
+        fake.now_s += FRESH_S / 3
     assert list(groups.values()) == [{1.0}, {2.0}, {3.0}, {4.0}]
     last = store.last_calibration()
     (wakeup,) = [one for one in last if one.quantity == "remote_wakeup_ns"]
@@ -80,10 +80,10 @@ def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_tha
     assert not any("load" in doubt for doubt in of_calibration(found))  # it is that of our own runs
 
 
-def test_programs_do_the_same_work_after_a_new_calibration(constants, host, tasks):
+def test_programs_do_the_same_work_after_a_new_calibration(constants, fake, tasks):
     before = constants(tasks[0])
-    assert constants(tasks[-1]).remote_wakeup_us == 1.0 and host.probed == 1, "constants that are fresh stand"
-    host.now_s = FRESH_S
+    assert constants(tasks[-1]).remote_wakeup_us == 1.0 and fake.probed == 1, "constants that are fresh stand"
+    fake.now_s = FRESH_S
     after = constants(tasks[0])
     assert (before.remote_wakeup_us, after.remote_wakeup_us) == (1.0, 2.0)
     assert before.walk_step_of({4096}) == after.walk_step_of({4096}) == 64.0
@@ -91,8 +91,8 @@ def test_programs_do_the_same_work_after_a_new_calibration(constants, host, task
     assert (found.remote_wakeup_us, found.walk_step_of({4096})) == (2.0, 64.0)
 
 
-def test_a_first_calibration_that_fails_ends_the_series(constants, host, tasks):
-    host.fails = True
+def test_a_first_calibration_that_fails_ends_the_series(constants, fake, tasks):
+    fake.fails = True
     with pytest.raises(LaunchError, match="no MPI today"):
         constants(tasks[0])
 
@@ -102,39 +102,39 @@ def test_a_first_calibration_that_fails_ends_the_series(constants, host, tasks):
     [("probe", "no MPI today"), ("slots", "no slots could be measured with signals"), ("store", "locked")],
 )
 def test_constants_stand_if_a_later_calibration_fails(
-    constants, host, watcher, tasks, monkeypatch, fault, why
+    constants, fake, watcher, tasks, monkeypatch, fault, why
 ):
     def locked(store, calibrations):
         raise StoreError("locked")
 
     before = constants(tasks[0])
-    host.fails, host.stops, host.now_s = fault == "probe", fault != "slots", FRESH_S
+    fake.fails, fake.stops, fake.now_s = fault == "probe", fault != "slots", FRESH_S
     if fault == "store":
         monkeypatch.setattr(Store, "add_calibrations", locked)
     assert constants(tasks[-1]) is before
     assert watcher.warnings == [f"the machine constants are not measured again: {why}"]
-    tries = host.probed
+    tries = fake.probed
     assert constants(tasks[0]) is before
-    assert host.probed == tries  # not at once again
+    assert fake.probed == tries  # not at once again
     stored = session.constants(constants.site.store.last_calibration())
     assert stored.remote_wakeup_us == before.remote_wakeup_us
 
 
-def test_a_calibration_under_load_has_a_warning(constants, host, watcher, tasks):
+def test_a_calibration_under_load_has_a_warning(constants, fake, watcher, tasks):
     constants(tasks[0])
     assert watcher.warnings == []
-    host.load, host.now_s = 0.31, FRESH_S
+    fake.load, fake.now_s = 0.31, FRESH_S
     constants(tasks[-1])
     (warning,) = watcher.warnings
     assert "others took 31% of the processors' time during a calibration" in warning
 
 
 def test_a_host_with_one_processor_says_once_that_it_is_not_calibrated(
-    constants, host, watcher, tasks, monkeypatch
+    constants, fake, watcher, tasks, monkeypatch
 ):
     monkeypatch.setattr(session, "usable_processors", lambda: (0,))
     constants.site = dataclasses.replace(constants.site, processors=(0,))
     for task in tasks:
         constants(task)
-        host.now_s += FRESH_S
+        fake.now_s += FRESH_S
     assert len(watcher.warnings) == 1 and "needs two processors" in watcher.warnings[0]

@@ -371,7 +371,6 @@ def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
     assert document["fastest"] in {row["choice"] for row in document["choices"]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("mpi", "argv"), [("here", ["mpiexec", "-n", "2"]), ("gcc", [])])
 def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, monkeypatch, mpi, argv):
     """Two ranks of two threads each, or a program without MPI, two at a time on two processors."""
@@ -379,7 +378,7 @@ def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, mo
     flags = ["-fopenmp", *([] if argv else ["-DALONE"])]
     program = [*argv, compiled(mpi, "hybrid.c", *flags), "5", "20", "200"]
     words = [
-        *("waits", "--anyway", "--json", "--rounds", "3", "--jobs", "2", "--only", "passive threads", "--"),
+        *("waits", "--anyway", "--json", "--rounds", "1", "--jobs", "2", "--only", "passive threads", "--"),
         *program,
     ]
     done = run(["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2])), *LOCKSTEP, *words])

@@ -178,7 +178,6 @@ def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
     assert re.search("Use implicit|Not conclusive; implicit", capsys.readouterr().out)  # as busy as it was
 
 
-@pytest.mark.slow
 def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("harness.application.real_tools", lambda *nodes, **also: TOOLS)
     monkeypatch.setattr(advise, "CANDIDATES", advise.CANDIDATES[-2:])

@@ -13,10 +13,11 @@ from harness.simulator.processes.model import OPERATION
 from harness.simulator.processes.simulate import simulate
 from harness.store import recording
 
+pytestmark = pytest.mark.slow
+
 MACHINE = SimulatedMachine(processors=2, local="eevdf")
 
 
-@pytest.mark.slow
 def test_the_file_of_a_program_of_an_hour_is_smaller_than_what_its_windows_hold(tmp_path):
     made, path = long_recording("exchange"), tmp_path / "long.npz"
     recording.write(made, path)
@@ -28,7 +29,6 @@ def test_the_file_of_a_program_of_an_hour_is_smaller_than_what_its_windows_hold(
 
 
 @takes_minutes
-@pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
 def test_replay_takes_no_more_memory_if_its_stretches_stand_for_more(phase):
     """More than ten times as many steps do not: they are never all there at one time."""

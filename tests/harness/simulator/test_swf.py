@@ -9,6 +9,8 @@ from harness.simulator.jobs import swf
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
 
+pytestmark = pytest.mark.slow
+
 S = 1_000_000_000
 
 
@@ -18,7 +20,6 @@ def outcome():
     return simulate(jobs, 4, policies.create("easy", {}))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out.swf", "out.swf.gz"])
 def test_what_is_written_can_be_read_again(tmp_path, name):
     first = outcome()
@@ -32,7 +33,6 @@ def test_what_is_written_can_be_read_again(tmp_path, name):
     assert (tmp_path / name).read_bytes() == data
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["easy", "fcfs-bb", "gang", "asp"])
 def test_the_placement_never_gives_a_processor_twice_in_space_sharing(tmp_path, name):
     jobs = outcome().jobs

@@ -97,7 +97,6 @@ def test_the_start_up_is_left_out():
     assert steady(made) == (1, 5)
 
 
-@pytest.mark.slow
 def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "500", "300"]
     place = tmp_path / "with space"
@@ -114,7 +113,6 @@ def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):
     assert [len(rank.rows) for rank in recording.read(path).ranks] == [501, 501]
 
 
-@pytest.mark.slow
 def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "abort"]
     output = tmp_path / "a.npz"
@@ -125,7 +123,6 @@ def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
 
 
-@pytest.mark.slow
 def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user_named(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1000000", "1000"]
     argv = [*LOCKSTEP, "observe", "--anyway", "-o", str(tmp_path / "a.npz"), "--", *argv]

@@ -85,7 +85,6 @@ def recorded(argv, folder, mpi="here", *, rule="spin", most_bytes=150_000_000):
     return run(argv, extra=extra), recording.gather(folder, argv)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("mpi", "rule"), [("here", "spin"), ("here", "immediate"), ("openmpi", "spin")])
 def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, rule):
     argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
@@ -108,7 +107,6 @@ def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, ru
         assert 1e6 <= columns["compute_ns"][place] < 1.2e6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mpi", "meets_from_bytes"), [("here", {4096, 8192, 16384, 32768, 65536}), ("openmpi", {4096})]
 )
@@ -162,7 +160,6 @@ def test_absurd_numbers_of_a_program_s_mpi_are_unknown(tmp_path, value):
     assert (rank.meets_from_bytes, rank.init_ns, rank.finalize_cpu_ns) == (0, 0, 0)
 
 
-@pytest.mark.slow
 def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "poll.c"), "20", "0"]
     _, (found,) = recorded(argv, tmp_path / "files")
@@ -173,7 +170,6 @@ def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):
     assert all(each["incoming"][each["polls"] > 0].min() >= 0 for each in steps)
 
 
-@pytest.mark.slow
 def test_a_file_that_the_program_has_in_the_place_of_the_recorder_s_is_left_alone(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "take", str(tmp_path / "own")]
     done, (found,) = recorded(argv, tmp_path / "files")
@@ -183,7 +179,6 @@ def test_a_file_that_the_program_has_in_the_place_of_the_recorder_s_is_left_alon
     assert "cannot record any more operations" in done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["abort", "kill", "exit", "exec", "many"])
 def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mode):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), mode]
@@ -202,10 +197,7 @@ def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mod
         assert rank.complete == (mode == "many") or mode == "kill"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mpi", "ranks", "rule"), [("here", 3, "spin"), ("here", 2, "immediate"), ("openmpi", 3, "spin")]
-)
+@pytest.mark.parametrize(("mpi", "ranks", "rule"), [("here", 3, "immediate"), ("openmpi", 3, "spin")])
 def test_rare_and_wrong_uses_give_what_they_give_without(compiled, tmp_path, mpi, ranks, rule):
     argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
     plain = run(argv)
@@ -215,7 +207,6 @@ def test_rare_and_wrong_uses_give_what_they_give_without(compiled, tmp_path, mpi
     assert [rank.complete for rank in found.ranks] == [True] * ranks
 
 
-@pytest.mark.slow
 def test_threads_are_counted_and_none_of_their_operations_is_lost(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c", "-pthread"), "threads"]
     done, (found,) = recorded(argv, tmp_path / "files")
@@ -225,7 +216,6 @@ def test_threads_are_counted_and_none_of_their_operations_is_lost(compiled, tmp_
         assert np.count_nonzero(rank.rows["kind"] == KIND["ALLREDUCE"]) == 1 + 2 * 100
 
 
-@pytest.mark.slow
 def test_where_nothing_can_be_written_the_program_goes_on(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c")]
     (tmp_path / "file").touch()
@@ -234,7 +224,6 @@ def test_where_nothing_can_be_written_the_program_goes_on(compiled, tmp_path):
     assert "cannot record the operations of a rank" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_long_program_keeps_evenly_spread_windows(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1500", "800"]
     most_kept = 64

@@ -123,8 +123,7 @@ def test_one_sided_reads_need_no_service():
         assert recorder.reads.spun == COMM.size - 1
 
 
-@BELLS
-@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize(("late", "network"), [(0, False), (1, True)])
 def test_a_blocked_rank_uses_no_processor(late, network):
     """Over a block of 0.7 s, in which it looks for itself once, its CPU time grows by less than 1 % of that.
 
