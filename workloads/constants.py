@@ -89,6 +89,7 @@ class MachineConstants:
     poll_us: float = _constant("poll that finds no message", given=True)
     tick_us: float = _constant("the kernel's clock tick")
     slice_us: float = _constant("the slice of the default scheduling class")
+    turn_us: float = _constant("the turn of a process that asks for its processor time, beside another one")
     rr_interval_us: float = _constant("the turn of SCHED_RR")
     cache_kb: float = _constant("the largest cache of a processor's own, in KiB", given=True)
     reload_us: float = _constant("time to load all of it after a move", quantity="move_ns", given=True)

@@ -4,16 +4,19 @@ If the clock jumps and the kernel has counted an involuntary switch, another pro
 without a switch are interrupts, and time that a hypervisor takes; they slow all processes down alike. A
 change of turns at a clock tick, such an interrupt, happens only at its end. Source: Beckman, Iskra, Yoshii,
 Coghlan, "The Influence of Operating Systems on the Performance of Collective Operations at Extreme Scale",
-2006 (the selfish detour benchmark).
+2006 (the selfish detour benchmark). ``python -P -m workloads.detours PROCESSOR`` prints :func:`turn_ns`.
 """
 
 from __future__ import annotations
 
+import os
 import resource
+import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import NamedTuple
 
 CLOCK_MONOTONIC_COARSE = 6
@@ -21,6 +24,14 @@ CLOCK_MONOTONIC_COARSE = 6
 
 JUMP_NS = 5_000
 """After a jump by more, the process may not have run in between; no switch takes less."""
+
+AWAY_NS = 500_000
+"""A process that does not run for longer has lost the processor to one that computes, too."""
+
+BIN_NS = 100_000
+
+TURNS_NS = 200_000_000
+"""How long two processes take turns."""
 
 NEAR_NS = 20_000
 """Clock ticks come at the same phase of their period, within less."""
@@ -51,6 +62,33 @@ def watch(duration_ns: int) -> list[Jump]:
     return found
 
 
+def turn_ns(processor: int) -> float:
+    """How long a process runs on ``processor`` before another one, of another session, has its turn.
+
+    The most frequent length, to 0.1 ms, for others may cut turns short. Both ask for their processor time
+    all the while, as synthetic programs do. Linux then ends a turn with the slice; but where sessions are
+    groups of the scheduler (autogroup), it does so at the next clock tick.
+    """
+    end = perf_counter_ns() + TURNS_NS
+    rival = os.fork()
+    if not rival:
+        os.setsid()
+    os.sched_setaffinity(0, {processor})
+    turns = []
+    began = last = perf_counter_ns()
+    while last < end:
+        thread_time_ns()
+        now = perf_counter_ns()
+        if now - last > AWAY_NS:
+            turns.append(last - began)
+            began = now
+        last = now
+    if not rival:
+        os._exit(0)
+    os.waitpid(rival, 0)
+    return statistics.mode(round(turn / BIN_NS) * BIN_NS for turn in turns or [0])
+
+
 def tick_ns() -> int:
     return round(time.clock_getres(CLOCK_MONOTONIC_COARSE) * 1e9)
 
@@ -73,3 +111,7 @@ def ticks_ns(jumps: Sequence[Jump], duration_ns: int, period_ns: int) -> list[in
 
 def _involuntary_switches() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{turn_ns(int(sys.argv[1]))}\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coordinator.host import guarded_program
-from coordinator.host.environment import PYTHON
+from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Launcher
 from coordinator.host.priority import own_slice_ns
@@ -91,7 +91,9 @@ def mpi_probe(launcher: Launcher) -> Probe:
 
     def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
         places = ",".join(map(str, processors))
-        return _probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
+        found = _probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
+        turns = [*PYTHON, "-m", "workloads.detours", str(processors[0])]
+        return {**found, "turn_ns": [float(run_session(turns, passed_on({}), PROBE_TIMEOUT_S))]}
 
     return probe
 
@@ -157,7 +159,7 @@ def of_slots(
 def kernel(processor: int) -> Iterator[Measurement]:
     """Times of the kernel's local schedulers, and the size of ``processor``'s own cache: one sample each."""
     yield Measurement("tick_ns", [float(detours.tick_ns())])
-    if os.sched_getscheduler(0) == os.SCHED_OTHER and (slice_ns := own_slice_ns()):
+    if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_OTHER and (slice_ns := own_slice_ns()):
         yield Measurement("slice_ns", [float(slice_ns)])
     if RR_INTERVAL.exists():
         yield Measurement("rr_interval_ns", [float(RR_INTERVAL.read_text()) * 1e6])

@@ -1,10 +1,10 @@
-"""Clock ticks among the jumps of the clock that a process sees."""
+"""Clock ticks among the jumps of the clock that a process sees, and turns."""
 
 import random
 
 import pytest
 
-from workloads.detours import Jump, ticks_ns
+from workloads.detours import TURNS_NS, Jump, tick_ns, ticks_ns, turn_ns
 
 S = 1_000_000_000
 TICK_NS = 4_000_000
@@ -17,6 +17,11 @@ def jumps(phase_ns, length_ns, share=1.0):
     others = [Jump(chance.randrange(S), 9_000, False) for _ in range(500)]
     detours = [Jump(t, 300_000, True) for t in range(phase_ns, S, 10 * TICK_NS)]
     return sorted(ticks[: round(share * len(ticks))] + others + detours)
+
+
+@pytest.mark.slow
+def test_two_processes_take_turns_on_a_processor():
+    assert 0.1 * tick_ns() <= turn_ns(0) < TURNS_NS / 2
 
 
 @pytest.mark.parametrize("phase_ns", [0, 20_000, 1_234_567, 3_999_400])

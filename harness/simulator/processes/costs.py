@@ -51,6 +51,13 @@ def drawn(source: Records, values: NDArray[np.int64]) -> int:
 
 
 @hot
+def operation_of(state: State, q: int) -> Records:
+    """The operation that process ``q`` has begun last."""
+    process = state.processes[q]
+    return state.operations[process.source, (process.at - 1) & (state.operations.shape[1] - 1)]
+
+
+@hot
 def overrun_ns(state: State, p: int, operation: Records) -> int:
     """By how much longer than ``operation`` asks its computation on processor ``p`` takes."""
     prolonged = len(state.overrun_ns) > 0 and operation.marks & OVERRUNS

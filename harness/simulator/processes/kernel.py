@@ -15,7 +15,7 @@ from harness.simulator.processes.costs import drawn
 from harness.simulator.processes.events import set_alarm, set_timers
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import State
-from harness.simulator.processes.processor import detour, reconsider, tick, wake
+from harness.simulator.processes.processor import detour, end_slice, reconsider, tick, wake
 from harness.simulator.processes.program import carry_out, receive, resume_deferred, resume_suspended
 from harness.simulator.processes.skipping import may_skip, skip
 from workloads.options import ACTIVATIONS
@@ -81,7 +81,7 @@ def go(state: State) -> int:
 
 @step
 def expire(state: State, p: int) -> None:
-    """The clock tick; else an alarm: an activation ends, a detour begins, a slot changes, processes wake."""
+    """The clock tick; else an alarm: of an activation, detour, slot, slice, or of processes that wake."""
     processor = state.processors[p]
     if processor.tick_ns <= state.clock.now_ns:
         state.clock.ticks += 1
@@ -94,6 +94,8 @@ def expire(state: State, p: int) -> None:
         detour(state, p)
     if processor.deferral_ns <= state.clock.now_ns:
         locks.retry_slot(state, p)
+    if processor.slice_end_ns <= state.clock.now_ns:
+        end_slice(state, p)
     q = due(state, p)
     while q != m.NOBODY:
         process = state.processes[q]

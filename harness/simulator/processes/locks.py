@@ -40,9 +40,10 @@ from __future__ import annotations
 
 from harness.simulator.compiled import step
 from harness.simulator.processes import model as m
+from harness.simulator.processes.costs import operation_of
 from harness.simulator.processes.events import set_activity, set_alarm
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.messages import count_wait, operation_of, read_limit, waiting_rule
+from harness.simulator.processes.messages import count_wait, read_limit, waiting_rule
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, reconsider, wake
 from workloads.locks.lock_program import TEST_AND_SET

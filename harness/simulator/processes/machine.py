@@ -51,6 +51,7 @@ class SimulatedMachine(MachineConstants):
         send_after_idle_us: additional time to send a read request or an arrival at a barrier if the last wait
             ended so long ago.
         tick_us, slice_us: 0 for the local scheduler's own. ``tick_lateness_us`` is shorter than a tick.
+        turn_us: about a slice where slices end at once; 0, or longer, where they end at the next clock tick.
         slot_cost_us: of the first, the second, ... processor; further processors lose the last value.
         poll_us: time until a waiting process notices a message.
         cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
@@ -155,6 +156,9 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
         if one.in_ns in (MACHINE.names or ()):
             record[one.in_ns] = round(getattr(machine, one.name) * 1e3)
     record.slice_ns = record.slice_ns or eevdf.SLICE_NS
+    # Measured turns are nearer to a slice than to the ticks that it takes.
+    ticks_ns = -(-record.slice_ns // machine.tick_ns) * machine.tick_ns
+    record.slices_end = machine.local == "eevdf" and 0 < 4 * record.turn_ns < 3 * record.slice_ns + ticks_ns
     record.switch_ns = round(machine.context_switch_us * 1e3)
     record.wakeup_ns, record.idle_wakeup_ns = machine.wakeups_ns
     record.hop_latency_ns = round(machine.hop_latency_us * 1e3)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
+from harness.simulator.processes.costs import operation_of
 from harness.simulator.processes.events import insert, send, set_activity, way_ns
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import charge
@@ -237,13 +238,6 @@ def tell(state: State, q: int, number: int, arrival_ns: int) -> None:
     if process.channel == number and operation_of(state, q).value == state.channels[number].sent - 1:
         process.channel = m.NOBODY
         insert(state, q << 1 | 1, arrival_ns)
-
-
-@hot
-def operation_of(state: State, q: int) -> Records:
-    """The operation that process ``q`` has begun last."""
-    process = state.processes[q]
-    return state.operations[process.source, (process.at - 1) & (state.operations.shape[1] - 1)]
 
 
 @step

@@ -187,6 +187,7 @@ PROCESSOR = whole_lines(
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
         ("random", np.int64),  # state of its random numbers
         ("detour_ns", np.int64),  # when the operating system takes it next: processor.py
+        ("slice_end_ns", np.int64),  # of the process that computes, which notices it: processor.py
         ("average_ns", np.int64),  # of virtual times, when last asked for
         ("deferral_ns", np.int64),  # when it looks again whether its slot can change: locks.py
         ("deferrals_left", np.int64),
@@ -285,6 +286,7 @@ MACHINE = np.dtype(
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf
+        ("slices_end", np.int8),  # between clock ticks, too, where a process asks for its processor time
         ("message_costs", np.int8),
         ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py
         ("deferral_ns", np.int64),

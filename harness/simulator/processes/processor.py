@@ -18,9 +18,9 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
 from harness.simulator.processes import quota
-from harness.simulator.processes.costs import drawn, exponential_ns, switch_cost_ns
-from harness.simulator.processes.events import mark, set_activity
-from harness.simulator.processes.local import scheduler
+from harness.simulator.processes.costs import drawn, exponential_ns, operation_of, switch_cost_ns
+from harness.simulator.processes.events import mark, set_activity, set_alarm
+from harness.simulator.processes.local import eevdf, scheduler
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.ready_queues import balance, choose_processor, claim, count, enqueue, fetch
 
@@ -30,6 +30,35 @@ def compute(state: State, p: int, process: Records) -> None:
     """The running process computes for its remaining time from now on."""
     charge(state, p, m.COMPUTING)
     set_activity(state, p, process.remaining_ns)
+    if state.machine.slices_end:
+        watch_slice(state, p)
+
+
+@step
+def watch_slice(state: State, p: int) -> None:
+    """Have the end of the slice noticed when it comes, if the computing process asks for its processor time.
+
+    Synthetic programs do so all the time, and Linux counts the time of a process that asks. Who spins, or
+    computes without asking, loses the processor at the next clock tick.
+    """
+    processor = state.processors[p]
+    end_ns = eevdf.slice_end_ns(state, p)
+    if end_ns < processor.activity_ns and operation_of(state, processor.current).marks & m.OVERRUNS:
+        processor.slice_end_ns = max(end_ns, state.clock.now_ns)
+        set_alarm(state, p)
+
+
+@step
+def end_slice(state: State, p: int) -> None:
+    """The slice of the computing process is over, if a detour has not delayed it and no other runs now."""
+    processor = state.processors[p]
+    processor.slice_end_ns = state.clock.never_ns
+    if processor.current == m.NOBODY or processor.switching or processor.category != m.COMPUTING:
+        return
+    if eevdf.settle(state, p):
+        turn_over(state, p)
+    else:
+        watch_slice(state, p)
 
 
 @hot
@@ -215,6 +244,8 @@ def turn_over(state: State, p: int) -> None:
     enqueue(state, q, False)
     if next_process(state, p) == q:
         state.processes[q].state = m.RUNNING
+        if state.machine.slices_end and state.processors[p].category == m.COMPUTING:
+            watch_slice(state, p)
     else:
         leave(state, p, m.READY)
         dispatch(state, p)

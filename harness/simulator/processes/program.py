@@ -17,7 +17,7 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.processes import locks, messages
 from harness.simulator.processes import model as m
 from harness.simulator.processes.coscheduling import look, observe
-from harness.simulator.processes.costs import asks_itself, load_set, overrun_ns, send_cost_ns
+from harness.simulator.processes.costs import asks_itself, load_set, operation_of, overrun_ns, send_cost_ns
 from harness.simulator.processes.events import send, set_activity
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import Records, State
@@ -96,7 +96,7 @@ def begin_operation(state: State, p: int, q: int) -> int:
 @hot
 def begin_read(state: State, p: int, q: int) -> int:
     process = state.processes[q]
-    operation = messages.operation_of(state, q)
+    operation = operation_of(state, q)
     process.reads -= 1
     process.activity = m.GAP
     process.remaining_ns = operation.value + overrun_ns(state, p, operation)
@@ -279,7 +279,7 @@ def resume_at_home(state: State, q: int) -> None:
 def ask(state: State, p: int, q: int) -> int:
     """Send a read request, or an arrival at a barrier to the root, and wait for the reply."""
     process = state.processes[q]
-    operation = messages.operation_of(state, q)
+    operation = operation_of(state, q)
     process.activity = operation.code
     process.learns = operation.marks & m.LEARNS
     process.blocked = 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import messages
 from harness.simulator.processes import model as m
+from harness.simulator.processes.costs import operation_of
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import compute, tick
 from harness.simulator.processes.ready_queues import count
@@ -65,7 +66,7 @@ def undisturbed_until(state: State, index: int) -> int:
             return 0
         if (
             process.activity == m.GAP
-            and processor.activity_ns != state.clock.now_ns + messages.operation_of(state, q).value
+            and processor.activity_ns != state.clock.now_ns + operation_of(state, q).value
         ):
             return 0
         until_ns = min(until_ns, processor.alarm_ns)
@@ -153,7 +154,7 @@ def reach_barrier(state: State, index: int, computes: bool, reads: int) -> int:
         process = state.processes[q]
         process.wait_began_ns = state.clock.now_ns
         if computes:
-            process.wait_began_ns += messages.operation_of(state, q).value
+            process.wait_began_ns += operation_of(state, q).value
         if reads > 0:
             each_ns = ahead(state, q, 0 if computes else -1).value + 2 * state.machine.latency_ns
             process.wait_began_ns += reads * each_ns
@@ -165,12 +166,12 @@ def reach_barrier(state: State, index: int, computes: bool, reads: int) -> int:
 def read_on(state: State, index: int, quiet_ns: int) -> None:
     """All processes are about to read: make the reads that end in time, but for the last one."""
     job = state.jobs[index]
-    gap_ns = messages.operation_of(state, job.first).value
+    gap_ns = operation_of(state, job.first).value
     trip_ns = 2 * state.machine.latency_ns
     if messages.read_limit(messages.waiting_rule(job)) < trip_ns:
         return
     for q in range(job.first, job.first + job.processes):
-        if messages.operation_of(state, q).value != gap_ns:
+        if operation_of(state, q).value != gap_ns:
             return
     each_ns = gap_ns + trip_ns
     reads = min(state.processes[job.first].reads, (quiet_ns - 1 - state.clock.now_ns) // each_ns)
@@ -207,5 +208,5 @@ def carry_out_ticks(state: State) -> None:
         state.clock.now_ns = now_ns
         processor.since_ns = now_ns
         q = processor.current
-        state.processes[q].remaining_ns = messages.operation_of(state, q).value
+        state.processes[q].remaining_ns = operation_of(state, q).value
         compute(state, p, state.processes[q])

@@ -133,7 +133,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     costs = machine.slot_cost_us or (0.0,)
     processors.slot_cost_ns = [round(costs[min(p, len(costs) - 1)] * 1e3) for p in range(count)]
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock.never_ns
-    processors.deferral_ns = processors.activation_end_ns = state.clock.never_ns
+    processors.deferral_ns = processors.activation_end_ns = processors.slice_end_ns = state.clock.never_ns
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
         processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1

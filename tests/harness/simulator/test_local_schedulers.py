@@ -51,6 +51,27 @@ def test_turns_of_linux_last_for_whole_ticks(length_ms, machine):
     assert sorted(spans)[len(spans) // 2] == length_ms * 1_000_000
 
 
+@pytest.mark.parametrize(("length_ms", "turn_us"), [(1.4, 1400), (1.4, 1900), (4, 3900), (4, 0)])
+def test_a_process_that_asks_for_its_processor_time_has_a_slice(length_ms, turn_us):
+    """Where measured turns are nearer to a slice than to a clock tick; else the tick ends its turn."""
+    spans = [span_ns for _, span_ns in spans_ns(2, 4, local="eevdf", turn_us=turn_us)]
+    assert sorted(spans)[len(spans) // 2] == pytest.approx(length_ms * 1e6, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_spinning_jobs_that_meet_lose_each_other_again_where_slices_end_between_ticks():
+    """Who waits keeps its turn up to the tick, who computes only for a slice."""
+    jobs = [SimulatedJob(number, Program("BARRIER", 2, 100, phases=1000)) for number in range(3)]
+    detours = {"detour_length_us": 50, "detour_gap_us": 1e6}
+
+    def takes_ns(turn_us):
+        machine = SimulatedMachine(2, 5, local="eevdf", timers="synchronised", turn_us=turn_us, **detours)
+        ran = (simulate(jobs, machine, policies.create("none", {}), seed=seed) for seed in range(9))
+        return sorted(outcome.end_ns for outcome in ran)[4]
+
+    assert takes_ns(1400) > 3 * takes_ns(4000)
+
+
 def turns(count, table, seconds, seed=0):
     """Who runs for how many ticks under a dispatch table of SVR4."""
     ran = spans_ns(count, seconds, seed, dispatch_table=table)

@@ -151,7 +151,7 @@ class Process:
             if program.opening_barrier:
                 yield from self.ask("opening", others[0], learns=True)
             for target in self.job.targets[self.rank]:
-                yield from self.compute(gap_ns + self.overrun())
+                yield from self.compute(gap_ns + self.overrun(), asks=True)
                 yield from self.serve()
                 yield from self.ask("read", others[target])
             if program.closing_barrier:
@@ -279,7 +279,7 @@ class Process:
         """A compute phase, which uses its working set."""
         left, self.cold_ns, self.computes = left + self.cold_ns, 0, True
         while left is not None:
-            self.walk = Time(left=left, category=COMPUTING, hears=self.hears)
+            self.walk = Time(left=left, category=COMPUTING, hears=self.hears, asks=True)
             left = yield self.walk
             if left is not None:
                 yield from self.handle_messages()
@@ -295,8 +295,8 @@ class Process:
             if self.messages_cost:
                 yield from self.compute(0)  # it looks again
 
-    def compute(self, left):
-        while (left := (yield Time(left=left, category=COMPUTING, hears=self.hears))) is not None:
+    def compute(self, left, asks=False):
+        while (left := (yield Time(left=left, category=COMPUTING, hears=self.hears, asks=asks))) is not None:
             yield from self.handle_messages()
 
     def ask(self, kind, other, learns=False):

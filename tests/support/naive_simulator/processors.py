@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from naive_simulator.caches import Cache
 from naive_simulator.ready_queues import BALANCE_TICKS
-from naive_simulator.wants import ALARM, ALERT, AWAKE, END, IDLE, SLEEP, SWITCHING, TICK
+from naive_simulator.wants import ALARM, ALERT, AWAKE, COMPUTING, END, IDLE, SLEEP, SWITCHING, TICK
 
 SLICE_NS = 5_000_000  # of the quota's budget; who needs nothing keeps 1 ms
 
@@ -18,7 +18,7 @@ class Processor:
         self.process = self.end = None  # end: the event at which the switch or the process's time is over
         self.category, self.history = IDLE, [(0, -1, IDLE)]
         self.average = self.switches = self.put_offs = 0
-        self.look = SimpleNamespace()
+        self.look, self.slice = SimpleNamespace(), SimpleNamespace()
         self.visitor = None
         self.ticks_to_balance, self.failures = BALANCE_TICKS, 0
         self.cache = Cache(simulation.machine)
@@ -211,6 +211,7 @@ class Processor:
         else:
             self.note(wants.category)
             self.end = self.at(self.simulation.now + wants.left, END, self.go_on)
+            self.watch_slice()
             then, wants.then = wants.then, None
             if then:
                 then()
@@ -233,16 +234,32 @@ class Processor:
         process.processor.enqueue(process)
         process.processor.reconsider()
 
-    def tick(self):
+    def watch_slice(self):
+        """Linux notices that a slice is over where a process asks for its processor time."""
         process = self.process
-        if process and process.state == "running" and self.local.turn_ends(process):
-            self.simulation.queues.turn_ends(self)
-            self.enqueue(self.take_away("ready"))
-            if self.chosen() is process:
-                process.state, process.dispatched = "running", self.simulation.now
-                self.grant(process.wants)
-            else:
-                self.dispatch()
+        if process.wants.asks and self.simulation.slices_end:
+            ends = self.simulation.now + process.deadline - process.virtual()
+            if ends < self.end.time:
+                self.slice.cancelled = True
+                self.slice = self.at(max(ends, self.simulation.now), ALARM, self.end_slice)
+
+    def end_slice(self):
+        if self.process and self.process.state == "running" and self.category == COMPUTING:
+            (self.end_turn if self.local.turn_ends(self.process) else self.watch_slice)()
+
+    def end_turn(self):
+        process = self.process
+        self.simulation.queues.turn_ends(self)
+        self.enqueue(self.take_away("ready"))
+        if self.chosen() is process:
+            process.state, process.dispatched = "running", self.simulation.now
+            self.grant(process.wants)
+        else:
+            self.dispatch()
+
+    def tick(self):
+        if self.process and self.process.state == "running" and self.local.turn_ends(self.process):
+            self.end_turn()
         self.local.tick(self)
         self.due += self.simulation.machine.tick_ns
         late = self.simulation.tick_lateness

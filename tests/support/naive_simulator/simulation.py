@@ -58,6 +58,7 @@ class NaiveSimulation:
             imbalance_us=program.imbalance_us, **costs
         )
         self.local = Eevdf(machine) if machine.local == "eevdf" else DispatchTable(machine)
+        self.slices_end = machine.local == "eevdf" and 0 < machine.turn_us < 1000
         self.local = Inheritance(self.local) if self.lifts else self.local
         self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2**31 + stream)))
         self.processors = [Processor(self, p) for p in range(machine.processors)]

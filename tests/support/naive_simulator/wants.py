@@ -7,5 +7,6 @@ COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
 TICK, ALARM, END = range(3)  # what comes first on one processor at one time
 # What interrupts a Time: no message; those that came while its process was off the processor; any.
 DEAF, LATE, ALERT = range(3)
-Time = partial(SimpleNamespace, hears=DEAF, then=None)  # then: what comes when it begins
+# then: what comes when it begins; asks: for its processor time, all the while
+Time = partial(SimpleNamespace, hears=DEAF, then=None, asks=False)
 BEGIN, SLEEP, AWAKE = (Time(left=None, hears=ALERT) for _ in range(3))

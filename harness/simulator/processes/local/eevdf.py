@@ -79,6 +79,14 @@ def settle(state: State, p: int) -> bool:
     return True
 
 
+@hot
+def slice_end_ns(state: State, p: int) -> int:
+    """When the running process will have used its slice."""
+    processor = state.processors[p]
+    process = state.processes[processor.current]
+    return int(processor.charged_ns + process.deadline_ns - process.virtual_ns)
+
+
 @step
 def best(state: State, p: int) -> int:
     """The ready process that is to run next on processor ``p``, or NOBODY."""
