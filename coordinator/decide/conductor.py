@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from coordinator.decide.agenda import Agenda
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies.sharing import folded
 from coordinator.view import Decision, Job, Reason

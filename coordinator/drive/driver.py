@@ -15,10 +15,9 @@ from typing import Any
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.drive import preflight
-from coordinator.drive.context import Progress, RunContext, RunFailed
 from coordinator.drive.nodes import Contacts, Nodes
 from coordinator.drive.outcome import never_begun, outcome
-from coordinator.drive.run_log import Beginning, Guarded, Switched
+from coordinator.drive.run_log import Beginning, Guarded, Progress, RunContext, RunFailed, Switched
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import cleanup, guardian, launch, processes, quotas
 from coordinator.host.interrupt import Interrupt

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from coordinator.decide.conductor import Conductor
 from coordinator.drive.nodes import Contacts
 from coordinator.drive.preflight import LaunchPlan
 from coordinator.host.launchers import LAUNCHERS, Launcher
+from coordinator.host.rundir import RunDirectory
 from coordinator.policies import Policy, known
 from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import KINDS, Switch, Workload
@@ -219,3 +221,53 @@ class Writer:
         """Remove the log; from now on no driver can take over."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
+
+
+WARNINGS = 20
+"""A run keeps its first warnings, at most so many."""
+
+Progress = Callable[[str], None]
+
+
+class RunFailed(Exception):  # noqa: N818 - names an outcome, not a mistake
+    """The run as a whole cannot continue."""
+
+
+@dataclass
+class RunContext:
+    """One run.
+
+    ``progress`` gets a message about each step. ``give_up_ns`` is the deadline of the run, ``origin_ns`` its
+    start, None before, both in CLOCK_MONOTONIC. ``switches`` are the slot switches that agents have reported.
+    """
+
+    directory: RunDirectory
+    workload: Workload
+    launch_plan: LaunchPlan
+    progress: Progress
+    give_up_ns: int
+    origin_ns: int | None = None
+    warnings: list[str] = field(default_factory=list)
+    switches: list[Switch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.log = Writer(self.directory.history)
+
+    @property
+    def remote(self) -> bool:
+        """Whether the run names its nodes; only then can another driver take it over."""
+        return bool(self.workload.nodes)
+
+    def warn(self, text: str) -> None:
+        """Report a fault that does not end the run, and add it to the result."""
+        self.progress(text)
+        if text not in self.warnings and len(self.warnings) < WARNINGS:
+            self.warnings.append(text)
+
+    def note(self, event: Event) -> None:
+        if self.remote:
+            self.log.add(event)
+
+    def now_ns(self) -> int:
+        """The time since the run began; 0 before."""
+        return time.monotonic_ns() - self.origin_ns if self.origin_ns is not None else 0

@@ -15,10 +15,10 @@ from typing import Any
 from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan
 from coordinator.drive import run_log
-from coordinator.drive.context import RunContext
 from coordinator.drive.nodes import SILENCE, Nodes
 from coordinator.drive.outcome import JobState, unfit
 from coordinator.drive.preflight import LaunchPlan
+from coordinator.drive.run_log import RunContext
 from coordinator.host import launch
 from coordinator.host.cleanup import Discards
 from coordinator.host.environment import PYTHON

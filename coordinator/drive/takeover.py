@@ -14,11 +14,21 @@ from pathlib import Path
 from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan, Session
 from coordinator.drive import preflight, run_log
-from coordinator.drive.context import Progress, RunContext
 from coordinator.drive.driver import Driver, NewRun, lead_ns
 from coordinator.drive.nodes import Contacts, Nodes
 from coordinator.drive.outcome import JobState
-from coordinator.drive.run_log import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
+from coordinator.drive.run_log import (
+    Event,
+    Guarded,
+    Launched,
+    Left,
+    Lost,
+    Progress,
+    Ready,
+    RunContext,
+    Switched,
+    tell,
+)
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import launch
 from coordinator.host.directories import home, locked_home

@@ -35,8 +35,7 @@ from coordinator.host.quotas import QuotaGroup
 from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.slot_helper import SlotHelper
 from coordinator.node import roster
-from coordinator.node.contact import Contact
-from coordinator.node.relay import Relay
+from coordinator.node.contact import Contact, Relay
 from coordinator.node.roster import Peer, Roster
 from coordinator.node.section_remedies import Activations, DoNotPreempt, SectionPages
 from coordinator.node.switcher import FREE, HOLD, Switcher, Switching

@@ -99,7 +99,6 @@ def _weight(kind: int, job: Job) -> int:
 
 
 @register("fcfs")
-@dataclass(frozen=True)
 class FirstCome(RunToCompletion):
     """First come, first served: jobs start in order of arrival, each with all processors that it requests."""
 
@@ -126,7 +125,6 @@ class OrderedAllocation(RunToCompletion):
 
 
 @register("asp")
-@dataclass(frozen=True)
 class AdaptiveStatic(OrderedAllocation):
     """Adaptive static partitioning: the waiting jobs share the free processors equally."""
 
@@ -135,7 +133,6 @@ class AdaptiveStatic(OrderedAllocation):
 
 
 @register("ap1")
-@dataclass(frozen=True)
 class AdaptivePolicy1(OrderedAllocation):
     """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs."""
 
@@ -144,7 +141,6 @@ class AdaptivePolicy1(OrderedAllocation):
 
 
 @register("aep")
-@dataclass(frozen=True)
 class AdaptiveEquipartition(OrderedAllocation):
     """Adaptive equipartition: at most all processors over the number of all jobs present."""
 
@@ -153,7 +149,6 @@ class AdaptiveEquipartition(OrderedAllocation):
 
 
 @register("rtc-sdf")
-@dataclass(frozen=True)
 class RunToCompletionShortest(RunToCompletion):
     """Run to completion, shortest demand first: as many jobs as possible, differential allocation."""
 
@@ -163,7 +158,6 @@ class RunToCompletionShortest(RunToCompletion):
 
 
 @register("sdf")
-@dataclass(frozen=True)
 class ShortestDemand(RunToCompletion):
     """Shortest demand first: each job gets all free processors that it can use."""
 
@@ -173,7 +167,6 @@ class ShortestDemand(RunToCompletion):
 
 
 @register("sdf-max")
-@dataclass(frozen=True)
 class ShortestDemandLimited(RunToCompletion):
     """Shortest demand first with a fixed limit on the processors of a job.
 
@@ -192,7 +185,6 @@ class ShortestDemandLimited(RunToCompletion):
 
 
 @register("equipartition")
-@dataclass(frozen=True)
 class Equipartition(RunToCompletion):
     """Static equipartition: a fixed number of equal parts, first come, first served.
 
@@ -210,7 +202,6 @@ class Equipartition(RunToCompletion):
 
 
 @register("average-parallelism")
-@dataclass(frozen=True)
 class AverageParallelism(OrderedAllocation):
     """A job gets its average parallelism, the best speedup that it can have, or what is free."""
 
@@ -220,7 +211,6 @@ class AverageParallelism(OrderedAllocation):
 
 
 @register("knee")
-@dataclass(frozen=True)
 class Knee(OrderedAllocation):
     """An equal share of the processors, at most the knee of the job: most efficiency over execution time."""
 
@@ -230,7 +220,6 @@ class Knee(OrderedAllocation):
 
 
 @register("parallelism-range")
-@dataclass(frozen=True)
 class ParallelismRange(OrderedAllocation):
     """Shares by average parallelism: up to the largest parallelism at low load, the least at high load."""
 
@@ -240,7 +229,6 @@ class ParallelismRange(OrderedAllocation):
 
 
 @register("parallelism-variance")
-@dataclass(frozen=True)
 class ParallelismVariance(OrderedAllocation):
     """As parallelism-range, but at most one standard deviation of its parallelism above the average."""
 
@@ -251,7 +239,6 @@ class ParallelismVariance(OrderedAllocation):
 
 
 @register("square-root")
-@dataclass(frozen=True)
 class SquareRoot(OrderedAllocation):
     """Shares of the processors in proportion to the square roots of the work of all jobs present."""
 
@@ -261,7 +248,6 @@ class SquareRoot(OrderedAllocation):
 
 
 @register("equal-time")
-@dataclass(frozen=True)
 class EqualTime(OrderedAllocation):
     """Shares of the processors in proportion to the work of all jobs present: equal execution times."""
 

@@ -224,7 +224,6 @@ def _place(node: int, job: Job, view: View) -> tuple[int, ...]:
 
 
 @register("dqt")
-@dataclass(frozen=True)
 class QueueTree(_QueueTree):
     """Distributed queue tree: jobs share partitions in rounds; a lighter branch repeats its own rounds."""
 
@@ -233,7 +232,6 @@ class QueueTree(_QueueTree):
 
 
 @register("fair-dqt")
-@dataclass(frozen=True)
 class FairQueueTree(_QueueTree):
     """Distributed queue tree in which every job runs exactly once in each round."""
 

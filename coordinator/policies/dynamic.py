@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from coordinator.policies import allocation, partitions
@@ -14,7 +14,6 @@ from coordinator.view import Decision, Job, Reason, Slot, View
 
 
 @register("dyn-equi")
-@dataclass(frozen=True)
 class DynamicEquipartition(Policy):
     """Dynamic equipartition: every arrival and departure divides the processors again, in equal parts.
 
@@ -71,7 +70,6 @@ def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]
 
 
 @register("dynamic")
-@dataclass(frozen=True)
 class DynamicAllocation(DynamicEquipartition):
     """As dyn-equi, also when a program's parallelism changes: equal shares of what each job can use now.
 
@@ -96,7 +94,6 @@ def _now(job: Job) -> Job:
 
 
 @register("process-control")
-@dataclass(frozen=True)
 class ProcessControl(Policy):
     """Equal shares of the processors; a job with more processes suspends the others between its tasks.
 

@@ -7,7 +7,6 @@ The simulator compiles these leaf functions over arrays, too. A compiled leaf ca
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from coordinator.policies import partitions
@@ -118,7 +117,6 @@ FOREVER_NS = 2**61
 
 
 @register("easy")
-@dataclass(frozen=True)
 class Easy(Policy):
     """First come, first served, but later jobs may start where they do not delay the first waiting one."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar
 
-from coordinator.policies import packing, partitions, two_level
+from coordinator.policies import packing, partitions
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Reason, Slot, View
@@ -76,7 +76,6 @@ class _SeatMemory:
 
 
 @register("gang")
-@dataclass(frozen=True)
 class Gang(Policy):
     """Rotating slots over an array of time slots by processors.
 
@@ -103,7 +102,7 @@ class Gang(Policy):
     unify: bool = False
     migrate: bool = False
     rows: Places = 0
-    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
+    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
     synchronised: bool = True
     source: ClassVar[str] = (
         "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy blocks); "
@@ -124,7 +123,7 @@ class Gang(Policy):
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
-        gangs = partial(two_level.decide, self.share, self._slots)
+        gangs = partial(partitions.two_level, self.share, self._slots)
         return gangs(view, why) if self.synchronised else _in_phases(gangs, view, why)
 
     def _slots(self, view: View, why: Reason) -> Decision:
@@ -224,7 +223,6 @@ LEAST_MS = 5000.0
 
 
 @register("slurm-gang")
-@dataclass(frozen=True)
 class SlurmGang(Policy):
     """Gang scheduling by Slurm: each job is a Slurm job, which Slurm's controller suspends and resumes.
 

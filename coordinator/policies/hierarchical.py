@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Annotated, ClassVar
 
-from coordinator.policies import partitions, two_level
+from coordinator.policies import partitions
 from coordinator.policies.partitions import block, width
 from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
@@ -34,7 +34,6 @@ class _ControllerMemory:
 
 
 @register("dhc")
-@dataclass(frozen=True)
 class HierarchicalControl(Policy):
     """Distributed hierarchical control: every block of the buddy system rotates its own jobs.
 
@@ -44,13 +43,13 @@ class HierarchicalControl(Policy):
     """
 
     quantum_ms: Quantum = 100.0
-    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
+    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
     source: ClassVar[str] = "Feitelson and Rudolph 1990 (as told in the survey)"
     needs_mechanism: ClassVar[bool] = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
-        return two_level.decide(self.share, self._slots, view, why)
+        return partitions.two_level(self.share, self._slots, view, why)
 
     def _slots(self, view: View, why: Reason) -> Decision:
         """A table up to the end of the round; it repeats if a round begins and ends alike.

@@ -1,12 +1,15 @@
-"""Steps that space-sharing policies have in common."""
+"""Steps that policies have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-from coordinator.view import Decision, Job, Slot, View
+from coordinator.view import Decision, Job, Reason, Slot, View
 
 Placements = dict[int, tuple[int, ...]]
 
@@ -75,3 +78,40 @@ def _runs(
 def for_good(view: View, placements: Placements, memory: Any = None) -> Decision:
     """All placed jobs run until the next event; the policy finds ``memory`` in ``View.previous``."""
     return Decision(placements, (Slot(runs(placements, view.machine.processors)),), memory=memory)
+
+
+SHARES = ("none", "sequential")
+
+
+def two_level(share: str, gangs: Callable[[View, Reason], Decision], view: View, why: Reason) -> Decision:
+    """The decision of ``gangs``; with ``share`` "sequential" about jobs of more than one process only.
+
+    Then every job of one process keeps the processor that had the fewest such jobs when it came (among
+    equals, the one with the fewest processes of gangs), and may run there in all slots: each processor's
+    local scheduler divides a slot between the gang's process and these.
+    Source: two-level scheduling, Zhou, Brent, Qu 1997, sections 1 and 2.
+    """
+    if share == "none":
+        return gangs(view, why)
+    decision = gangs(replace(view, jobs=tuple(job for job in view.jobs if job.processes > 1)), why)
+    before = view.previous.placements if view.previous else {}
+    sequential = [job.number for job in view.jobs if job.processes == 1]
+    placed = {n: before[n] for n in sequential if n in before and view.lost.isdisjoint(before[n])}
+    there = set(range(view.machine.processors))
+    come = [number for number in sequential if number not in placed]
+    if come:
+        processes = Counter(chain.from_iterable(decision.placements.values()))
+        for number in come:
+            ours = Counter(p for place in placed.values() for p in place)
+            placed[number] = (min(there - view.lost or there, key=lambda p: (ours[p], processes[p], p)),)
+    beside: dict[int, tuple[int, ...]] = {}
+    for number in sequential:
+        (processor,) = placed[number]
+        beside[processor] = (*beside.get(processor, ()), number)
+    slots = []
+    for slot in decision.slots:
+        runs = list(slot.runs)
+        for processor, more in beside.items():
+            runs[processor] += more
+        slots.append(replace(slot, runs=tuple(runs)))
+    return replace(decision, placements={**decision.placements, **placed}, slots=tuple(slots))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import Annotated, ClassVar, TypeVar
 
-from coordinator.policies import partitions, two_level
+from coordinator.policies import partitions
 from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
 from workloads.parameters import Bounds, OneOf
@@ -123,7 +123,7 @@ class _Queueing(Policy):
 
     needs_mechanism: ClassVar[bool] = True
     insert: bool = False
-    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
+    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -131,7 +131,7 @@ class _Queueing(Policy):
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
-        return two_level.decide(self.share, self._slots, view, why)
+        return partitions.two_level(self.share, self._slots, view, why)
 
     def _slots(self, view: View, why: Reason) -> Decision:
         """The rest of the round, or a new one if the round is over or has just begun.
@@ -204,7 +204,6 @@ def _still_taken(
 
 
 @register("two-queue")
-@dataclass(frozen=True)
 class TwoQueue(_Queueing):
     """A service queue of N jobs in round robin; the others wait for a place in it.
 
@@ -216,7 +215,7 @@ class TwoQueue(_Queueing):
 
     service: Places = 3
     quantum_ms: Quantum = 100.0
-    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
+    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
     source: ClassVar[str] = f"{PAPER}, section 3"
 
     def rules(self) -> Rules:
@@ -225,7 +224,6 @@ class TwoQueue(_Queueing):
 
 
 @register("modified-two-queue")
-@dataclass(frozen=True)
 class ModifiedTwoQueue(_Queueing):
     """A two-queue system in which new jobs go first, for as many slots as a short job takes.
 
@@ -243,7 +241,7 @@ class ModifiedTwoQueue(_Queueing):
     quantum_ms: Quantum = 100.0
     long_quantum_ms: Quantum = 300.0
     insert: bool = False
-    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
+    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
     source: ClassVar[str] = f"{PAPER}, section 4"
 
     def rules(self) -> Rules:
@@ -252,7 +250,6 @@ class ModifiedTwoQueue(_Queueing):
 
 
 @register("multilevel-two-queue")
-@dataclass(frozen=True)
 class MultilevelTwoQueue(_Queueing):
     """A two-queue system whose waiting queue has levels: a longer job gets fewer but longer slots.
 
@@ -272,7 +269,7 @@ class MultilevelTwoQueue(_Queueing):
     quanta_ms: tuple[Quantum, ...] = (100.0, 300.0, 500.0)
     limits: tuple[Places, ...] = (0,)
     insert: bool = False
-    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
+    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
     source: ClassVar[str] = f"{PAPER}, sections 4 and 5"
 
     def rules(self) -> Rules:

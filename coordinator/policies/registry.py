@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from coordinator.view import Decision, Job, Reason, View
 from workloads.parameters import Bounds, Checked
@@ -84,12 +84,15 @@ _known: dict[str, type[Any]] = {}
 P = TypeVar("P", bound=type[Any])
 
 
+@dataclass_transform(frozen_default=True)
 def register(name: str) -> Callable[[P], P]:
-    """Class decorator that enters a policy under ``name``."""
+    """Class decorator that enters a policy under ``name``, and makes it a frozen dataclass."""
 
     def enter(policy: P) -> P:
         if name in _known:
             raise ValueError(f"two policies are called {name!r}")
+        if "__dataclass_fields__" not in vars(policy):
+            dataclasses.dataclass(frozen=True)(policy)
         _known[name] = policy
         return policy
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
@@ -22,7 +21,6 @@ class _Turn(NamedTuple):
 
 
 @register("rr-job")
-@dataclass(frozen=True)
 class RoundRobinJobs(Policy):
     """In each round a process has a quantum of P/N quanta, with P processors and N processes of its job.
 

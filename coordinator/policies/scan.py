@@ -128,7 +128,6 @@ class OnBlocks(Policy):
 
 
 @register("fcfs-bb")
-@dataclass(frozen=True)
 class FirstComeBuddy(OnBlocks):
     """First come, first served on blocks of the binary buddy system."""
 
@@ -136,7 +135,6 @@ class FirstComeBuddy(OnBlocks):
 
 
 @register("scan-up")
-@dataclass(frozen=True)
 class ScanUp(OnBlocks):
     """One queue for each block size: serve it until it is empty, then the next larger one."""
 
@@ -145,7 +143,6 @@ class ScanUp(OnBlocks):
 
 
 @register("scan-down")
-@dataclass(frozen=True)
 class ScanDown(OnBlocks):
     """One queue for each block size: serve it until it is empty, then the next smaller one."""
 

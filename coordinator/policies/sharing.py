@@ -8,7 +8,6 @@ coordinate the jobs. Under ``dynamic-coscheduling`` messages do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions
@@ -30,7 +29,6 @@ def everywhere(view: View) -> partitions.Placements:
 
 
 @register("none")
-@dataclass(frozen=True)
 class Uncoordinated(Policy):
     """All arrived jobs share the processors under the local scheduler."""
 
@@ -62,7 +60,6 @@ def shared(placements: partitions.Placements, view: View) -> tuple[tuple[int, ..
 
 
 @register("implicit")
-@dataclass(frozen=True)
 class Implicit(Uncoordinated):
     """Implicit scheduling: as ``none``; two-phase waits coordinate the jobs."""
 
@@ -70,7 +67,6 @@ class Implicit(Uncoordinated):
 
 
 @register("dynamic-coscheduling")
-@dataclass(frozen=True)
 class DynamicCoscheduling(Uncoordinated):
     """Demand-based coscheduling: as ``none``; a message gets the processor for the process that it is for.
 

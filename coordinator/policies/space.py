@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, ClassVar
 
@@ -17,7 +16,6 @@ ALLOCATIONS = ("equipartition",)
 
 
 @register("partitioned")
-@dataclass(frozen=True)
 class Partitioned(Policy):
     """Disjoint sets of processors; a job runs to completion on its own set.
 
@@ -54,7 +52,6 @@ class Partitioned(Policy):
 
 
 @register("batch")
-@dataclass(frozen=True)
 class Batch(Policy):
     """One job at a time, first come, first served: a queue without sharing."""
 
@@ -70,7 +67,6 @@ class Batch(Policy):
 
 
 @register("processor-sets")
-@dataclass(frozen=True)
 class ProcessorSets(Policy):
     """A job has its own processors for a time; then jobs that wait share them under the local scheduler.
 

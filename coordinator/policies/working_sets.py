@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from coordinator.policies import packing
@@ -24,7 +23,6 @@ OTHERS: Member = (-1, -1)
 
 
 @register("working-sets")
-@dataclass(frozen=True)
 class WorkingSets(Policy):
     """Slots for processes that get messages from each other often; the local schedulers share out the rest.
 

@@ -140,7 +140,6 @@ class _OwnedStations(Policy):
 
 
 @register("condor")
-@dataclass(frozen=True)
 class Condor(_OwnedStations):
     """Idle workstations only; a job is suspended while an owner is there, and vacates if the owner stays.
 
@@ -189,7 +188,6 @@ class Condor(_OwnedStations):
 
 
 @register("idle-partition")
-@dataclass(frozen=True)
 class IdlePartition(_OwnedStations):
     """The workstations that are idle now are the partition of the parallel jobs.
 
@@ -228,7 +226,6 @@ class IdlePartition(_OwnedStations):
 
 
 @register("owner-share")
-@dataclass(frozen=True)
 class OwnerShare(_OwnedStations):
     """Parallel jobs stay beside owners for a share of the time, the same time on all their workstations.
 

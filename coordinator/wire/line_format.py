@@ -1,8 +1,12 @@
-"""Dataclasses as lines of JSON, which can become these dataclasses again and nothing else.
+"""Dataclasses as lines of JSON or packed numbers, which can become these dataclasses again and nothing else.
 
-Sockets, files and variables hold data only: reading them runs no code but the checks of the classes
-that the reader accepts. A line names its class and may carry a version. The reader refuses a line of
-another version, and a line with a missing or an unknown field.
+Sockets, files and variables hold data only: reading them runs no code but the checks of the classes that the
+reader accepts. A line names its class and may carry a version. The reader refuses a line of another version,
+and a line with a missing or an unknown field.
+
+Frequent messages between driver and agents are frames: one byte that names the class, one with the version,
+the count of the numbers of 64 bits, these, and numbers of 32 bits, each with the lowest byte first. No line
+begins like a frame.
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ import functools
 import json
 import math
 import reprlib
+import struct
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 LARGEST = 1 << 63
 """Whole numbers lie between -LARGEST and LARGEST - 1, so that they fit the 64 bits of a store."""
@@ -165,3 +170,54 @@ def _converted(value: Any, kind: Any, where: str) -> Any:
         return kind(value)
     except (ValueError, OverflowError) as error:
         raise LineError(f"{where} is {reprlib.repr(value)}") from error
+
+
+_HEAD = struct.Struct("<cBI")
+
+
+class Framed:
+    """A dataclass of whole numbers that travels as a frame; subclasses may hold more than numbers."""
+
+    def numbers(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Its numbers of 64 and of 32 bits."""
+        return tuple(self.__dict__.values()), ()
+
+    @classmethod
+    def of(cls, longs: Sequence[int], shorts: Sequence[int]) -> Self:
+        """The inverse of ``numbers``; a ValueError if there is none."""
+        if shorts or len(longs) != len(cls.__dataclass_fields__):  # type: ignore[attr-defined]
+            raise ValueError(f"not as long: {len(longs)} and {len(shorts)} numbers")
+        return cls(*longs)
+
+
+def rows(numbers: Iterable[int], columns: int) -> tuple[Any, ...]:
+    """Numbers in rows of so many; a ValueError if the last row is too short."""
+    return tuple(zip(*[iter(numbers)] * columns, strict=True))
+
+
+class Frames:
+    """How to write and read the messages of one connection: ``framed`` classes by their bytes, or lines."""
+
+    def __init__(self, lines: LineFormat, version: int, framed: Mapping[bytes, type[Framed]]) -> None:
+        self._lines, self._version = lines, version
+        self._classes = {name + bytes([version]): each for name, each in framed.items()}
+        self._names = {each: name for name, each in framed.items()}
+
+    def encode(self, value: Any) -> bytes:
+        if (name := self._names.get(type(value))) is None:
+            return self._lines.encode(value)
+        longs, shorts = value.numbers()
+        head = _HEAD.pack(name, self._version, len(longs))
+        return head + struct.pack(f"<{len(longs)}q{len(shorts)}i", *longs, *shorts)
+
+    def decode(self, message: bytes) -> Any:
+        """The dataclass of a message; a LineError if it is not exactly one of this version."""
+        if (made := self._classes.get(message[:2])) is None:
+            return self._lines.decode(message)
+        try:
+            _, _, count = _HEAD.unpack_from(message)
+            rest = len(message) - _HEAD.size - 8 * count
+            numbers = struct.unpack(f"<{count}q{rest // 4}i", message[_HEAD.size :])
+            return made.of(numbers[:count], numbers[count:])
+        except (struct.error, ValueError) as error:
+            raise LineError(f"not a {made.__name__}: {error}") from error

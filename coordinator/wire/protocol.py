@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise, starmap
 from typing import TYPE_CHECKING, Any
 
-from coordinator.wire.frames import Framed, Frames, rows
-from coordinator.wire.line_format import LineFormat
+from coordinator.wire.line_format import Framed, Frames, LineFormat, rows
 from workloads import agent_line
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.decide.agenda import Agenda
-from coordinator.decide.session import Session
+from coordinator.decide.session import Agenda, Session
 from coordinator.policies import Policy
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime, Job, Machine, Reason, Slot

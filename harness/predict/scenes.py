@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from coordinator.decide.agenda import Agenda
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.policies import Policy
 from coordinator.view import ExecutionTime, Job, Machine, Reason
 from harness.predict.pictures import Scene, ShownSlot, of_family

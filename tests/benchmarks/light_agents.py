@@ -47,8 +47,7 @@ from coordinator.host.launch import Adopted
 from coordinator.host.launchers import Hydra
 from coordinator.host.loop import Loop
 from coordinator.host.rundir import RunDirectory
-from coordinator.node.contact import Contact
-from coordinator.node.relay import Relay
+from coordinator.node.contact import Contact, Relay
 from coordinator.view import Job, Machine
 from coordinator.wire import protocol, tree, zmq_transport
 from coordinator.wire.agent_config import Setup

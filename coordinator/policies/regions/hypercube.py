@@ -9,7 +9,6 @@ free subcube in its own order, ascending, or nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Annotated, ClassVar
@@ -205,7 +204,6 @@ MAPPINGS = ("order", "bipartition")
 
 
 @register("hypercube")
-@dataclass(frozen=True)
 class HypercubeAllocation(RegionPolicy):
     """First come, first served on subcubes; sizes are rounded up to powers of two.
 

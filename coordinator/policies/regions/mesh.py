@@ -8,7 +8,6 @@ job's ranks, or nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -219,7 +218,6 @@ ALLOCATORS: dict[str, Callable[[int, int, Grid], Region]] = {
 
 
 @register("mesh")
-@dataclass(frozen=True)
 class MeshAllocation(RegionPolicy):
     """First come, first served on submeshes, or on any processors with a non-contiguous allocator.
 

@@ -14,8 +14,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from coordinator.decide.agenda import Agenda
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.migration import Migration
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy

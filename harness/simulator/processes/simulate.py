@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.decide.agenda import Agenda
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.view import Job

@@ -23,11 +23,11 @@ from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.node.contact import BEAT_S, QUIET_NS, Contact
+from coordinator.node.roster import Channel
 from coordinator.node.switcher import HOLD, Switcher
 from coordinator.view import Decision, Slot
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
-from coordinator.wire.line_socket import Channel
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER, Table
 from coordinator.wire.zmq_transport import Keys
 

@@ -24,9 +24,9 @@ from runs import eventually
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.drive import preflight
-from coordinator.drive.context import RunContext
 from coordinator.drive.driver import Driver, NewRun
 from coordinator.drive.preflight import LaunchPlan
+from coordinator.drive.run_log import RunContext
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import processes
 from coordinator.host.environment import passed_on

@@ -6,8 +6,7 @@ import pytest
 from runs import eventually
 
 from coordinator.host.clock import Clock, Sample
-from coordinator.node.contact import BEAT_S, Contact
-from coordinator.node.relay import Relay
+from coordinator.node.contact import BEAT_S, Contact, Relay
 from coordinator.wire import protocol
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.tree import OWN, PACKET, pack, unpack
