@@ -14,7 +14,7 @@ from workloads.validation import InputError
 
 if TYPE_CHECKING:
     from harness.analyse.rows import Row
-    from lockstep import Results
+    from lockstep.results import Results
 
 WIDTH = 1000
 

@@ -72,10 +72,6 @@ def _counts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(map(_count, value))
 
 
-def _estimate(value: Any) -> bool:
-    return value == -1 or _count(value)
-
-
 def _name(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) < 256 and value.isprintable()
 
@@ -118,7 +114,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys((key for key in (*OURS, *FOREIGN, *OBSERVED) if key not in ("host", "waits")), _WHOLE),
     "host": (_name, "the name of a host"),
     "waits": (_waits, "counts of waits"),
-    "estimate_ns": (_estimate, "a whole number of at least -1"),
+    "estimate_ns": (lambda value: value == -1 or _count(value), "a whole number of at least -1"),
     "sizes": (_sizes, "pairs of whole numbers"),
     "responses_ns": (_counts, "whole numbers of at least 0"),
     "timeline": (_timeline, "a packed timeline"),

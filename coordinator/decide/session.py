@@ -279,10 +279,7 @@ class Agenda:
     """
 
     def __init__(
-        self,
-        session: Session,
-        arrivals: Iterable[tuple[int, int]],
-        owners: Iterable[OwnerChange] = (),
+        self, session: Session, arrivals: Iterable[tuple[int, int]], owners: Iterable[OwnerChange] = ()
     ) -> None:
         self._session = session
         self._owners = iter(owners)  # they may never end

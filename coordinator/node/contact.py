@@ -106,11 +106,7 @@ class Relay:
     """
 
     def __init__(
-        self,
-        led: Sequence[tuple[int, str, str, tuple[int, ...]]],
-        keys: Keys,
-        clock: Clock,
-        contact: Contact,
+        self, led: Sequence[tuple[int, str, str, tuple[int, ...]]], keys: Keys, clock: Clock, contact: Contact
     ) -> None:
         hosts = [host for _, _, host, _ in led]
         self.hub = Hub(endpoints_for(hosts), keys, {key: node for node, key, _, _ in led})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
@@ -30,9 +30,9 @@ class RunToCompletion(Policy):
     demand come last. ``bound`` and ``share`` are its bounds and shares.
     """
 
-    rule: ClassVar[int]
-    bound: ClassVar[int] = allocation.LARGEST
-    share: ClassVar[int] = allocation.EQUAL
+    rule = allocation.FIXED
+    bound = allocation.LARGEST
+    share = allocation.EQUAL
     order: int = 0
 
     def least(self, job: Job) -> int:
@@ -53,26 +53,15 @@ class RunToCompletion(Policy):
         free = partitions.free(view, placements)
         jobs = partitions.waiting(view, placements)
         if self.order:
-            jobs.sort(key=_demand_s)
+            jobs.sort(key=lambda job: job.estimate.on(1) if job.estimate else math.inf)
         running = [job for job in view.jobs if job.number in placements]
         queue, grants = range(len(jobs)), [0] * len(jobs)
         least = [self.least(job) for job in jobs]
         most = [_bound(self.bound, job) for job in jobs]
         weights = [_weight(self.share, job) for job in (*jobs, *running)]
-        started = allocation.grant(
-            self.rule,
-            self.limit(view.machine.processors),
-            view.machine.processors,
-            sum(weights),
-            len(free),
-            queue,
-            0,
-            len(jobs),
-            least,
-            most,
-            weights,
-            grants,
-        )
+        every, total = view.machine.processors, sum(weights)
+        known = every, total, len(free), queue, 0, len(jobs), least, most, weights, grants
+        started = allocation.grant(self.rule, self.limit(every), *known)
         if self.order == 2:
             times = [job.estimate or UNKNOWN for job in jobs]
             work_s = [time.phi * time.work_s for time in times]
@@ -81,10 +70,6 @@ class RunToCompletion(Policy):
             placements[job.number] = tuple(free[:count])
             free = free[count:]
         return partitions.for_good(view, placements)
-
-
-def _demand_s(job: Job) -> float:
-    return job.estimate.on(1) if job.estimate else math.inf
 
 
 def _bound(kind: int, job: Job) -> int:
@@ -102,8 +87,7 @@ def _weight(kind: int, job: Job) -> int:
 class FirstCome(RunToCompletion):
     """First come, first served: jobs start in order of arrival, each with all processors that it requests."""
 
-    rule: ClassVar[int] = allocation.FIXED
-    source: ClassVar[str] = (
+    source = (
         "static space sharing of multicomputers, in the survey (1999); Lifka 1995 (starts from this queue)"
     )
 
@@ -128,42 +112,41 @@ class OrderedAllocation(RunToCompletion):
 class AdaptiveStatic(OrderedAllocation):
     """Adaptive static partitioning: the waiting jobs share the free processors equally."""
 
-    rule: ClassVar[int] = allocation.SHARE_FREE
-    source: ClassVar[str] = f"Setia and Tripathi 1993; {PAPER}, sections 3.2 to 3.4"
+    rule = allocation.SHARE_FREE
+    source = f"Setia and Tripathi 1993; {PAPER}, sections 3.2 to 3.4"
 
 
 @register("ap1")
 class AdaptivePolicy1(OrderedAllocation):
     """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs."""
 
-    rule: ClassVar[int] = allocation.TARGET_WAITING
-    source: ClassVar[str] = f"Rosti et al. 1994; {PAPER}, sections 3.2 to 3.4"
+    rule = allocation.TARGET_WAITING
+    source = f"Rosti et al. 1994; {PAPER}, sections 3.2 to 3.4"
 
 
 @register("aep")
 class AdaptiveEquipartition(OrderedAllocation):
     """Adaptive equipartition: at most all processors over the number of all jobs present."""
 
-    rule: ClassVar[int] = allocation.TARGET_ALL
-    source: ClassVar[str] = f"{PAPER}, sections 3.2 to 3.4"
+    rule = allocation.TARGET_ALL
+    source = f"{PAPER}, sections 3.2 to 3.4"
 
 
 @register("rtc-sdf")
 class RunToCompletionShortest(RunToCompletion):
     """Run to completion, shortest demand first: as many jobs as possible, differential allocation."""
 
-    rule: ClassVar[int] = allocation.SHARE_FREE
+    rule = allocation.SHARE_FREE
     order = 2
-    source: ClassVar[str] = f"McCann and Zahorjan 1989; Wu 1993; {PAPER}, section 3.4"
+    source = f"McCann and Zahorjan 1989; Wu 1993; {PAPER}, section 3.4"
 
 
 @register("sdf")
 class ShortestDemand(RunToCompletion):
     """Shortest demand first: each job gets all free processors that it can use."""
 
-    rule: ClassVar[int] = allocation.FIXED
     order = 1
-    source: ClassVar[str] = f"{PAPER}, section 3.3"
+    source = f"{PAPER}, section 3.3"
 
 
 @register("sdf-max")
@@ -175,9 +158,8 @@ class ShortestDemandLimited(RunToCompletion):
     """
 
     maximum: Annotated[int, Bounds(1, 1_000_000)] = 6
-    rule: ClassVar[int] = allocation.FIXED
     order = 1
-    source: ClassVar[str] = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
+    source = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
 
     def limit(self, processors: int) -> int:
         """The parameter ``maximum``."""
@@ -193,8 +175,7 @@ class Equipartition(RunToCompletion):
     """
 
     parts: Annotated[int, Bounds(1, 1_000_000)] = 4
-    rule: ClassVar[int] = allocation.FIXED
-    source: ClassVar[str] = SURVEY
+    source = SURVEY
 
     def limit(self, processors: int) -> int:
         """The size of a part, at least 1."""
@@ -205,54 +186,53 @@ class Equipartition(RunToCompletion):
 class AverageParallelism(OrderedAllocation):
     """A job gets its average parallelism, the best speedup that it can have, or what is free."""
 
-    rule: ClassVar[int] = allocation.FIXED
-    bound: ClassVar[int] = allocation.AVERAGE
-    source: ClassVar[str] = f"Eager, Zahorjan, Lazowska 1989; {SURVEY}"
+    bound = allocation.AVERAGE
+    source = f"Eager, Zahorjan, Lazowska 1989; {SURVEY}"
 
 
 @register("knee")
 class Knee(OrderedAllocation):
     """An equal share of the processors, at most the knee of the job: most efficiency over execution time."""
 
-    rule: ClassVar[int] = allocation.TARGET_ALL
-    bound: ClassVar[int] = allocation.KNEE
-    source: ClassVar[str] = "Ghosal, Serazzi, Tripathi 1991 (processor working set); Eager et al. 1989"
+    rule = allocation.TARGET_ALL
+    bound = allocation.KNEE
+    source = "Ghosal, Serazzi, Tripathi 1991 (processor working set); Eager et al. 1989"
 
 
 @register("parallelism-range")
 class ParallelismRange(OrderedAllocation):
     """Shares by average parallelism: up to the largest parallelism at low load, the least at high load."""
 
-    rule: ClassVar[int] = allocation.TARGET_ALL
-    share: ClassVar[int] = allocation.BY_AVERAGE
-    source: ClassVar[str] = f"after Sevcik 1989; {SURVEY}"
+    rule = allocation.TARGET_ALL
+    share = allocation.BY_AVERAGE
+    source = f"after Sevcik 1989; {SURVEY}"
 
 
 @register("parallelism-variance")
 class ParallelismVariance(OrderedAllocation):
     """As parallelism-range, but at most one standard deviation of its parallelism above the average."""
 
-    rule: ClassVar[int] = allocation.TARGET_ALL
-    bound: ClassVar[int] = allocation.DEVIATION
-    share: ClassVar[int] = allocation.BY_AVERAGE
-    source: ClassVar[str] = f"after Sevcik 1994; {SURVEY}"
+    rule = allocation.TARGET_ALL
+    bound = allocation.DEVIATION
+    share = allocation.BY_AVERAGE
+    source = f"after Sevcik 1994; {SURVEY}"
 
 
 @register("square-root")
 class SquareRoot(OrderedAllocation):
     """Shares of the processors in proportion to the square roots of the work of all jobs present."""
 
-    rule: ClassVar[int] = allocation.SHARE_ALL
-    share: ClassVar[int] = allocation.BY_ROOT
-    source: ClassVar[str] = SURVEY
+    rule = allocation.SHARE_ALL
+    share = allocation.BY_ROOT
+    source = SURVEY
 
 
 @register("equal-time")
 class EqualTime(OrderedAllocation):
     """Shares of the processors in proportion to the work of all jobs present: equal execution times."""
 
-    rule: ClassVar[int] = allocation.SHARE_ALL
-    share: ClassVar[int] = allocation.BY_WORK
-    source: ClassVar[str] = (
+    rule = allocation.SHARE_ALL
+    share = allocation.BY_WORK
+    source = (
         "after Brecht and Guha 1996, shares by work; the survey (1999) has those by its square root alone"
     )

@@ -126,7 +126,7 @@ class _QueueTree(Policy):
     """
 
     quantum_ms: Quantum = 100.0
-    needs_mechanism: ClassVar[bool] = True
+    needs_mechanism = True
     fair: ClassVar[bool]
 
     def decide(self, view: View, why: Reason) -> Decision:
@@ -227,13 +227,13 @@ def _place(node: int, job: Job, view: View) -> tuple[int, ...]:
 class QueueTree(_QueueTree):
     """Distributed queue tree: jobs share partitions in rounds; a lighter branch repeats its own rounds."""
 
-    fair: ClassVar[bool] = False
-    source: ClassVar[str] = "Hori et al. 1996, section 3"
+    fair = False
+    source = "Hori et al. 1996, section 3"
 
 
 @register("fair-dqt")
 class FairQueueTree(_QueueTree):
     """Distributed queue tree in which every job runs exactly once in each round."""
 
-    fair: ClassVar[bool] = True
-    source: ClassVar[str] = "Hori et al. 1996, section 3.1"
+    fair = True
+    source = "Hori et al. 1996, section 3.1"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar
 
 from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
@@ -20,7 +19,7 @@ class DynamicEquipartition(Policy):
     Only malleable jobs gain and lose processors while they run; others keep theirs.
     """
 
-    source: ClassVar[str] = "Tucker and Gupta 1989; Anastasiadis and Sevcik 1997, section 3.1"
+    source = "Tucker and Gupta 1989; Anastasiadis and Sevcik 1997, section 3.1"
 
     def processes(self, job: Job, view: View) -> int | None:
         """The size of a rigid job; None for others, whose size is known only when they start."""
@@ -76,9 +75,9 @@ class DynamicAllocation(DynamicEquipartition):
     Of the processors that do not divide, jobs get one more that have had least service so far.
     """
 
-    source: ClassVar[str] = "after McCann, Vaswani, Zahorjan 1993; the survey, section Space-Sharing Policies"
-    follows_phases: ClassVar[bool] = True
-    weighs_service: ClassVar[bool] = True
+    source = "after McCann, Vaswani, Zahorjan 1993; the survey, section Space-Sharing Policies"
+    follows_phases = True
+    weighs_service = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Equal shares of the processors, as far as jobs can use them in their present phases."""
@@ -100,8 +99,8 @@ class ProcessControl(Policy):
     Jobs that cannot suspend processes share their processors under the local scheduler.
     """
 
-    source: ClassVar[str] = "Tucker and Gupta 1989; the survey, section Space-Sharing Policies"
-    folds: ClassVar[bool] = True
+    source = "Tucker and Gupta 1989; the survey, section Space-Sharing Policies"
+    folds = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Divide the processors again among all jobs, the larger shares to earlier arrivals; nobody waits.

@@ -7,11 +7,11 @@ The simulator compiles these leaf functions over arrays, too. A compiled leaf ca
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, register
-from coordinator.view import Decision, Job, Reason, View
+from coordinator.view import Decision, Reason, View
 
 
 def easy(
@@ -120,7 +120,7 @@ FOREVER_NS = 2**61
 class Easy(Policy):
     """First come, first served, but later jobs may start where they do not delay the first waiting one."""
 
-    source: ClassVar[str] = "Lifka 1995; Mu'alem and Feitelson 2001"
+    source = "Lifka 1995; Mu'alem and Feitelson 2001"
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Start jobs that fit, reserve for the first that does not, backfill; the memory has the ends."""
@@ -129,30 +129,16 @@ class Easy(Policy):
         ends_ns = {number: before[number] for number in placements}
         free = partitions.free(view, placements)
         jobs = partitions.waiting(view, placements)
-        estimates_ns = [_estimate_ns(job) for job in jobs]
+        known = [(job, job.estimate) for job in jobs]
+        estimates_ns = [round(it.on(job.processes) * 1e9) if it else FOREVER_NS for job, it in known]
         starts = [0] * len(jobs)
-        running = sorted(placements, key=lambda number: ends_ns[number])
-        count = easy(
-            view.now_ns,
-            len(free),
-            range(len(jobs)),
-            0,
-            len(jobs),
-            [job.processes for job in jobs],
-            estimates_ns,
-            len(running),
-            [ends_ns[number] for number in running],
-            [len(placements[number]) for number in running],
-            starts,
-            reservation,
-        )
+        waiting = range(len(jobs)), 0, len(jobs), [job.processes for job in jobs], estimates_ns
+        ends = sorted((ends_ns[number], len(place)) for number, place in placements.items())
+        running = len(ends), [end_ns for end_ns, _ in ends], [held for _, held in ends]
+        count = easy(view.now_ns, len(free), *waiting, *running, starts, reservation)
         for index in starts[:count]:
             job = jobs[index]
             placements[job.number] = tuple(free[: job.processes])
             free = free[job.processes :]
             ends_ns[job.number] = view.now_ns + estimates_ns[index]
         return partitions.for_good(view, placements, ends_ns)
-
-
-def _estimate_ns(job: Job) -> int:
-    return round(job.estimate.on(job.processes) * 1e9) if job.estimate else FOREVER_NS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from coordinator.policies import packing, partitions
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
@@ -104,11 +104,11 @@ class Gang(Policy):
     rows: Places = 0
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
     synchronised: bool = True
-    source: ClassVar[str] = (
+    source = (
         "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy blocks); "
         "Dusseau et al. 1996, section 3.4; Zhou et al. 1997, section 1 (share)"
     )
-    needs_mechanism: ClassVar[bool] = True
+    needs_mechanism = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -237,7 +237,7 @@ class SlurmGang(Policy):
 
     quantum_ms: Annotated[float, Bounds(LEAST_MS, 1e8)] = 30_000.0
     retry: bool = True
-    source: ClassVar[str] = "Slurm 1.3 (2008) and later, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
+    source = "Slurm 1.3 (2008) and later, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
 
     def decide(self, view: View, why: Reason) -> Decision:
         """The decision of ``gang`` with the same quantum."""

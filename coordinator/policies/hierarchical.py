@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from coordinator.policies import partitions
 from coordinator.policies.partitions import block, width
@@ -44,8 +44,8 @@ class HierarchicalControl(Policy):
 
     quantum_ms: Quantum = 100.0
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
-    source: ClassVar[str] = "Feitelson and Rudolph 1990 (as told in the survey)"
-    needs_mechanism: ClassVar[bool] = True
+    source = "Feitelson and Rudolph 1990 (as told in the survey)"
+    needs_mechanism = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""

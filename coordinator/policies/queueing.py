@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, TypeVar
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Places, Policy, Quantum, register
@@ -121,7 +121,7 @@ class _RoundMemory:
 class _Queueing(Policy):
     """Each slot has one job; a table is the rest of a round."""
 
-    needs_mechanism: ClassVar[bool] = True
+    needs_mechanism = True
     insert: bool = False
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
 
@@ -216,7 +216,7 @@ class TwoQueue(_Queueing):
     service: Places = 3
     quantum_ms: Quantum = 100.0
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
-    source: ClassVar[str] = f"{PAPER}, section 3"
+    source = f"{PAPER}, section 3"
 
     def rules(self) -> Rules:
         """One level only."""
@@ -242,7 +242,7 @@ class ModifiedTwoQueue(_Queueing):
     long_quantum_ms: Quantum = 300.0
     insert: bool = False
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
-    source: ClassVar[str] = f"{PAPER}, section 4"
+    source = f"{PAPER}, section 4"
 
     def rules(self) -> Rules:
         """Two levels; a job stays at the second."""
@@ -270,7 +270,7 @@ class MultilevelTwoQueue(_Queueing):
     limits: tuple[Places, ...] = (0,)
     insert: bool = False
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
-    source: ClassVar[str] = f"{PAPER}, sections 4 and 5"
+    source = f"{PAPER}, sections 4 and 5"
 
     def rules(self) -> Rules:
         """The parameters as rules."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, Quantum, register
@@ -29,9 +29,9 @@ class RoundRobinJobs(Policy):
     """
 
     quantum_ms: Quantum = 100.0
-    source: ClassVar[str] = "Leutenegger and Vernon 1990; the survey, section on shared memory"
-    needs_mechanism: ClassVar[bool] = True
-    folds: ClassVar[bool] = True
+    source = "Leutenegger and Vernon 1990; the survey, section on shared memory"
+    needs_mechanism = True
+    folds = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Rounds in which each processor serves its processes in order of arrival, one after another.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from coordinator.policies import partitions
 from coordinator.policies.partitions import width
@@ -101,7 +101,7 @@ class _Blocks:
 class OnBlocks(Policy):
     """Jobs get blocks in order of arrival, as long as there is one for the first that waits."""
 
-    step: ClassVar[int] = 0
+    step = 0
     """With one queue for each block size, from the current queue to the next one; 0: one queue for all."""
 
     def decide(self, view: View, why: Reason) -> Decision:
@@ -131,20 +131,20 @@ class OnBlocks(Policy):
 class FirstComeBuddy(OnBlocks):
     """First come, first served on blocks of the binary buddy system."""
 
-    source: ClassVar[str] = "Hori et al. 1996, section 4.3"
+    source = "Hori et al. 1996, section 4.3"
 
 
 @register("scan-up")
 class ScanUp(OnBlocks):
     """One queue for each block size: serve it until it is empty, then the next larger one."""
 
-    step: ClassVar[int] = 1
-    source: ClassVar[str] = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"
+    step = 1
+    source = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"
 
 
 @register("scan-down")
 class ScanDown(OnBlocks):
     """One queue for each block size: serve it until it is empty, then the next smaller one."""
 
-    step: ClassVar[int] = -1
-    source: ClassVar[str] = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"
+    step = -1
+    source = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"

@@ -8,7 +8,7 @@ coordinate the jobs. Under ``dynamic-coscheduling`` messages do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, register
@@ -32,8 +32,8 @@ def everywhere(view: View) -> partitions.Placements:
 class Uncoordinated(Policy):
     """All arrived jobs share the processors under the local scheduler."""
 
-    source: ClassVar[str] = "the local scheduler alone; Dusseau et al. 1996, section 4"
-    folds: ClassVar[bool] = True
+    source = "the local scheduler alone; Dusseau et al. 1996, section 4"
+    folds = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """One endless slot in which each processor may run every process placed on it."""
@@ -63,7 +63,7 @@ def shared(placements: partitions.Placements, view: View) -> tuple[tuple[int, ..
 class Implicit(Uncoordinated):
     """Implicit scheduling: as ``none``; two-phase waits coordinate the jobs."""
 
-    source: ClassVar[str] = "Dusseau, Arpaci, Culler 1996, sections 5 and 6"
+    source = "Dusseau, Arpaci, Culler 1996, sections 5 and 6"
 
 
 @register("dynamic-coscheduling")
@@ -77,7 +77,7 @@ class DynamicCoscheduling(Uncoordinated):
 
     patience_us: Annotated[float, Bounds(1, 1e6)] = 50.0
     least_run_ms: Annotated[float, Bounds(0.1, 1e6)] = 1.0
-    source: ClassVar[str] = "Sobalvarro and Weihl 1995, dynamic coscheduling"
+    source = "Sobalvarro and Weihl 1995, dynamic coscheduling"
 
     @property
     def coscheduling(self) -> Mapping[str, float]:

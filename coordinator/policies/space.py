@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import chain
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, Quantum, register
@@ -25,7 +25,7 @@ class Partitioned(Policy):
     """
 
     allocation: Annotated[str, OneOf(ALLOCATIONS)] = "equipartition"
-    source: ClassVar[str] = (
+    source = (
         "equipartition of the survey (1999), section Space-Sharing Policies; "
         "Anastasiadis and Sevcik 1997, section 2 (moldable programs)"
     )
@@ -55,7 +55,7 @@ class Partitioned(Policy):
 class Batch(Policy):
     """One job at a time, first come, first served: a queue without sharing."""
 
-    source: ClassVar[str] = "Zhou, Brent, Qu 1997, section 3: a service queue of one"
+    source = "Zhou, Brent, Qu 1997, section 3: a service queue of one"
 
     def decide(self, view: View, why: Reason) -> Decision:
         """The running job continues; if there is none, the first in the queue starts."""
@@ -75,7 +75,7 @@ class ProcessorSets(Policy):
     """
 
     hold_ms: Quantum = 1000.0
-    source: ClassVar[str] = "Black 1990 (Mach); the survey, section Space-Sharing Policies"
+    source = "Black 1990 (Mach); the survey, section Space-Sharing Policies"
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Start jobs in order of arrival while the pool has enough processors for the first that waits.

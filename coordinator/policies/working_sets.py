@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from coordinator.policies import packing
 from coordinator.policies.partitions import Placements
@@ -39,9 +39,9 @@ class WorkingSets(Policy):
     quantum_ms: Quantum = 100.0
     observe_ms: Annotated[float, Bounds(1, 1e6)] = 50.0
     messages_per_ms: Annotated[float, Bounds(1e-6, 1e6)] = 0.25
-    source: ClassVar[str] = "Feitelson and Rudolph 1995; the survey, Demand-Based Coscheduling"
-    needs_mechanism: ClassVar[bool] = True
-    folds: ClassVar[bool] = True
+    source = "Feitelson and Rudolph 1995; the survey, Demand-Based Coscheduling"
+    needs_mechanism = True
+    folds = True
 
     @property
     def observation(self) -> Mapping[str, float]:
@@ -62,7 +62,10 @@ class WorkingSets(Policy):
             memory = ((OTHERS,),) if placements else ()
             return Decision(placements, (Slot(shared(placements, view)),), memory=memory)
         groups = _groups(view, placements)
-        order = _in_turn(groups, view)
+        # The groups in the order of their turns: whose slot is in force first, and new ones last.
+        last = view.previous.memory if view.previous else ()
+        known = [group for row in last[view.slot :] + last[: view.slot] for group in row if group in groups]
+        order = (*known, *(group for group in groups if group not in known))
         rows = _rows(order, groups, placements, processors)
         if len(rows) < 2:
             return Decision(placements, (_slot(order, groups, placements, processors, None),), memory=rows)
@@ -95,13 +98,6 @@ def _groups(view: View, placements: Placements) -> Groups:
     everybody = ((job, rank) for job, place in placements.items() for rank in range(len(place)))
     others = tuple(member for member in everybody if member not in together)
     return {**groups, OTHERS: others} if others else groups
-
-
-def _in_turn(groups: Groups, view: View) -> tuple[Member, ...]:
-    """The groups in the order of their turns: whose slot is in force first, and new ones last."""
-    rows = view.previous.memory if view.previous else ()
-    known = [group for row in rows[view.slot :] + rows[: view.slot] for group in row if group in groups]
-    return (*known, *(group for group in groups if group not in known))
 
 
 def _rows(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, Quantum, register
@@ -52,8 +52,8 @@ class _Stations:
 class _OwnedStations(Policy):
     """Jobs get idle workstations in order of arrival; what happens when an owner comes differs."""
 
-    needs_mechanism: ClassVar[bool] = True
-    heeds_owners: ClassVar[bool] = True
+    needs_mechanism = True
+    heeds_owners = True
     start_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
     stop_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
     idle_s: Annotated[float, Bounds(0, 1e7)] = field(default=0.0, kw_only=True)
@@ -157,9 +157,7 @@ class Condor(_OwnedStations):
 
     grace_s: Annotated[float, Bounds(0, 1e7)] = 300.0
     vacate: bool = True
-    source: ClassVar[str] = (
-        "Litzkow, Livny and Mutka 1988 (Condor); the survey, section Networks of Workstations"
-    )
+    source = "Litzkow, Livny and Mutka 1988 (Condor); the survey, section Networks of Workstations"
 
     @property
     def relocates(self) -> bool:
@@ -201,7 +199,7 @@ class IdlePartition(_OwnedStations):
         sequential: as under ``condor``.
     """
 
-    source: ClassVar[str] = "Arpaci et al. 1995, as in the survey, section Networks of Workstations"
+    source = "Arpaci et al. 1995, as in the survey, section Networks of Workstations"
 
     @property
     def moves(self) -> bool:
@@ -240,7 +238,7 @@ class OwnerShare(_OwnedStations):
 
     quantum_ms: Quantum = 100.0
     power: Annotated[float, Bounds(0.01, 0.99)] = 0.5
-    source: ClassVar[str] = "after Du and Zhang 1996, as in the survey, section Networks of Workstations"
+    source = "after Du and Zhang 1996, as in the survey, section Networks of Workstations"
 
     def owners(self, view: View, at: _Stations, suspended_ns: Mapping[int, int]) -> _Changes:
         """Note the jobs that must leave their owners time."""

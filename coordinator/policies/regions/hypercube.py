@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import combinations
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from coordinator.policies.regions.region_policy import NONE, RegionPolicy, first
 from coordinator.policies.registry import register
@@ -218,7 +218,7 @@ class HypercubeAllocation(RegionPolicy):
 
     allocator: Annotated[str, OneOf(ALLOCATORS)] = "buddy"
     mapping: Annotated[str, OneOf(MAPPINGS)] = "order"
-    source: ClassVar[str] = (
+    source = (
         "Chen and Shin 1987; Al-Dhelaan and Bose 1989; Chuang and Tzeng 1992; "
         "Ercal, Ramanujam and Sadayappan 1990 (mapping); the survey"
     )

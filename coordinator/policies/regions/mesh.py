@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from coordinator.policies.regions.region_policy import NONE, RegionPolicy, first, mask, members
 from coordinator.policies.registry import register
@@ -231,7 +231,7 @@ class MeshAllocation(RegionPolicy):
 
     allocator: Annotated[str, OneOf(ALLOCATORS)] = "first-fit"
     page: Annotated[int, Bounds(1, 4096)] = 1
-    source: ClassVar[str] = (
+    source = (
         "Li and Cheng 1991; Chuang and Tzeng 1991; Ding and Bhuyan 1993; Zhu 1992; Morgenstern 1994; "
         "Lo et al. 1997; the survey"
     )
