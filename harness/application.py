@@ -56,10 +56,7 @@ else:  # nobody waits for simulators who only measures
 
 
 def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
-    """The MPI launcher of this host, or one that starts ranks on these nodes, and its probes.
-
-    Without ``mpi`` there may be no launcher.
-    """
+    """This host's launcher, or one that starts ranks on these nodes, and its probes; none without ``mpi``."""
     hosts = [node.host for node in nodes]
     launcher = find_launcher(hosts=hosts, needed=mpi)
     run_with_it = partial(run_workload, launcher=launcher)
@@ -307,10 +304,7 @@ def simulate(
 
 
 def explore(base: Experiment, results: Path, watcher: Watcher) -> tuple[Neighbourhood, list[RunRecord], bool]:
-    """Simulate an experiment's neighbours with timelines; also returns whether ``results`` has a calibration.
-
-    Its last one gives the constants that the experiment leaves open.
-    """
+    """Simulate the neighbours with timelines; also returns whether ``results`` has a calibration for that."""
     recorded_programs.check(base)
     from harness.predict import neighbourhood, process_level  # noqa: PLC0415 - numba is slow to load
 

@@ -73,16 +73,12 @@ def experiment(program: Program, jobs: int, processors: int) -> Experiment:
 
 
 def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
-    """The experiment to simulate: ``jobs`` jobs of a recorded program, which wait by the schedulers' rules.
-
-    The processors are divided only if two jobs have room side by side: else one would run after the other, as
-    under ``batch``.
-    """
+    """The experiment to simulate: jobs of a recorded program, which wait by the schedulers' rules."""
     held = recording.read(path)
     fits("--recording", held.processes, processors)
     command = Command(held.command or (path.name,), len(held.ranks), waits="two-phase", recording=str(path))
     cell = Cell(0, {}, (JobGroup(command, jobs),), {}, processors)
-    divides = 2 * held.processes <= processors
+    divides = 2 * held.processes <= processors  # else one would run after the other, as under batch
     candidates = [table for table in CANDIDATES if divides or table["policy"] != "partitioned"]
     return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, candidates)), (cell,))
 
@@ -122,11 +118,7 @@ def slowdown(row: Row) -> float:
 
 
 def ranges(rows: Sequence[Row]) -> list[Range]:
-    """The ranges of granularities with the same best scheduler, in ascending order.
-
-    In a range, at least one scheduler is within AS_GOOD of the best at every granularity; of
-    several, the range names the one with the least mean slowdown.
-    """
+    """In ascending order, ranges of granularities in which one scheduler is within AS_GOOD of the best."""
     blocks: list[tuple[list[tuple[float, dict[int, Row]]], set[int]]] = []  # rows by candidate; good ones
     for g_us, group in itertools.groupby(rows, key=lambda row: row.program["granularity_us"]):
         at = dict(enumerate(group))

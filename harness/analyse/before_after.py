@@ -47,11 +47,7 @@ def _rows(found: Found) -> list[SlowdownSeries]:
 
 
 def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Iterator[tuple[Found, Found]]:
-    """The newest experiments of one name in both directories; the only ones may have different names.
-
-    Raises:
-        InputError: if no name is in both.
-    """
+    """The newest experiments of one name in both directories; the only ones may have different names."""
     first, second = ({found.experiment.name: found for found in side} for side in (before, after))
     names = [name for name in first if name in second]
     if not names and len(first) == len(second) == 1:

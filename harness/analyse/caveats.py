@@ -51,10 +51,7 @@ def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
 
 
 def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
-    """Disturbances of programs that ran between two moments, with remedies.
-
-    Unless all ran to their end (``complete``), their processor time cannot be told from other programs' time.
-    """
+    """Disturbances between two moments; what others took is unknown unless all programs ran to their end."""
     during = of_run(Conditions(), before, after)
     others = (during.others or 0.0) if complete else 0.0
     took = f"other programs took {others:.0%} of the processors' time: end them, and repeat"

@@ -211,11 +211,7 @@ def _nanoseconds(times_s: Floats) -> Integers:
 
 
 def _places(text: str, processors: int) -> tuple[int, ...]:
-    """The processors in ranges such as ``0-3 8``.
-
-    Raises:
-        ValueError: if it is anything else, or there are no such processors.
-    """
+    """The processors in ranges such as ``0-3 8``; ValueError for anything else, and for others."""
     parts = []
     for part in text.split():
         first, _, last = part.partition("-")

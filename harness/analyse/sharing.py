@@ -74,10 +74,7 @@ class Advice:
 
 
 def advice(rows: Sequence[Row]) -> Advice | None:
-    """The way with the least workload slowdown, or one within TIE of it that is easier; None without runs.
-
-    A way that scatters is not advised, as long as there is another one.
-    """
+    """The steady way with the least workload slowdown, or an easier one within TIE; None without runs."""
     ways = [
         Way(_kind(row.scheduler["policy"], row.measured), row.name, row.measured.workload_slowdown)
         for row in rows

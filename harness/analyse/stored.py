@@ -46,12 +46,8 @@ def read(
 ) -> list[Found]:
     """The experiments in the store at ``results``, the one with the newest run last.
 
-    With ``simulate``, it simulates measured runs that have no simulated counterpart, and records that. With
-    ``by_job`` each simulation of jobs is an experiment, too.
-
-    Raises:
-        InputError: if there is no store, it has no runs, or no experiment is called ``wanted``.
-        StoreError: if a simulated run cannot be recorded, or the store is damaged.
+    ``simulate`` records the simulations that measured runs lack; ``by_job`` adds simulations of jobs.
+    InputError without a store, without runs, or if no experiment is called ``wanted``.
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
         found = []

@@ -156,10 +156,7 @@ def _of_kinds(
 def _repeats(
     jobs: Sequence[ParallelJob], dedicated: Sequence[RunRecord], ours: Sequence[RunRecord]
 ) -> list[_Repeat]:
-    """The successful runs whose jobs all have a dedicated time in the same repeat.
-
-    If the dedicated run of a program waits two-phase, its time counts, not the time of the spinning run.
-    """
+    """Successful runs with a dedicated time of each job in the repeat: the two-phase one, if it has one."""
     names = [_name(described(job.program)) for job in jobs]
     two_phase = [record for record in dedicated if alone_two_phase(record)]
     spinning = _times(record for record in dedicated if not alone_two_phase(record))

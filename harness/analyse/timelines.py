@@ -68,10 +68,7 @@ class Message:
 
 
 def spans(record: Mapping[str, Any], packed: bytes) -> Iterator[Span]:
-    """The states of a rank in order of time; a measured rank has no gaps.
-
-    ``record`` is its rank record, ``packed`` its timeline, which may lack its beginning.
-    """
+    """The states of a rank in order of time; ``packed`` is its timeline, which may lack its beginning."""
     rows = unpack(packed)
     rows = rows[rows[:, 0] < SENT]
     place = record["processor"], record["job"], record["rank"]
@@ -225,10 +222,7 @@ def lanes(
     processors: Sequence[int],
     window_ns: tuple[int, int],
 ) -> list[Lane]:
-    """A lane for each processor, from the begin to the end of a window; times count from its begin.
-
-    ``processes`` are all pairs of a job and a rank.
-    """
+    """A lane for each processor, with times since the window begins; ``processes`` are all (job, rank)."""
     number = {process: index for index, process in enumerate(processes)}
     kinds, known = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}, list(spans)
     slept = {(one.job, one.rank, one.begin_ns): one.peer for one in known if one.state == BLOCKED}

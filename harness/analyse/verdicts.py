@@ -88,12 +88,9 @@ def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdic
 
 
 def _more_repeats(measured: Estimate, simulated: Estimate, room: float) -> int | None:
-    """Repeats until the interval of the error is half as wide as ``room``; None if there are too many.
-
-    A measured repeat brings a simulated one, unless the row has further simulations.
-    """
+    """Repeats until the interval of the error is half as wide as ``room``; None if there are too many."""
     ours, theirs = _half(measured.ci95), _half(simulated.ci95)
-    if simulated.n <= measured.n:
+    if simulated.n <= measured.n:  # each measured repeat brings a simulated one
         return more_values(measured.n, math.hypot(ours, theirs), room, MOST_REPEATS)
     if theirs >= room:
         return None

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from harness import application
-from harness.analyse.sharing import Advice, advice
+from harness.analyse.sharing import advice
 from harness.analyse.verdicts import Threshold
 from harness.application import Ran
 from harness.commands import SCHEMA, Answer, shared, waits
@@ -21,9 +20,6 @@ from harness.spec import beside, experiment
 from harness.spec.beside import SEPARATOR
 from harness.store.records import RunRecord
 from workloads.validation import InputError, one_of
-
-if TYPE_CHECKING:
-    from harness.report.pairs import Pairs
 
 FEWEST_PAIRED = 3
 FORMATS = ("csv", "png", "svg")
@@ -67,7 +63,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         write("--export-hyperfine", options.export_hyperfine, tables.hyperfine(ran.made))
     said = advice(found.rows)
     lines = [*text.render(found, wide=options.wide, programs=True), *([said.sentence] if said else [])]
-    document = {**found.document(), "advice": said and _document(said)}
+    advised = said and {
+        "way": said.best.kind,
+        "scheduler": said.best.scheduler or None,
+        "sentence": said.sentence,
+        "ways": [asdict(way) for way in said.ways],
+    }
+    document = {**found.document(), "advice": advised}
     answer = Answer(document, lines, status=1 if found.failures else 0, notes=_notes(ran))
     return judged(answer, found, options, conditions, "measured")
 
@@ -122,42 +124,26 @@ def _pairs(options: argparse.Namespace, commands: Sequence[Sequence[str]], watch
         watcher.note(f"jobs {first} and {second}")
         ran[first, second], _ = _measured(options, [commands[first], commands[second]], watcher, known)
         known += [*ran[first, second].resumed, *ran[first, second].made]
-    from harness.report import pairs  # noqa: PLC0415 - matplotlib is slow to import
+    from harness.report import pairs, style  # noqa: PLC0415 - matplotlib is slow to import
 
     found = pairs.of({both: one.results for both, one in ran.items()})
-    if options.output is not None:
-        write("--output", options.output, _file(kind, found))
+    if options.output is not None and kind == "csv":
+        write("--output", options.output, pairs.comma_separated(found))
+    elif options.output is not None:
+        figure = style.drawn(lambda: pairs.heat_map(found))
+        write("--output", options.output, style.file(figure, kind))
     said = [(names, advice(one.results.rows)) for names, one in ran.items()]
     lines = [f"{a} and {b}: {best.sentence}" for (a, b), best in said if best]
     document = {
         "schema": SCHEMA,
         "programs": [list(words) for words in commands],
         "pairs": [{"programs": [*both], **one.results.document()} for both, one in ran.items()],
-        "slowdowns": found.lines(),
+        "slowdowns": list(found.lines()),
     }
     notes = [note for one in ran.values() for note in _notes(one)]
     return Answer(document, [pairs.text(found), *lines], status=1 if notes else 0, notes=tuple(notes))
 
 
-def _file(kind: str, found: Pairs) -> str | bytes:
-    from harness.report import pairs, style  # noqa: PLC0415
-
-    if kind == "csv":
-        return pairs.comma_separated(found)
-    figure = style.drawn(lambda: pairs.heat_map(found))
-    assert figure is not None
-    return style.file(figure, kind)
-
-
 def _notes(ran: Ran) -> tuple[str, ...]:
     failed = [record.failure.partition("\n")[0] for record in ran.made if record.failure]
     return (f"{len(failed)} of {len(ran.made)} runs failed: {failed[0]}",) if failed else ()
-
-
-def _document(said: Advice) -> dict[str, Any]:
-    return {
-        "way": said.best.kind,
-        "scheduler": said.best.scheduler or None,
-        "sentence": said.sentence,
-        "ways": [asdict(way) for way in said.ways],
-    }

@@ -21,10 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Merge, and answer as ``lockstep run`` does; the status is 1 if a part is missing.
-
-    Runs that have been merged before are skipped, so a call can be repeated when more parts are there.
-    """
+    """Merge what is not merged yet, and answer as ``lockstep run``; the status is 1 if a part is missing."""
     missing: list[str] = []
     merged = 0
     with Store(options.results, warn=watcher.warn) as store:

@@ -28,17 +28,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Compare; the status is 1 if any row is outside the tolerance, or worse than in the first directory.
-
-    It simulates measured runs that have no simulated counterpart yet, and records the simulations,
-    unless it compares measurements.
-    """
+    """Compare; the status is 1 if any row is outside the tolerance, or worse than in the first directory."""
     if options.between or options.after is not None:
         return _before_after(options, watcher)
     stored = read(options.results, options.experiment, watcher, simulate=True)
     judged = [verdicts.judged(one.results, one.records, options.tolerance) for one in stored]
     if options.csv:
-        _write_rows(options.csv, judged)
+        if len(judged) > 1:
+            names = ", ".join(f"{one.experiment} ({one.digest[:8]})" for one in judged)
+            rule = f"holds the rows of one experiment, and RESULTS has {names}"
+            raise InputError("--csv", str(options.csv), rule, "choose one with --experiment")
+        shared.write("--csv", options.csv, tables.comma_separated(judged[0]))
     rows = [row for one in judged for row in one.rows]
     outside = any(row.verdict and row.verdict.verdict == verdicts.OUTSIDE for row in rows)
     shown = text.compared(judged, options.tolerance)
@@ -49,21 +49,12 @@ def _before_after(options: argparse.Namespace, watcher: Watcher) -> Answer:
     given = options.results, options.after, options.between, options.experiment
     experiments, rows = before_after.compare(*given, watcher)
     if options.csv:
-        shared.write(
-            "--csv", options.csv, tables.lines_of_values(comparison.flat(row.plain() for row in rows))
-        )
+        lines = comparison.flat(row.plain() for row in rows)
+        shared.write("--csv", options.csv, tables.lines_of_values(lines))
     worse = any(row.verdict == comparison.WORSE for row in rows)
     shown = [part for one in experiments for part in documents.before_after(one)]
     document = {"schema": SCHEMA, "experiments": experiments}
     return Answer(document, shown, status=1 if worse and not options.between else 0)
-
-
-def _write_rows(path: Path, judged: Sequence[ResultsDocument]) -> None:
-    if len(judged) > 1:
-        names = ", ".join(f"{one.experiment} ({one.digest[:8]})" for one in judged)
-        rule = f"holds the rows of one experiment, and RESULTS has {names}"
-        raise InputError("--csv", str(path), rule, "choose one with --experiment")
-    shared.write("--csv", path, tables.comma_separated(judged[0]))
 
 
 def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:

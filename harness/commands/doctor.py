@@ -80,16 +80,12 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
     """How the jobs with these launchers are bound; the status is 1 if some share processors in vain."""
     jobs = []
     for pid in dict.fromkeys(pids):
-        found = bindings.job(f"job {pid}", pid)
+        jobs.append(found := bindings.job(f"job {pid}", pid))
         if not found.masks:
-            raise InputError(
-                "--pid", pid, "is no running process", "name a launcher, or the root of a program"
-            )
-        jobs.append(found)
-    findings = [
-        Finding(one.name, f"{processes_name(len(one.masks))} on processors {ranges(one.processors)}")
-        for one in jobs
-    ]
+            remedy = "name a launcher, or the root of a program"
+            raise InputError("--pid", pid, "is no running process", remedy)
+    counts = [(one, processes_name(len(one.masks))) for one in jobs]
+    findings = [Finding(one.name, f"{count} on processors {ranges(one.processors)}") for one, count in counts]
     every = range(os.cpu_count() or 1)
     findings += [Finding("bindings", one.sentence, one.remedy) for one in bindings.overlaps(jobs, every)]
     document = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}

@@ -164,10 +164,7 @@ def _prepare(
 
 @contextmanager
 def _guarded(prepare: Callable[[], Prepared]) -> Iterator[tuple[RunDirectory | None, Prepared]]:
-    """The run directory of the command; a guardian ends and removes all of it, even if we are killed.
-
-    Beside it what ``prepare`` returns, which is called while the guardian starts.
-    """
+    """The run directory, all of which a guardian ends even if we are killed, and what ``prepare`` returns."""
     if RUN in os.environ:  # a Lockstep above us answers for it
         yield None, prepare()
         return
@@ -177,10 +174,7 @@ def _guarded(prepare: Callable[[], Prepared]) -> Iterator[tuple[RunDirectory | N
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[[int], None]) -> int:
-    """Run the command in our place, passing signals on; returns its status as a shell would.
-
-    ``note`` gets its pid: by that a guardian finds a command that hides its environment.
-    """
+    """Run the command, whose pid ``note`` gets, passing signals on; returns its status as a shell would."""
     blocked = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:

@@ -44,10 +44,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def write(
     path: Path, base: Experiment, found: stored.Found | None, results: Path, watcher: Watcher
 ) -> list[str]:
-    """Write the page of an experiment with the constants in ``results``; beside what was ``found`` there.
-
-    Returns the policies whose measured runs the page has.
-    """
+    """Write the page, with measured runs of what was ``found``; returns the policies of these runs."""
     from harness.report import explore  # noqa: PLC0415 - numpy and jinja are slow to import
 
     around, simulated, calibrated = application.explore(base, results, watcher)

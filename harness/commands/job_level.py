@@ -47,10 +47,7 @@ def answer(written: Document, options: argparse.Namespace, watcher: Watcher, com
 def _run(
     back_end: SimulatedByJob, folder: Path | None, files: list[Path], progress: Counted, compute: Pool
 ) -> list[RunRecord]:
-    """The runs under all schedulers; adds the store, and the files of ``folder``, to ``files``.
-
-    Each is recorded there once it is known.
-    """
+    """The runs under all schedulers, recorded as they end; adds the store and its files to ``files``."""
     done: list[RunRecord] = []
     with Store(folder) if folder else nullcontext() as store:
 

@@ -29,23 +29,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         one_of("POLICY", options.policy, policies.known())
         document = {"schema": SCHEMA, **_described(options.policy), "text": _text(options.policy)}
         return Answer(document, listing.policy(document))
-    known = [_described(name) for name in policies.known()]
     ways = [
-        {
-            "mechanism": name,
-            "privilege": one.privilege,
-            "worst_harm": one.harm,
-            "unavailable": one.unavailable(),
-        }
+        {"mechanism": name, "privilege": one.privilege, "worst_harm": one.harm}
+        | {"unavailable": one.unavailable()}
         for name, one in mechanisms.known().items()
     ]
+    choices = {"blocking": RULES, "remedies": REMEDIES, "patterns": PATTERNS, "queues": QUEUES}
     document = {
         "schema": SCHEMA,
-        "policies": known,
-        "blocking": list(RULES),
-        "remedies": list(REMEDIES),
-        "patterns": list(PATTERNS),
-        "queues": list(QUEUES),
+        "policies": [_described(name) for name in policies.known()],
+        **{name: list(known) for name, known in choices.items()},
         "mechanisms": ways,
     }
     return Answer(document, (listing.policies if options.details else listing.phrases)(document))

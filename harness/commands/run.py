@@ -22,9 +22,8 @@ from slurm import allocation
 def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, *EXPERIMENT, *MEASURING)
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--hosts", metavar="A:N,B:N", help="hosts to run on, each with its number of processors"
-    )
+    help_text = "hosts to run on, each with its number of processors"
+    where.add_argument("--hosts", metavar="A:N,B:N", help=help_text)
     where.add_argument("--hostfile", type=Path, metavar="FILE", help="file with such a host on each line")
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
     help_text = "only part K of N of the sweep (see lockstep collect)"
@@ -74,12 +73,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     following = "--resume repeats what failed" if bad else f"lockstep report {folder} --open"
     shown = [*text.render(found, wide=options.wide), Line(f"Next: {following}", "dim")]
     if options.open:
-        report.write(
-            page := Path("report.html"),
-            "html",
-            stored.read(options.results, wanted.digest, watcher)[-1],
-            options.results,
-        )
+        all_runs = stored.read(options.results, wanted.digest, watcher)[-1]
+        report.write(page := Path("report.html"), "html", all_runs, options.results)
         show(page)
     answer = Answer(found.document(), shown, status=bad, notes=tuple(notes))
     return judged(answer, found, options, conditions, "measured")

@@ -127,10 +127,7 @@ UNWRITABLE = "cannot be written", "give a file in a directory of yours"
 
 
 def check_writable(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written, before long work for it.
-
-    It is not opened: who reads a pipe would take that for its end.
-    """
+    """Refuse a file that cannot be written, unopened: who reads a pipe would take that for its end."""
     with refused(option, path, *UNWRITABLE):
         place = path if path.exists() else path.parent
         place.stat()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness import application
 from harness.commands import Answer
@@ -17,9 +16,6 @@ from harness.report import text
 from harness.spec import experiment, experiment_source, overrides
 from harness.spec.experiment_source import Document
 from workloads.validation import InputError
-
-if TYPE_CHECKING:
-    from harness.predict.mpi_pool import MpiPool
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +34,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the experiment; the status is 1 if any simulation failed."""
-    pool = _pool() if options.mpi else None
-    compute = pool.compute if pool else threads.compute
+    pool, compute = None, threads.compute
+    if options.mpi:
+        threads.join_pool()
+        from harness.predict.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
+
+        compute = (pool := MpiPool()).compute
     if (written := _job_level(options)) is None:
         answer = _simulated(options, watcher, compute)
     else:
@@ -64,13 +64,6 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
     shown = text.simulated(wanted.name, found.rows)
     answer = Answer(document, shown, status=1 if found.failures else 0, notes=tuple(notes))
     return judged(answer, found, options, conditions, "simulated")
-
-
-def _pool() -> MpiPool:
-    threads.join_pool()
-    from harness.predict.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
-
-    return MpiPool()
 
 
 def _job_level(options: argparse.Namespace) -> Document | None:

@@ -140,10 +140,7 @@ def _plan(options: argparse.Namespace) -> _Plan:
 
 
 def _check_array(tasks: int, how: Submission) -> None:
-    """Accept a number of tasks that the cluster allows, else raise InputError.
-
-    Where Slurm does not answer, sbatch decides.
-    """
+    """Refuse more tasks than the cluster allows; where Slurm does not answer, sbatch decides."""
     try:
         most = partition.most_tasks(how.place)
     except SlurmError:
@@ -175,10 +172,7 @@ def _scripts(
 
 
 def _submit(plan: _Plan) -> tuple[dict[str, SlurmJob], str]:
-    """Write the scripts, and submit them so that each waits for the one before.
-
-    Returns the jobs by file, and why the rest was not submitted (empty if all were).
-    """
+    """Submit the scripts, each after the one before: the jobs by file, and why there are no more."""
     name = _file_name(plan.wanted.name)
     with refused("--results", plan.results, "cannot hold scripts and logs", "choose another directory"):
         plan.folder.mkdir(parents=True)

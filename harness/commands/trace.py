@@ -35,11 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Write the trace of a measured run that has a timeline, with its simulated counterpart.
-
-    If the store has no counterpart with a timeline yet, it simulates and records one. In a store without
-    measured runs, it writes the trace of a simulated run.
-    """
+    """Write the trace of a measured run beside its simulation, else of a simulated run."""
     if options.window and not 0 <= options.window[0] < options.window[1] < math.inf:
         rule = "must be two times, the second one later, both of at least 0"
         raise InputError("--window", options.window, rule, "write --window 0.5 1")

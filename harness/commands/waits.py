@@ -180,10 +180,7 @@ def _runner(
     watcher: Watcher,
     bound: list[str],
 ) -> Runner:
-    """Runs programs, and sees to it that two-phase waits are what it says.
-
-    ``bound`` gets a sentence for programs that share processors while others idle.
-    """
+    """Runs programs, whose two-phase waits are what it says; ``bound`` gets a sentence on bad bindings."""
 
     def look(pids: Sequence[int]) -> None:
         what = "copy" if len(commands) == 1 else "job"

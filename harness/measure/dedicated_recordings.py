@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from socket import gethostname
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from workloads.work import Work
 
 if TYPE_CHECKING:
     from harness.store import recording
-    from harness.store.recording import Recording
 else:
     recording = Late("harness.store.recording")
 
@@ -63,21 +62,15 @@ class Kept:
             if found:
                 recording.write(found[0], self.place)
                 self.path = f"{recording.FOLDER}/{self.place.name}"
-                self.until_ns = _until_ns(found[0], result)
+                # The clocks of other hosts are not the driver's.
+                if result.origin_ns is not None and {one.host for one in found[0].ranks} == {gethostname()}:
+                    self.until_ns = max(one.finish_ns for one in found[0].ranks) - result.origin_ns
                 return result
-            warning = (
-                f"{self.command.argv[0]} left no recording: it uses another MPI than its launcher's, or none"
-            )
+            name, why = self.command.argv[0], "it uses another MPI than its launcher's, or none"
+            warning = f"{name} left no recording: {why}"
         except recording.RecordingError as error:
             warning = str(error)
         return replace(result, warnings=(*result.warnings, warning))
-
-
-def _until_ns(found: Recording, result: Result) -> int | None:
-    """When a recording ends, since the start of its run; None for ranks whose clocks are not the driver's."""
-    if result.origin_ns is None or {rank.host for rank in found.ranks} != {socket.gethostname()}:
-        return None
-    return max(rank.finish_ns for rank in found.ranks) - result.origin_ns
 
 
 @contextmanager

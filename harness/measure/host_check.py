@@ -74,18 +74,10 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
 
 
 def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterator[str]:
-    """What disturbs measurements on these processors now, in sentences with remedies.
-
-    It looks for load, the hypervisor, the frequency, control groups and privileges; ``session.reserved``
-    tells of other Locksteps.
-    """
+    """What disturbs measurements here now, with remedies; ``session.reserved`` tells of other Locksteps."""
     session = conditions.of_session(processors, "")
-    findings = (
-        *_watched(processors, watch_s),
-        _frequency(session.governor),
-        *_quota(len(processors)),
-        *_mechanisms(),
-    )
+    of_host = _frequency(session.governor), *_quota(len(processors)), *_mechanisms()
+    findings = *_watched(processors, watch_s), *of_host
     return (f"{one.subject}: {one.found}; {one.remedy}" for one in findings if one.remedy)
 
 
@@ -163,19 +155,15 @@ def _programs() -> Iterator[Finding]:
 def shared(
     processors: Sequence[int], findings: Iterable[Finding], calibrations: Sequence[Calibration]
 ) -> Iterator[Finding]:
-    """What may be told in public of this host, its programs, ``findings`` and the last calibration.
-
-    There is no name of a user, a host or a control group, and of a path only its last part.
-    """
+    """What may be told in public: no name of a user, host or control group, of paths only the last part."""
     session = conditions.of_session(processors, "")
     packages = {"Python": session.python, **(session.packages or {})}
     yield Finding("versions", ", ".join(f"{name} {version}" for name, version in packages.items() if version))
     build = Path("/proc/version").read_text().strip()
     yield Finding("kernel", re.sub(r"\(\S+@\S+\) ", "", build))
     yield Finding("machine", f"{session.cores} processors, {(session.memory_bytes or 0) / 2**30:.0f} GiB")
-    yield Finding(
-        "MPIs", ", ".join(dict.fromkeys(f"{one.kind} {one.version}" for one in launchers())) or "none"
-    )
+    mpis = dict.fromkeys(f"{one.kind} {one.version}" for one in launchers())
+    yield Finding("MPIs", ", ".join(mpis) or "none")
     for one in findings:
         if one.subject in SHARED:
             found = re.sub(r"^.* may use", "may use", re.sub(r"/(?:[^\s/()]+/)*", "", one.found))

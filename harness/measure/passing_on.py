@@ -40,15 +40,10 @@ def passed_on(names: Sequence[str], *sinks: BinaryIO) -> Iterator[list[list[Path
         for thread in threads:
             thread.join(patience_s)
         for sink in sinks if patience_s is None else ():
-            _let_go(sink)
-
-
-def _let_go(sink: BinaryIO) -> None:
-    """Flush a sink; what nobody reads any more is lost, else the end of this process would fail by it."""
-    try:
-        sink.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sink.fileno())
+            try:
+                sink.flush()
+            except OSError:  # what nobody reads is lost, else the end of this process would fail by it
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sink.fileno())
 
 
 def _pass_on(reader: int, sink: BinaryIO, name: bytes) -> None:

@@ -74,10 +74,7 @@ class Task:
         return replace(self, kind=records.COUNTERPARTS[self.kind])
 
     def record(self, session: str, **results: Any) -> RunRecord:
-        """The record of this run, which has just ended with these results.
-
-        Those that only some kinds of run have are empty by default.
-        """
+        """The record of this run, which has just ended; results that only some kinds have may be left out."""
         of_some = {"mechanism": "", "mechanism_reason": "", "jobs": (), "ranks": (), "switches": ()}
         results = {"digest": self.experiment.digest, **of_some, **results}
         return RunRecord(

@@ -25,15 +25,11 @@ def run(
     expected: Callable[[Task], bool] | None = None,
     what: str = "runs",
 ) -> Iterator[RunRecord]:
-    """Do the tasks one after the other; yields each run's record once it is stored.
+    """Do the tasks that are ``needed`` when their turn comes; yields each run's record once it is stored.
 
-    It asks before each task whether it is still ``needed``, and leaves it out if not. The time left
-    counts the tasks ``expected`` to be needed, by default all that are needed now. The last message names
-    the tasks ``what``.
-
-    A run that fails becomes a record as well. If a user's program fails alone that has not succeeded before,
-    no row with it can be known, and the function skips the runs for such rows; if the first HOPELESS runs all
-    fail, the rest.
+    The time left counts the tasks ``expected`` to be needed, by default all that are needed now. A run that
+    fails becomes a record as well. If a user's program fails alone that has not succeeded before, no row with
+    it can be known, and its runs are skipped; if the first HOPELESS runs all fail, the rest.
     """
     pace, guesses, expects = Pace(), [_guess(task, back_end) for task in tasks], expected or needed
     skipped: dict[Work, int] = {}  # runs, by the program that fails alone

@@ -147,10 +147,7 @@ class MeasurementSession:
         return cls(session_name(), processors, tools, store, found, nodes)
 
     def reserved(self, watcher: Watcher, *, anyway: bool) -> AbstractContextManager[None]:
-        """A context in which no other Lockstep of this host measures on these processors (``reserved``).
-
-        On several hosts nobody waits: their agents warn of other runs.
-        """
+        """A context in which no other Lockstep of this host measures here; on several hosts nobody waits."""
         if self.nodes:
             return nullcontext()
         return self.tools.reserve(sorted({*self.processors, *self._calibrated}), watcher, anyway)
@@ -165,11 +162,7 @@ class MeasurementSession:
     def calibrate(
         self, working_sets: Iterable[int], mechanisms: Iterable[str], watcher: Watcher, *, again: bool = False
     ) -> list[Calibration]:
-        """Measure the machine constants and store them; empty on a host with one processor.
-
-        It also measures the slot switches of ``mechanisms``. ``again``: after runs of this session. Then the
-        conditions say so, since the load is theirs.
-        """
+        """Measure and store the constants, ``again`` after runs of this session; empty on one processor."""
         processors = self._calibrated
         if len(processors) < 2:
             watcher.warn(

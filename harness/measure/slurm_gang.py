@@ -80,10 +80,7 @@ def check(wanted: Experiment, how: Submission) -> None:
 def measure(
     wanted: Experiment, how: Submission, results: Path, folder: Path, watcher: Watcher, *, resume: bool
 ) -> list[RunRecord]:
-    """Make the runs under Slurm's gang scheduling; returns their records, which are stored in ``results``.
-
-    That store has the dedicated runs. Scripts and logs go to ``folder``; ``resume`` leaves recorded runs out.
-    """
+    """Make the runs under Slurm's gang scheduling; ``results`` has the dedicated runs, and gets these."""
     with Store(results, existing=True, warn=watcher.warn) as store:
         records = store.runs(wanted.digest)
         alone = [record for record in records if record.kind == DEDICATED and not record.failure]
@@ -140,10 +137,7 @@ class Cluster:
     plugin: str
 
     def run_workload(self, workload: Workload, progress: Callable[[str], None]) -> Result:
-        """Submit each job when it arrives, and wait for all; as ``coordinator.drive.driver.run_workload``.
-
-        The time from the submission to the first instruction is part of a job's response time.
-        """
+        """Submit each job when it arrives, and wait for all; their time in Slurm's queue is response time."""
         assert isinstance(workload.policy, SlurmGang)
         folder = self.folder / f"gang-{time.time_ns()}"
         folder.mkdir(parents=True)

@@ -30,10 +30,7 @@ def wait(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[SlurmJob, tuple[JobState, Ending | None]]:
-    """State and ending of each job, or task, once all are over; their scripts write to ``folder``.
-
-    The watcher receives the states, and the last line of the log of a running job.
-    """
+    """State and ending of each job once all are over; the watcher gets states and last lines of logs."""
     begin_s = heard_s = clock()
     unknown_s: dict[SlurmJob, float] = {}
     pause_s = FIRST_PAUSE_S

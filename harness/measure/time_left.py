@@ -162,10 +162,7 @@ class TimeLeft:
             self._begun_s[number] = now_s
 
     def _estimate(self, now_s: float) -> float | None:
-        """When all parts will have ended; None until something is known but the first part's time.
-
-        The first part may have compiled something.
-        """
+        """When all will have ended; None while only the first part is known, which may have compiled."""
         known = self._factors.known()
         paces_s = {number: pace_s for number in self._begun_s if (pace_s := self._pace_s(number))}
         if len(known) < 2 and not paces_s:

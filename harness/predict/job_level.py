@@ -51,12 +51,7 @@ class SimulatedByJob:
 
     @classmethod
     def of(cls, experiment: JobExperiment) -> SimulatedByJob:
-        """The back end for ``experiment``; reads its trace.
-
-        Raises:
-            InputError: for a trace that cannot be read, or jobs, a topology or lost processors that do not
-                fit the machine.
-        """
+        """The back end for ``experiment``, with its trace; InputError for what does not fit the machine."""
         trace, processors = None, experiment.processors
         if experiment.trace is not None:
             trace = read(experiment.trace)
@@ -81,14 +76,10 @@ class SimulatedByJob:
         return [Task(one, one.cell, 0, BY_JOB, scheduler, ()) for scheduler in one.schedulers]
 
     def run(self, task: Task) -> RunRecord:
-        """Simulate the jobs under one scheduler.
-
-        Raises:
-            InputError: for a policy whose decisions only processes can follow.
-        """
+        """Simulate the jobs under one scheduler; InputError for a policy that only processes can follow."""
         begin_s = time.monotonic()
         try:
-            results = self._results(task)
+            results = self._on_trace(self.trace, task) if self.trace else self._on_model(task)
         except InputError as error:
             if error.key != "policy":
                 raise
@@ -120,9 +111,6 @@ class SimulatedByJob:
         schedulers = task.experiment.schedulers
         return source | {"place": schedulers.index(task.scheduler), "schedulers": len(schedulers)}
 
-    def _results(self, task: Task) -> dict[str, Any]:
-        return self._on_trace(self.trace, task) if self.trace else self._on_model(task)
-
     def _on_trace(self, trace: Trace, task: Task) -> dict[str, Any]:
         jobs, experiment = trace.jobs, self.experiment
         if isinstance(task.scheduler.policy, ONE_AT_A_TIME):
@@ -151,16 +139,8 @@ class SimulatedByJob:
         def one(random: np.random.Generator) -> Metrics | None:
             jobs = draw(model, cell.processors, random, len(lost))
             come_and_go = changes(present, int(random.integers(2**31)), 0) if present else ()
-            outcome = simulate(
-                jobs,
-                cell.processors,
-                task.scheduler.policy,
-                watched,
-                topology,
-                come_and_go,
-                experiment.migration,
-                lost,
-            )
+            machine = topology, come_and_go, experiment.migration, lost
+            outcome = simulate(jobs, cell.processors, task.scheduler.policy, watched, *machine)
             late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
             if outcome.saturated or late:
                 return None
@@ -199,10 +179,7 @@ def run(
     compute: Pool = compute,
     keep: Callable[[RunRecord], None] = forget,
 ) -> list[RunRecord]:
-    """Simulate the jobs under every scheduler; ``compute`` runs the parts of the work.
-
-    ``keep`` receives each run as soon as it has ended.
-    """
+    """Simulate the jobs under every scheduler by ``compute``; ``keep`` receives each run as it ends."""
     return compute(back_end.tasks, back_end.run, progress, keep)
 
 

@@ -49,11 +49,7 @@ class Neighbourhood:
 
 
 def around(base: Experiment) -> Neighbourhood:
-    """The neighbours of the first point of an experiment.
-
-    Raises:
-        InputError: if no job has a bulk-synchronous program.
-    """
+    """The neighbours of an experiment's first point; InputError if no job has a bulk-synchronous program."""
     cell = base.cells[0]
     ours = [job.program for job in cell.jobs() if _varies(job.program)]
     if not ours:

@@ -110,10 +110,7 @@ def over_time(scenes: Sequence[Scene]) -> Picture | None:
 
 
 def of_family(memory: Any, *about: Any) -> list[Picture]:
-    """The pictures of what a policy's decision keeps in its memory.
-
-    It is about a scene, the names of the jobs by number, and the policy.
-    """
+    """The pictures of what a decision keeps in its memory, ``about`` a scene, jobs' names and the policy."""
     return [it for kept, draw in FAMILIES.items() if hasattr(memory, kept) and (it := draw(memory, *about))]
 
 

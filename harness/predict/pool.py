@@ -40,10 +40,7 @@ _part = _Part()
 
 
 def advanced(done: float, whole: float) -> None:
-    """Tell how many of probably ``whole`` steps of its part the work on this thread has done.
-
-    In processes of their own it does nothing.
-    """
+    """Tell how many of probably ``whole`` steps this thread's part has done; apart it does nothing."""
     if _part.report:
         _part.report(done, whole)
 

@@ -341,10 +341,7 @@ def _spans(outcome: Outcome) -> NDArray[np.int64]:
 
 
 def _timeline(spans: NDArray[np.int64], start_ns: int, first: int) -> dict[str, Any]:
-    """The last spans of a process that began at ``start_ns``, in the fields of a real rank's record.
-
-    ``first`` is the first process of its job.
-    """
+    """The last spans of a process, as a real rank records them; ``first`` is the first process of its job."""
     kept = spans[-timelines.ROWS :]
     code, ends = timelines.RAN + kept[:, 1], kept[:, 3]
     ends = np.where(code == timelines.SLEPT, np.append(kept[1:, 2], ends[-1:]), ends)
@@ -380,10 +377,7 @@ def _events(program: Program | ReplayedProgram) -> int:
 def simulated_job(
     job: ParallelJob, recorded: RecordedPrograms = NONE, *, blocking_calls: bool = True
 ) -> SimulatedJob:
-    """The job on a simulated machine: a policy may mould a synthetic program, but nothing else.
-
-    ``blocking_calls``: see :meth:`RecordedPrograms.replayed`.
-    """
+    """The job on a simulated machine; ``blocking_calls`` as for :meth:`RecordedPrograms.replayed`."""
     match job.program:
         case Work() as command if recorded.known(command):
             return replaying(

@@ -142,13 +142,12 @@ def acts_of(
             counts[channel] = np.count_nonzero((acts["channel"] == channel) & ~acts["takes"])
         ordered = [_ordered(acts, counts, channels) for acts in whole]
         stuck = _stuck(ordered, channels)
-        fewer_receives = _without_first(receives, "receiver", stuck)
-        fewer_sends = (
-            _without_first(sends, "sender", stuck) if len(fewer_receives) == len(receives) else sends
-        )
-        if len(fewer_receives) == len(receives) and len(fewer_sends) == len(sends):
+        before = len(sends) + len(receives)
+        receives = _without_first(receives, "receiver", stuck)
+        if len(sends) + len(receives) == before:
+            sends = _without_first(sends, "sender", stuck)
+        if len(sends) + len(receives) == before:
             break
-        sends, receives = fewer_sends, fewer_receives
     return ordered, counts
 
 

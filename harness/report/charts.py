@@ -38,10 +38,7 @@ STATE_LABELS = {
 
 
 def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
-    """Workload slowdown of every scheduler: measured with its interval, simulated as a diamond.
-
-    None if no run succeeded.
-    """
+    """Workload slowdowns: measured with its interval, simulated as a diamond; None if no run succeeded."""
     if not any(row.median(side) for row in rows for side in SIDES):
         return None
     found = blocks(rows)
@@ -81,10 +78,7 @@ def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
 
 
 def usage(rows: Sequence[Row], busy: Callable[[Row], float | None], width: int) -> Figure | None:
-    """How much processor time was used in each row whose breakdown is unknown; None without such a row.
-
-    ``busy`` gives the used share of the processors' time.
-    """
+    """The used share of processor time by ``busy`` where a breakdown is unknown; None without such a row."""
     used = {id(row): busy(row) for row in rows if not at(row, "measured.breakdown")}
     known = {row: {"computing": share, "idle": 1 - share} for row, share in used.items() if share is not None}
     return _bars(rows, known, {"computing": "used", "idle": "idle"}, width)
@@ -143,10 +137,7 @@ def _stack(
 
 
 def maps(rows: Sequence[Row], width: int) -> Figure | None:
-    """Slowdown over granularity and imbalance for each scheduler, measured beside simulated.
-
-    None unless a sweep varies both. If the sweep varies other keys, too, the median over these.
-    """
+    """Slowdown over granularity and imbalance, the median over other keys; None unless both vary."""
     keys = ("granularity_us", "imbalance")
     across, up = (sorted({row.program[key] for row in rows if key in row.program}) for key in keys)
     if len(across) < 2 or len(up) < 2:
@@ -250,10 +241,7 @@ LINES: dict[str, dict[str, Any]] = {
 
 
 def throughput(rows: Sequence[Row], width: int) -> Figure | None:
-    """The rate of critical sections over the share of time in them; None if no row has any.
-
-    The rate is divided by the rate of the same jobs alone, one after the other.
-    """
+    """Critical sections a second, over the rate alone, by the share of time in them; None without any."""
     known = [row for row in rows if any(_relative(row, side) for side in SIDES)]
     if not known:
         return None

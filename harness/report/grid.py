@@ -151,10 +151,7 @@ def name_lines(found: Panels, names: Sequence[str], labels: int = LABELS) -> Non
 
 
 def boxes(axes: Axes, places: Iterable[tuple[float, float, float, float]], **look: Any) -> None:
-    """Draw boxes of one look, each from left to right and from bottom to top, by the axes' numbers.
-
-    One collection is drawn many times faster than as many bars, and leaves the limits as they are.
-    """
+    """Boxes of one look, from left to right and bottom to top, as one collection: many bars draw slowly."""
     corners = [[(x, y), (x, top), (right, top), (right, y)] for x, right, y, top in places]
     axes.add_collection(PolyCollection(corners, **look), autolim=False)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 from matplotlib.colors import LinearSegmentedColormap
@@ -38,24 +38,19 @@ class Pairs:
             return None
         return pair.slowdown.per_job[0 if program == first else 1] if pair.slowdown else None
 
-    def lines(self) -> list[dict[str, Any]]:
+    def lines(self) -> Iterator[dict[str, Any]]:
         """A line for each program beside each other one, with the workload slowdown of the two."""
-        made = []
-        for one, other in product(range(len(self.names)), repeat=2):
-            if one != other:
-                pair = self.found[min(one, other), max(one, other)]
-                said, row = advice(pair.rows), pair.rows[0]
-                made.append(
-                    {
-                        "program": self.names[one],
-                        "beside": self.names[other],
-                        "slowdown": self.slowdown(one, other),
-                        "workload_slowdown": row.median("measured"),
-                        "n": row.repeats,
-                        "way": said and said.best.kind,
-                    }
-                )
-        return made
+        for one, other in permutations(range(len(self.names)), 2):
+            pair = self.found[min(one, other), max(one, other)]
+            said, row = advice(pair.rows), pair.rows[0]
+            yield {
+                "program": self.names[one],
+                "beside": self.names[other],
+                "slowdown": self.slowdown(one, other),
+                "workload_slowdown": row.median("measured"),
+                "n": row.repeats,
+                "way": said and said.best.kind,
+            }
 
 
 def of(found: Mapping[tuple[int, int], ResultsDocument]) -> Pairs:
@@ -76,7 +71,7 @@ def text(pairs: Pairs) -> Table:
 
 
 def comma_separated(pairs: Pairs) -> str:
-    return tables.lines_of_values(pairs.lines())
+    return tables.lines_of_values(list(pairs.lines()))
 
 
 def heat_map(pairs: Pairs) -> Figure:

@@ -159,10 +159,7 @@ ENDS, BEGINS = 0, 1
 
 
 def protobuf(events: Iterable[Event]) -> bytes:
-    """Events as a serialized Trace of Perfetto, compressed: a tenth of the same as JSON, or less.
-
-    Times are rounded to nanoseconds. It raises ImportError without the package perfetto, which is an extra.
-    """
+    """Events as a compressed Trace of Perfetto, times in nanoseconds; ImportError without its package."""
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto  # noqa: PLC0415 - an extra
 
     numbers: dict[str, dict[Any, int]] = defaultdict(dict)

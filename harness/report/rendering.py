@@ -89,11 +89,7 @@ def rendered(template: str, **values: Any) -> str:
 
 
 def picture(page: Page, name: str) -> Figure:
-    """The picture of this name, as wide as in a window.
-
-    Raises:
-        InputError: for an unknown name, or a picture that there are no data for.
-    """
+    """The picture of this name, as wide as in a window; InputError for an unknown one, or without data."""
     known = {one.name: one for one in page.pictures}
     one_of("--picture", name, known)
     wanted = known[name]

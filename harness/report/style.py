@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+Drawn = TypeVar("Drawn")
 
 PALETTE: Mapping[str, tuple[str, str]] = {
     "surface": ("#ffffff", "#12181f"),
@@ -123,7 +125,7 @@ _NAMES = {value: name for name, value in LIGHT.items()}
 _COLOUR = re.compile("|".join(LIGHT.values()))
 
 
-def drawn(draw: Callable[[], Figure | None]) -> Figure | None:
+def drawn(draw: Callable[[], Drawn]) -> Drawn:
     with rc_context(SETTINGS):
         return draw()
 

@@ -34,10 +34,7 @@ MARKUP = "|<\\`"  # characters that have a meaning in Markdown
 
 
 def comma_separated(found: ResultsDocument) -> str:
-    """A heading and a line for each row, with full precision; unknown values are empty.
-
-    If jobs were simulated, these are their means, and then the half-widths of the means.
-    """
+    """A heading and a line for each row, with full precision; of simulated jobs means and half-widths."""
     if schedules := [row.schedule for row in found.rows if isinstance(row, ScheduleRow)]:
         names = dict.fromkeys(name for schedule in schedules for name in schedule.metrics)
         shown = [SCHEDULER, *(Column(f"schedule.{key}", csv=key) for key in ("replications", "saturated"))]

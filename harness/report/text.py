@@ -193,10 +193,7 @@ def _simulated(*groups: str) -> list[Column]:
 
 
 def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[Part]:
-    """A table for each experiment with its verdicts, and the number of rows with each.
-
-    Start-ups are the median and the longest of the jobs' measured times from admission to start.
-    """
+    """A table for each experiment with its verdicts; start-ups are the median and the longest of all jobs."""
     for found in experiments:
         yield Line(f"{found.experiment} ({found.digest[:8]})", style="bold")
         yield from cells.doubts(found.doubts)

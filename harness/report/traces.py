@@ -89,10 +89,7 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
 
 
 def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:
-    """The job on each processor at the beginning of each run, on one scale of time; None without runs.
-
-    ``programs`` are the jobs' programs, in a word each, if they differ.
-    """
+    """The job on each processor as each run begins; ``programs`` are a word for each job, if they differ."""
     if not runs:
         return None
     short = width < 500

@@ -27,11 +27,7 @@ TOGETHER = {"policy": "none", "bind": False}
 
 
 def split(words: Sequence[str]) -> list[list[str]]:
-    """The commands between separators; a command in one word is split as a shell splits it.
-
-    Raises:
-        InputError: if there is none, one is empty, or a quotation does not end.
-    """
+    """The commands between separators; a command in one word is split as a shell splits it."""
     commands: list[list[str]] = [[]]
     for word in words:
         if word == SEPARATOR:
@@ -95,18 +91,10 @@ def table(
     record: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The experiment, as the table of its file.
+    """The experiment, as the table of its file; under a policy with two-phase waits all wait so.
 
-    A command that names no launcher runs as one process. With a policy that lets ranks wait two-phase,
-    all do, by its rule.
-
-    Args:
-        commands: the words of each.
-        policies: how to share the processors, besides TOGETHER; each as for :func:`scheduler`.
-        rounds: how often everything is measured at the most.
-        precision: width of a 95 % interval, as a share of its median, from which a row needs no more rounds.
-        record: whether each is recorded alone, so that all can be simulated.
-        environment: variables of all, besides those of the shell.
+    A command that names no launcher runs as one process. There are at most so many ``rounds``, and no more
+    for a row whose 95 % interval is at most ``precision`` of its median wide.
     """
     if len(commands) < FEWEST:
         remedy = f"write a second one behind {SEPARATOR}; lockstep waits runs copies of one"

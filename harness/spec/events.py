@@ -33,11 +33,7 @@ class Event(NamedTuple):
 
 
 def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
-    """The events of ``lines`` in order of time; errors name the ``place`` and the line.
-
-    Raises:
-        InputError: for the first line that breaks a rule, or if no job arrives, or no processor is left.
-    """
+    """The events of ``lines`` in order of time; InputError with the ``place`` and line of the first fault."""
     bounds = BOUNDS | {"PROCESSOR": Bounds(0, processors - 1, whole=True)}
     found: list[Event] = []
     came_ns: dict[str, int] = {}

@@ -19,10 +19,7 @@ REMEDY = 'write hosts = ["node1:2", "node2:2"]'
 
 
 def parse(entries: Any) -> tuple[Node, ...]:
-    """The nodes that ``["host:processors", ...]`` names; a host without a number counts one.
-
-    A host may be a list in Slurm's notation: all its hosts have the number.
-    """
+    """The nodes that ``["host:processors", ...]`` names, also in Slurm's notation; no number means one."""
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise InputError("hosts", entries, RULE, REMEDY)
     nodes: dict[str, Node] = {}
@@ -67,10 +64,7 @@ def read(path: Path) -> list[str]:
 
 
 def of_allocation() -> list[str]:
-    """The hosts and processors of the Slurm allocation around this process, as overrides for ``--set``.
-
-    On one node the run needs no hosts.
-    """
+    """The hosts and processors of the Slurm allocation around this process, as overrides for ``--set``."""
     try:
         nodes = allocation.nodes(os.environ)
     except SlurmError as error:

@@ -130,10 +130,7 @@ def check_here(group: JobGroup, key: str) -> None:
 
 
 def described(program: Work) -> dict[str, Any]:
-    """The program of a job as a table of plain values, which records keep and :func:`rebuilt` reads.
-
-    It lacks the entries of ADDED: older records do not have them.
-    """
+    """The program of a job as plain values for :func:`rebuilt`, without ADDED, which older records lack."""
     table = asdict(program)
     if "launcher_options" in table:
         table["launcher_options"] = list(table["launcher_options"])

@@ -15,11 +15,7 @@ NUMBER = re.compile("[0-9]{1,9}")
 
 
 def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The values that a [machine] table gives, by ``workloads.machine.KEYS``, checked.
-
-    A dispatch table's file lies in ``folder``. The calibration, else the paper's machine, gives the
-    values that the table leaves open.
-    """
+    """The values of a [machine] table, by ``workloads.machine.KEYS``, checked; files lie in ``folder``."""
     known_keys(table, KEYS, "machine")
     values = dict(table)
     with under("machine"):

@@ -21,10 +21,7 @@ KINDS = ("present_s", "times_s", "trace")
 
 
 def parse(given: Any, folder: Path) -> tuple[Owner, ...]:
-    """The owners that [[owners]] tables describe; without ``processors`` one for each, with its own times.
-
-    The file of a ``trace`` lies in ``folder``.
-    """
+    """The owners of [[owners]] tables: without ``processors`` one for each. Traces lie in ``folder``."""
     if given == []:
         return ()
     return each(given, "owners", "present_s = 600.0", lambda table: _owner(table, folder))

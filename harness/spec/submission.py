@@ -68,11 +68,9 @@ class Submission(Checked):
         super().__post_init__()
         if self.ntasks_per_node is not None:
             within("slurm.ntasks-per-node", self.ntasks_per_node)
-        for name in (*TEXTS, "gang_partition"):
-            if getattr(self, name) is not None:
-                _line(name, getattr(self, name))
-        for name in LINES:
-            for line in getattr(self, name):
+        for name in (*TEXTS, "gang_partition", *LINES):
+            asked = getattr(self, name)
+            for line in asked if name in LINES else [asked] if asked is not None else ():
                 _line(name, line)
         if self.container != "":
             _line("container", self.container)
@@ -150,12 +148,13 @@ class Submission(Checked):
     ) -> Script:
         """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``."""
         loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
+        asked = {"nodes": self.nodes, "ntasks-per-node": self.ntasks_per_node, "exclusive": self.exclusive}
         try:
             return Script(
                 name=name,
                 directory=str(folder),
                 command=command,
-                options=self._options,
+                options=asked | {name: getattr(self, name) for name in TEXTS},
                 extra=self.extra,
                 setup=[*loads, *self.setup],
                 signal_s=self.signal_s,
@@ -165,11 +164,6 @@ class Submission(Checked):
             )
         except ValueError as error:
             raise InputError("--results", str(folder), str(error), "choose another directory") from None
-
-    @property
-    def _options(self) -> dict[str, str | int | bool | None]:
-        made = {"nodes": self.nodes, "ntasks-per-node": self.ntasks_per_node, "exclusive": self.exclusive}
-        return made | {name: getattr(self, name) for name in TEXTS}
 
 
 def parse(value: Any, options: Sequence[str] = ()) -> Submission:

@@ -22,11 +22,7 @@ KERNEL_THREAD = 0x200000  # PF_KTHREAD of the kernel
 
 
 def scheduler(text: str, *, running: bool) -> Scheduler:
-    """The scheduler that a policy with its keys asks for, such as ``gang quantum_ms=20``.
-
-    Raises:
-        InputError: if it cannot be carried out on programs as they are, or on jobs that are ``running``.
-    """
+    """The scheduler of a policy with its keys, such as ``gang quantum_ms=20``, for programs as they are."""
     try:
         (found,) = schedulers_of([beside.scheduler(text)], here=True)
     except InputError as error:
@@ -51,10 +47,7 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
 def workload(
     roots: Sequence[str], chosen: Scheduler, processors: tuple[int, ...], size: int | None
 ) -> Workload:
-    """The workload of jobs whose first processes have these names, without a time limit.
-
-    Each uses ``size`` of the ``processors``, which are ids of cores; None for all.
-    """
+    """The workload, without a time limit, of jobs whose roots have these names; each uses ``size`` cores."""
     if size is not None:
         PROCESSES.check("--processes", size)
         fits("--processes", size, len(processors))

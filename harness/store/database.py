@@ -80,7 +80,10 @@ class Store:
         except InputError:
             raise
         except (OSError, sqlite3.Error, *BROKEN) as error:
-            raise _unusable(folder, error) from None
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            rule = f"must be a directory with room for a store: {reason.lower()}"
+            remedy = "check the path, its permissions and the free space"
+            raise InputError("--results", str(folder), rule, remedy) from None
         self._rank_columns = frozenset(column[0] for column in described)
         self._spool = Spool(self.path, reserve=not existing)
         self._take_in()
@@ -97,11 +100,7 @@ class Store:
         self._database.close()
 
     def add_run(self, record: RunRecord) -> int | None:
-        """Store a run with its jobs, ranks, switches and timelines, all or nothing; returns its number.
-
-        If others lock the store for longer than ``schema.BUSY_S``, the run goes into a file beside the
-        store, and the number is None.
-        """
+        """Store a run, all or nothing; returns its number, None if a file beside a locked store has it."""
         try:
             with self._written():
                 return self._insert_run(record)
@@ -270,10 +269,7 @@ class Store:
         raise InputError("--run", number, rule, "choose one of them, or leave --run out")
 
     def experiments(self, *, by_job: bool = False) -> list[tuple[str, str]]:
-        """Digest and name of each experiment in the store, in the order of their last runs.
-
-        With ``by_job`` it includes simulations of jobs.
-        """
+        """Digest and name of each experiment by its last run; simulations of jobs only if ``by_job``."""
         with reading(self.path):
             found = self._database.execute(
                 "SELECT digest, experiment, max(recorded_at) AS last FROM runs WHERE kind <> ? "
@@ -356,9 +352,3 @@ def load(path: str | Path) -> Frames:
     """All records of the store at ``path``, a results directory or the file in it."""
     with Store(Path(path), existing=True) as store:
         return store.frames()
-
-
-def _unusable(place: Path, error: Exception) -> InputError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    rule = f"must be a directory with room for a store: {reason.lower()}"
-    return InputError("--results", str(place), rule, "check the path, its permissions and the free space")

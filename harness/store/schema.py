@@ -22,10 +22,7 @@ def uri(file: Path, options: str) -> str:
 
 
 def connect(file: Path, mode: str) -> sqlite3.Connection:
-    """A connection to a store of today's schema, created or migrated where need be.
-
-    ``mode`` is SQLite's: "rwc" creates a file that is not there, "rw" does not.
-    """
+    """A connection to a store of today's schema, migrated if need be; ``mode`` is SQLite's, rwc or rw."""
     try:
         return _connected(file, f"mode={mode}")
     except sqlite3.OperationalError:

@@ -43,10 +43,7 @@ def rates(recording: Recording) -> NDArray[Any]:
 
 
 def steady(recording: Recording) -> tuple[int, int]:
-    """The first window of the steady part and the one after its last, without start-up and ending.
-
-    With fewer than four windows it is everything.
-    """
+    """The first window of the steady part, and the one after its last; everything if there are but three."""
     found = rates(recording)
     if len(found) < 4:
         return 0, len(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.store.conditions import Conditions
 from harness.store.records import Calibration, JobRecord, RunRecord, Schedule
@@ -35,14 +35,13 @@ KEY = Column(int, required=False, key="PRIMARY KEY")
 
 
 def _fields(record: type, *left_out: str) -> dict[str, Column]:
-    hints = typing.get_type_hints(record)
-    return {name: _column(hint) for name, hint in hints.items() if name not in left_out}
-
-
-def _column(hint: Any) -> Column:
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    column = KINDS[typing.get_origin(options[0]) or options[0]]
-    return column._replace(required=types.NoneType not in options)
+    found, hints = {}, typing.get_type_hints(record)
+    for name in (name for name in hints if name not in left_out):
+        hint = hints[name]
+        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        column = KINDS[typing.get_origin(options[0]) or options[0]]
+        found[name] = column._replace(required=types.NoneType not in options)
+    return found
 
 
 def _all(names: str, column: Column) -> dict[str, Column]:
