@@ -150,26 +150,18 @@ def like(results: Path, jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
 
 @dataclass(frozen=True)
 class Advice:
-    """Simulated candidates for some jobs of a program, the best first.
-
-    Attributes:
-        rows: the candidates.
-        ranges: of granularities in which one candidate is best; none for a recorded program.
-        processors: how many the jobs share.
-        used: the constants of the simulations.
-        calibrated: the calibration from which they are, empty for nominal ones; ``age`` in words.
-        doubts: weaknesses of calibration and recording.
-        overall, errors: what simulations of recorded programs have missed, and for each scheduler.
-    """
+    """Simulated candidates for some jobs of a program, the best first."""
 
     program: Program | Command
-    rows: list[Row]
-    ranges: list[Range]
-    processors: int
-    used: Constants
+    rows: list[Row]  # the candidates
+    ranges: list[Range]  # of granularities in which one candidate is best; none for a recorded program
+    processors: int  # how many the jobs share
+    used: Constants  # the constants of the simulations
+    # the calibration from which they are, empty for nominal ones; ``age`` in words
     calibrated: list[Calibration]
     age: str
-    doubts: list[str]
+    doubts: list[str]  # weaknesses of calibration and recording
+    # and errors: what simulations of recorded programs have missed, and for each scheduler
     overall: Errors | None
     errors: dict[str, Errors]
 

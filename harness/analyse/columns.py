@@ -31,36 +31,24 @@ def at(record: Any, path: str | Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Column:
-    """A column, for all outputs in which it has a name.
+    """A column, for all outputs in which it has a name."""
 
-    Attributes:
-        path: of its value in a record, such as ``measured.makespan_s`` in a row; or a function of the record.
-        heading: in tables for a terminal.
-        shown: makes the text of a known value there.
-        csv: name in comma-separated values and Markdown.
-        frame: name in frames, which have a line for each side of a row, so the path begins with ``measured``.
-        page: heading on the page.
-        unit: on the page, behind ``shown``, unless ``on_page`` makes another text.
-        group: columns of a group stand together.
-        meaning: for docs/formats.md, beside the group's.
-        needs: the column is left out unless a record has a value at this path, or this function gives one.
-        words: whether it is text: it stands at the left, and may wrap.
-        unknown: the text of an unknown value.
-    """
-
+    # of its value in a record, such as ``measured.makespan_s`` in a row; or a function of the record
     path: str | Callable[[Any], Any]
-    heading: str = ""
-    shown: Callable[[Any], Any] = str
-    csv: str = ""
+    heading: str = ""  # in tables for a terminal
+    shown: Callable[[Any], Any] = str  # makes the text of a known value there
+    csv: str = ""  # name in comma-separated values and Markdown
+    # name in frames, which have a line for each side of a row, so the path begins with ``measured``
     frame: str = ""
-    page: str = ""
-    unit: str = ""
-    group: str = ""
-    meaning: str = ""
+    page: str = ""  # heading on the page
+    unit: str = ""  # on the page, behind ``shown``, unless ``on_page`` makes another text
+    group: str = ""  # columns of a group stand together
+    meaning: str = ""  # for docs/formats.md, beside the group's
+    # the column is left out unless a record has a value at this path, or this function gives one
     needs: str | Callable[[Any], Any] = ""
     on_page: Callable[[Any], str] | None = None
-    words: bool = False
-    unknown: str = UNKNOWN
+    words: bool = False  # whether it is text: it stands at the left, and may wrap
+    unknown: str = UNKNOWN  # the text of an unknown value
 
     def of(self, side: str) -> Column:
         path = self.path.replace(MEASURED, side, 1) if isinstance(self.path, str) else self.path

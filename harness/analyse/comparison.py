@@ -49,23 +49,14 @@ class SlowdownSeries:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A series and its counterpart.
+    """A series and its counterpart."""
 
-    Attributes:
-        before: None if only the other one exists.
-        after: the same.
-        ratio: geometric mean of the slowdowns after over that before; None if unknown.
-        interval: its 95 % interval; None if unknown.
-        verdict: BETTER (after is faster), WORSE, NO_DIFFERENCE or NO_VERDICT.
-        reason: of no verdict; else empty.
-    """
-
-    before: SlowdownSeries | None
-    after: SlowdownSeries | None
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
-    verdict: str = NO_VERDICT
-    reason: str = ""
+    before: SlowdownSeries | None  # None if only the latter exists
+    after: SlowdownSeries | None  # None if only the former exists
+    ratio: float | None = None  # geometric mean of the slowdowns after over that before; None if unknown
+    interval: tuple[float, float] | None = None  # its 95 % interval; None if unknown
+    verdict: str = NO_VERDICT  # BETTER (after is faster), WORSE, NO_DIFFERENCE or NO_VERDICT
+    reason: str = ""  # of no verdict; else empty
 
     @property
     def known(self) -> SlowdownSeries:
@@ -192,21 +183,13 @@ Pair = tuple[float, float]  # the slowdowns of two equal runs of one repeat, by 
 
 @dataclass(frozen=True)
 class AaCheck:
-    """The result of an A/A check.
+    """The result of an A/A check."""
 
-    Attributes:
-        pairs: measured pairs of runs.
-        repeats: repeats of each side of a comparison.
-        comparisons: number of comparisons that were made of the pairs.
-        different: number of those whose 95 % intervals do not overlap, which are false positives.
-        smallest: the least difference that POWER of the comparisons tell, as a share of the slowdown.
-    """
-
-    pairs: int
-    repeats: int
-    comparisons: int
-    different: int
-    smallest: float
+    pairs: int  # measured pairs of runs
+    repeats: int  # repeats of each side of a comparison
+    comparisons: int  # number of comparisons that were made of the pairs
+    different: int  # number of those whose 95 % intervals do not overlap, which are false positives
+    smallest: float  # the least difference that POWER of the comparisons tell, as a share of the slowdown
 
     @property
     def false_positives(self) -> float:
@@ -250,21 +233,14 @@ def _comparisons(pairs: Sequence[Pair], repeats: int) -> Iterator[tuple[Estimate
 
 @dataclass(frozen=True)
 class WaitRow:
-    """What is known of a choice.
+    """What is known of a choice."""
 
-    Attributes:
-        choice: its name.
-        alone: the sum of the times of all programs alone over the sum as they are, of the same round.
-        together: the time of all at a time over the sum of theirs alone as they are.
-        cpu_s: processor time of all at a time: the median.
-        stopped: whether it took so long at a time that it was stopped.
-    """
-
-    choice: str
+    choice: str  # its name
+    # the sum of the times of all programs alone over the sum as they are, of the same round
     alone: Estimate
-    together: Estimate
-    cpu_s: float | None
-    stopped: bool
+    together: Estimate  # the time of all at a time over the sum of theirs alone as they are
+    cpu_s: float | None  # processor time of all at a time: the median
+    stopped: bool  # whether it took so long at a time that it was stopped
 
 
 def wait_row(choice: str, programs: tuple[int, ...], rounds: Sequence[Round]) -> WaitRow:

@@ -31,20 +31,14 @@ HALO = 3
 
 @dataclass(frozen=True)
 class Phases:
-    """The phases of the steady part of a program.
+    """The phases of the steady part of a program."""
 
-    Attributes:
-        computing_ns: of every phase of every rank.
-        waiting: mean over the phases of (most - mean of the ranks) / mean of all phases; None unless the
-            ranks have equally many phases.
-        by_stretch_ns: mean of each stretch.
-        stretches: the operations.
-    """
-
-    computing_ns: NDArray[Any]
+    computing_ns: NDArray[Any]  # of every phase of every rank
+    # mean over the phases of (most - mean of the ranks) / mean of all phases; None unless the ranks have
+    # equally many phases
     waiting: float | None
-    by_stretch_ns: NDArray[Any]
-    stretches: Sequence[Stretch]
+    by_stretch_ns: NDArray[Any]  # mean of each stretch
+    stretches: Sequence[Stretch]  # the operations
 
 
 def profile(recording: Recording) -> dict[str, Any]:

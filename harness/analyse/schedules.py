@@ -86,27 +86,17 @@ class SizeClass:
 
 @dataclass(frozen=True)
 class PolicyComparison:
-    """A policy against another one on the same jobs.
+    """A policy against another one on the same jobs."""
 
-    Attributes:
-        before: the one that it is compared with, in words.
-        after: the policy, in words.
-        sooner: share of the jobs that start at least SOONER_S sooner.
-        later: share that start at least so much later.
-        wait_s: mean wait of the jobs, minus that before.
-        ratio: geometric mean of the ratios of the jobs' bounded slowdowns.
-        interval: its 95 % interval by the method of batch means; None for too few jobs.
-        verdict: as in ``harness.analyse.comparison``.
-    """
-
-    before: str
-    after: str
-    sooner: float
-    later: float
-    wait_s: float
-    ratio: float
+    before: str  # the one that it is compared with, in words
+    after: str  # the policy, in words
+    sooner: float  # share of the jobs that start at least SOONER_S sooner
+    later: float  # share that start at least so much later
+    wait_s: float  # mean wait of the jobs, minus that before
+    ratio: float  # geometric mean of the ratios of the jobs' bounded slowdowns
+    # its 95 % interval by the method of batch means; None for too few jobs
     interval: tuple[float, float] | None
-    verdict: str
+    verdict: str  # as in ``harness.analyse.comparison``
 
 
 def timed(rows: Sequence[ScheduleRow]) -> list[tuple[str, JobLevelOutcome]]:

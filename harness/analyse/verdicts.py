@@ -128,19 +128,12 @@ _TEXT = re.compile(r"\s*(.+?)\s*(>=|<=|>|<)\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-
 
 @dataclass(frozen=True)
 class Threshold:
-    """A bound of the median workload slowdown of all rows of a scheduler.
+    """A bound of the median workload slowdown of all rows of a scheduler."""
 
-    Attributes:
-        text: as the user wrote it.
-        name: the scheduler's name, or ANY.
-        comparison: a key of COMPARISONS; the command fails where it holds.
-        bound: the number on the right.
-    """
-
-    text: str
-    name: str
-    comparison: str
-    bound: float
+    text: str  # as the user wrote it
+    name: str  # the scheduler's name, or ANY
+    comparison: str  # a key of COMPARISONS; the command fails where it holds
+    bound: float  # the number on the right
 
     def broken_by(self, row: Row, side: str) -> bool:
         """Whether this row makes the command fail; an unknown slowdown does."""

@@ -59,18 +59,10 @@ SCHEMA = 1  # version of the documents that --json prints
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a command.
+    """The answer of a command."""
 
-    Attributes:
-        document: output with --json.
-        text: output without --json: lines, or parts from ``harness.report``.
-        status: exit status: 0, or 1 if something failed.
-        notes: sentences for stderr, with and without --json.
-        verbatim: whether long lines of the text must not be wrapped.
-    """
-
-    document: Mapping[str, Any]
-    text: Iterable[Any]
-    status: int = 0
-    notes: tuple[str, ...] = ()
-    verbatim: bool = False
+    document: Mapping[str, Any]  # output with --json
+    text: Iterable[Any]  # output without --json: lines, or parts from ``harness.report``
+    status: int = 0  # exit status: 0, or 1 if something failed
+    notes: tuple[str, ...] = ()  # sentences for stderr, with and without --json
+    verbatim: bool = False  # whether long lines of the text must not be wrapped

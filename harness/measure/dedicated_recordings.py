@@ -28,19 +28,13 @@ else:
 
 @dataclass
 class Kept:
-    """The recording of a run, of its ``command``; None if it is not recorded.
-
-    Attributes:
-        files: the directory in which its ranks leave their files.
-        place: the file that the recording gets.
-        path: that file once it is there, below the directory for records; else empty.
-        until_ns: end of the recording, since the start of the run; None if that is not known.
-    """
+    """The recording of a run, of its ``command``; None if it is not recorded."""
 
     command: Work | None = None
-    files: Path = Path()
-    place: Path = Path()
-    path: str = ""
+    files: Path = Path()  # the directory in which its ranks leave their files
+    place: Path = Path()  # the file that the recording gets
+    path: str = ""  # that file once it is there, below the directory for records; else empty
+    # end of the recording, since the start of the run; None if that is not known
     until_ns: int | None = None
 
     def jobs(self, jobs: tuple[ParallelJob, ...]) -> tuple[ParallelJob, ...]:

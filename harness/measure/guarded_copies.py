@@ -32,17 +32,11 @@ LOOK_S = 0.5  # by then ranks have been bound, if their launcher binds them
 
 @dataclass(frozen=True)
 class Spent:
-    """The time that commands took together.
+    """The time that commands took together."""
 
-    Attributes:
-        wall_s: time until the end of the last; None if they were stopped before.
-        cpu_s: processor time of all their processes; None if they were stopped.
-        said: the end of what they wrote to standard error.
-    """
-
-    wall_s: float | None
-    cpu_s: float | None
-    said: str = ""
+    wall_s: float | None  # time until the end of the last; None if they were stopped before
+    cpu_s: float | None  # processor time of all their processes; None if they were stopped
+    said: str = ""  # the end of what they wrote to standard error
 
 
 def run_copies(

@@ -52,20 +52,14 @@ PURPOSE = LineFormat(by_name(Purpose), version=1)  # the format of a Purpose as 
 
 @dataclass(frozen=True)
 class Measured:
-    """Runs tasks with the tools of a site.
-
-    Attributes:
-        constants: returns the constants for the waiting rules of a task.
-        note: receives the present step of a run.
-        by_slurm: whether the tools leave the scheduling to Slurm.
-        estimates: from the runs of the experiment so far, each read once.
-    """
+    """Runs tasks with the tools of a site."""
 
     site: MeasurementSession
-    constants: Callable[[Task], Constants]
-    note: Callable[[str], None]
+    constants: Callable[[Task], Constants]  # returns the constants for the waiting rules of a task
+    note: Callable[[str], None]  # receives the present step of a run
     timeline: bool = False
-    by_slurm: bool = False
+    by_slurm: bool = False  # whether the tools leave the scheduling to Slurm
+    # from the runs of the experiment so far, each read once
     estimates: Estimates = field(default_factory=Estimates, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
@@ -203,19 +197,17 @@ class Recalibrated:
     """Returns the constants for a task, from a calibration that is fresh when the runs of its cell begin.
 
     All runs of a cell and repeat that one invocation makes have the same constants: they are compared.
-
-    Attributes:
-        working_sets, mechanisms: what to calibrate beside messages, as in ``MeasurementSession.calibrate``.
-        load: returns the share of the processors' time that others took during a calibration, if it is too
-            much; else 0.
-        watcher: receives notes, a warning of such a load, and one if a later calibration fails: then the last
-            one stands.
     """
 
     site: MeasurementSession
+    # and mechanisms: what to calibrate beside messages, as in ``MeasurementSession.calibrate``
     working_sets: Collection[int]
     mechanisms: Collection[str]
+    # returns the share of the processors' time that others took during a calibration, if it is too much;
+    # else 0
     load: Callable[[Sequence[Calibration]], float]
+    # receives notes, a warning of such a load, and one if a later calibration fails: then the last one
+    # stands
     watcher: Watcher
     clock: Callable[[], float] = time.monotonic
     _known: Constants | None = field(default=None, init=False)

@@ -32,21 +32,14 @@ GET_ADDRESS = 0x8915  # SIOCGIFADDR
 
 @dataclass
 class Attendance:
-    """Which ranks of a job have come.
+    """Which ranks of a job have come."""
 
-    Attributes:
-        members: its processes that have the library, and have not yet heard the answer.
-        ranks: of those that have asked.
-        size: how many ranks it has; 0 if unknown.
-        news_s: when the last of them came or asked.
-        answer: once it is decided.
-    """
-
+    # its processes that have the library, and have not yet heard the answer
     members: set[object] = field(default_factory=set)
-    ranks: dict[object, int] = field(default_factory=dict)
-    size: int = 0
-    news_s: float = 0.0
-    answer: bool | None = None
+    ranks: dict[object, int] = field(default_factory=dict)  # of those that have asked
+    size: int = 0  # how many ranks it has; 0 if unknown
+    news_s: float = 0.0  # when the last of them came or asked
+    answer: bool | None = None  # once it is decided
 
     def decide(self, now_s: float) -> bool:
         """Whether this call has found the answer."""

@@ -57,26 +57,19 @@ class ShownSlot:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is in force after an event; jobs have names.
-
-    Attributes:
-        why, cause: the policy's reason to decide, and the event in words.
-        placements: the processor of each rank.
-        waiting: the jobs that no slot lets run, in order of arrival.
-        lost, owned: the processors that are no longer there, and those whose owners are there.
-        pictures: of the policy's family.
-    """
+    """What is in force after an event; jobs have names."""
 
     at_ms: float
-    why: str
+    why: str  # and cause: the policy's reason to decide, and the event in words
     cause: str
-    placements: Mapping[str, Sequence[int]]
+    placements: Mapping[str, Sequence[int]]  # the processor of each rank
     slots: Sequence[ShownSlot]
     cyclic: bool
-    waiting: Sequence[str]
+    waiting: Sequence[str]  # the jobs that no slot lets run, in order of arrival
+    # and owned: the processors that are no longer there, and those whose owners are there
     lost: Sequence[int]
     owned: Sequence[int]
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence[Picture] = ()  # of the policy's family
 
 
 def in_ms(time_ms: float) -> str:

@@ -91,23 +91,17 @@ def machine_like(host: MachineConstants, processors: int, scheduler: Scheduler) 
 
 @dataclass(frozen=True)
 class Host:
-    """The host that a simulated run imitates.
+    """The host that a simulated run imitates."""
 
-    Attributes:
-        processors: ids of the cores that stand for the simulated processors.
-        constants: the host's calibrated constants; if none is known, the simulated machine is the one of
-            Dusseau et al. 1996.
-        given: values of the [machine] table, which override the constants.
-        conditions: of the imitated run, if there is one.
-        digest: of the imitated run's experiment, if there is one.
-        estimates: the execution times that the policy of the imitated run used, by job.
-    """
-
-    processors: Sequence[int]
+    processors: Sequence[int]  # ids of the cores that stand for the simulated processors
+    # the host's calibrated constants; if none is known, the simulated machine is the one of Dusseau et al.
+    # 1996
     constants: MachineConstants
+    # values of the [machine] table, which override the constants
     given: Mapping[str, Any] = field(default_factory=dict)
-    conditions: Conditions = field(default_factory=Conditions)
-    digest: str | None = None
+    conditions: Conditions = field(default_factory=Conditions)  # of the imitated run, if there is one
+    digest: str | None = None  # of the imitated run's experiment, if there is one
+    # the execution times that the policy of the imitated run used, by job
     estimates: Mapping[int, ExecutionTime] = field(default_factory=dict)
 
     @classmethod
@@ -162,19 +156,12 @@ class Host:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Simulates tasks process by process.
+    """Simulates tasks process by process."""
 
-    Attributes:
-        host: returns the host to imitate for a task.
-        session: the invocation of Lockstep that simulates.
-        timeline: whether to record the ranks' activities over time.
-        recorded: the recordings of commands.
-    """
-
-    host: Callable[[Task], Host]
-    session: str = ""
-    timeline: bool = False
-    recorded: RecordedPrograms = NONE
+    host: Callable[[Task], Host]  # returns the host to imitate for a task
+    session: str = ""  # the invocation of Lockstep that simulates
+    timeline: bool = False  # whether to record the ranks' activities over time
+    recorded: RecordedPrograms = NONE  # the recordings of commands
 
     def refusal(self, task: Task) -> InputError | None:
         """An error for commands without recordings, malleable programs, and moving processes; else None."""

@@ -19,19 +19,14 @@ from workloads.work import Work
 
 
 class DedicatedTime(NamedTuple):
-    """Seconds of a dedicated run, with all of start and end.
+    """Seconds of a dedicated run, with all of start and end."""
 
-    Attributes:
-        taken_s: from the job's arrival to its end.
-        busy_s: the most processor time of a rank, from the end of MPI_Init to MPI_Finalize; where that is
-            unknown, all of its processor time.
-        after_s: from the end of its recording to the end of the job; None if unknown.
-        outside_s: the most processor time of a rank before and after that; None if unknown.
-    """
-
-    taken_s: float
+    taken_s: float  # from the job's arrival to its end
+    # the most processor time of a rank, from the end of MPI_Init to MPI_Finalize; where that is unknown,
+    # all of its processor time
     busy_s: float
-    after_s: float | None = None
+    after_s: float | None = None  # from the end of its recording to the end of the job; None if unknown
+    # the most processor time of a rank before and after that; None if unknown
     outside_s: float | None = None
 
     @classmethod
@@ -77,16 +72,11 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class RecordedPrograms:
-    """The recordings of commands.
+    """The recordings of commands."""
 
-    Attributes:
-        files: the file of each command that has one.
-        alone: the dedicated runs that are known.
-        most_s: about how long a program lasts at most; stretches of longer ones are repeated less often.
-    """
-
-    files: Mapping[Work, Path] = field(default_factory=dict)
-    alone: Mapping[Work, DedicatedTime] = field(default_factory=dict)
+    files: Mapping[Work, Path] = field(default_factory=dict)  # the file of each command that has one
+    alone: Mapping[Work, DedicatedTime] = field(default_factory=dict)  # the dedicated runs that are known
+    # about how long a program lasts at most; stretches of longer ones are repeated less often
     most_s: float | None = None
     _made: dict[tuple[Work, bool], ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
 

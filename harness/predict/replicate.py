@@ -55,17 +55,11 @@ def mean_of(values: Sequence[float], saturated: bool = False) -> Mean:
 
 @dataclass(frozen=True)
 class Precision:
-    """When to stop replicating.
+    """When to stop replicating."""
 
-    Attributes:
-        half_width: relative half-width of the interval to reach.
-        least: replications at least.
-        most: replications at most; the interval is then wider, and shows it.
-    """
-
-    half_width: float
-    least: int
-    most: int
+    half_width: float  # relative half-width of the interval to reach
+    least: int  # replications at least
+    most: int  # replications at most; the interval is then wider, and shows it
 
 
 @dataclass(frozen=True)

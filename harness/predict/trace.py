@@ -16,23 +16,14 @@ from workloads.validation import InputError
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace ready to be simulated.
+    """A trace ready to be simulated."""
 
-    Attributes:
-        jobs: rigid, in order of arrival, the first at time 0.
-        numbers: the numbers of the jobs in the trace.
-        processors: of the traced machine, None if the trace does not say.
-        header: the comments ``; Key: value``, the first of each key.
-        skipped: how many jobs were left out, by reason.
-        assumed: how many jobs have values that the trace does not give, by reason.
-    """
-
-    jobs: Jobs
-    numbers: Integers
-    processors: int | None
-    header: Mapping[str, str]
-    skipped: Mapping[str, int]
-    assumed: Mapping[str, int]
+    jobs: Jobs  # rigid, in order of arrival, the first at time 0
+    numbers: Integers  # the numbers of the jobs in the trace
+    processors: int | None  # of the traced machine, None if the trace does not say
+    header: Mapping[str, str]  # the comments ``; Key: value``, the first of each key
+    skipped: Mapping[str, int]  # how many jobs were left out, by reason
+    assumed: Mapping[str, int]  # how many jobs have values that the trace does not give, by reason
 
     @property
     def span_s(self) -> float:

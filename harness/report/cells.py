@@ -30,16 +30,12 @@ class Pieces(tuple[Line, ...]):
 
 @dataclass(frozen=True)
 class Heading:
-    """The head of a column: of numbers, which are never cut, or of words, which may ``wrap``.
-
-    Attributes:
-        least: width below which the column never goes, in characters.
-    """
+    """The head of a column: of numbers, which are never cut, or of words, which may ``wrap``."""
 
     text: str
     number: bool = False
     wrap: bool = True
-    least: int = 0
+    least: int = 0  # width below which the column never goes, in characters
 
 
 @dataclass

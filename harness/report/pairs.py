@@ -21,15 +21,10 @@ from harness.spec.naming import short_name
 
 @dataclass(frozen=True)
 class Pairs:
-    """Results of pairs of programs.
+    """Results of pairs of programs."""
 
-    Attributes:
-        names: of all programs.
-        found: by the numbers of both programs, the lower one first.
-    """
-
-    names: Sequence[str]
-    found: Mapping[tuple[int, int], ResultsDocument]
+    names: Sequence[str]  # of all programs
+    found: Mapping[tuple[int, int], ResultsDocument]  # by the numbers of both programs, the lower one first
 
     def slowdown(self, program: int, beside: int) -> float | None:
         """The slowdown of a program beside another one, under no policy; None for itself, or without runs."""

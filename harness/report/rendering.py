@@ -47,27 +47,20 @@ class Table:
 
 @dataclass(frozen=True)
 class Page:
-    """What a report shows.
-
-    Attributes:
-        facts: the key figures: numbers and their meaning; an empty number is not conclusive.
-        behind: the heading of ``conditions``, which are names and values.
-        pictures, tables: also those without data.
-        origin: what follows after "from records only" at the end.
-        remedy: for an error about a picture without data.
-    """
+    """What a report shows."""
 
     title: str
     about: str
+    # the key figures: numbers and their meaning; an empty number is not conclusive
     facts: Sequence[tuple[str, str]]
-    behind: str
+    behind: str  # the heading of ``conditions``, which are names and values
     conditions: Sequence[tuple[str, str]]
     doubts: Sequence[str]
     failures: Sequence[str]
-    pictures: Sequence[Picture]
+    pictures: Sequence[Picture]  # and tables: also those without data
     tables: Sequence[Table]
-    origin: str
-    remedy: str
+    origin: str  # what follows after "from records only" at the end
+    remedy: str  # for an error about a picture without data
 
 
 def html(page: Page) -> str:

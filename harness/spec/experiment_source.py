@@ -42,21 +42,14 @@ class ExperimentError(InputError):
 
 @dataclass(frozen=True)
 class Document:
-    """The content of an experiment file, and where each part of it was written.
+    """The content of an experiment file, and where each part of it was written."""
 
-    Attributes:
-        file: the file, as messages name it.
-        data: its tables, overrides included.
-        lines: line number of each table and key, by keys like ``jobs[0].program.pattern``.
-        overrides: the applied overrides, in order.
-        source: its text, without the overrides.
-    """
-
-    file: str
-    data: dict[str, Any]
+    file: str  # the file, as messages name it
+    data: dict[str, Any]  # its tables, overrides included
+    # line number of each table and key, by keys like ``jobs[0].program.pattern``
     lines: Mapping[str, int] = field(default_factory=dict)
-    overrides: tuple[Override, ...] = ()
-    source: str = field(default="", repr=False)
+    overrides: tuple[Override, ...] = ()  # the applied overrides, in order
+    source: str = field(default="", repr=False)  # its text, without the overrides
 
     def located(self, error: InputError) -> ExperimentError:
         return ExperimentError(error.key, error.value, error.rule, error.remedy, self._place(error.key))

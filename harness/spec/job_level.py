@@ -23,29 +23,22 @@ LEVEL = "jobs"
 
 @dataclass(frozen=True)
 class Model(Checked):
-    """Random jobs with Sevcik's execution time function.
+    """Random jobs with Sevcik's execution time function."""
 
-    Attributes:
-        count: jobs of a replication.
-        arrivals: "exponential", "hyperexponential" or "geometric" times between arrivals.
-        load: mean demand over the processor time between two arrivals.
-        cv: coefficient of variation of hyperexponential times.
-        shares: probability of each exponential stage of the work.
-        means_s: mean work of each stage.
-        maxima: values of the maximum parallelism, equally likely.
-        mu: values of mu in alpha = W most^(-2 mu), equally likely; inf for alpha = 0.
-        rigid: whether jobs need exactly their maximum.
-    """
-
-    count: Annotated[int, Bounds(2, 10_000_000)] = 20_000
+    count: Annotated[int, Bounds(2, 10_000_000)] = 20_000  # jobs of a replication
+    # "exponential", "hyperexponential" or "geometric" times between arrivals
     arrivals: Annotated[str, OneOf(ARRIVALS)] = "exponential"
+    # mean demand over the processor time between two arrivals
     load: Annotated[float, Bounds(1e-6, 1000)] = 0.7
-    cv: Annotated[float, Bounds(1.000001, 1000)] = 2.0
+    cv: Annotated[float, Bounds(1.000001, 1000)] = 2.0  # coefficient of variation of hyperexponential times
+    # probability of each exponential stage of the work
     shares: tuple[Annotated[float, Bounds(1e-9, 1)], ...] = (0.125, 0.875)
-    means_s: tuple[Annotated[float, Bounds(1e-9, 1e9)], ...] = (101.0, 1.3)
+    means_s: tuple[Annotated[float, Bounds(1e-9, 1e9)], ...] = (101.0, 1.3)  # mean work of each stage
+    # values of the maximum parallelism, equally likely
     maxima: tuple[Annotated[int, Bounds(1, SIMULATED_PROCESSORS)], ...] = (4, 16, 64)
+    # values of mu in alpha = W most^(-2 mu), equally likely; inf for alpha = 0
     mu: tuple[Annotated[float, OrInfinite()], ...] = (float("inf"),)
-    rigid: bool = False
+    rigid: bool = False  # whether jobs need exactly their maximum
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,23 +67,16 @@ class JobExperiment(Experiment):
 
     It has one cell, with the machine. ``repeats`` is the largest number of replications of a model, and
     0 ``processors`` are as many as the trace says.
-
-    Attributes:
-        trace: file of the jobs.
-        load: offered load to which the trace is stretched; None leaves its times as they are.
-        model: of random jobs.
-        warm_up: jobs at the beginning that do not count.
-        tau_s: bound of the bounded slowdown.
-        half_width: relative half-width of the intervals to reach by replications of the model.
-        migration: what jobs pay that move, or vacate their processors.
     """
 
-    trace: Path | None = None
+    trace: Path | None = None  # file of the jobs
+    # offered load to which the trace is stretched; None leaves its times as they are
     load: float | None = None
-    model: Model | None = None
-    warm_up: int = 0
-    tau_s: float = TAU_S
-    half_width: float = 0.05
+    model: Model | None = None  # of random jobs
+    warm_up: int = 0  # jobs at the beginning that do not count
+    tau_s: float = TAU_S  # bound of the bounded slowdown
+    half_width: float = 0.05  # relative half-width of the intervals to reach by replications of the model
+    # what jobs pay that move, or vacate their processors
     migration: Migration = field(default_factory=Migration)
 
     @property

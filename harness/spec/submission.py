@@ -33,20 +33,10 @@ LINES = ("extra", "modules", "setup")  # keys that hold lists of lines
 
 @dataclass(frozen=True)
 class Submission(Checked):
-    """The [slurm] table. Options have sbatch's names, with ``_`` for ``-``.
-
-    Attributes:
-        ntasks_per_node: processors to use on each node; None divides the experiment's evenly.
-        exclusive: whether no other job may run on the nodes.
-        extra: further options for ``#SBATCH`` lines, as they stand.
-        setup: lines of shell to run before Lockstep starts.
-        container: the words before Lockstep in a command that runs it in a container.
-        requeue: whether a job that reaches its time limit goes back into the queue.
-        signal_s: seconds before the time limit at which the run ends.
-        gang_partition: the partition of the jobs under the policy slurm-gang.
-    """
+    """The [slurm] table. Options have sbatch's names, with ``_`` for ``-``."""
 
     nodes: Annotated[int, PROCESSES] = 1
+    # processors to use on each node; None divides the experiment's evenly
     ntasks_per_node: int | None = None
     partition: str | None = None
     account: str | None = None
@@ -55,14 +45,14 @@ class Submission(Checked):
     constraint: str | None = None
     mem: str | None = None
     nodelist: str | None = None
-    exclusive: bool = False
-    extra: tuple[str, ...] = ()
+    exclusive: bool = False  # whether no other job may run on the nodes
+    extra: tuple[str, ...] = ()  # further options for ``#SBATCH`` lines, as they stand
     modules: tuple[str, ...] = ()
-    setup: tuple[str, ...] = ()
-    container: str = ""
-    requeue: bool = False
-    signal_s: Annotated[int, Bounds(1, 65_535)] = 60
-    gang_partition: str | None = None
+    setup: tuple[str, ...] = ()  # lines of shell to run before Lockstep starts
+    container: str = ""  # the words before Lockstep in a command that runs it in a container
+    requeue: bool = False  # whether a job that reaches its time limit goes back into the queue
+    signal_s: Annotated[int, Bounds(1, 65_535)] = 60  # seconds before the time limit at which the run ends
+    gang_partition: str | None = None  # the partition of the jobs under the policy slurm-gang
 
     def __post_init__(self) -> None:
         super().__post_init__()

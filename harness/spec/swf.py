@@ -44,17 +44,11 @@ _NUMBERS = re.compile(rf"(?:[ \t]*+{PLAIN}(?![^ \t]))*+[ \t]*+")
 
 @dataclass(frozen=True)
 class Records:
-    """The jobs of a trace, as they are recorded.
+    """The jobs of a trace, as they are recorded."""
 
-    Attributes:
-        rows: a row with the fields of the Standard Workload Format for each job.
-        processors: of the traced machine, None if the trace does not say.
-        header: the comments ``; Key: value``, the first of each key.
-    """
-
-    rows: np.ndarray
-    processors: int | None
-    header: Mapping[str, str]
+    rows: np.ndarray  # a row with the fields of the Standard Workload Format for each job
+    processors: int | None  # of the traced machine, None if the trace does not say
+    header: Mapping[str, str]  # the comments ``; Key: value``, the first of each key
 
 
 def read(path: Path, lines: Sequence[str]) -> Records:

@@ -96,48 +96,33 @@ class RecordingError(LockstepError):
 
 @dataclass(frozen=True)
 class RankRecording:
-    """What one rank did.
+    """What one rank did."""
 
-    Attributes:
-        rank: in MPI_COMM_WORLD.
-        host: its host's name.
-        start_ns: begin, on the clock of its host.
-        finish_ns: end, or of a rank that was killed its last operation.
-        complete: whether it called MPI_Finalize.
-        full: whether it stopped recording for want of room.
-        threads: how many of its threads called MPI; the operations of several follow each other here.
-        slot_ns: length of a window.
-        windows: of ``WINDOW``.
-        rows: of ``OPERATION``; those that the windows keep, one window after the other.
-        communicators: their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to.
-        rooted: whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all.
-        meets_from_bytes: from how many bytes on a send to a rank of its host waits for its receive; 0 if
-            unknown.
-        copy_ns: by how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown.
-        init_ns, init_cpu_ns, finalize_ns, finalize_cpu_ns: how long MPI_Init and MPI_Finalize took, and how
-            much processor time of the rank; 0 if unknown.
-        init_switches: how often it slept from its start until MPI_Init returned; 0 if unknown.
-    """
-
-    rank: int
-    host: str
-    start_ns: int
-    finish_ns: int
-    complete: bool
-    full: bool
-    threads: int
-    slot_ns: int
-    windows: Rows
-    rows: Rows
+    rank: int  # in MPI_COMM_WORLD
+    host: str  # its host's name
+    start_ns: int  # begin, on the clock of its host
+    finish_ns: int  # end, or of a rank that was killed its last operation
+    complete: bool  # whether it called MPI_Finalize
+    full: bool  # whether it stopped recording for want of room
+    threads: int  # how many of its threads called MPI; the operations of several follow each other here
+    slot_ns: int  # length of a window
+    windows: Rows  # of ``WINDOW``
+    rows: Rows  # of ``OPERATION``; those that the windows keep, one window after the other
+    # their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to
     communicators: Mapping[int, tuple[int, ...]]
+    # whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all
     rooted: bool = False
+    # from how many bytes on a send to a rank of its host waits for its receive; 0 if unknown
     meets_from_bytes: int = 0
+    # by how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown
     copy_ns: tuple[float, ...] = ()
+    # and init_cpu_ns, finalize_ns, finalize_cpu_ns: how long MPI_Init and MPI_Finalize took, and how much
+    # processor time of the rank; 0 if unknown
     init_ns: int = 0
     init_cpu_ns: int = 0
     finalize_ns: int = 0
     finalize_cpu_ns: int = 0
-    init_switches: int = 0
+    init_switches: int = 0  # how often it slept from its start until MPI_Init returned; 0 if unknown
 
     @property
     def elapsed_ns(self) -> int:
@@ -153,17 +138,11 @@ class RankRecording:
 
 @dataclass(frozen=True)
 class Recording:
-    """What the ranks of one program did, in the order of ranks.
+    """What the ranks of one program did, in the order of ranks."""
 
-    Attributes:
-        command: the command line that started it.
-        processes: how many ranks there were, also if not all of them are recorded.
-        ranks: the recorded ones.
-    """
-
-    command: tuple[str, ...]
-    processes: int
-    ranks: tuple[RankRecording, ...]
+    command: tuple[str, ...]  # the command line that started it
+    processes: int  # how many ranks there were, also if not all of them are recorded
+    ranks: tuple[RankRecording, ...]  # the recorded ones
 
     @property
     def elapsed_ns(self) -> int:

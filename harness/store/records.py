@@ -73,26 +73,20 @@ class JobRecord:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Means over the jobs of a trace or a model under a scheduler.
+    """Means over the jobs of a trace or a model under a scheduler."""
 
-    Attributes:
-        source: of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
-            (docs/formats.md).
-        processors: of the machine.
-        metrics: means by name, none if ``saturated``; a mean that nothing has is None.
-        half_width: half-widths of their 95 % intervals, if there are several replications.
-        replications: how many.
-        saturated: why the scheduler cannot keep up; empty if it can.
-        outcome: when which job of a trace ran (``JobLevelOutcome``), if known; no part of a stored record:
-            tables beside the store have it.
-    """
-
+    # of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
+    # (docs/formats.md)
     source: Mapping[str, Any]
-    processors: int
+    processors: int  # of the machine
+    # means by name, none if ``saturated``; a mean that nothing has is None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    # half-widths of their 95 % intervals, if there are several replications
     half_width: Mapping[str, float | None] = field(default_factory=dict)
-    replications: int = 0
-    saturated: str = ""
+    replications: int = 0  # how many
+    saturated: str = ""  # why the scheduler cannot keep up; empty if it can
+    # when which job of a trace ran (``JobLevelOutcome``), if known; no part of a stored record: tables
+    # beside the store have it
     outcome: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -105,56 +99,34 @@ class Schedule:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run, whether it ended well or not.
+    """One run, whether it ended well or not."""
 
-    Attributes:
-        session: the invocation of Lockstep that made it.
-        recorded_at: UTC time of its end, ISO 8601.
-        experiment: name of the experiment.
-        digest: of the experiment (``Experiment.digest``); if simulated by job, the session.
-        cell: index of the point of the sweep.
-        settings: the settings of that point.
-        kind: DEDICATED for a program alone, RECORDED for a command that is recorded alone, POLICY for the
-            workload under a scheduler; if simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB.
-        scheduler: the [[schedulers]] table with its defaults filled in; if simulated by job, as written.
-        repeat: number of the repetition, from 0.
-        seed: of the experiment.
-        processors: ids of the cores it could use.
-        constants: from ``harness.measure.calibrate``, and walk_step_ns.
-        mechanism: the way to stop and continue processes; ``mechanism_reason`` says why this one.
-        launcher: the MPI that started the ranks.
-        wall_s: duration with start-up and clean-up.
-        failure: empty when every job finished.
-        jobs: one record per job.
-        ranks: one record per rank that finished.
-        switches: every slot switch.
-        schedule: the results of a run that was simulated by job; None for all others.
-        id: its number in the store that it was read from.
-    """
-
-    session: str
-    recorded_at: str
-    experiment: str
-    digest: str
-    cell: int
-    settings: Mapping[str, Any]
+    session: str  # the invocation of Lockstep that made it
+    recorded_at: str  # UTC time of its end, ISO 8601
+    experiment: str  # name of the experiment
+    digest: str  # of the experiment (``Experiment.digest``); if simulated by job, the session
+    cell: int  # index of the point of the sweep
+    settings: Mapping[str, Any]  # the settings of that point
+    # DEDICATED for a program alone, RECORDED for a command that is recorded alone, POLICY for the workload
+    # under a scheduler; if simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB
     kind: str
+    # the [[schedulers]] table with its defaults filled in; if simulated by job, as written
     scheduler: Mapping[str, Any]
-    repeat: int
-    seed: int
-    processors: Sequence[int]
-    constants: MachineConstants
-    mechanism: str
+    repeat: int  # number of the repetition, from 0
+    seed: int  # of the experiment
+    processors: Sequence[int]  # ids of the cores it could use
+    constants: MachineConstants  # from ``harness.measure.calibrate``, and walk_step_ns
+    mechanism: str  # the way to stop and continue processes; ``mechanism_reason`` says why this one
     mechanism_reason: str
-    launcher: str
-    wall_s: float
-    failure: str
+    launcher: str  # the MPI that started the ranks
+    wall_s: float  # duration with start-up and clean-up
+    failure: str  # empty when every job finished
     conditions: Conditions
-    jobs: tuple[JobRecord, ...]
-    ranks: tuple[Mapping[str, Any], ...]
-    switches: tuple[Switch, ...]
-    schedule: Schedule | None = None
-    id: int | None = field(default=None, compare=False)
+    jobs: tuple[JobRecord, ...]  # one record per job
+    ranks: tuple[Mapping[str, Any], ...]  # one record per rank that finished
+    switches: tuple[Switch, ...]  # every slot switch
+    schedule: Schedule | None = None  # the results of a run that was simulated by job; None for all others
+    id: int | None = field(default=None, compare=False)  # its number in the store that it was read from
 
     @property
     def makespan_ns(self) -> int | None:

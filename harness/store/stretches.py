@@ -19,17 +19,11 @@ KEEPS = 0.5
 
 @dataclass(frozen=True)
 class Stretch:
-    """Operations between two points that all ranks pass: begin, end, or a collective operation.
+    """Operations between two points that all ranks pass: begin, end, or a collective operation."""
 
-    Attributes:
-        rows: of each rank, in the order of the recording's ranks.
-        kept_s: the time that they took, the mean of the ranks.
-        operations: how many operations of the program they represent.
-    """
-
-    rows: tuple[Rows, ...]
-    kept_s: float
-    operations: int
+    rows: tuple[Rows, ...]  # of each rank, in the order of the recording's ranks
+    kept_s: float  # the time that they took, the mean of the ranks
+    operations: int  # how many operations of the program they represent
 
 
 def rates(recording: Recording) -> NDArray[Any]:
