@@ -10,7 +10,7 @@ from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import OF_JOBS, SCHEDULER, ScheduleRow
 from harness.analyse.schedules import against_first, by_size, timed
 from harness.report import job_charts
-from harness.report.rendering import Page, Picture, Table
+from harness.report.rendering import Page, Picture, Table, pictures
 from harness.store.records import RunRecord
 from workloads.machine import TAU_S
 
@@ -33,37 +33,28 @@ def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
         conditions=list(_conditions(first, warm_up, tau_s)),
         doubts=[*results.doubts, *saturated],
         failures=(),
-        pictures=list(_pictures(rows, warm_up, tau_s)),
+        pictures=_pictures(rows, warm_up, tau_s),
         tables=list(_tables(rows, warm_up, tau_s)),
         origin="",
         remedy="choose means, or format html",
     )
 
 
-def _pictures(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> Iterator[Picture]:
+def _pictures(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> list[Picture]:
     """All pictures, also those that there are no data for."""
-    by_sizes = partial(job_charts.sizes, warm_up=warm_up, tau_s=tau_s)
     traced = "model" not in rows[0].schedule.source
     no_jobs = "the tables of jobs that lockstep simulate -o wrote are not there" if traced else NO_TRACE
     no_places = "under these policies jobs share processors, or move" if traced and timed(rows) else no_jobs
-    for name, heading, about, draw, missing in (
-        ("means", "Means of each policy", MEANS, job_charts.means, "all policies are saturated"),
-        ("waits", "How long jobs waited", WAITS, job_charts.waits, no_jobs),
-        ("sizes", "Who pays: slowdown by size", SIZES, by_sizes, no_jobs),
-        ("utilisation", "Utilisation over time", UTILISATION, job_charts.utilisation, no_jobs),
-        ("processors", "Which job had which processors", PROCESSORS, job_charts.processors, no_places),
-    ):
-        yield Picture(name, heading, about, partial(draw, rows), missing)
+    drawn = {
+        "means": partial(job_charts.means, rows),
+        "waits": partial(job_charts.waits, rows),
+        "sizes": partial(job_charts.sizes, rows, warm_up=warm_up, tau_s=tau_s),
+        "utilisation": partial(job_charts.utilisation, rows),
+        "processors": partial(job_charts.processors, rows),
+    }
+    return pictures("jobs", drawn, shown=job_charts.SHOWN_JOBS, no_jobs=no_jobs, no_places=no_places)
 
 
-MEANS = "Means over the jobs; bars are 95 % intervals over replications, if there are several."
-WAITS = "Share of the jobs that waited at most this long; waits of less than 1 s are drawn as 1 s."
-SIZES = "Mean bounded slowdown of the jobs that ask for so many processors."
-UTILISATION = "Share of the processors in use; the work of a job counts evenly from its start to its end."
-PROCESSORS = (
-    f"The first {job_charts.SHOWN_JOBS} jobs of each schedule on one scale of time; "
-    "the colours only tell neighbours apart."
-)
 RATIO = (
     "The same jobs under both policies. The ratio is the geometric mean over the jobs of their bounded "
     "slowdowns, with a 95 % interval by batch means."

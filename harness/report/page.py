@@ -30,7 +30,7 @@ from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
-from harness.report.rendering import Page, Picture, Table
+from harness.report.rendering import Page, Picture, Table, pictures
 from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
 from workloads.constants import CONSTANTS
@@ -46,96 +46,24 @@ class Content:
     lanes: Sequence[Lanes]
     tolerance: float
 
-    def pictures(self) -> Iterator[Picture]:
+    def pictures(self) -> list[Picture]:
         """All pictures, also those that the records have no data for."""
         rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
         commands = any(job.work.kind == Command.kind for row in rows for job in row.jobs)
         programs = [naming.short_name(job.program) for job in rows[0].jobs] if different_jobs(rows) else []
-        no_run = "commands record no activities" if commands else "no run succeeded"
-        yield Picture(
-            "slowdowns",
-            "Slowdown of each policy",
-            "Makespan over the sum of the jobs' dedicated times: 1 means as fast as one job after the "
-            "other. Bars are 95 % intervals of the measured slowdown, or of two repeats from the least to "
-            "the most.",
-            partial(charts.slowdowns, rows),
-            "no run succeeded",
-        )
-        yield Picture(
-            "breakdowns",
-            "Where the time went",
-            "Shares of the processors' time from the first arrival to the last finish: in computation, in "
-            "waits of reads (communicating), in waits of barriers (synchronizing), in context switches, and "
-            "idle. The thick bar is measured, the pale one below it simulated.",
-            partial(charts.breakdowns, rows),
-            no_run,
-        )
-        yield Picture(
-            "usage",
-            "How busy the processors were",
-            "Commands record no activities. The kernel counted so much of the processors' time as used "
-            "during their runs, start and end included; time in which a program waits and spins counts as "
-            "used.",
-            partial(charts.usage, rows, self._busy),
-            "the runs were too short for the kernel's count of processor time" if commands else "",
-        )
-        yield Picture(
-            "states",
-            "What the ranks did",
-            "Shares of the ranks' time, as the kernel counts it for their threads "
-            "(/proc/PID/task/TID/schedstat). It cannot tell computing from spinning: an MPI that polls "
-            "while it waits runs.",
-            partial(charts.states, rows),
-            "the programs ended before the first look at their times, or the kernel does not count these"
-            if commands
-            else "",
-        )
-        yield Picture(
-            "sections",
-            "Throughput of critical sections",
-            "Upwards: critical sections per second, as a multiple of the rate of the same jobs alone, one "
-            "after the other. To the right: the share of its time that a process spends in critical "
-            "sections if it never waits. The band marks rates within 10 % of the jobs alone.",
-            partial(charts.throughput, rows),
-        )
-        yield Picture(
-            "maps",
-            "Over granularity and imbalance",
-            "Workload slowdown, measured and beside it simulated: the median over all other keys of the "
-            "sweep.",
-            partial(charts.maps, rows),
-        )
-        yield Picture(
-            "agreement",
-            "Simulated against measured",
-            f"Each dot is a row of the table below; in the band the error is at most {self.tolerance:.0%}.",
-            partial(charts.agreement, rows, tolerance=self.tolerance),
-            "commands without recordings are not simulated"
-            if commands
-            else "no row is both measured and simulated",
-        )
-        yield Picture(
-            "gantt",
-            "Who ran where",
-            "The job on each processor in the first moments of a run, with one scale of time, measured "
-            "above simulated. Planned lanes are the policy's slots, for runs without a timeline.",
-            partial(traces.gantt, self.lanes, programs=programs),
-            "no run has a timeline (lockstep run --timeline), and no policy gave each processor to one job "
-            "at a time",
-        )
-        yield Picture(
-            "waits",
-            "How long waits took",
-            "Share of the waits by their length, over all barriers and reads of all repeats; each bar "
-            "covers a factor of two.",
-            partial(traces.waits, records, names),
-            'only jobs that wait two-phase record their waits (waits = "two-phase")'
-            if commands
-            else "no rank recorded a wait with a length",
-        )
-        about = "Share of the slot switches that were at most this late."
-        draw = partial(traces.lateness, records, names)
-        yield Picture("lateness", "How late slots began", about, draw, "no scheduler switched slots")
+        drawn = {
+            "slowdowns": partial(charts.slowdowns, rows),
+            "breakdowns": partial(charts.breakdowns, rows),
+            "usage": partial(charts.usage, rows, self._busy),
+            "states": partial(charts.states, rows),
+            "sections": partial(charts.throughput, rows),
+            "maps": partial(charts.maps, rows),
+            "agreement": partial(charts.agreement, rows, tolerance=self.tolerance),
+            "gantt": partial(traces.gantt, self.lanes, programs=programs),
+            "waits": partial(traces.waits, records, names),
+            "lateness": partial(traces.lateness, records, names),
+        }
+        return pictures("runs", drawn, commands=commands, tolerance=self.tolerance)
 
     def _busy(self, row: Row) -> float | None:
         known = [
@@ -162,7 +90,7 @@ def of_runs(content: Content) -> Page:
         conditions=list(_conditions(content)),
         doubts=results.doubts,
         failures=results.failures,
-        pictures=list(content.pictures()),
+        pictures=content.pictures(),
         tables=list(tables(results.rows, content.tolerance)),
         origin=f"; session {results.session}",
         remedy="record more (run --timeline), or choose another picture",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,6 +20,9 @@ from workloads.validation import InputError, one_of
 WIDE, NARROW = 900, 358
 """Every picture is drawn in these widths, in pixels: for a window and for a telephone."""
 
+Draw = Callable[[int], Figure | None]
+"""Draws a picture in a width, in pixels; None without data."""
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -29,8 +34,8 @@ class Picture:
     name: str
     heading: str
     about: str
-    draw: Callable[[int], Figure | None]
-    missing: str = ""
+    missing: str
+    draw: Draw
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,19 @@ class Page:
     remedy: str  # for an error about a picture without data
 
 
+def pictures(kind: str, drawn: Mapping[str, Draw], *, commands: bool = False, **values: Any) -> list[Picture]:
+    """Pictures with their captions, in which ``values`` have places."""
+    source = resources.files("harness.report").joinpath("captions.toml").read_text(encoding="utf-8")
+    captions, made = tomllib.loads(source)[kind], []
+    for name, draw in drawn.items():
+        caption = captions[name]
+        missing = caption.get("missing", "")
+        missing = caption.get("missing_of_commands", missing) if commands else missing
+        about, missing = (text.format(**values) for text in (caption["about"], missing))
+        made.append(Picture(name, caption["heading"], about, missing, draw))
+    return made
+
+
 def html(page: Page) -> str:
     with rc_context(SETTINGS):
         figures = [vars(one) | {"drawn": _drawn(one.draw, one.name, one.heading)} for one in page.pictures]
@@ -92,7 +110,7 @@ def picture(page: Page, name: str) -> Figure:
     return figure
 
 
-def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dict[str, Markup]:
+def _drawn(draw: Draw, name: str, heading: str) -> dict[str, Markup]:
     figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
     known = {width: figure for width, figure in figures.items() if figure}
     return {width: Markup(inline(figure, f"{name}-{width}", heading)) for width, figure in known.items()}
