@@ -66,18 +66,14 @@ def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
 
 @dataclass(frozen=True)
 class Ran:
-    """The results of an experiment, from all its runs in the ``store`` of this path.
+    """The results of an experiment, and runs that this invocation ``made`` and ``simulated``."""
 
-    This invocation ``made`` and ``simulated`` some; ``earlier`` measured runs were in the store before, of
-    which the results have ``resumed``.
-    """
-
-    results: ResultsDocument
+    results: ResultsDocument  # of all its runs in the store
     store: Path
-    earlier: int
+    earlier: int  # how many measured runs were there before
     made: Sequence[RunRecord]
     simulated: Sequence[RunRecord]
-    resumed: Sequence[RunRecord]
+    resumed: Sequence[RunRecord]  # of those before the ones in the results
 
 
 def run(
@@ -126,7 +122,13 @@ def run(
                 made += _measure(wanted, cells, here, [*before, *made], precision, timeline, watcher)
         simulated: list[RunRecord] = []
         if simulate:
-            simulated = _simulate(wanted, here, [*before, *made], precision, timeline, watcher)
+            watcher.note("simulating the measured runs")
+            announce_compiler(watcher)
+            heard, runs = partial(precision.heard, watcher=watcher), [*before, *made]
+            where = here.session, store, watcher
+            simulated = missing.complete(
+                wanted, runs, *where, timeline=timeline, heard=heard, further=scattered
+            )
     found = results_document.results(wanted, [*before, *made, *simulated], tau_s, here.session)
     return Ran(found, store.path, earlier, made, simulated, before)
 
@@ -144,9 +146,8 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
             return workload, result
         except takeover.NotAbandoned as found:
             rule = f"{found} and records in {results}"
-            raise InputError(
-                "--resume", True, rule, "wait for its end, or choose another --results"
-            ) from None
+            remedy = "wait for its end, or choose another --results"
+            raise InputError("--resume", True, rule, remedy) from None
         except takeover.Over as found:
             watcher.warn(f"{found}; this driver repeats it")
         except (KeyboardInterrupt, SystemExit):
@@ -220,41 +221,17 @@ def _measure(
         to_do = list(tasks.values())
         for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):
             made.append(record)
-            precision.add(record)
-            for standing in precision.news(record):
-                watcher.standing(standing)
+            precision.heard(record, watcher)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         ended = plan.recorded(made)
         total = len(made) + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
-        raise Interrupted(
-            f"interrupted: everything is released; {len(made)} of {total} runs are recorded in "
-            f"{here.store.path}; continue with --resume"
-        ) from None
+        kept = f"{len(made)} of {total} runs are recorded in {here.store.path}"
+        raise Interrupted(f"interrupted: everything is released; {kept}; continue with --resume") from None
     if wanted.least_repeats < wanted.repeats and (wide := list(precision.wide())):
         shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
         asked = f"precision = {wanted.precision:.0%}"
         watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
     return made
-
-
-def _simulate(
-    wanted: Experiment,
-    here: MeasurementSession,
-    records: Sequence[RunRecord],
-    precision: RowPrecision,
-    timeline: bool,
-    watcher: Watcher,
-) -> list[RunRecord]:
-    def heard(record: RunRecord) -> None:
-        precision.add(record)
-        for standing in precision.news(record):
-            watcher.standing(standing)
-
-    watcher.note("simulating the measured runs")
-    announce_compiler(watcher)
-    return missing.complete(
-        wanted, records, here.session, here.store, watcher, timeline=timeline, heard=heard, further=scattered
-    )
 
 
 def simulate(

@@ -16,17 +16,13 @@ GRAIN = 2.0**40  # shares are whole multiples of 1 / GRAIN, so that five of them
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Shares of a processor's time, none negative, whose sum is exactly 1 in any order.
-
-    ``communicating`` is processor time in waits of reads, ``synchronizing`` in waits of
-    barriers, ``switching`` the cost of context switches; ``idle`` is the rest.
-    """
+    """Shares of a processor's time, none negative, whose sum is exactly 1 in any order."""
 
     computing: float
-    communicating: float
-    synchronizing: float
-    switching: float
-    idle: float
+    communicating: float  # processor time in waits of reads
+    synchronizing: float  # processor time in waits of barriers
+    switching: float  # the cost of context switches
+    idle: float  # the rest
 
     @classmethod
     def of(cls, computing: float, communicating: float, synchronizing: float, switching: float) -> Breakdown:

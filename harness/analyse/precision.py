@@ -11,7 +11,7 @@ from harness.analyse import summary
 from harness.analyse.statistics import FEWEST, Estimate, more_values
 from harness.measure import plan
 from harness.measure.plan import Task, label
-from harness.measure.session import Standing
+from harness.measure.session import Standing, Watcher
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.scheduler import Scheduler
 from harness.store.records import DEDICATED, FURTHER, MEASURED_KINDS, POLICY, SIMULATED, RunRecord
@@ -46,6 +46,12 @@ class RowPrecision:
             for row in [row for row in self._known if row[0] == record.cell]:
                 del self._known[row]
                 self._enough.pop(row, None)
+
+    def heard(self, record: RunRecord, watcher: Watcher) -> None:
+        """Take in a run or simulation, and tell the rows that have a new value by it."""
+        self.add(record)
+        for standing in self.news(record):
+            watcher.standing(standing)
 
     def needs(self, task: Task) -> bool:
         """Whether a row needs this run; a dedicated run is one of every row of its cell."""

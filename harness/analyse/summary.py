@@ -49,17 +49,13 @@ RUNS, SIMULATIONS = (DEDICATED, POLICY), (SIMULATED_DEDICATED, SIMULATED)
 
 @dataclass(frozen=True)
 class _Repeat:
-    """A successful run under a policy, with the dedicated times of the same repeat in nanoseconds.
-
-    ``spinning_ns`` are the dedicated times of spinning jobs, if ``dedicated_ns`` are of two-phase waits;
-    empty if one is unknown.
-    """
+    """A successful run under a policy, with the dedicated times of the same repeat."""
 
     run: RunRecord
     makespan_ns: int
     responses_ns: tuple[int, ...]
     dedicated_ns: tuple[int, ...]
-    spinning_ns: tuple[int, ...] = ()
+    spinning_ns: tuple[int, ...] = ()  # of spinning jobs, if those are of two-phase waits and all are known
 
     @property
     def workload_slowdown(self) -> float:

@@ -33,10 +33,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Span:
-    """A rank in one state; times in nanoseconds since the start of the run.
-
-    ``peer`` is the rank that it reads from, or waits for in a read; -1 is none.
-    """
+    """A rank in one state; times in nanoseconds since the start of the run."""
 
     processor: int
     job: int
@@ -44,7 +41,7 @@ class Span:
     state: str
     begin_ns: int
     end_ns: int
-    peer: int = -1
+    peer: int = -1  # the rank that it reads from, or waits for in a read
 
 
 @dataclass(frozen=True)
@@ -206,13 +203,11 @@ _COMPUTING, _SPINNING, _IN_VAIN, _SWITCHING, _BLOCKED, _IDLE = range(len(STATES)
 
 
 class Lane(NamedTuple):
-    """The states of a processor: when each begins, in nanoseconds, and a code.
-
-    A code is (wait * processes + process) * len(STATES) + state. A wait is 2 * (rank read from + 1), where
-    there is one, + 1 if the process then blocks.
-    """
+    """The states of a processor: when each begins, and its code."""
 
     begins_ns: Ints
+    # (wait * processes + process) * len(STATES) + state; a wait is 2 * (rank read from + 1), where there is
+    # one, + 1 if the process then blocks
     codes: Ints
 
 

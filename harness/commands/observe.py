@@ -51,16 +51,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 @dataclass(frozen=True)
 class ObservedProgram:
-    """A program that was recorded alone, in the file ``path``, and its profile in the model's terms.
-
-    ``doubts`` say why the recording may not stand for the program, ``failure`` why the command failed; it is
-    empty if it did not.
-    """
+    """A program that was recorded alone, in the file ``path``, and its profile in the model's terms."""
 
     path: Path
     profile: dict[str, Any]
-    doubts: list[str]
-    failure: str
+    doubts: list[str]  # why the recording may not stand for the program
+    failure: str  # why the command failed; empty if it did not
 
 
 def observe(

@@ -57,16 +57,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The scripts to submit by file name, in the order in which they run; ``source`` is the text of the file.
-
-    ``folder`` is the directory for the scripts, their logs and a copy of that file.
-    """
+    """What to submit, and how."""
 
     wanted: Experiment
-    source: str
-    folder: Path
+    source: str  # the text of its file
+    folder: Path  # for the scripts, their logs and a copy of that file
     results: Path
-    scripts: Mapping[str, Script]
+    scripts: Mapping[str, Script]  # by file name, in the order in which they run
     how: Submission
 
 

@@ -33,18 +33,14 @@ START_S = 1.0  # guessed time to start the ranks and to end them
 
 @dataclass(frozen=True)
 class Purpose:
-    """What another invocation needs to record a run that it takes over.
+    """What another invocation needs to record a run that it takes over."""
 
-    ``store`` is the path of the store that gets the record, ``before`` the state of the host when the run
-    began, at ``begin_s`` by time.monotonic().
-    """
-
-    store: Path
+    store: Path  # of the store that gets the record
     digest: str
     key: Key
     constants: Constants
-    before: conditions.Moment
-    begin_s: float
+    before: conditions.Moment  # the state of the host when the run began
+    begin_s: float  # by time.monotonic()
 
 
 PURPOSE = LineFormat(by_name(Purpose), version=1)  # the format of a Purpose as the text in a workload

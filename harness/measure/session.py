@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from coordinator.host.launch import LaunchError
 from coordinator.host.processor_claims import Reservation, Rival
@@ -56,18 +56,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Standing:
-    """The workload slowdown of a row so far; ``final`` if no further run of it is to come.
-
-    ``interval`` is the one of 95 %, or of two repeats from the least to the most; ``simulated`` is the
-    simulated slowdown, None before it is known.
-    """
+    """The workload slowdown of a row so far."""
 
     row: str
     median: float | None
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None  # of 95 %, or of two repeats from the least to the most
     n: int
-    final: bool = False
-    simulated: float | None = None
+    final: bool = False  # whether no further run of it is to come
+    simulated: float | None = None  # the simulated slowdown; None before it is known
 
 
 class Watcher(Protocol):
@@ -89,14 +85,10 @@ class Watcher(Protocol):
 class Silent:
     """A watcher that passes warnings on to Python's, and discards all else."""
 
-    def progress(self, progress: Progress) -> None:
+    def note(self, told: Any) -> None:
         pass
 
-    def standing(self, standing: Standing) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
+    progress = standing = note
 
     def warn(self, text: str) -> None:
         warnings.warn(text, stacklevel=2)

@@ -46,10 +46,7 @@ SHORT_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Lasting:
-    """The conditions that stay the same while Lockstep runs (docs/formats.md); None for an unknown one.
-
-    ``quota_processors`` is the least CPU quota of the control groups of this process; None without one.
-    """
+    """The conditions that stay the same while Lockstep runs (docs/formats.md); None for an unknown one."""
 
     host: str | None = None
     kernel: str | None = None
@@ -57,7 +54,7 @@ class Lasting:
     cores: int | None = None
     affinity: Sequence[int] | None = None
     processors: Sequence[int] | None = None
-    quota_processors: float | None = None
+    quota_processors: float | None = None  # the least CPU quota of this process's control groups
     siblings: Mapping[str, str | None] | None = None
     governor: str | None = None
     memory_bytes: int | None = None
@@ -70,19 +67,14 @@ class Lasting:
 
 @dataclass(frozen=True, kw_only=True)
 class Passing:
-    """The conditions that change during a run; None for an unknown one.
-
-    ``steal`` is the share of the processors' time that the hypervisor gave to others; ``others`` is the
-    share that foreign processes used; ``throttled`` is the share in which a CPU quota stopped our processes,
-    in ``throttled_periods`` of its periods.
-    """
+    """The conditions that change during a run, as shares of the processors' time; None for an unknown one."""
 
     load_before: float | None = None
     load_after: float | None = None
-    steal: float | None = None
+    steal: float | None = None  # what the hypervisor gave to others
     busy: float | None = None
-    others: float | None = None
-    throttled: float | None = None
+    others: float | None = None  # what foreign processes used
+    throttled: float | None = None  # in it a CPU quota stopped our processes, in so many of its periods
     throttled_periods: int | None = None
     frequency_before_mhz: float | None = None
     frequency_mhz: float | None = None
@@ -152,19 +144,15 @@ def of_session(processors: Sequence[int], launcher: str) -> Conditions:
 
 @dataclass(frozen=True)
 class Moment:
-    """The state of the host: load average, CPU times of the processors (s), frequency (MHz).
-
-    ``own_s`` is the processor time of this process and of its children that have ended; ``throttled`` is what
-    CPU quotas have done to its control groups.
-    """
+    """The state of the host: load average, CPU times of the processors (s), frequency (MHz)."""
 
     load: float
     steal_s: float
     busy_s: float
     total_s: float
     frequency_mhz: float | None
-    own_s: float = 0.0
-    throttled: Throttled = NEVER
+    own_s: float = 0.0  # the processor time of this process and of its children that have ended
+    throttled: Throttled = NEVER  # what CPU quotas have done to its control groups
 
     @classmethod
     def now(cls, processors: Sequence[int]) -> Moment:

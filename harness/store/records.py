@@ -38,23 +38,18 @@ FURTHER = 1_000_000
 
 @dataclass(frozen=True)
 class JobRecord:
-    """One job of a run. Times are nanoseconds since the run's start, None if not reached.
-
-    ``program`` is the program as the experiment asks for it; ``processes`` is the number it ran
-    with, which differs for a moulded program. ``admitted_ns`` is when its policy gave it processors;
-    ``estimate`` has the fields of the ``ExecutionTime`` that the policy had for it, if any.
-    """
+    """One job of a run. Times are nanoseconds since the run's start, None if not reached."""
 
     job: int
-    program: Mapping[str, Any]
-    processes: int
+    program: Mapping[str, Any]  # as the experiment asks for it
+    processes: int  # with so many it ran, if it was moulded not those of the program
     placement: Sequence[int]
     arrival_ns: int
     start_ns: int | None
     finish_ns: int | None
     failure: str
-    admitted_ns: int | None = None
-    estimate: Mapping[str, float] | None = None
+    admitted_ns: int | None = None  # when its policy gave it processors
+    estimate: Mapping[str, float] | None = None  # fields of the ``ExecutionTime`` that the policy had for it
 
     @property
     def work(self) -> Work:
@@ -139,14 +134,11 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Samples of one machine constant, taken in one calibration.
-
-    ``quantity`` is its name in ``workloads.probe`` or ``harness.measure.calibrate``.
-    """
+    """Samples of one machine constant, taken in one calibration."""
 
     session: str
     recorded_at: str
-    quantity: str
+    quantity: str  # its name in ``workloads.probe`` or ``harness.measure.calibrate``
     samples: Sequence[float]
     processors: Sequence[int]
     working_set_bytes: int
