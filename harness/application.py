@@ -1,7 +1,4 @@
-"""The deeds behind the Python interface and the command line, with typed arguments: run, simulate, advise.
-
-``lockstep`` exports them, ``commands`` turn words into calls of them; none of them prints.
-"""
+"""The deeds behind ``lockstep`` and the commands, with typed arguments: run, simulate, advise, explore."""
 
 from __future__ import annotations
 

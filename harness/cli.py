@@ -47,10 +47,7 @@ AGAIN_S = 0.01  # an interruption that a finalizer swallowed comes again after t
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """The parser of a subcommand; it imports the subcommand's module at first use.
-
-    So `lockstep --help` imports nothing slow.
-    """
+    """The parser of a subcommand; it imports its module at first use: ``--help`` imports nothing slow."""
 
     module: Any = None
 
@@ -263,10 +260,7 @@ def _abandon(stream: TextIO) -> None:
 
 
 class _Bearing:
-    """Standard error; an error in writing to it redirects it to /dev/null.
-
-    Otherwise its buffer would fail again at the end, and Python would end with another status.
-    """
+    """Standard error; what cannot be written goes to /dev/null, else Python would end with another status."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,7 +1,4 @@
-"""Rows: the effect of a scheduler on the jobs at a point of the sweep, measured and simulated; their columns.
-
-``summary`` makes rows from records, ``results_document`` writes them as JSON (docs/formats.md).
-"""
+"""Rows: the effect of a scheduler on jobs at a point of the sweep, measured and simulated; their columns."""
 
 from __future__ import annotations
 
@@ -104,10 +101,7 @@ class StartUp:
 
 @dataclass(frozen=True)
 class Summary:
-    """The repeats of a scheduler, either measured or simulated; None where nothing is known.
-
-    docs/formats.md says what each value is. ``waits`` are by kind, "barrier" and "read".
-    """
+    """The repeats of a scheduler, measured or simulated (docs/formats.md); None where nothing is known."""
 
     workload_slowdown: Estimate
     slowdown: Slowdowns | None = None
@@ -116,7 +110,7 @@ class Summary:
     makespan_s: float | None = None
     dedicated_s: float | None = None
     switches: Switches | None = None
-    waits: Mapping[str, WaitMeans] | None = None
+    waits: Mapping[str, WaitMeans] | None = None  # by kind, "barrier" and "read"
     responses: Responses | None = None
     start_up: StartUp | None = None
     failures: int = 0

@@ -126,11 +126,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)):
         from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first
         from coordinator.host.launchers import launched  # noqa: PLC0415
-        from harness.measure.registrar import (  # noqa: PLC0415
-            RankListener,
-            Registrar,
-            summed,
-        )
+        from harness.measure.registrar import RankListener, Registrar, summed  # noqa: PLC0415
 
         with (
             RankListener() as listener,

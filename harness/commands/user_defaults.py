@@ -1,7 +1,4 @@
-"""A user's defaults of options, from ``lockstep/config.toml`` in the user's directory for configuration.
-
-They hold for every command that has the option; what the command line says wins.
-"""
+"""A user's defaults of options, for every command that has them; what the command line says wins."""
 
 from __future__ import annotations
 

@@ -54,11 +54,7 @@ def key(program: Work | Mapping[str, object]) -> str:
 
 
 class Estimates:
-    """Execution times fitted to undisturbed runs.
-
-    Undisturbed runs are dedicated runs, and runs under policies that give each job its own
-    processors. The latter show the times of moulded programs on fewer processors.
-    """
+    """Execution times fitted to undisturbed runs: of jobs alone, or on processors of their own."""
 
     def __init__(self) -> None:
         self.last = 0

@@ -1,7 +1,4 @@
-"""The back end that runs tasks for real: on this host, on several, or as jobs of Slurm's gang scheduling.
-
-The constants of its waiting rules are measured again as the machine drifts.
-"""
+"""The back end that runs tasks for real, here, on several hosts or as jobs of Slurm's; constants for them."""
 
 from __future__ import annotations
 

@@ -229,11 +229,7 @@ def start_without_signals(thread: threading.Thread) -> None:
 
 
 class RankListener:
-    """Takes the records that ranks on this host send when they end.
-
-    Its socket is in no file system, so that it leaves nothing behind. Every user of the host can send
-    to it, but the listener ignores the datagrams of other users.
-    """
+    """Takes the records that this user's ranks on this host send at their ends; leaves nothing behind."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []

@@ -29,16 +29,13 @@ COMPILING = "compiling the simulator, once for this version"
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools for the real work; tests replace them by fakes.
-
-    ``disturbances`` says what on some processors of this host disturbs measurements now; ``reserve`` is
-    as ``reserved``.
-    """
+    """The tools for the real work; tests replace them by fakes."""
 
     launcher: str
     probe: Probe
     run_workload: RunWorkload
     probe_between: ProbeBetween | None = None
+    # what on some processors of this host disturbs measurements now
     disturbances: Callable[[Sequence[int]], Iterable[str]] = lambda processors: ()
     reserve: Callable[..., AbstractContextManager[None]] = lambda processors, watcher, anyway: nullcontext()
 
@@ -114,14 +111,10 @@ def announce_compiler(watcher: Watcher) -> None:
 
 @dataclass(frozen=True)
 class MeasurementSession:
-    """One invocation of Lockstep; ``session`` names it in every record.
-
-    Without ``nodes`` the processors are core ids of this host. With them they are numbered
-    from 0, node by node.
-    """
+    """One invocation of Lockstep, whose name is in every record."""
 
     session: str
-    processors: tuple[int, ...]
+    processors: tuple[int, ...]  # core ids of this host; of several nodes numbers from 0, node by node
     tools: Tools
     store: Store
     conditions: Conditions

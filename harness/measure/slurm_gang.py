@@ -1,8 +1,4 @@
-"""Measures Slurm's own gang scheduling: submits every job of a workload to Slurm.
-
-Its rows are compared with runs in an allocation. So both need the same experiment, the same nodes
-and the same dedicated runs.
-"""
+"""Measures Slurm's own gang scheduling, with jobs on the nodes of the dedicated runs in an allocation."""
 
 from __future__ import annotations
 
@@ -127,14 +123,11 @@ class _Notes(Silent):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Runs workloads by submitting their jobs.
-
-    Scripts, logs and records go to ``folder``; srun starts ranks with ``plugin``.
-    """
+    """Runs workloads as jobs of Slurm; scripts, logs and records go to ``folder``."""
 
     how: Submission
     folder: Path
-    plugin: str
+    plugin: str  # of srun, to start ranks with
 
     def run_workload(self, workload: Workload, progress: Callable[[str], None]) -> Result:
         """Submit each job when it arrives, and wait for all; their time in Slurm's queue is response time."""

@@ -69,10 +69,7 @@ class _Mark(NamedTuple):
 
 
 class Factors:
-    """By how much guesses were wrong, from the parts that have ended.
-
-    ``least``: how many of a kind must have ended before they count for the others of it.
-    """
+    """By how much guesses were wrong; ``least`` of a kind must have ended before they count for others."""
 
     def __init__(self, least: int) -> None:
         self._least = least
@@ -115,10 +112,7 @@ class Pace:
 
 
 class TimeLeft:
-    """Learns from the ends of parts how long the others take; all times are in seconds.
-
-    The parts begin in ``order``: the first ``workers`` begin now, and each of the others when one ends.
-    """
+    """Learns from the ends of parts how long the others take; ``workers`` of them run at a time."""
 
     def __init__(
         self, guesses: Sequence[Guess], workers: int, clock: Callable[[], float] = time.monotonic

@@ -27,10 +27,7 @@ class WaitChoice:
 
 
 class WaitCell(NamedTuple):
-    """One run of a round: a choice, and the numbers of the programs that run at a time.
-
-    Copies of a program have its number.
-    """
+    """One run of a round: a choice, and the numbers of the programs at a time; copies have one."""
 
     choice: str
     programs: tuple[int, ...]

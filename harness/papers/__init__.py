@@ -84,15 +84,12 @@ class Results(dict[Cell, Any]):
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, what the simulations gave, and whether it holds.
-
-    ``places`` are the two places of the paper that contradict each other; empty for other verdicts.
-    """
+    """A sentence of a paper, what the simulations gave, and whether it holds."""
 
     text: str
     found: str
     verdict: str
-    places: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()  # the two places of the paper that contradict each other
 
     def __post_init__(self) -> None:
         one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN, CONTRADICTED, ARITHMETIC))
@@ -109,15 +106,12 @@ Check = Callable[..., Finding | Iterable[Finding]]
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure: its caption, its picture, and the cells that it shows.
-
-    Claims about the figure may need some ``besides``.
-    """
+    """A figure: its caption, its picture, and the cells that it shows."""
 
     caption: str
     draw: Callable[[Results], Picture]
     cells: Sequence[Cell] = ()
-    besides: Sequence[Cell] = ()
+    besides: Sequence[Cell] = ()  # what claims about the figure need, too
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,7 @@ WATCHED_SHARE = 2 / 3  # the share of a replication's jobs that must end before 
 
 @dataclass(frozen=True)
 class SimulatedByJob:
-    """Simulates the jobs of ``experiment``: the jobs of ``trace``, or random ones.
-
-    Records are of ``session`` and have ``conditions``.
-    """
+    """Simulates the jobs of a trace, or random ones."""
 
     experiment: JobExperiment
     trace: Trace | None = field(default=None, repr=False)
@@ -79,7 +76,7 @@ class SimulatedByJob:
         """Simulate the jobs under one scheduler; InputError for a policy that only processes can follow."""
         begin_s = time.monotonic()
         try:
-            results = self._on_trace(self.trace, task) if self.trace else self._on_model(task)
+            results = self._results(task)
         except InputError as error:
             if error.key != "policy":
                 raise
@@ -110,6 +107,9 @@ class SimulatedByJob:
             source |= {"machine": dict(task.cell.machine)}
         schedulers = task.experiment.schedulers
         return source | {"place": schedulers.index(task.scheduler), "schedulers": len(schedulers)}
+
+    def _results(self, task: Task) -> dict[str, Any]:
+        return self._on_trace(self.trace, task) if self.trace else self._on_model(task)
 
     def _on_trace(self, trace: Trace, task: Task) -> dict[str, Any]:
         jobs, experiment = trace.jobs, self.experiment

@@ -18,20 +18,14 @@ fewer, one worker could end up with the longest parts."""
 
 
 class MpiPool:
-    """The workers: all ranks but the first, as mpi4py.futures makes them.
-
-    Attributes:
-        workers: how many.
-        busy_s: processor time that their simulations have taken.
-        wall_s: wall-clock time of that.
-    """
+    """The workers: all ranks but the first, as mpi4py.futures makes them."""
 
     def __init__(self) -> None:
         size = MPI.COMM_WORLD.size
         if size < 2 or MPI.COMM_WORLD.rank > 0:
             raise needs_workers(size)
         self.workers = size - 1
-        self.busy_s = self.wall_s = 0.0
+        self.busy_s = self.wall_s = 0.0  # processor time of simulations, and wall-clock time of that
 
     def compute(
         self,

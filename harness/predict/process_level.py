@@ -1,8 +1,4 @@
-"""The back end that simulates tasks: the same jobs, policy and waiting rules, by calculation.
-
-A simulated run has a record like a measured one, with its own kind, so that readers of records
-can put the two side by side.
-"""
+"""The back end that simulates tasks process by process; its records are like measured ones."""
 
 from __future__ import annotations
 

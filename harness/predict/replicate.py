@@ -16,16 +16,12 @@ from harness.simulator.jobs.metrics import Metrics
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean with the half-width of its 95 % interval.
-
-    ``half`` is None for fewer than two values. If the policy could not keep up in some
-    replication, ``saturated`` is True and the mean infinite.
-    """
+    """A mean with the half-width of its 95 % interval; infinite if the policy could not keep up."""
 
     mean: float
-    half: float | None
+    half: float | None  # None for fewer than two values
     n: int
-    saturated: bool = False
+    saturated: bool = False  # whether the policy could not keep up in some replication
 
     @property
     def shown_half(self) -> float | None:

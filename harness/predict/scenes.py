@@ -33,22 +33,16 @@ def adapts(policy: Policy, processors: int) -> bool:
 
 
 class Show:
-    """A policy, and events that it decides about.
+    """A policy, and events that it decides about; InputError for a job that has no room in the machine.
 
     A job with a size of p and work of w ms ends once it has had p w ms of processor time, in equal parts
     where processes share a processor. At one time jobs end before other things happen.
-
-    Attributes:
-        names: of the jobs, by number.
-
-    Raises:
-        InputError: for a job that is larger than the machine, unless the policy folds it.
     """
 
     def __init__(self, policy: Policy, processors: int, events: Sequence[Event]) -> None:
         self.policy, self.processors = policy, processors
         arrivals = [event for event in events if event.what == "arrive"]
-        self.names = [event.values[0] for event in arrivals]
+        self.names = [event.values[0] for event in arrivals]  # of the jobs, by number
         self._work_ns: dict[int, float] = {}
         flexible, jobs = adapts(policy, processors), []
         for number, (at_ns, _, (name, size, *work_ms)) in enumerate(arrivals):

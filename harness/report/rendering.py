@@ -26,15 +26,12 @@ Draw = Callable[[int], Figure | None]
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a page, with a heading and ``about`` it; ``draw`` makes it in a width, None without data.
-
-    ``missing`` says why there may be no data; it is empty if nobody would expect the picture then.
-    """
+    """A picture of a page, with a heading and ``about`` it."""
 
     name: str
     heading: str
     about: str
-    missing: str
+    missing: str  # why there may be no data; empty if nobody would expect the picture then
     draw: Draw
 
 

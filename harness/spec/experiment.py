@@ -1,8 +1,4 @@
-"""The experiment: which jobs run under which schedulers, how often, over which sweep.
-
-:func:`load` turns an experiment file into frozen, validated values. Every error names the
-file, the line or override, the key, the value, the rule and the remedy.
-"""
+"""The experiment: which jobs run under which schedulers, how often, over which sweep, as validated values."""
 
 from __future__ import annotations
 

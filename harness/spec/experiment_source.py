@@ -1,8 +1,4 @@
-"""An experiment file as it was written, with the overrides put into it.
-
-This module knows files, lines and dotted keys; :mod:`harness.spec.experiment` knows the meaning of
-the keys. Errors name the place of a value: file and line, or the override.
-"""
+"""An experiment file as it was written, with overrides put into it; errors name the place of a value."""
 
 from __future__ import annotations
 

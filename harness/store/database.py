@@ -52,12 +52,10 @@ class Frames:
 
 
 class Store:
-    """An open store; use it as a context manager.
+    """An open store, as a context manager: of a directory, which may have to be made.
 
-    Args:
-        folder: the directory of the store; created if missing.
-        existing: open only an existing store, which may be read-only; ``folder`` may be its file.
-        warn: receives messages about runs that could not be written.
+    If it must be there already (``existing``), it may be read-only, and ``folder`` may be its file. ``warn``
+    receives messages about runs that could not be written.
     """
 
     def __init__(

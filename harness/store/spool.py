@@ -25,12 +25,7 @@ OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Spool:
-    """The files beside one store.
-
-    Args:
-        store: path of the store.
-        reserve: whether to keep room on the disk for a run, for invocations that make runs.
-    """
+    """The files beside one store; to ``reserve`` keeps room for a run on the disk while runs are made."""
 
     def __init__(self, store: Path, *, reserve: bool = False) -> None:
         self._store = store

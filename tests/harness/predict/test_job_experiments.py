@@ -146,7 +146,7 @@ def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.toml").write_text(MODEL)
     monkeypatch.setattr(threads, "compute", interrupted_after(1))
-    monkeypatch.setattr(SimulatedByJob, "_on_model", lambda *_: {"metrics": MEANS, "replications": 3})
+    monkeypatch.setattr(SimulatedByJob, "_results", lambda *_: {"metrics": MEANS, "replications": 3})
     assert main(["simulate", "e.toml", *words]) == 130
     assert said in capsys.readouterr().err
     if words:
