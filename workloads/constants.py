@@ -84,6 +84,7 @@ class MachineConstants:
     )
     idle_wakeup_us: float = _constant("wake-up of a blocked process on an idle processor")
     send_us: float = _constant("processor time to send a message", given=True)
+    ring_us: float = _constant("processor time to wake the receiver of a message, if it sleeps", given=True)
     receive_us: float = _constant("processor time to receive a message", given=True)
     serve_us: float = _constant("processor time to answer a read, beyond receiving and sending", given=True)
     poll_us: float = _constant("poll that finds no message", given=True)

@@ -13,6 +13,7 @@ of samples in nanoseconds:
 - ``switch_after_idle_ns T``: of each single hand-off, its time if the process has not run for T us;
 - ``idle_wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
+- ``ring_ns``: to wake the receiver of a message, if it sleeps on a processor that a rival keeps busy;
 - ``send_after_idle_ns T``: of each single read, the extra time if the reader has computed for T us before;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
@@ -82,7 +83,18 @@ WALK_NS = 1_000_000
 LOOK_S = 0.005
 """How often a rival without work looks for some."""
 
-ACROSS = "latency", "idle_wakeup", "send", "receive", "serve", "poll", "detour", "detour_gap", "tick_lateness"
+ACROSS = (
+    "latency",
+    "idle_wakeup",
+    "ring",
+    "send",
+    "receive",
+    "serve",
+    "poll",
+    "detour",
+    "detour_gap",
+    "tick_lateness",
+)
 """Quantities that take two processors."""
 
 Samples = dict[str, list[float]]
@@ -160,12 +172,37 @@ class Probe:
         messenger.barrier(learning=False)
         messenger.close()
         served = self._pair.bcast(_batches(messenger.handling[REQUEST]), SERVER)
+        to_sleeper = self._sends_to_sleeper_ns(places[SERVER])
         if not self._reads:
             return {}
         sent, received = _batches(messenger.sending), _batches(messenger.handling[RESPONSE])
         both_ns = statistics.median(sent) + statistics.median(received)
         serves = [max(0.0, time_ns - both_ns) for time_ns in served]
-        return {"send_ns": sent, "receive_ns": received, "serve_ns": serves, "poll_ns": polls}
+        rings = [time_ns - statistics.median(sent) for time_ns in to_sleeper]
+        return {
+            "send_ns": sent,
+            "ring_ns": rings,
+            "receive_ns": received,
+            "serve_ns": serves,
+            "poll_ns": polls,
+        }
+
+    def _sends_to_sleeper_ns(self, place: int) -> list[float]:
+        """Processor time of a send to a server that sleeps on ``place``, which the rival keeps busy."""
+        if not self._reads:
+            messenger = Messenger(self._pair, BLOCKING, Recorder())
+            messenger.barrier(learning=False)
+            messenger.close()
+            return []
+        self._world.send(place, RIVAL)
+        self._world.recv(source=RIVAL)
+        timed = TimedMessenger(self._pair)
+        self._read(timed, self.samples * BATCH, FALL_ASLEEP_NS)
+        timed.barrier(learning=False)
+        timed.close()
+        self._world.send(None, RIVAL)
+        self._world.recv(source=RIVAL)
+        return _batches(timed.sending)
 
     def overruns_ns(self, places: tuple[int, int], server: Waiting) -> list[float]:
         """By how much longer than STEP_NS each step of a program takes without messages; reader only."""

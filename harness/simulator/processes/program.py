@@ -392,12 +392,15 @@ def go_on_handling(state: State, p: int, q: int) -> int:
     """A piece of message handling that took time has ended."""
     process = state.processes[q]
     job = state.jobs[process.job]
-    send_ns = state.machine.send_ns
+    rings_ns = 0
     if process.handling == m.SENDING:
         process.handling = m.FREE
         return m.START_WAIT
     if process.handling == m.BROADCASTING:
-        send(state, (job.first + process.broadcast) << 1 | 1)
+        other = job.first + process.broadcast
+        send(state, other << 1 | 1)
+        if state.processes[other].state == m.BLOCKED:
+            rings_ns = state.machine.ring_ns
         process.broadcast += 1
         if process.broadcast == job.processes:
             process.handling = m.FREE
@@ -405,7 +408,7 @@ def go_on_handling(state: State, p: int, q: int) -> int:
         process.handling = m.FREE
         messages.handle(state, q, messages.first_in_inbox(state, process))
     if process.handling == m.BROADCASTING:
-        set_activity(state, p, send_ns)
+        set_activity(state, p, rings_ns + state.machine.send_ns)
         return m.DONE
     return m.RESUME if messages.handle_inbox(state, p, q) else m.DONE
 

@@ -37,7 +37,7 @@ def test_a_switch_costs_more_than_a_message():
     assert len(samples["overrun_ns"]) == len(each) == 20 * len(samples["local_switch_ns"])
     assert 0 < min(each) < statistics.median(each) < max(each)
     assert len(samples["switch_after_idle_ns 500"]) == 28  # 30 samples, in four rounds
-    for name in ("local_switch_ns", "idle_wakeup_ns", "walk_step_ns"):
+    for name in ("local_switch_ns", "idle_wakeup_ns", "walk_step_ns", "ring_ns"):
         assert found[name] > 0, name
     for name in ("latency_ns", "receive_ns", "send_ns"):
         assert 0 < found[name] < found["remote_wakeup_ns"], name

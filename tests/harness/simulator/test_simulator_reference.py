@@ -67,6 +67,7 @@ def machines(draw):
         tick_us=1000.0 if roams else draw(st.sampled_from([0.0, 1000.0])),
         tick_lateness_us=draw(st.sampled_from([(), (), (15.0, 40.0, 90.0)])),
         slice_us=draw(st.sampled_from([0.0, 300.0])),
+        ring_us=draw(st.sampled_from([0.0, 7.0])),
         turn_us=draw(st.sampled_from([0.0, 300.0, 4000.0])),
         slot_cost_us=draw(st.sampled_from([(), (300.0, 50.0)])),
         lateness_us=draw(st.sampled_from([(), (100.0, 300.0, 700.0)])),

@@ -436,10 +436,12 @@ class Process:
         """The root tells everybody in turn, "using P pair-wise messages" (footnote 1)."""
         if not self.machine.messages_to_self:
             self.take_answer()
+        rings = 0  # to wake the one before; the last one's is part of its wake-up
         for other in self.job.processes[0 if self.machine.messages_to_self else 1 :]:
             if self.cost["send"]:
-                yield Time(left=self.cost["send"], category=SYNCHRONIZING)
+                yield Time(left=rings + self.cost["send"], category=SYNCHRONIZING)
             self.simulation.send(other, self, "answer")
+            rings = self.cost["ring"] if other.state == "asleep" else 0
 
     def take_answer(self):
         rule, waited = self.job.rule.rule, self.simulation.now - self.began
