@@ -18,11 +18,7 @@ from workloads.validation import InputError, one_of
 def compare(
     results: Path, other: Path | None, between: Sequence[str] | None, experiment: str | None, watcher: Watcher
 ) -> tuple[list[dict[str, Any]], list[Comparison]]:
-    """Compare two results directories, or two schedulers of one: a document of each experiment, and all rows.
-
-    Raises:
-        InputError: if there is no such directory, experiment or scheduler, or nothing to compare.
-    """
+    """A document of each experiment and all rows, of two directories or two schedulers; else InputError."""
     if between and other is not None:
         rule = "two directories are compared scheduler by scheduler"
         raise InputError("--between", between, rule, "give one directory, or leave --between out")

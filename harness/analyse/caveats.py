@@ -39,9 +39,8 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
     """The rows whose measured slowdown stands for itself; ``records`` are the measured runs.
 
-    Their 95 % intervals are at most WIDE. There is none if other runs of Lockstep used the processors, if
-    on average the hypervisor or other programs took more than STEAL or OTHERS of them, or if a CPU quota of
-    others stopped runs.
+    Their intervals are at most WIDE, and neither other runs of Lockstep, the hypervisor, other programs nor
+    a CPU quota of others took much.
     """
     if _shared(records) or _mean(records, "steal") > STEAL or _mean(records, "others") > OTHERS:
         return []

@@ -108,11 +108,7 @@ def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeri
 
 
 def of_two_schedulers(rows: Sequence[SlowdownSeries], before: str, after: str) -> list[Comparison]:
-    """Two schedulers at each point of the sweep, by the ratios within each repeat.
-
-    The runs of a repeat have the same jobs, random numbers and dedicated times, so their ratio
-    scatters less than the slowdowns.
-    """
+    """Two schedulers at each point, by the ratios within each repeat: its dedicated times are the same."""
     return [
         _judged(one, other, _together(one.by_repeat, other.by_repeat))
         for one in rows
@@ -272,10 +268,7 @@ def _ratios(cells: Sequence[WaitCell], rounds: Sequence[Round]) -> list[float]:
 
 
 def wait_verdict(found: Iterable[WaitRow]) -> tuple[str, list[str]]:
-    """The choice with the least median at a time, and those that may be as good: their intervals overlap.
-
-    At least one must not have been stopped.
-    """
+    """The choice with the least median at a time, and those that may be as good: intervals overlap."""
     known = (row for row in found if row.together.median)
     best, *others = sorted(known, key=lambda row: row.together.median or math.inf)
     return best.choice, [row.choice for row in others if not apart(best.together, row.together)]

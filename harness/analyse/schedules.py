@@ -159,11 +159,9 @@ def _batch_means(logarithms: Floats) -> tuple[float, float] | None:
 
 
 def read_jobs(path: Path, processors: int) -> JobLevelOutcome:
-    """The schedule of rigid jobs that ``swf.write_jobs`` wrote; one that did not end has its estimated time.
+    """The schedule that ``swf.write_jobs`` wrote; a job that did not end has its estimated time.
 
-    Raises:
-        OSError: if the file cannot be read.
-        ValueError: if it is no such table.
+    OSError for a file that cannot be read, ValueError for no such table.
     """
     import pandas  # noqa: PLC0415 - takes longer to import than all the rest together
 

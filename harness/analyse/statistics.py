@@ -44,10 +44,7 @@ class Estimate:
 
 
 def estimate(ratios: Sequence[float]) -> Estimate:
-    """The median of positive ratios, and the 95 % interval of their geometric mean.
-
-    Ratios vary by factors, so the interval is Student's t interval of their logarithms.
-    """
+    """The median of positive ratios, and Student's 95 % interval of their geometric mean."""
     n = len(ratios)
     if n == 0:
         return Estimate(None, None, 0)
@@ -78,10 +75,7 @@ def half_width(values: Sequence[float]) -> float | None:
 
 
 def more_values(n: int, half: float, wanted: float, most: int) -> int | None:
-    """Values beyond ``n`` until half the width of Student's interval falls from ``half`` to ``wanted``.
-
-    None for more than ``most``. The values to come are taken to scatter as the ``n`` have done.
-    """
+    """Values beyond ``n`` until half Student's interval is ``wanted``, not ``half``; None for > ``most``."""
 
     def scale(count: int) -> float:
         return student_quantile(0.5 + CONFIDENCE / 2, count - 1) / math.sqrt(count)

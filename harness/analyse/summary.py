@@ -77,10 +77,9 @@ def rows(
     tau_s: float = TAU_S,
     cells: Sequence[Cell] | None = None,
 ) -> list[Row]:
-    """A row for each cell and scheduler, in the experiment's order (docs/formats.md).
+    """A row for each cell (by default the measured ones) and scheduler, in order (docs/formats.md).
 
-    By default ``cells`` are the measured ones. Of several records of the same run, the last
-    successful one counts.
+    Of several records of the same run, the last successful one counts.
     """
     of_cell: dict[int, list[RunRecord]] = defaultdict(list)
     for record in records:

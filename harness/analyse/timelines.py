@@ -118,10 +118,9 @@ def inside(intervals: Ints, times: Ints) -> NDArray[np.bool_]:
 
 
 def occupancy(spans: Sequence[Span]) -> dict[int, list[Span]]:
-    """The spans of RUNNING states on each processor, in order of time and without overlap.
+    """The spans of RUNNING states on each processor, in order; consecutive ones of a rank become one.
 
-    Consecutive spans of one rank become one, with the state of the first. Where measured spans
-    overlap by a few microseconds, the later one begins when the earlier one ends.
+    Where measured spans overlap by a few microseconds, the later one begins when the earlier one ends.
     """
     found: dict[int, list[Span]] = {}
     for span in sorted((one for one in spans if one.state in RUNNING), key=lambda one: one.begin_ns):

@@ -31,9 +31,8 @@ MOST_REPEATS = 1000  # if a verdict needs more repeats than this, it needs too m
 def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict:
     """The verdict on a row of ``summary.rows`` made from ``records``.
 
-    The error of the simulated workload slowdown is *within* if its 95 % interval
-    lies between -tolerance and +tolerance, *outside* if it lies beyond, and else *not
-    significant*.
+    *Within* if the 95 % interval of the error of the simulated workload slowdown lies between -tolerance and
+    +tolerance, *outside* if it lies beyond, and else *not significant*.
     """
     if difference := _difference(row, records):
         field, one, other = difference

@@ -44,10 +44,9 @@ def run_copies(
     limit_s: float | None,
     look: Callable[[Sequence[int]], None] | None = None,
 ) -> Spent:
-    """Run commands at once, of which some or all may be the same, and wait for them.
+    """Run commands at once, from here and without input, and wait ``limit_s`` for them to end.
 
-    They run in the current directory and read nothing. After ``limit_s`` they are stopped. ``look`` is called
-    with their pids once they have run for LOOK_S, unless all have ended by then.
+    ``look`` is called with their pids once they have run for LOOK_S, unless all have ended by then.
     """
     started: list[subprocess.Popen[bytes]] = []
     commands = [command for command, _ in copies]
@@ -69,10 +68,7 @@ def run_copies(
 
 
 def libraries_loaded(command: Sequence[str]) -> dict[Path, int]:
-    """Run a command alone in our environment; how many of its processes on this host load each library.
-
-    The dynamic loader of the C library names them, also those that a program loads later.
-    """
+    """How many processes of a command, alone on this host, load each library, by the dynamic loader."""
     started: list[subprocess.Popen[bytes]] = []
     try:
         with guardian.guarded() as directory:

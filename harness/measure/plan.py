@@ -116,11 +116,10 @@ def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) 
 
 
 def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Task]:
-    """All runs in the order in which they are made; the same for the same experiment.
+    """All runs in the order in which they are made; ``cells`` are by default the measured ones.
 
-    ``cells`` are by default the measured ones. Repeats are outermost and cells next. Each repeat
-    shuffles the dedicated runs of a cell together with its runs under every scheduler, so that a
-    machine that drifts favours none of them.
+    Repeats are outermost and cells next. Each repeat shuffles the dedicated runs of a cell together with its
+    runs under every scheduler, so that a machine that drifts favours none of them.
     """
     return [
         task

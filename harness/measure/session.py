@@ -225,9 +225,8 @@ def reserved(
 ) -> Iterator[None]:
     """A context in which no other series of runs begins on these processors, of any user of this host.
 
-    It begins when those that use them now have ended. With ``anyway``, and in a job of Slurm, it begins at
-    once and warns of them: a batch job must not spend its time waiting, and what it waits for may
-    be suspended for its sake.
+    It waits for those that use them now, but with ``anyway``, and in a job of Slurm, only warns of them: a
+    batch job must not spend its time waiting, and what it waits for may be suspended for its sake.
     """
     slurm = "SLURM_JOB_ID" in environment
     ours = Reservation(processors)

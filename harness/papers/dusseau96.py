@@ -107,11 +107,7 @@ def _effort(cell: Cell, quick: bool) -> tuple[int, float]:
 
 
 def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
-    """Simulate the repeats of a cell.
-
-    Returns:
-        their makespans; the mean response time of each job; and shares of time and of waits.
-    """
+    """The repeats' makespans; the mean response time of each job; and shares of time and of waits."""
     repeats, dedicated_s = _effort(cell, quick)
     outcomes = [run(cell, dedicated_s, seed, repeat) for repeat in range(repeats)]
     return SimpleNamespace(

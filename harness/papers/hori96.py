@@ -80,10 +80,7 @@ def _quanta(quick: bool) -> int:
 
 
 def guess(cell: Cell, quick: bool) -> Guess:
-    """About how long a cell takes, by the number of its tasks.
-
-    Trees switch each in proportion to the load, and large ones have long queues near saturation.
-    """
+    """How long a cell takes: trees switch tasks in proportion to the load, large ones with long queues."""
     sizes, shares = _sizes(cell.distribution, cell.processors)
     count = _quanta(quick) * cell.processors * cell.target / (float(shares @ sizes) * LENGTH)
     queues = cell.processors / max(SIZES) * cell.target**4

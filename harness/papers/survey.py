@@ -150,10 +150,7 @@ def at_average_parallelism() -> list[tuple[float, float]]:
 
 
 def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
-    """The sum of response times of ``jobs`` jobs that arrive together, over the sum under equal shares.
-
-    All have perfect speedup; 200 sets, each alone under the policy of the rule.
-    """
+    """The sum of response times of 200 sets of ``jobs`` jobs that arrive together, over equal shares'."""
     random = np.random.default_rng(seed)
     sets_s = _work_s(VARIANCES[variance], 200 * jobs, random).reshape(200, jobs)
     once, none = np.zeros(jobs, dtype=np.int64), np.zeros(jobs)

@@ -100,8 +100,7 @@ def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
 def _ordered(cell: Cell) -> SimpleNamespace:
     """A closed system of M jobs whose times increase.
 
-    The outcome has by job its turnaround, and by formula (3), which is NaN at the ends; and for the first
-    SHOWN its arrival, start and finish.
+    By job its turnaround, and by formula (3), NaN at the ends; of the first SHOWN arrival, start and finish.
     """
     times_s = SLOT_S * np.arange(2, 62, dtype=float)
     options = {"service": cell.service, "quantum_ms": SLOT_S * 1000}

@@ -74,10 +74,9 @@ def complete(
     heard: Callable[[RunRecord], None] = lambda record: None,
     further: Callable[[Experiment, Sequence[RunRecord]], Lacking] = lambda experiment, records: [],
 ) -> list[RunRecord]:
-    """Simulate what ``records`` lack; returns the new records, which are stored.
+    """Simulate and store what ``records`` lack; returns the new records, each of which ``heard`` receives.
 
-    ``heard`` receives each as soon as it is stored. When nothing lacks any more, ``further`` receives all
-    records, and gives what to simulate besides; ``heard`` does not receive this.
+    When nothing lacks any more, ``further`` receives all, and gives what to simulate besides, unheard.
     """
     recorded = recorded_programs.of(experiment, records, store.path.parent)
     made: list[RunRecord] = []

@@ -54,11 +54,9 @@ MECHANISM = "signals"  # the default mechanism of a host
 
 
 def machine_like(host: MachineConstants, processors: int, scheduler: Scheduler) -> SimulatedMachine:
-    """A simulated machine with the calibrated constants of a ``host``.
+    """A simulated machine with the calibrated constants of a ``host``, whose processes behave like ranks.
 
-    Its processes behave like ranks: they send no messages to themselves, look for messages only
-    while they wait, and spin by the wall clock. The kernel's clock ticks at the same time on all
-    processors, and turns change when its interrupt ends.
+    They send no messages to themselves, look for messages only while they wait, and spin by the wall clock.
     """
     parts_us = host.send_us + host.receive_us + (host.serve_us + host.poll_us) / 2
     table = None
@@ -226,11 +224,9 @@ def predict(
     session: str = "",
     conditions: Conditions = NOWHERE,
 ) -> list[RunRecord]:
-    """The runs of all cells of ``experiment``, simulated with these constants.
+    """The runs of all cells, simulated with these constants; the same arguments give the same runs.
 
-    ``compute`` runs the parts of the work; ``recorded`` has the recordings of commands. The records name
-    ``session`` and ``conditions``, and have the ranks' activities if ``timeline``. The same arguments give
-    the same runs.
+    ``recorded`` has the recordings of commands; with ``timeline`` records have the ranks' activities.
     """
     host = partial(Host.of_calibration, constants, conditions=conditions)
     back_end = Simulated(host, session, timeline, recorded)

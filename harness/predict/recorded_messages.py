@@ -170,10 +170,7 @@ def _stuck(acts: Sequence[NDArray[Any]], channels: Channels) -> list[tuple[int, 
 
 
 def _without_first(messages: NDArray[Any], end: str, stuck: Sequence[tuple[int, int]]) -> NDArray[Any]:
-    """Messages without the first that is like one which waits for ever at this end; all if none does.
-
-    The other end of the first one came before the stretch, so that all after it had a wrong partner.
-    """
+    """Messages without the first like one that waits for ever here: its partner came before the stretch."""
     for rank, operation in stuck:
         ours = messages[end] == rank
         for one in messages[ours & (messages["end"] == operation)]:

@@ -140,10 +140,7 @@ def _classes(columns: Columns) -> NDArray[np.int64]:
 def _operations(
     times: _OwnTimes, meets: NDArray[np.bool_], columns: Columns, acts: NDArray[Any]
 ) -> Operations:
-    """The operations of a rank: it computes up to the time of each of its acts.
-
-    Nothing lies between a message that it gives and one that it takes at the same time.
-    """
+    """A rank's operations: it computes before each act, but not from one it gives to one it takes then."""
     before_ns, after_ns = times.around(columns)
     met = acts["operation"][acts["takes"] & meets[acts["channel"]]]
     before_ns[met] = after_ns[met] = 0.0
@@ -176,10 +173,7 @@ def _operations(
 
 
 def _carried_us(columns: Columns) -> NDArray[np.int64]:
-    """By how much the wait of each operation spins longer: for the bytes given since the wait before it.
-
-    The waits of a call that ends several requests have the same.
-    """
+    """By how much each wait spins longer, for the bytes given since the wait of the call before it."""
     kind = columns["kind"]
     gives = np.isin(kind, SENDS) | (kind >= FIRST)
     given_ns = np.where(gives, columns["bytes"] // CARRIED_BYTES_PER_NS, 0)
@@ -196,10 +190,7 @@ def _carried_us(columns: Columns) -> NDArray[np.int64]:
 
 
 def _polls(columns: Columns) -> NDArray[np.bool_]:
-    """Of which operations the program polls for the end.
-
-    Also a blocking receive of what a poll has just found; a nonblocking one waits by the rule.
-    """
+    """Which operations the program polls for; also a blocking receive of what a poll has just found."""
     polls, kind, peer = polled(columns), columns["kind"], columns["peer"]
     found = polls & (kind == KIND["PROBE"])
     polls[1:] |= found[:-1] & (kind[1:] == KIND["RECV"]) & (peer[1:] == peer[:-1])

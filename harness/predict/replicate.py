@@ -75,11 +75,10 @@ class Replications:
 
 
 def ratio(ours: Replications, theirs: Replications) -> Mean:
-    """Our mean response time over theirs, by the estimate with the narrower interval.
+    """Our mean response time over theirs, by the narrower interval; infinite or 0 if one is saturated.
 
-    Pairs of replications with the same random numbers show small differences. If one policy
-    has more replications, the ratio of the means over all of them may be more exact. A policy that is
-    saturated makes it infinite (ours) or 0 (theirs).
+    Pairs with the same random numbers show small differences. If one policy has more replications, the ratio
+    of the means over all of them may be more exact.
     """
     if ours.saturated or theirs.saturated:
         return Mean(math.inf if ours.saturated else 0.0, None, 0, saturated=True)
@@ -110,9 +109,8 @@ def replicate(
 ) -> Replications:
     """Replications of ``one`` until the interval of the mean response time is narrow enough.
 
-    ``one`` simulates with its own generator and returns None if the policy is saturated; then
-    replication stops, after ``plan.least`` at the earliest. The n-th replication of a seed has the
-    same random numbers for every policy.
+    ``one`` gives None if the policy is saturated, which ends it, after ``plan.least`` at the earliest. The
+    n-th replication of a seed has the same random numbers for every policy.
     """
     found: list[Metrics] = []
     stuck = 0

@@ -52,9 +52,8 @@ class Side:
 def document(sides: Iterable[Side]) -> dict[str, Any]:
     """The whole trace: {"traceEvents": [...], "displayTimeUnit": "ns"}, times in microseconds.
 
-    Each side is a process of the trace. Its threads are its processors (with the job on each), its
-    slots, and its ranks (with the state of each); messages are flows between ranks. Both sides
-    begin at 0.
+    Each side is a process that begins at 0. Its threads are its processors (with the job on each), its slots,
+    and its ranks (with the state of each); messages are flows between ranks.
     """
     events = [event for side in sides for event in _events(side)]
     return {"traceEvents": events, "displayTimeUnit": "ns"}

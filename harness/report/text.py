@@ -286,10 +286,7 @@ NOT_KNOWN = "not known: no run succeeded"
 
 
 def conclusion(rows: Sequence[Row]) -> list[str]:
-    """Three sentences that hold for whatever was measured.
-
-    They tell of the jobs at the same time, of what turns and polite waiting change, and of the simulator.
-    """
+    """Three sentences: on the jobs at the same time, on turns and polite waiting, and on the simulator."""
     known = {row.scheduler["policy"]: row for row in reversed(rows)}
     ways = {way: known[policy] for policy, way in WAYS.items()}
     together, *others = (

@@ -132,17 +132,12 @@ def load(
     here: bool = False,
     real: bool = False,
 ) -> Experiment:
-    """The experiment in a file, the built-in one of a name, or the one that tables describe.
+    """The experiment in a file, the built-in one of a name, or the one that a file's tables describe.
 
-    Args:
-        source: path, name, or the tables of an experiment file.
-        settings: ``key=value`` overrides, applied in order after ``quick``'s.
-        quick: apply the file's [quick] table; without one, measure at most
-            QUICK_REPEATS times with QUICK_SHARE of each dedicated_s and work_s.
-        seed: replaces the file's.
-        here: whether this host must be able to run it, with its processors, mechanisms and
-            scheduling classes.
-        real: whether some host must be able to run it, which ``here`` implies.
+    ``settings`` are ``key=value`` overrides, applied after those of ``quick``: the file's [quick] table, else
+    at most QUICK_REPEATS and QUICK_SHARE of each dedicated_s and work_s. ``seed`` replaces the file's.
+    ``here``: this host must be able to run it, with its processors, mechanisms and scheduling classes;
+    ``real``: some host.
     """
     written = experiment_source.read(source)
     changes = list(_quick(written)) if quick else []

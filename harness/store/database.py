@@ -181,10 +181,7 @@ class Store:
                 self._insert("calibrations", plain(one) | median)
 
     def last_calibration(self) -> list[Calibration]:
-        """The last machine constants of the session that calibrated last; empty if none did.
-
-        Of ``walk_step_ns`` the first, by which all its programs went.
-        """
+        """The constants of the last session that calibrated, the first ``walk_step_ns``; or none."""
         session = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
         one = "CASE WHEN quantity IN ('walk_step_ns', 'unit_ns') THEN min(id) ELSE max(id) END"
         last = f"SELECT {one} FROM calibrations WHERE {session} GROUP BY quantity, working_set_bytes"

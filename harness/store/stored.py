@@ -118,10 +118,7 @@ def rows_of(database: sqlite3.Connection, table: str, run: int) -> list[sqlite3.
 
 
 def checksum(database: sqlite3.Connection, run: int) -> str:
-    """SHA-256 over all rows of a run, without timelines, the run's number and the order of the rows.
-
-    Missing values do not count, so that a new column changes no checksum.
-    """
+    """SHA-256 over all rows of a run in any order, without timelines, its number and missing values."""
     digest = hashlib.sha256()
     for table in ("runs", *PARTS):
         rows = [dict(zip(row.keys(), row, strict=True)) for row in rows_of(database, table, run)]
