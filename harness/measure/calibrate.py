@@ -63,14 +63,11 @@ KIB = {"K": 1, "M": 1024, "G": 1 << 20}
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(MachineConstants):
-    """The constants of a calibration, also for mechanisms and working sets.
+    """The constants of a calibration, also for mechanisms and working sets."""
 
-    Attributes:
-        slots: the constants of slot switches by mechanism, then by name.
-        walk_steps_ns: time of a step through a working set, by its size in bytes.
-    """
-
+    # the constants of slot switches by mechanism, then by name
     slots: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    # time of a step through a working set, by its size in bytes
     walk_steps_ns: Mapping[int, float] = field(default_factory=dict)
 
     def walk_step_of(self, working_sets: Collection[int]) -> float:
@@ -84,10 +81,7 @@ class Constants(MachineConstants):
 
 
 def mpi_probe(launcher: Launcher) -> Probe:
-    """A probe that runs ``workloads.probe`` with this launcher.
-
-    The probe raises LaunchError if it does not run, or prints something else than samples.
-    """
+    """A probe with this launcher; it raises LaunchError if it does not run, or prints no samples."""
 
     def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
         places = ",".join(map(str, processors))
@@ -122,13 +116,10 @@ def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) ->
 def of_slots(
     run_workload: RunWorkload, processors: Sequence[int], mechanism: str
 ) -> Mapping[str, list[float]]:
-    """Costs of a slot switch, by jobs that only compute, so that none waits for another.
+    """Costs of a slot switch in nanoseconds, by jobs that only compute; empty if the run fails.
 
-    Samples in nanoseconds of ``slot_cost_ns``, ``lateness_ns`` and ``skew_ns``; empty if the run fails.
-
-    ``slot_cost_ns`` has one sample per processor: the time from the first start to the last
-    finish that no process used, divided by the number of slot switches. It includes the agent's
-    time. ``lateness_ns`` and ``skew_ns`` have one sample per slot switch.
+    ``slot_cost_ns`` has a sample for each processor: the time that no process used from the first start to
+    the last finish, the agent's included, over the number of switches. The others have one for each switch.
     """
     program = Program(processes=len(processors), granularity_us=SLOT_COMPUTE_US, imbalance=0, phases=1)
     workload = Workload(
