@@ -55,12 +55,10 @@ class Crowd:
             self.listen()
 
     def start(self, directory: RunDirectory, argv: list[str], **variables: str) -> None:
-        """Start a process of a run."""
         environment = passed_on({**directory.marks, **variables})
         self.children.append(subprocess.Popen(argv, env=environment, start_new_session=True))
 
     def listen(self) -> None:
-        """Take what has arrived, and answer beats."""
         begin_ns = time.thread_time_ns()
         while arrived := self.hub.receive():
             for node, frame in arrived:
@@ -75,8 +73,6 @@ class Crowd:
         self.busy_ns += time.thread_time_ns() - begin_ns
 
     def wait_for(self, kind: type[Any], count: int) -> None:
-        """Wait until so many messages of a kind have come."""
-
         def enough() -> bool:
             self.listen()
             return self.heard.get(kind, 0) >= count
@@ -92,7 +88,6 @@ class Crowd:
 
 
 def main() -> None:
-    """Measure and print."""
     options = parsed(__doc__, agents=64, slots_ms=100, seconds=10.0)
     with TemporaryDirectory(prefix="ls-") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
@@ -121,7 +116,6 @@ def main() -> None:
 
 
 def report(options: Any, switches: list[tuple[int, ...]], messages: int, busy_ns: int, sent_ns: int) -> str:
-    """What was measured, in words."""
     late = sorted(switch[2] / 1e3 for switch in switches)
     done: dict[int, list[int]] = {}
     for _, due_ns, late_ns, _ in switches:

@@ -72,7 +72,6 @@ def command(name, seconds, folder):
 
 
 def beside(pair, options, folder, *words):
-    """The document of ``beside`` of a pair."""
     commands = [command(name, options.seconds, folder) for name in pair.split("+")]
     with_policies = [word for policy in POLICIES for word in ("--policy", policy)]
     rounds = ["--rounds", str(options.rounds)]
@@ -136,7 +135,6 @@ def judged(pair, options, folder):
 
 
 def main():
-    """Advise, and judge."""
     pairs = {"nargs": "+", "default": list(PAIRS)}
     seconds = {"default": 2.5, "help": "of a program alone, about"}
     options = parsed(__doc__, pairs=pairs, rounds=3, seconds=seconds)

@@ -44,7 +44,6 @@ def runs_of(results, policy, times):
 
 
 def same(host, _):
-    """The host for any task."""
     return host
 
 
@@ -54,7 +53,6 @@ def difference(values):
 
 
 def main():
-    """Print the differences."""
     options = parsed(__doc__, results={"type": Path, "required": True}, policy="none", times=3)
     cells = runs_of(options.results, options.policy, options.times)
     measured = [one for runs, _ in cells for one in difference(runs)]

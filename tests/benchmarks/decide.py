@@ -84,7 +84,6 @@ def measured_ms(policy, machine, jobs, decisions, limit_s):
 
 
 def main():
-    """Measure and print."""
     given = {"processors": 10_000, "jobs": 1000, "decisions": 21, "limit_s": 20.0}
     options = parsed(__doc__, **given, only={"nargs": "*", "default": ()})
     resource.setrlimit(resource.RLIMIT_CPU, (600, 600))

@@ -52,7 +52,6 @@ def programs(openmpi):
 
 
 def main():
-    """Print the table."""
     options = parsed(
         __doc__,
         **{"launcher": "mpiexec", "rounds": 7},
@@ -76,7 +75,6 @@ def main():
 
 
 def row(command, place, ours, options):
-    """The ratios of one program."""
     alone, three, plain = [], [], []
     for number in range(options.rounds):
         took = {}

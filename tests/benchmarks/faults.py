@@ -32,7 +32,6 @@ segment was left on any host. "Nothing" is released where a run goes on to its e
 
 
 def row(name: str, fault: Fault, outcomes: list[Outcome]) -> str:
-    """A line of the table."""
     lost = sum(
         1 for outcome in outcomes if outcome.told for job in fault.survivors if outcome.told["jobs"][job]
     )
@@ -56,7 +55,6 @@ def repeat(fault: Fault, seeds: Iterable[int]) -> list[Outcome]:
 
 
 def main() -> None:
-    """Do it all."""
     only = {"choices": FAULTS, "action": "append", "help": "this fault (may be repeated)"}
     out = {"type": Path, "help": "where the table goes (default: stdout)"}
     options = parsed(__doc__, kills=50, others=10, only=only, out=out)

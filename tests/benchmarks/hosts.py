@@ -49,7 +49,6 @@ HEAD = (
 
 
 def run(hosts: Cluster, text: str) -> list[Any]:
-    """The rows that the command answers."""
     file = hosts.root / "two-hosts.toml"
     file.write_text(text)
     argv = [sys.executable, "-m", "harness.cli", "run", str(file), "--json", "--no-simulate"]
@@ -76,7 +75,6 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Print the table."""
     options = parsed(__doc__, granularity_us=1000.0, repeats=5, dedicated_s=2.0)
     if why := unavailable():
         sys.exit(why)

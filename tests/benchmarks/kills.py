@@ -33,7 +33,6 @@ def show(kills: list[Kill], outcomes: list[Outcome]) -> None:
 
 
 def main() -> None:
-    """Do it all."""
     options = parsed(
         __doc__,
         kills={"default": 300, "help": "of runs, half of them on two hosts"},

@@ -54,7 +54,6 @@ def started_s(hosts, *, together):
 
 
 def main():
-    """Measure and print."""
     options = parsed(__doc__, hosts={"type": int, "nargs": "*", "default": [16, 128]})
     processes.raise_descriptor_limit()
     headed("hosts", "one launch, s", "one each, s")

@@ -270,7 +270,6 @@ class Crowd:
 
 
 def measure(count, options):
-    """One row of the table."""
     crowd = Crowd(count, options.processors)
     try:
         crowd.listen(2)
@@ -308,7 +307,6 @@ def measure(count, options):
 
 
 def main():
-    """Measure and print."""
     nodes = {"type": int, "nargs": "*", "default": [128, 1024, 4096]}
     holder = {"type": Path, "help": "for the processes that hold agents"}
     options = parsed(__doc__, nodes=nodes, seconds=10.0, decisions=5, processors=4, hold=holder)

@@ -32,14 +32,12 @@ def rows_of(results):
 
 
 def shown(errors):
-    """Their median and 90th percentile."""
     return (
         f"{statistics.median(errors):6.1%} {statistics.quantiles(errors, n=10, method='inclusive')[-1]:6.1%}"
     )
 
 
 def main():
-    """Print a line for each scheduler, and one for all rows."""
     once, again = map(rows_of, parsed(__doc__, _results={"type": Path, "nargs": 2}).results)
     print(f"{'median, 90th percentile of':28} measured again      simulated  against both means")
     for name in [*dict.fromkeys(key[0] for key in once), "all"]:

@@ -96,7 +96,6 @@ def gangs(options, program, folder, alone_s):
 
 
 def shown(estimate):
-    """A median with its interval."""
     if estimate["median"] is None:
         return "-"
     ends = " ({:.2f}-{:.2f})".format(*estimate["ci95"]) if estimate["ci95"] else ""

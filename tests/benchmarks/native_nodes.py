@@ -36,7 +36,6 @@ def run(hosts, rule, program, jobs):
 
 
 def main():
-    """Measure, and print a line for each program and rule."""
     options = parsed(__doc__, rounds=3, seconds=1.0)
     with tempfile.TemporaryDirectory() as folder, cluster(2) as hosts:
         bsp, pingpong = (compiled("mpiexec", folder, f"{name}.c") for name in ("bsp", "pingpong"))

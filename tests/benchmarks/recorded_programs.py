@@ -79,7 +79,6 @@ def job(name, count, seconds, folder):
 
 
 def experiment(name, count, options, folder):
-    """The experiment file of a program, ``count`` times."""
     if name == "mixed":
         jobs = job("c-fine", 1, options.seconds, folder) + job("lammps", 1, options.seconds, folder)
         program = '{ pattern = "NEWS", granularity_us = 1000, imbalance = 0.5, dedicated_s = %s }'
@@ -101,12 +100,10 @@ def schedulers(options):
 
 
 def scheduler_table(keys):
-    """A [[schedulers]] table."""
     return "[[schedulers]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 
 
 def named(scheduler):
-    """A scheduler in words."""
     words = [scheduler["policy"], f"{scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else ""]
     words += [] if scheduler["blocking"] == "spin" else [scheduler["blocking"]]
     return " ".join(filter(None, words))
@@ -119,12 +116,10 @@ def lockstep(options, folder, *words):
 
 
 def results_of(options, folder):
-    """The directory of the store."""
     return options.results.absolute() if options.results else folder / "results"
 
 
 def measured(name, count, options, folder):
-    """The document of the experiment of a program."""
     file = folder / f"{name}-{count}.toml"
     file.write_text(experiment(name, count, options, folder))
     return lockstep(options, folder, "run", file.name)
@@ -207,7 +202,6 @@ def draw(results, file):
 
 
 def main():
-    """Measure and simulate."""
     options = parsed(
         __doc__,
         **{"rounds": 3, "quick": False},

@@ -31,14 +31,12 @@ PLAIN, AGAIN, RECORDED = range(3)
 
 
 def seconds(argv, more):
-    """Wall-clock time of a command."""
     begin = time.monotonic()
     subprocess.run(argv, env=ENVIRONMENT | more, stdout=subprocess.DEVNULL, check=True)
     return time.monotonic() - begin
 
 
 def main():
-    """Measure one program."""
     options = parsed(
         __doc__,
         **{"granularity_us": 100.0, "rounds": 21},

@@ -94,7 +94,6 @@ def prepare(folder):
 
 
 def measure(folder, phase, quick):
-    """Print what one loop takes."""
     begin = time.process_time()
     held = recording.read(folder / f"{phase}.npz")
     # Only two-phase waits make nonblocking calls, which have no root.
@@ -131,7 +130,6 @@ def measure(folder, phase, quick):
 
 
 def main():
-    """Measure each loop in a process of its own."""
     options = parsed(__doc__, quick=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -45,7 +45,6 @@ def compared(output):
 
 
 def main():
-    """Compare."""
     options = parsed(__doc__, _commit=None, kept={"type": Path}, only={"nargs": "*", "default": ()})
     differ = []
     with version(options.commit) as before:

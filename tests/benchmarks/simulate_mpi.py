@@ -43,7 +43,6 @@ def simulated(workers: int, experiment: list[str]) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Measure and print."""
     experiment = {"nargs": "*", "default": ["validation", "--set", "repeats=10"]}
     options = parsed(__doc__, rounds=3, workers=2, _experiment=experiment)
     simulated(1, options.experiment)

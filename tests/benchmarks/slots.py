@@ -47,7 +47,6 @@ class SlotRow:
     agent: str = ""
 
     def add(self, result: Result, alone_s: float) -> None:
-        """Count a run beside the job's time alone."""
         self.agent = result.nodes[0].priority
         if why := failure(result):
             self.lost.append(why)
@@ -56,7 +55,6 @@ class SlotRow:
         self.late_us += [switch.lateness_ns / 1e3 for switch in result.switches]
 
     def show(self) -> None:
-        """Print the row."""
         late = statistics.quantiles(self.late_us, n=100) if len(self.late_us) > 1 else [math.nan] * 99
         slowdown = shown(self.slowdowns or [math.nan], ".3f")
         lateness = f"{late[49]:.0f} / {late[89]:.0f} / {late[98]:.0f}"
@@ -66,12 +64,10 @@ class SlotRow:
 
 
 def failure(result: Result) -> str:
-    """Why a run has failed; empty if it has not."""
     return next(filter(None, [result.failure, *(job.failure for job in result.jobs)]), "")
 
 
 def makespan_s(result: Result) -> float:
-    """From the start of a run to the end of its last job."""
     return max(job.finish_ns or 0 for job in result.jobs) / 1e9
 
 
@@ -91,7 +87,6 @@ def ran(options: Any, quantum_ms: float | None, *, in_python: bool) -> Result:
 
 
 def main() -> None:
-    """Measure and print."""
     options = parsed(
         __doc__,
         quanta={"default": "10,5,2,1", "help": "in milliseconds"},

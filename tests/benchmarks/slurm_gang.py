@@ -62,7 +62,6 @@ def dedicated_s(records: Sequence[RunRecord], policy: RunRecord) -> list[float]:
 
 
 def responses_s(record: RunRecord) -> list[float]:
-    """The response time of each job."""
     return [(job.response_ns or 0) / 1e9 for job in record.jobs]
 
 
@@ -73,7 +72,6 @@ def start_up_s(records: Sequence[RunRecord]) -> float:
 
 
 def label(table: Any) -> str:
-    """A scheduler in words."""
     if table["policy"] == "gang":
         return f"Lockstep gang, {table['quantum_ms']:g} ms"
     return f"Slurm gang, {table['quantum_ms'] / 1000:g} s" + ("" if table["retry"] else ", start-up by srun")
@@ -120,7 +118,6 @@ def table(records: Sequence[RunRecord], watch: Watch, free_s: float) -> str:
 
 
 def main() -> int:
-    """Measure and print."""
     settings = {"dest": "settings", "action": "append", "default": [], "metavar": "KEY=VALUE"}
     options = parsed(__doc__, repeats=3, set=settings)
     if why := unavailable():

@@ -21,7 +21,6 @@ from slurm_replies import tried
 
 
 def main() -> int:
-    """Read and print; the status is 1 if anything is wrong."""
     options = parsed(__doc__, cases=500, seed=1)
     with tempfile.TemporaryDirectory() as name:
         os.environ["PATH"] = f"{name}:{os.environ['PATH']}"

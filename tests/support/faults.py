@@ -67,17 +67,14 @@ def send(sign: str, signum: signal.Signals) -> Callable[[Cluster, subprocess.Pop
 
 
 def kill_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
-    """The driver, without warning."""
     os.kill(part(cluster.head, '"hosts"'), signal.SIGKILL)
 
 
 def stop_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
-    """The driver is stopped."""
     os.kill(part(cluster.head, "runs.py"), signal.SIGSTOP)
 
 
 def continue_driver(cluster: Cluster) -> None:
-    """It goes on."""
     os.kill(part(cluster.head, "runs.py"), signal.SIGCONT)
 
 
@@ -121,7 +118,6 @@ FAULTS = {
 
 
 def start(cluster: Cluster, **options: Any) -> subprocess.Popen[str]:
-    """Start a driver on the head."""
     script = Path(__file__).with_name("runs.py")
     return cluster.start([sys.executable, str(script), json.dumps({"hosts": cluster.hosts, **options})])
 

@@ -20,7 +20,6 @@ BECOMING = {"type": "becoming", "processor": 0, "start_ns": 1}
 
 
 def lines(*messages: object) -> bytes:
-    """Messages as they are sent."""
     return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 

@@ -54,7 +54,6 @@ class Host:
         self.echoing = True
 
     def listen(self) -> None:
-        """Take what has arrived, and answer beats."""
         while arrived := self.hub.receive():
             for message in (TO_DRIVER.decode(line) for _, line in arrived):
                 if isinstance(message, protocol.Beat) and self.echoing:
@@ -63,8 +62,6 @@ class Host:
                 self.heard.append(message)
 
     def hear(self, kind: type[Any], count: int = 1) -> list[Any]:
-        """Wait for messages of a kind."""
-
         def enough() -> list[Any] | None:
             self.listen()
             found = [message for message in self.heard if isinstance(message, kind)]
@@ -84,11 +81,9 @@ class Host:
         return eventually(heard, timeout_s)
 
     def say(self, message: Any) -> None:
-        """Tell the agent something."""
         self.hub.send(0, TO_AGENT.encode(message))
 
     def rank(self, job: int, rank: int, **variables: str) -> subprocess.Popen[bytes]:
-        """Start a rank."""
         script = Path(__file__).parent / "fake_rank.py"
         child = subprocess.Popen(
             [sys.executable, "-S", str(script), str(self.directory.socket), str(job), str(rank)],

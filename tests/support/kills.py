@@ -47,7 +47,6 @@ MODULES = {
 
 
 def role(pid: int) -> str:
-    """The role of a process; empty if it has gone."""
     words = command(pid)
     if not words:
         return ""

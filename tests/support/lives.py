@@ -83,9 +83,7 @@ class Life(Protocol):
         """Everything that it should not leave: files, sockets, shared memory."""
         ...
 
-    def said(self) -> str:
-        """What it wrote on standard error."""
-        ...
+    def said(self) -> str: ...
 
 
 class OneHost:
@@ -143,7 +141,6 @@ class OneHost:
         return text(self._root / "err")
 
     def end(self) -> None:
-        """Kill what remains."""
         while self.nest.poll() is None:
             for pid in self.processes():
                 with suppress(ProcessLookupError):
@@ -186,7 +183,6 @@ class TwoHosts:
 
 
 def parent(pid: int) -> int:
-    """The pid of the parent; 0 if the process is gone."""
     words = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(words[1]) if words else 0
 
@@ -209,7 +205,6 @@ def _harmed(job: subprocess.Popen[bytes]) -> bool:
 
 
 def _whole(record: Path) -> bool:
-    """Whether a file is the record of a rank."""
     try:
         return "waits" in json.loads(text(record))
     except ValueError:

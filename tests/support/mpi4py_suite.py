@@ -157,7 +157,6 @@ def compare(suite: Suite, modules: Sequence[str], knobs: dict[str, str], options
 
 
 def main() -> int:
-    """Compare, and say what was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", type=Path, help="the directory test/ of mpi4py's source distribution")
     parser.add_argument("--pip", default=f"{sys.executable} -m pip")

@@ -51,7 +51,6 @@ Put Get Accumulate Get_accumulate R{put,get,accumulate,get_accumulate} Fetch_and
 
 
 def named(text: str) -> Iterator[str]:
-    """Each name that words of a text stand for."""
     for word in text.split():
         choice = re.search(r"\{([\w,]*)\}", word)
         if choice is None:
@@ -79,5 +78,4 @@ def advancing() -> set[str]:
 
 
 def knows(name: str) -> bool:
-    """Whether this list describes a call."""
     return name in waiting() | advancing() or re.fullmatch("|".join(named(OTHERS)), name) is not None

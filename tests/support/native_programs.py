@@ -40,7 +40,6 @@ def launcher(mpi: str) -> list[str]:
 
 
 def wrapper(mpi: str) -> Path:
-    """The compiler wrapper of an MPI."""
     if mpi == "gcc":  # without MPI
         return Path("gcc")
     found = native.wrapper(launcher(mpi))

@@ -15,7 +15,6 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(argv: list[str]) -> None:
-    """Be the nest of a command."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     print(started.pid, flush=True)

@@ -66,7 +66,6 @@ class Host:
         return int(children.split()[0])
 
     def network(self, *commands: str) -> None:
-        """Run commands of ``ip`` in its network."""
         batch = ["nsenter", "-t", str(self.init), "-n", "ip", "-batch", "-"]
         subprocess.run(batch, input="\n".join(commands), text=True, check=True)
 
@@ -108,7 +107,6 @@ class Host:
 
     @property
     def alive(self) -> bool:
-        """Whether its first process lives."""
         return self._unshare.poll() is None
 
     def unplug(self) -> None:
@@ -116,7 +114,6 @@ class Host:
         self._unshare.kill()
 
     def end(self) -> None:
-        """Pull the plug."""
         self.unplug()
         self._unshare.wait()
         if self.group:
@@ -176,7 +173,6 @@ class Cluster:
         }
 
     def _connect(self) -> None:
-        """Connect all hosts by a bridge on the head."""
         for node in self.nodes:
             node.network(
                 f"link add eth0 type veth peer name {node.name} netns {self.head.init}",
@@ -195,11 +191,9 @@ class Cluster:
 
     @property
     def hosts(self) -> list[str]:
-        """Addresses of the nodes."""
         return [node.address for node in self.nodes]
 
     def start(self, argv: Sequence[str], **options: object) -> subprocess.Popen[str]:
-        """Start a command on the head."""
         return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
             self.head.command(argv),
             env=self.environment,
@@ -211,7 +205,6 @@ class Cluster:
         )
 
     def processes(self) -> list[int]:
-        """Pids of all processes on all hosts."""
         return [pid for host in (self.head, *self.nodes) for pid in host.processes()]
 
     def files(self) -> list[str]:
@@ -225,7 +218,6 @@ class Cluster:
         return alive and not self.processes() and not self.files()
 
     def end(self) -> None:
-        """End all hosts."""
         for host in (*self.nodes, self.head):
             host.unplug()
         for host in (*self.nodes, self.head):

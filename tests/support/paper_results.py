@@ -35,7 +35,6 @@ def packed(value):
 
 
 def unpacked(value):
-    """The value that was packed."""
     match value:
         case {"mean": mean, "half": half, "n": n}:
             return Mean(mean, half, n)
@@ -59,7 +58,6 @@ def read(paper):
 
 
 def restored(parameters, found):
-    """A cell and its outcome."""
     values = {name: unpacked(value) for name, value in found.items()}
     outcome = unpacked(found)
     return papers.Cell(**parameters), SimpleNamespace(**values) if outcome is found else outcome

@@ -73,7 +73,6 @@ class Watch:
                 self._note(pid, rank, stat)
 
     def _search(self) -> None:
-        """Learn of new ranks."""
         for process in Path("/proc").iterdir():
             if process.name.isdigit() and self._seen[process.name] < SEARCHES:
                 self._seen[process.name] += 1
@@ -138,7 +137,6 @@ def skews_s(spells: Sequence[Spell]) -> list[float]:
 
 
 def told_ms(values_s: Sequence[float]) -> str:
-    """Median, most and number, in milliseconds."""
     if not values_s:
         return "none seen"
     median_ms, most_ms = 1e3 * statistics.median(values_s), 1e3 * max(values_s)

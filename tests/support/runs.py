@@ -210,7 +210,6 @@ def usable(mechanism: str) -> None:
 
 
 def command(pid: int) -> list[str]:
-    """The command line of a process."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
     except OSError:
@@ -223,7 +222,6 @@ def state(pid: int) -> str:
 
 
 def text(name: str) -> str:
-    """What a file holds; nothing if it is gone."""
     try:
         return Path(name).read_text()
     except OSError:
@@ -270,7 +268,6 @@ def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
 
 
 def say(text: str) -> None:
-    """Report progress."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -104,7 +104,6 @@ class SlurmCluster:
         self._on(self.hosts.head, "munged", "--force", *(f"--{name}={path}" for name, path in files.items()))
 
     def _on(self, host: Host, *argv: str) -> None:
-        """Run a daemon's start on a host."""
         settings = [f"SLURM_CONF={self.configuration}", f"PATH={PATH}:{os.environ['PATH']}"]
         command = host.command(["env", *settings, *argv])
         done = subprocess.run(
@@ -113,7 +112,6 @@ class SlurmCluster:
         assert done.returncode == 0, f"{argv[0]}: {done.stderr}\n{self.logs()}"
 
     def wait_for_nodes(self) -> None:
-        """Until all nodes are idle."""
         wanted = str(len(self.hosts.nodes))
         idle = ("sinfo", "-h", "-p", "whole", "-t", "idle", "-o", "%D")
         assert eventually(lambda: self.call(*idle).strip() == wanted, 60), self.logs()
@@ -126,7 +124,6 @@ class SlurmCluster:
         return out
 
     def logs(self) -> str:
-        """What the daemons complain of."""
         lines = [line for path in self.root.glob("*.log") for line in path.read_text().splitlines()]
         return "\n".join(
             line for line in lines if "fatal" in line or ("error" in line and "pmix" not in line)

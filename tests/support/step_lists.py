@@ -26,7 +26,6 @@ def step(busy_ns, give=-1, take=-1, **more):
 
 
 def operations_of(tables, channels):
-    """The operations of a process."""
     made, taken = [], [0] * channels
     for table in tables:
         code = m.SLEEPING if table.get("sleeps") else m.COMPUTE
@@ -44,7 +43,6 @@ def operations_of(tables, channels):
 
 
 def steps_of(made):
-    """The steps of the operations of a process."""
     steps, place = np.zeros(np.count_nonzero(made["marks"] & m.PASSES), STEP), -1
     steps["outgoing"] = steps["incoming"] = -1
     for code, marks, more_us, peer, value in made.tolist():
@@ -75,6 +73,5 @@ def part(by_process, channels, times=1):
 
 
 def program(by_process, channels, times=1, **more):
-    """A program of one part."""
     table = np.array(channels, dtype=np.int32).reshape(-1, 3)
     return ReplayedProgram((part(by_process, channels, times),), table, **more)

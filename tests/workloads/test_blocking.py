@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import blocking
-from workloads.validation import InputError
 
 SWITCH_US, LATENCY_US = 200.0, 10.0
 
@@ -97,18 +96,3 @@ def test_the_estimate_follows_a_program_that_changes():
     for _ in range(1000):
         estimate = blocking.learn(sample, 2_000)
     assert estimate == 2_000
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("spinn", {}),
-        ("fixed", {"spin_switches": -1}),
-        ("fixed", {"switch_us": -1}),
-        ("spin", {"latency_us": -1}),
-        ("global-adaptive", {"imbalance_estimate": "spread"}),
-    ],
-)
-def test_bad_input_is_refused(name, options):
-    with pytest.raises(InputError):
-        blocking.waiting(name, **{"switch_us": 1, "latency_us": 1, **options})

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import patterns
-from workloads.validation import InputError
 
 sizes = st.integers(1, 200)
 
@@ -50,9 +49,3 @@ def test_neighbours_coincide_on_thin_grids(processes):
 @given(st.sampled_from(patterns.PATTERNS), sizes)
 def test_the_number_of_reads_is_known_without_them(pattern, processes):
     assert patterns.reads_per_phase(pattern, processes) == patterns.reads(pattern, processes).shape[1]
-
-
-@pytest.mark.parametrize(("pattern", "processes"), [("RING", 2), ("NEWS", 0), ("NEWS", -1)])
-def test_bad_input_is_refused(pattern, processes):
-    with pytest.raises(InputError):
-        patterns.reads(pattern, processes)

@@ -11,38 +11,6 @@ from workloads.validation import InputError
 KEY = (7, 0, 2)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("pattern", "RING"),
-        ("processes", 0),
-        ("processes", 2.0),
-        ("granularity_us", 0),
-        ("granularity_us", float("nan")),
-        ("granularity_us", "100"),
-        ("imbalance", 2.5),
-        ("imbalance", -0.1),
-        ("imbalance_kind", "normal"),
-        ("read_gap_us", -1),
-        ("read_imbalance", 3),
-        ("opening_barrier", 1),
-        ("read", "telepathy"),
-        ("dedicated_s", 0),
-        ("phases", 0),
-        ("working_set_bytes", -1),
-        ("imbalance", True),
-    ],
-)
-def test_a_bad_value_is_named_with_its_key_rule_and_remedy(key, value):
-    length = {} if key in ("phases", "dedicated_s") else {"phases": 1}
-    with pytest.raises(InputError) as error:
-        Program(**{**length, key: value})
-    assert error.value.key == key
-    assert repr(value) in str(error.value)
-    assert error.value.rule
-    assert error.value.remedy
-
-
 def test_the_length_is_given_exactly_once():
     with pytest.raises(InputError, match="exactly one of phases and dedicated_s"):
         Program()

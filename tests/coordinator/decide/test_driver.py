@@ -129,15 +129,6 @@ def test_seats_are_the_first_free_ranks_of_each_node():
     assert active_ranks((0, 1, 0), (1, 1), (0, 0)) == (0, 1)
 
 
-def test_the_policy_is_asked_at_the_end_of_a_table_that_is_not_cyclic():
-    conductor, _ = conduct(AdmittingLater(), two_process_jobs(0))
-    conductor.advance(0)
-    assert conductor.due_ns() == 10 * MS
-    conductor.advance(35 * MS)
-    assert [event.at_ns // MS for event in conductor.log] == [0, 10, 20, 30]
-    assert [event.why for event in conductor.log[1:]] == [Reason.SLOT_END] * 3
-
-
 def test_a_policy_whose_tables_have_no_length_is_an_error_not_a_hang():
     conductor, _ = conduct(AdmittingLater(slot_ms=0), two_process_jobs(0))
     with pytest.raises(ValueError, match="over as well"):

@@ -54,13 +54,6 @@ def test_a_setup_is_the_first_line_of_standard_input():
         on_standard_input(b"[" * (1 << 16))
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch, ends):
-    monkeypatch.setattr("coordinator.wire.agent_config.PATIENCE_S", 0.01)
-    with pytest.raises(InputError, match="name the file"):
-        on_standard_input(b"", ends)
-
-
 @pytest.mark.slow
 def test_no_key_of_an_agent_is_in_its_environment(nodes):
     (setup,) = nodes.setups

@@ -48,7 +48,6 @@ class Keeper:
         return Path(f"/proc/{self.pid}/environ").exists() and bool(processes.environment_of(self.pid))
 
     def kill(self):
-        """The driver, without warning."""
         self.driver.kill()
         self.driver.wait()
 

@@ -13,43 +13,6 @@ from coordinator.policies.queueing import Registration, Rules
 from coordinator.view import Job, Machine
 
 
-def test_the_pointer_moves_as_in_figure_6():
-    """N = 4, f_1 = 3, f_2 = 5; a new job comes during the second round and ends in the third."""
-    rules = Rules(service=4, slots=(1, 3, 5, 0))
-    A, B, C, D, E, new = range(6)
-    list_ = (
-        Registration(A, 3, 1),
-        Registration(B, 2, 4),
-        Registration(C, 2, 0),
-        Registration(D, 1, 1),
-        Registration(E, 1, 0),
-    )
-
-    def play(list_, order):
-        for job in order:
-            list_ = queueing.visited(list_, job, rules)
-        return list_
-
-    first = queueing.one_round(list_, rules)
-    assert first == (D, E, B, C), "the highest level first, each from left to right"
-    list_ = play(list_, first)
-    assert list_[-1] == Registration(E, 1, 1), "the rightmost goes from (1, 0) to (1, 1)"
-    assert list_[0] == Registration(A, 3, 1), "the leftmost is not visited"
-    assert list_[1] == Registration(B, 3, 0), "the second goes from (2, 4) to (3, 0)"
-    second = queueing.one_round(list_, rules)
-    assert second == (D, E, C, A), "at the lowest level the leftmost, which has had most service"
-    list_ = queueing.registered(play(list_, second), [new])
-    third = queueing.one_round(list_, rules)
-    assert third[0] == new, "a new arrival is served first in the next round"
-    assert A not in third
-    list_ = queueing.check_out(play(list_, third), (A, B, C, D, E))
-    assert set(queueing.one_round(list_, rules)) == set(second), (
-        "the same are served in the second and fourth"
-    )
-    keys = [(node.level, node.received) for node in list_]
-    assert keys == sorted(keys, reverse=True), "levels and service never increase to the right"
-
-
 def play(policy, jobs, lengths, ends):
     """Who runs in each slot of a policy: (job, slot length in ms), until ``ends`` slots have passed."""
     session = Session(policy, Machine(1), [Job(n, 1) for n in jobs])

@@ -165,10 +165,3 @@ def test_policies_place_jobs_so(name, options, jobs, processors, events, places,
         "+".join(str(n) for n, at in found.items() if p in at) or "-" for p in range(processors)
     )
     assert slots(plan) == (shown or running)
-
-
-def test_a_job_that_vacates_is_named_and_the_policy_called_when_the_grace_is_over():
-    run = session("condor", (1,), 3, **SOON)
-    assert after(run, "0 p0=1@5000").timer_ns == 15_000 * MS
-    plan = run.timer(15_000 * MS)
-    assert (plan.decision.vacates, plan.timer_ns) == ((0,), None)

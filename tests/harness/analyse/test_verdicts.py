@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import json
 import math
-import random
 from collections import defaultdict
 
 import numpy
@@ -256,13 +255,6 @@ def test_schedulers_are_compared_within_each_repeat():
     assert found.verdict == "better" and found.interval == pytest.approx((0.9, 0.9))
     (apart,) = comparison.of_two_stores([rows[0]], [series(rows[1].values)])
     assert apart.verdict == "no difference that can be told", "two directories have no repeats in common"
-
-
-def test_of_a_thousand_rows_that_are_alike_about_a_twentieth_is_called_different():
-    draw = random.Random(1)
-    rows = [[series([draw.lognormvariate(0, 0.1) for _ in range(5)]) for _ in range(2)] for _ in range(1000)]
-    found = [comparison.of_two_stores([one], [other])[0].verdict for one, other in rows]
-    assert 0.02 < 1 - found.count("no difference that can be told") / 1000 < 0.07
 
 
 def test_rows_that_only_one_side_has_are_named():

@@ -130,17 +130,6 @@ def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_on
     assert trace.skipped == {"never ran": 2}, "waiting tasks, and a job that still runs in part"
 
 
-def test_without_raw_numbers_tasks_have_that_of_their_array(tmp_path: Path) -> None:
-    text = "\n".join(line.split("|", 1)[0] + "|" + line.split("|", 2)[2] for line in ARRAYS.splitlines())
-    assert read(made(tmp_path, text)).numbers.tolist() == [12, 12, 20, 20]
-
-
-def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
-    for odd in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\r":
-        trace = read(made(tmp_path, f"; one{odd}{JOBS}"))
-        assert trace.numbers.tolist() == [2]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -194,6 +194,8 @@ BAD = [
     ("program.granularity_us=-5", "jobs[0].program.granularity_us", -5, "of at least 0.001", "in that range"),
     ("program.granularity_us=fast", "jobs[0].program.granularity_us", "fast", "a number", "without quotes"),
     ("jobs.0.program.pattern=NEW", "jobs[0].program.pattern", "NEW", "BARRIER, NEWS", "'NEWS'"),
+    ("jobs.0.program.read=rna", "jobs[0].program.read", "rna", "message, rma", "'rma'"),
+    ("program.imbalance=true", "jobs[0].program.imbalance", True, "a number", "without quotes"),
     ("jobs.0.program.patern=NEWS", "jobs[0].program.patern", "NEWS", "not a key", "'pattern'"),
     ("jobs.0.program.phases=5", "jobs[0].program.phases", 5, "exactly one of", "dedicated_s"),
     ("jobs.0.program=3", "jobs[0].program", 3, "must be a table", "{ key = value }"),
