@@ -169,6 +169,19 @@ def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
     assert any(record["voluntary_switches"] > 80 for record in records) == naps
 
 
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_a_rank_that_waits_for_a_window_yields(compiled, tmp_path, mpi):
+    processor = str(min(os.sched_getaffinity(0)))
+    program = [compiled(mpi, "others.c"), "fence", "500", "200"]
+    result = two_phase(
+        ["taskset", "-c", processor, *launcher(mpi), "-n", "2", *program], "--record", str(tmp_path)
+    )
+    assert result.returncode == 0 and "right" in result.stdout, result.stderr
+    # They compute for 0.2 s. To spin would take slices of some milliseconds in each of 200 rounds.
+    assert sum(record["cpu_ns"] for record in recorded(tmp_path)) < 0.8e9
+
+
 def test_open_mpi_yields_except_in_two_phase_waits(compiled):
     ranks = str(2 * (os.cpu_count() or 1))
     argv = [*launcher("openmpi"), "-n", ranks, compiled("openmpi", "yields.c")]

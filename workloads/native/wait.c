@@ -79,10 +79,10 @@ void wait_begin(int threads, set_yielding yielding)
     if (rule != NULL && sscanf(rule, "%lld,%lld,%lld,%lld", read, read + 1, read + 2, read + 3) == 4)
         waiting = (struct waiting){read[0], read[1], read[2], read[3], 0};
     concurrent = threads;
-    if (yielding != NULL && yielding(true))
+    if (waiting.rule != SPIN && yielding != NULL) {
         own_yielding = yielding;
-    else if (yielding != NULL)
-        yielding(false);
+        yielding(true);
+    }
 }
 
 void wait_page(int rank)
@@ -91,8 +91,38 @@ void wait_page(int rank)
     learns = rank == 0;
 }
 
+/* MPICH 5.0 yields in polls, after so many in vain, if these variables of its own say so. */
+#define VAIN "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT"
+#define THROTTLE "MPIR_CVAR_CH4_PROGRESS_THROTTLE"
+#define MOST_VAIN 64
+static MPI_T_cvar_handle throttle;
+
+static bool set_throttle(bool yield)
+{
+    int set = yield;
+
+    PMPI_T_cvar_write(throttle, &set);
+    return yield;
+}
+
+static int set_variable(const char *name, MPI_T_cvar_handle *variable, int value)
+{
+    int index, count;
+
+    return PMPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+           PMPI_T_cvar_handle_alloc(index, NULL, variable, &count) == MPI_SUCCESS &&
+           PMPI_T_cvar_write(*variable, &value) == MPI_SUCCESS;
+}
+
 void nap_briefly(void)
 {
+    MPI_T_cvar_handle vain;
+    int level;
+
+    if (!brief && own_yielding == NULL && waiting.rule != SPIN &&
+        PMPI_T_init_thread(concurrent ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level) == MPI_SUCCESS &&
+        set_variable(VAIN, &vain, MOST_VAIN) && set_variable(THROTTLE, &throttle, 1))
+        own_yielding = set_throttle;
     brief = 1;
 }
 
