@@ -73,7 +73,7 @@ def nothing_remains(kill, life_s):
     outcome = kill.do(life_s(kill.what))
     if not outcome.role and not outcome.faults:  # it has lived no longer
         outcome = kill.do(outcome.lived_s)
-    print(outcome)
+    print(f"{outcome}: gone after {outcome.clean_s:.1f} s")
     assert not outcome.faults, outcome
 
 
