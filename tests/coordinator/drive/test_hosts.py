@@ -4,14 +4,12 @@ import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from faults import FAULTS, fill_disk, inject, part, start
-from places import SUPPORT
 from runs import eventually, needs_two, usable
 
 from coordinator.drive.run_log import BEGINNING
@@ -176,36 +174,3 @@ def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts):
     secret = [path for path in hosts.files() if any(pair.secret in contents(path) for pair in pairs)]
     assert secret == history and Path(history[0]).stat().st_mode & 0o077 == 0
     assert json.loads(run.communicate(timeout=60)[0])["failure"] == ""
-
-
-LISTENING = "0A"
-
-
-def listening(host):
-    """Addresses and ports at which a host listens."""
-    lines = Path(f"/proc/{host.init}/net/tcp").read_text().splitlines()[1:]
-    found = [line.split()[1].split(":") for line in lines if line.split()[3] == LISTENING]
-    return [(".".join(str(byte) for byte in bytes.fromhex(ip)[::-1]), int(port, 16)) for ip, port in found]
-
-
-def test_a_crowd_at_the_drivers_door_changes_nothing(hosts):
-    options = {"hosts": hosts.hosts, "policy": "gang", "mechanism": "signals", "phases": 3000}
-    limited = ["prlimit", "--nofile=1024:1024", sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)]
-    run = hosts.start(limited)
-    doors = eventually(lambda: [door for door in listening(hosts.head) if door[0] == hosts.head.address], 30)
-    attack = [sys.executable, str(SUPPORT / "attack.py")]
-    attackers = [
-        subprocess.Popen(
-            hosts.nodes[0].command([*attack, address, str(port), "1100"]),
-            env=hosts.environment,
-            stdout=subprocess.DEVNULL,
-        )
-        for address, port in doors
-    ]
-    assert attackers
-    out, err = run.communicate(timeout=100)
-    for attacker in attackers:
-        attacker.kill()
-        attacker.wait()
-    told = json.loads(out)
-    assert told["failure"] == "", err

@@ -447,7 +447,7 @@ def test_the_picture_has_the_throughput_of_each_remedy_against_the_share_of_time
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "how"),
-    [("gang", "warning"), ("gang", "activations"), ("gang", "defer"), ("none", "conscious")],
+    [("gang", "warning"), ("gang", "activations"), ("none", "conscious")],
 )
 def test_real_ranks_finish_under_each_remedy(policy, how):
     options = {"quantum_ms": 5, "synchronised": False} if policy == "gang" else {}

@@ -3,6 +3,7 @@
 import json
 import re
 import webbrowser
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from harness.commands import explore
 from harness.measure.session import MeasurementSession
 from harness.predict import missing
 from harness.report.text import CHANCE, conclusion
+from harness.spec import experiment
 from harness.spec.jobs import described
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
@@ -140,6 +142,7 @@ def test_a_host_with_one_processor_cannot_show_it(imitated, monkeypatch, capsys)
 @pytest.mark.slow
 def test_real_processes(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
+    monkeypatch.setattr(experiment, "load", partial(experiment.load, settings=["repeats=1"]))
     monkeypatch.chdir(tmp_path)
     assert cli.main(["demo", "--quick", "--anyway", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
