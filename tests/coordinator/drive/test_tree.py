@@ -83,7 +83,7 @@ def test_what_goes_through_agents_arrives(hosts):
     nothing_is_left(hosts)
 
 
-@pytest.mark.parametrize("how", ["refused", "dropped"])
+@pytest.mark.parametrize("how", [pytest.param("refused", marks=pytest.mark.soak), "dropped"])
 def test_where_agents_cannot_reach_each_other_all_report_to_the_driver(hosts, how):
     """By a firewall that answers, or that does not: here their packets find no route, or the answers none."""
     pairs = [(led, leader) for leader, nodes in LEADS.items() for led in nodes]

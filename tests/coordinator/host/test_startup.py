@@ -83,8 +83,7 @@ def kill_after(what, delay_s, folder):
         assert [path for path in segments if path.exists()] == []
 
 
-@pytest.mark.parametrize("delay_s", [0.4, 1.0])
-@pytest.mark.parametrize("what", ["run", "command"])
+@pytest.mark.parametrize(("what", "delay_s"), [("run", 0.4), ("run", 1.0), ("command", 1.0)])
 def test_nothing_remains_of_a_start(what, delay_s, tmp_path):
     kill_after(what, delay_s, tmp_path)
 
