@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sessions import MS
 
 from coordinator import policies
 from coordinator.decide.session import Session
@@ -135,23 +134,6 @@ def test_no_more_jobs_share_a_processor_than_there_are_rows(name, processors, ro
         assert ran == set(placed)
         if here:
             assert placed, "an empty machine has a place for everybody"
-
-
-@pytest.mark.parametrize("name", packing.PACKINGS)
-def test_a_job_that_has_not_begun_gets_other_processors_when_its_own_are_lost(name):
-    """Jobs 0 and 2 ran on processor 0, which is lost; 2 and 3 come after that."""
-    jobs = [Job(n, 1, n) for n in range(4)]
-    session = Session(policies.create("gang", {"packing": name}), Machine(2), jobs)
-    session.arrive(0, 0)
-    before = session.arrive(1, 0).decision.placements
-    gone = before[0]
-    session.lost(gone)
-    session.depart(0, 1 * MS)
-    session.replan(1 * MS)
-    session.arrive(2, 2 * MS)
-    plan = session.arrive(3, 2 * MS)
-    assert all(set(place).isdisjoint(gone) for place in plan.decision.placements.values())
-    assert len(plan.decision.slots) == 3
 
 
 def rows_of(seats, processors):
