@@ -27,8 +27,7 @@ from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jo
 from workloads.bounds import fits
 from workloads.validation import InputError
 
-PATIENCE = 1_000_000
-"""After so many changes of owners in which no job ends, the jobs will never end."""
+PATIENCE = 1_000_000  # after so many changes of owners in which no job ends, the jobs will never end
 
 
 @dataclass(frozen=True)

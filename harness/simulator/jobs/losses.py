@@ -11,17 +11,13 @@ from coordinator.policies.regions.region_policy import RegionMemory
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """Shares of processor time and of requests; NaN where there was nothing to share.
+    """Shares of processor time and of requests; NaN where there was nothing to share."""
 
-    Attributes:
-        internal: of the processor time of all regions, the share that no process used.
-        external: of all processor time, the share that was free while a job waited that asks for no more.
-        missed: of the requests for which enough processors were free, the share refused. A waiting job
-            requests again at every decision.
-    """
-
-    internal: float
+    internal: float  # of the processor time of all regions, the share that no process used
+    # Of all processor time, the share that was free while a job waited that asks for no more.
     external: float
+    # Of the requests for which enough processors were free, the share refused. A waiting job requests again
+    # at every decision.
     missed: float
 
 
@@ -72,19 +68,12 @@ def _share(part: int, whole: int) -> float:
 
 @dataclass(frozen=True)
 class Relocated:
-    """Totals of a schedule.
+    """Totals of a schedule."""
 
-    Attributes:
-        moves: how often a job moved while it ran.
-        vacated: how often a job had to vacate its processors.
-        lost_s: seconds of progress that was lost with it.
-        paid_s: seconds that moves and restarts added to jobs.
-    """
-
-    moves: int
-    vacated: int
-    lost_s: float
-    paid_s: float
+    moves: int  # how often a job moved while it ran
+    vacated: int  # how often a job had to vacate its processors
+    lost_s: float  # seconds of progress that was lost with it
+    paid_s: float  # seconds that moves and restarts added to jobs
 
 
 class Relocations:

@@ -14,39 +14,27 @@ from workloads.validation import number, whole
 
 @dataclass(frozen=True)
 class Metrics:
-    """Means over the jobs that count; a job that did not end makes its response time infinite.
+    """Means over the jobs that count; a job that did not end makes its response time infinite."""
 
-    Attributes:
-        jobs: how many count.
-        response_s: finish minus arrival.
-        wait_s: first start minus arrival.
-        slowdown: response over execution time on the processors the job asks for, alone.
-        bounded_slowdown: the same with neither shorter than tau.
-        retr: real execution time ratio, the response over the execution time alone on the
-            processors that the job had (Hori et al. 1996, section 4.1). Rigid jobs: the slowdown.
-        processors: mean partition size.
-        utilisation: used processor time over all processor time from the first arrival that
-            counts to the last finish.
-        fairness: correlation of log2(size) with RETR; 0 is fair, above 0 large jobs wait
-            longer; NaN if all sizes are equal.
-        internal, external, missed: see ``Fragmentation``, of the whole schedule; None under policies
-            without regions.
-        moves, vacated, lost_s, paid_s: see ``Relocated``, of the whole schedule; None under policies that
-            relocate nobody.
-    """
-
-    jobs: int
-    response_s: float
-    wait_s: float
-    slowdown: float
-    bounded_slowdown: float
+    jobs: int  # how many count
+    response_s: float  # finish minus arrival
+    wait_s: float  # first start minus arrival
+    slowdown: float  # response over execution time on the processors the job asks for, alone
+    bounded_slowdown: float  # the same with neither shorter than tau
+    # Real execution time ratio, the response over the execution time alone on the processors that the job
+    # had (Hori et al. 1996, section 4.1). Rigid jobs: the slowdown.
     retr: float
-    processors: float
+    processors: float  # mean partition size
+    # Used processor time over all processor time from the first arrival that counts to the last finish.
     utilisation: float
+    # Correlation of log2(size) with RETR; 0 is fair, above 0 large jobs wait longer; NaN if all sizes are
+    # equal.
     fairness: float
+    # See ``Fragmentation``, of the whole schedule; None under policies without regions.
     internal: float | None = None
     external: float | None = None
     missed: float | None = None
+    # See ``Relocated``, of the whole schedule; None under policies that relocate nobody.
     moves: float | None = None
     vacated: float | None = None
     lost_s: float | None = None

@@ -17,8 +17,7 @@ from workloads.validation import InputError
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NEVER_NS = 2**62
-"""Start or finish of a job that did not get so far."""
+NEVER_NS = 2**62  # start or finish of a job that did not get so far
 
 WHOLE_NS = 1_000_000_000
 
@@ -51,24 +50,15 @@ class Jobs:
 
     A job takes T(p) = work_s / p + alpha_s + beta_s p seconds alone on p processors
     (Sevcik's function, phi included in ``work_s``), at least one nanosecond.
-
-    Attributes:
-        submit_ns: arrivals, ascending.
-        least: fewest processors a job can start with; equal to ``most`` if it is rigid.
-        most: most processors it can be started with.
-        work_s: phi W.
-        alpha_s: work that every processor repeats.
-        beta_s: communication and congestion per processor.
-        factor: estimated over true execution time.
     """
 
-    submit_ns: Integers
-    least: Integers
-    most: Integers
-    work_s: Floats
-    alpha_s: Floats
-    beta_s: Floats
-    factor: Floats
+    submit_ns: Integers  # arrivals, ascending
+    least: Integers  # fewest processors a job can start with; equal to ``most`` if it is rigid
+    most: Integers  # most processors it can be started with
+    work_s: Floats  # phi W
+    alpha_s: Floats  # work that every processor repeats
+    beta_s: Floats  # communication and congestion per processor
+    factor: Floats  # estimated over true execution time
 
     def __post_init__(self) -> None:
         if len({len(getattr(self, item.name)) for item in fields(self)}) != 1:

@@ -22,11 +22,8 @@ _enter = step(queue_tree_front.enter)
 _leave = step(queue_tree_front.leave)
 _lighter = step(queue_tree_front.lighter)
 
-BEGUN = 3
-"""Status of a node whose round begins anew, with all that lies below."""
-
-Nodes = NDArray[np.int32]
-"""Half the memory of 64 bits, which matters for the largest trees."""
+BEGUN = 3  # status of a node whose round begins anew, with all that lies below
+Nodes = NDArray[np.int32]  # half the memory of 64 bits, which matters for the largest trees
 
 
 class Tree(NamedTuple):

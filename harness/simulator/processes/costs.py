@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import COMPUTE, DISPATCHES, LEFT, OVERRUNS, READING, Records, State
 
-PARTS = 4096
-"""Into how many parts the time between two rests is divided, to decide by chance."""
+PARTS = 4096  # into how many parts the time between two rests is divided, to decide by chance
 
 
 @hot

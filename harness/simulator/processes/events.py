@@ -18,8 +18,7 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import NEVER_NS, State
 
-SURE_ROUNDS = 5
-"""Rounds of the tournament that are played without a check whether they change anything."""
+SURE_ROUNDS = 5  # rounds of the tournament that are played without a check whether they change anything
 
 
 @hot

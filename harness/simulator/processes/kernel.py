@@ -20,8 +20,7 @@ from harness.simulator.processes.program import carry_out, receive, resume_defer
 from harness.simulator.processes.skipping import may_skip, skip
 from workloads.options import ACTIVATIONS
 
-EVENTS = 1 << 20
-"""Events that take a fraction of a second."""
+EVENTS = 1 << 20  # events that take a fraction of a second
 
 
 @entry

@@ -210,27 +210,17 @@ def _rows_ns(rows_us: Sequence[Sequence[float]]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """A job of the workload.
+    """A job of the workload."""
 
-    Attributes:
-        number: of the job; numbers go up from 0.
-        program: of each process.
-        arrival_s: when it arrives.
-        moldable: whether a policy may start it with another number of processes.
-        think_us: None for a parallel job. Else the job is one process without any
-            communication, which sleeps for this long before each compute phase: an
-            interactive job whose user thinks, or with 0 a sequential one.
-        estimate: of its execution time, for policies that use one.
-        replay: what its processes do in place of the program's phases; ``program`` then has their number
-            only.
-    """
-
-    number: int
-    program: Program
-    arrival_s: float = 0.0
-    moldable: bool = False
+    number: int  # of the job; numbers go up from 0
+    program: Program  # of each process
+    arrival_s: float = 0.0  # when it arrives
+    moldable: bool = False  # whether a policy may start it with another number of processes
+    # None for a parallel job. Else the job is one process without any communication, which sleeps for this
+    # long before each compute phase: an interactive job whose user thinks, or with 0 a sequential one.
     think_us: float | None = None
-    estimate: ExecutionTime | None = None
+    estimate: ExecutionTime | None = None  # of its execution time, for policies that use one
+    # What its processes do in place of the program's phases; ``program`` then has their number only.
     replay: ReplayedProgram | None = None
 
     def __post_init__(self) -> None:

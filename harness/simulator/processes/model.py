@@ -50,15 +50,13 @@ NOBODY = -1
 
 READS, OPENING_BARRIERS, CLOSING_BARRIERS, LOCKS = range(4)
 """Kinds of wait, in the order of the activities below."""
-SPUN, BLOCKED_ONCE = range(2)
-"""Outcomes of a wait: completed while spinning, or after blocking."""
+SPUN, BLOCKED_ONCE = range(2)  # outcomes of a wait: completed while spinning, or after blocking
 
 COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
 CATEGORIES = ("computing", "communicating", "synchronizing", "switching", "idle")
 """The uses of a processor's time (Dusseau et al. 1996, section 3.4)."""
 
-DISPATCHES, BEGAN, LEFT = range(5, 8)
-"""Columns of ``State.accounts`` after those of the categories."""
+DISPATCHES, BEGAN, LEFT = range(5, 8)  # columns of ``State.accounts`` after those of the categories
 
 ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED, UNCLAIMED = range(8)
 """States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it. UNCLAIMED:
@@ -93,8 +91,7 @@ GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED, LOOKS
 EVOLVED: a program can use another number of processes. LOOKS: a process, at the end of a phase, looks from
 whom it gets messages often."""
 
-ENDLESS = 1 << 62
-"""The number of operations of a process that needs no more blocks."""
+ENDLESS = 1 << 62  # the number of operations of a process that needs no more blocks
 
 CACHE_LINE_BYTES = 64
 
@@ -339,8 +336,7 @@ CLOCK = np.dtype(
     align=True,
 )
 
-Records = Any
-"""A numpy.recarray of one of the types above."""
+Records = Any  # a numpy.recarray of one of the types above
 
 
 class State(NamedTuple):

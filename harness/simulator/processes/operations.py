@@ -35,22 +35,17 @@ from workloads.validation import InputError
 DRAWN = 2048
 """Phases whose times are drawn at once if blocks are shorter; a call for few takes as long as for many."""
 
-MOST_COMPUTATIONS = 2**31 - 1
-"""Of a process of a recorded program."""
+MOST_COMPUTATIONS = 2**31 - 1  # of a process of a recorded program
 
 Operations = NDArray[np.void]
 
 
 class Stream(NamedTuple):
-    """Operations of processes that get them together.
+    """Operations of processes that get them together."""
 
-    Attributes:
-        ranks: whose rings it fills.
-        blocks: each of shape (ranks, operations), the last of which ends with END. A block is valid until the
-            next one is made.
-    """
-
-    ranks: range
+    ranks: range  # whose rings it fills
+    # Each of shape (ranks, operations), the last of which ends with END. A block is valid until the next
+    # one is made.
     blocks: Iterator[Operations]
 
 
@@ -162,31 +157,21 @@ def pieces(whole: int, most: int) -> Iterator[int]:
 
 
 class Part(NamedTuple):
-    """Operations that the processes of a recorded program carry out ``times`` times over.
+    """Operations that the processes of a recorded program carry out ``times`` times over."""
 
-    Attributes:
-        operations: of each process; messages are numbered from 0 within one time.
-        messages: how many go over each channel in one time.
-        times: at least 1.
-    """
-
-    operations: tuple[Operations, ...]
-    messages: NDArray[np.int64]
-    times: int = 1
+    operations: tuple[Operations, ...]  # of each process; messages are numbered from 0 within one time
+    messages: NDArray[np.int64]  # how many go over each channel in one time
+    times: int = 1  # at least 1
 
 
 @dataclass(frozen=True)
 class ReplayedProgram:
-    """What the processes of a recorded program do, and over which channels they talk.
+    """What the processes of a recorded program do, and over which channels they talk."""
 
-    Attributes:
-        parts: one after the other.
-        channels: (channels, 3) sender and receiver, which are ranks, and whether the channel meets.
-        as_mpi: whether its processes spin whatever the waiting rule of the run, as their MPI does.
-    """
-
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  # one after the other
+    # (channels, 3) sender and receiver, which are ranks, and whether the channel meets.
     channels: NDArray[np.int32]
+    # Whether its processes spin whatever the waiting rule of the run, as their MPI does.
     as_mpi: bool = False
 
     def __post_init__(self) -> None:

@@ -25,22 +25,14 @@ class WaitCounts:
 
 @dataclass(frozen=True)
 class ProcessOutcome:
-    """One process that was dispatched. Times are nanoseconds since the start of the run.
+    """One process that was dispatched. Times are nanoseconds since the start of the run."""
 
-    Attributes:
-        spent_ns: time while it had its processor, by category: computing,
-            communicating, synchronizing, switching.
-        dispatches: how often it got the processor.
-        start_ns: when it got the processor for the first time.
-        finish_ns: when it lost the processor for the last time.
-        phases: how many it has passed, or tasks it has taken.
-    """
-
+    # Time while it had its processor, by category: computing, communicating, synchronizing, switching.
     spent_ns: tuple[int, ...]
-    dispatches: int
-    start_ns: int
-    finish_ns: int
-    phases: int
+    dispatches: int  # how often it got the processor
+    start_ns: int  # when it got the processor for the first time
+    finish_ns: int  # when it lost the processor for the last time
+    phases: int  # how many it has passed, or tasks it has taken
 
 
 @dataclass(frozen=True)
@@ -78,31 +70,20 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One finished simulation.
+    """One finished simulation."""
 
-    Attributes:
-        jobs: in order of their numbers.
-        end_ns: when it ended.
-        spent_ns: (P, 5) time of each processor by category; each row sums to ``end_ns``.
-        switches: dispatches of each processor.
-        messages: messages handled.
-        timers: expired timers: ends of phases, gaps, switches and spins, and ticks.
-        throttled_ns: time in which processors stood still by a quota, although processes were ready.
-        failure: empty when every job finished.
-        timeline: rows of (time, processor, process, category, other), each valid until the next row of
-            its processor. ``other`` is the process that is read from; in a row of a switch or of nobody
-            the process that blocked there and then. Process numbers run through the jobs in order of
-            arrival; -1 is none. Empty unless asked for.
-    """
-
-    jobs: tuple[JobOutcome, ...]
-    end_ns: int
-    spent_ns: NDArray[np.int64]
-    switches: NDArray[np.int64]
-    messages: int
-    timers: int
-    throttled_ns: int
-    failure: str
+    jobs: tuple[JobOutcome, ...]  # in order of their numbers
+    end_ns: int  # when it ended
+    spent_ns: NDArray[np.int64]  # (P, 5) time of each processor by category; each row sums to ``end_ns``
+    switches: NDArray[np.int64]  # dispatches of each processor
+    messages: int  # messages handled
+    timers: int  # expired timers: ends of phases, gaps, switches and spins, and ticks
+    throttled_ns: int  # time in which processors stood still by a quota, although processes were ready
+    failure: str  # empty when every job finished
+    # Rows of (time, processor, process, category, other), each valid until the next row of its processor.
+    # ``other`` is the process that is read from; in a row of a switch or of nobody the process that blocked
+    # there and then. Process numbers run through the jobs in order of arrival; -1 is none. Empty unless
+    # asked for.
     timeline: NDArray[np.int64] = field(repr=False)
 
     @property

@@ -19,11 +19,8 @@ from __future__ import annotations
 from harness.simulator.compiled import step
 from harness.simulator.processes.model import NOBODY, State
 
-SLICE_NS = 5_000_000
-"""sched_cfs_bandwidth_slice_us."""
-
-KEPT_NS = 1_000_000
-"""Of a share, by a processor without a ready process (min_cfs_rq_runtime)."""
+SLICE_NS = 5_000_000  # sched_cfs_bandwidth_slice_us
+KEPT_NS = 1_000_000  # of a share, by a processor without a ready process (min_cfs_rq_runtime)
 
 SLACK_NS = 5_000_000
 """After what is given back it is so long until others get it (cfs_bandwidth_slack_period), ..."""

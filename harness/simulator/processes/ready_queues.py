@@ -189,8 +189,7 @@ def move(state: State, q: int, new: int) -> None:
     process.processor = new
 
 
-BALANCE_TICKS = 8
-"""2 ms for a domain of two processors, times 16 on a busy one, in ticks of 4 ms."""
+BALANCE_TICKS = 8  # 2 ms for a domain of two processors, times 16 on a busy one, in ticks of 4 ms
 
 
 @step

@@ -41,8 +41,7 @@ MOST_PATIENCE_NS = 10**18
 phases, or as many as there are processes: they spin for each other's replies and never give way, or load
 their working sets again and again."""
 
-LONGEST_DRAWN = 64
-"""No drawn phase is this many times as long as the mean."""
+LONGEST_DRAWN = 64  # no drawn phase is this many times as long as the mean
 
 RANDOM_STREAM = 2**31
 """Spawn key of the machine's own random numbers (clock phases, order of queues, detours), of stream 0."""

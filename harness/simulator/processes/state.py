@@ -28,8 +28,7 @@ AT_HAND = 1 << 18
 LEAST_AT_HAND, MOST_AT_HAND = 1 << 10, 1 << 15
 """... and in each, if programs are so long."""
 
-REMEMBERED = 32
-"""Messages of a channel of which it is known when they arrive: the last ones."""
+REMEMBERED = 32  # messages of a channel of which it is known when they arrive: the last ones
 
 
 def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: bool) -> State:

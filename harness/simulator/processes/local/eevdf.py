@@ -25,8 +25,7 @@ from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, T
 SLICE_NS = 1_400_000
 """Base slice with two processors: 0.7 ms (1 + log2(processors)); at most 8 processors count."""
 
-TICK_NS = 4_000_000
-"""HZ = 250."""
+TICK_NS = 4_000_000  # HZ = 250
 
 
 @hot

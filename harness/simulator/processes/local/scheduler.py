@@ -35,8 +35,7 @@ from workloads.options import INHERITANCE
 TICKS_PER_UPDATE = 100
 """Clock ticks from one starvation update to the next (Dusseau et al. 1996, section 3.3)."""
 
-KERNEL_PRIORITY = 1 << 20
-"""Above every priority of a user."""
+KERNEL_PRIORITY = 1 << 20  # above every priority of a user
 
 ENDLESS = 2**31 - 1
 
@@ -74,18 +73,12 @@ def turns(ticks: int) -> Table:
 
 
 class LocalScheduler(NamedTuple):
-    """A dispatch table and the other differences between local schedulers.
+    """A dispatch table and the other differences between local schedulers."""
 
-    Attributes:
-        table: its dispatch table.
-        boosts_woken: whether a process that a message has woken goes before all others until it has
-            handled it.
-        tick_ns: period of the clock tick.
-    """
-
-    table: Table
+    table: Table  # its dispatch table
+    # Whether a process that a message has woken goes before all others until it has handled it.
     boosts_woken: bool = False
-    tick_ns: int = 10_000_000
+    tick_ns: int = 10_000_000  # period of the clock tick
 
 
 KNOWN = {
