@@ -101,11 +101,9 @@ class AgentLine:
         self.tell("parallelism", processes=processes)
 
     def observe(self, peers: Sequence[int]) -> None:
-        """Tell the agent that this rank gets messages often from ``peers``, and from no other rank."""
         self.tell("traffic", peers=peers)
 
     def clock(self) -> Callable[[], int]:
-        """A function that returns the time of the run's clock in nanoseconds."""
         return RunClock(self._folder).now_ns
 
     def leave(self, record: dict[str, Any]) -> None:

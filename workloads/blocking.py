@@ -190,5 +190,4 @@ def learn(sample: MutableSequence[int], waited_ns: int) -> int:
 
 
 def new_sample(seed: int) -> list[int]:
-    """An empty sample whose random replacement starts from ``seed``."""
     return [0, seed & 0x7FFFFFFF] + [0] * SAMPLE_SIZE

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import importlib
-from functools import cached_property
-from types import ModuleType
 from typing import Any
 
 
@@ -18,8 +16,4 @@ class Late:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(self._module, attribute)
-
-    @cached_property
-    def _module(self) -> ModuleType:
-        return importlib.import_module(self._name)
+        return getattr(importlib.import_module(self._name), attribute)

@@ -189,7 +189,12 @@ class Messenger:
         if target == self.rank:
             return
         if self._one_sided:
-            self._read_one_sided(target)
+            # No message announces the completion, so the rank cannot sleep: it spins.
+            begin = perf_counter_ns()
+            request = self._one_sided.get(self._places[target])
+            while not request.Test():
+                self.poll()
+            self._recorder.reads.add(perf_counter_ns() - begin, 0)
             return
         self._asked = target
         self._send(self._places[target], REQUEST, 0)
@@ -206,18 +211,8 @@ class Messenger:
         return [self._received[place] for place in self._places]
 
     def poll(self) -> None:
-        """Handle all messages that have arrived, without waiting."""
         while self._receive.Test():
             self._handle()
-
-    def _read_one_sided(self, target: int) -> None:
-        # No message announces the completion, so the rank cannot sleep: it spins.
-        assert self._one_sided
-        begin = perf_counter_ns()
-        request = self._one_sided.get(self._places[target])
-        while not request.Test():
-            self.poll()
-        self._recorder.reads.add(perf_counter_ns() - begin, 0)
 
     def _send(self, place: int, kind: int, value: int) -> None:
         """Send to the rank ``place`` of the communicator."""

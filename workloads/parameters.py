@@ -109,7 +109,6 @@ class Checked:
 
 
 def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
-    """The dataclass ``kind`` with the fields that ``table`` gives."""
     known_keys(table, [field.name for field in dataclasses.fields(kind)], key)  # type: ignore[arg-type]
     with under(key):
         return kind(**table)

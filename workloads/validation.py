@@ -91,7 +91,6 @@ def number(
 
 
 def whole(key: str, value: Any, *, least: int, most: float = math.inf) -> None:
-    """Accept an integer in [least, most]."""
     rule = "must be a whole number " + _range_rule(least, most, None)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(key, value, rule, "write a whole number without quotes")
@@ -115,7 +114,6 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
 
 
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
-    """Accept a table with no other keys than ``known``."""
     for key, value in table.items():
         if key not in known:
             close = difflib.get_close_matches(key[:LONGEST], known, n=1)

@@ -194,7 +194,7 @@ class Conductor:
                 self._stages[job] = Stage.ABSENT
         self._leave(failed, now_ns)
         self._last_ns = max(now_ns, self._last_ns)
-        self._decided(Reason.NODE_LOST, self._session.replan(self._last_ns), None)
+        self._decided(Reason.NODE_LOST, self._session.decide(Reason.NODE_LOST, self._last_ns), None)
 
     def repeat(self) -> None:
         """Pass the plan in force, and the start of each running job, to the crew once more."""

@@ -150,13 +150,13 @@ class Session:
     def arrive(self, number: int, now_ns: int, *beside: int) -> Plan:
         """Job ``number`` has arrived, and at this instant those ``beside`` it; returns the plan in force."""
         self._here |= {arrived: self._workload[arrived] for arrived in (number, *beside)}
-        return self._decide(Reason.ARRIVAL, now_ns)
+        return self.decide(Reason.ARRIVAL, now_ns)
 
     def depart(self, number: int, now_ns: int) -> Plan:
         """Job ``number`` has finished or failed."""
         del self._here[number]
         self._observations.forget(number)
-        plan = self._decide(Reason.DEPARTURE, now_ns)
+        plan = self.decide(Reason.DEPARTURE, now_ns)
         del self._attained_ns[number]
         return plan
 
@@ -165,7 +165,7 @@ class Session:
         if not self.policy.follows_phases or self._here[number].usable == usable:
             return None
         self._here[number] = replace(self._here[number], usable=usable)
-        return self._decide(Reason.PHASE, now_ns)
+        return self.decide(Reason.PHASE, now_ns)
 
     def observe(self, number: int, rank: int, peers: Iterable[int], now_ns: int) -> Plan | None:
         """A rank gets messages often from ``peers`` only; returns the plan in force, None if unchanged."""
@@ -175,31 +175,27 @@ class Session:
         if self._here[number].working_sets == found:
             return None
         self._here[number] = replace(self._here[number], working_sets=found)
-        return self._decide(Reason.OBSERVATION, now_ns)
+        return self.decide(Reason.OBSERVATION, now_ns)
 
     def slot_end(self, now_ns: int) -> Plan:
         """The table of the last decision is used up."""
-        return self._decide(Reason.SLOT_END, now_ns)
-
-    def timer(self, now_ns: int) -> Plan:
-        """The time has come at which the policy wants to be asked."""
-        return self._decide(Reason.TIMER, now_ns)
+        return self.decide(Reason.SLOT_END, now_ns)
 
     def owner(self, processors: Iterable[int], load: float, now_ns: int) -> Plan:
         """An owner makes this load on each of these processors now."""
         self._owner_load |= dict.fromkeys(processors, load)
-        return self._decide(Reason.OWNER, now_ns)
+        return self.decide(Reason.OWNER, now_ns)
 
     def lost(self, processors: Iterable[int]) -> None:
         self._lost |= frozenset(processors)
 
-    def replan(self, now_ns: int) -> Plan:
-        """Decide again after a loss."""
-        return self._decide(Reason.NODE_LOST, now_ns)
-
-    def _decide(self, why: Reason, now_ns: int) -> Plan:
+    def decide(self, why: Reason, now_ns: int) -> Plan:
+        """Ask the policy, also at the end of a table, when it wants to be asked, or after a loss."""
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
-        stranded = self._stranded()
+        before = self.plan.decision.placements if self.plan else {}
+        # Those that are too large stay where they are, or begin as if nothing were lost.
+        large = [number for number in self._here if self.too_large(number)]
+        stranded = {n: before.get(n, tuple(range(self._workload[n].processes))) for n in large}
         view = View(
             machine=self.machine,
             now_ns=now_ns,
@@ -213,7 +209,7 @@ class Session:
             attained_ns=self._service_ns(now_ns) if self.policy.weighs_service else Uncounted(self.policy),
         )
         self._answer = decision = self.policy.decide(view, why)
-        self._check(decision)
+        self._check(decision, before)
         if stranded:
             decision = replace(decision, placements={**decision.placements, **stranded})
         self.plan = Plan(decision, now_ns - decision.elapsed_ns)
@@ -229,14 +225,7 @@ class Session:
                     self._attained_ns[job] += processes * (time_ns // sharing)
         return {number: self._attained_ns[number] for number in self._here}
 
-    def _stranded(self) -> dict[int, tuple[int, ...]]:
-        """The jobs here that are too large, where they are or as if nothing were lost."""
-        before = self.plan.decision.placements if self.plan else {}
-        large = [number for number in self._here if self.too_large(number)]
-        return {n: before.get(n, tuple(range(self._workload[n].processes))) for n in large}
-
-    def _check(self, decision: Decision) -> None:
-        before = self.plan.decision.placements if self.plan else {}
+    def _check(self, decision: Decision, before: Mapping[int, tuple[int, ...]]) -> None:
         every = frozenset(range(self.machine.processors))
         for number, processors in decision.placements.items():
             if before.get(number) is processors:
@@ -306,10 +295,8 @@ class Agenda:
             assert self._owner is not None
             change, self._owner = self._owner, next(self._owners, None)
             return [], self._session.owner(change.processors, change.load, now_ns)
-        if due.why is Reason.TIMER:
-            return [], self._session.timer(now_ns)
-        if due.why is Reason.SLOT_END:
-            return [], self._session.slot_end(now_ns)
+        if due.why is not Reason.ARRIVAL:
+            return [], self._session.decide(due.why, now_ns)
         arriving = []
         while self.coming and self.coming[0][0] == due.at_ns:
             arriving.append(self.coming.popleft()[1])

@@ -243,7 +243,6 @@ class Driver:
         self._jobs.lose(processors, why)
 
     def result(self, failure: str) -> Result:
-        """The result of the run so far, with all times relative to its start."""
         context = self._context
         if not self._prepared:
             return never_begun(context.workload, context.launch_plan, failure)

@@ -71,7 +71,6 @@ class NodeState:
 
     @property
     def name(self) -> str:
-        """The name that it reports, or the one that the user gave."""
         return self.join.host if self.join else self.host or socket.gethostname()
 
     @property
@@ -312,7 +311,6 @@ class Nodes:
                     self._nodes[numbers[int(word)]].over = True
 
     def hosts(self, placement: tuple[int, ...]) -> list[str]:
-        """The host of each rank; empty if all run on this one."""
         return [self._nodes[self.node_of[p]].host for p in placement] if self._remote else []
 
     def alive(self, processors: Iterable[int] = ()) -> bool:
@@ -409,18 +407,15 @@ class Nodes:
                 self._hear(sender, frame)
         now_ns = time.monotonic_ns()
         if now_ns >= self._look_ns:
-            missing = self._some_missing(now_ns)
+            since_ns = now_ns - self._missed_ns
+            missing = any(  # and may still connect, or reconnect
+                not node.lost
+                and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
+                for number, node in enumerate(self._nodes)
+            )
             self._hub.listen(missing)
             earliest_ns = min((node.heard_ns for node in self._nodes if not node.lost), default=now_ns)
             self._look_ns = now_ns + LOOK_NS if missing else earliest_ns + self._missed_ns
-
-    def _some_missing(self, now_ns: int) -> bool:
-        """Whether a node may still connect, or reconnect."""
-        since_ns = now_ns - self._missed_ns
-        return any(
-            not node.lost and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
-            for number, node in enumerate(self._nodes)
-        )
 
     def _leads(self, leader: int, number: int) -> bool:
         """Whether a node reports to ``leader``, or to another one that ``leader`` leads."""

@@ -130,7 +130,6 @@ EVENT = LineFormat(by_name(*typing.get_args(Event)), VERSION)
 
 
 def tell(conductor: Conductor, event: Event) -> None:
-    """Apply an event to the conductor; events that affect no decision are ignored."""
     match event:
         case Ready(job, at_ns):
             conductor.ready(job, at_ns)
@@ -269,5 +268,4 @@ class RunContext:
             self.log.add(event)
 
     def now_ns(self) -> int:
-        """The time since the run began; 0 before."""
         return time.monotonic_ns() - self.origin_ns if self.origin_ns is not None else 0

@@ -68,11 +68,9 @@ class Clock:
         return self.run_ns(self._read())
 
     def run_ns(self, local_ns: int) -> int:
-        """The time of the run's clock when this node's clock shows ``local_ns``."""
         return local_ns + self.offset_ns(local_ns)
 
     def local_ns(self, run_ns: int) -> int:
-        """The time of this node's clock when the run's clock shows ``run_ns``."""
         best = self._best
         if not best:
             return run_ns

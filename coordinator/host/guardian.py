@@ -94,20 +94,16 @@ def guarded(meanwhile: Callable[[], None] = lambda: None) -> Iterator[RunDirecto
             yield directory
         finally:
             hold.close()
-            released = _ended_well(guardian) and not directory.path.exists()
+            # subprocess would look for the end in ever longer pauses.
+            with suppress(OSError), closing(Process(guardian.pid)) as handle:
+                handle.wait(RELEASE_S)
+            released = guardian.poll() == 0 and not directory.path.exists()
     finally:
         if not released:  # the guardian may have been killed
             from coordinator.host import cleanup  # noqa: PLC0415
 
             cleanup.release(directory)
         directory.unlock()
-
-
-def _ended_well(guardian: subprocess.Popen[bytes]) -> bool:
-    """Wait for the end of a guardian; subprocess would look for it in ever longer pauses."""
-    with suppress(OSError), closing(Process(guardian.pid)) as handle:
-        handle.wait(RELEASE_S)
-    return guardian.poll() == 0
 
 
 def main(path: str, descriptor: str, times: str) -> None:

@@ -100,11 +100,9 @@ class Adopted:
         return Process(self.pid, os.dup(self._process.fileno()))
 
     def poll(self) -> int | None:
-        """Its exit status; None while the program runs."""
         return self.wait() if self._process.wait(0) else None
 
     def wait(self) -> int:
-        """Wait for its end; return its exit status."""
         self._process.wait(None)
         try:
             return int(self._status.read_text()) if self._status else -signal.SIGKILL

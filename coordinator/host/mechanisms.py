@@ -207,7 +207,6 @@ class Freezer(Mechanism):
     free = run
 
     def order(self, process: Process, run: bool) -> Order | None:
-        """A letter to the group's switch."""
         return Order(WRITE, self._switches[process], process.pid, ord("0" if run else "1"))
 
 

@@ -43,7 +43,6 @@ SOCKET_PATH_BYTES = 107
 
 
 def this_host() -> str:
-    """The host's name and boot id, which distinguishes it from others of that name."""
     return f"{socket.gethostname()} {identity.boot()}"
 
 

@@ -73,8 +73,12 @@ class SlotHelper:
     def load(self, lengths_ns: Sequence[int], orders: Sequence[SlotOrders]) -> None:
         """Take a cycle: the length of each slot, and the orders that bring it about after the slot before."""
         processors = max((p for slot in orders for p in slot), default=0) + 1
-        while len(self._done_ns) < processors:
-            self._add_worker()
+        for processor in range(len(self._done_ns), processors):
+            done_ns = (ctypes.c_int64 * ROOM)()
+            core = self.cores[processor] if processor < len(self.cores) else ANY_CORE
+            if error := self._begin(self._helper, core, ctypes.addressof(done_ns)):
+                raise OSError(error, os.strerror(error))
+            self._done_ns.append(done_ns)
         changes: list[_Orders] = []
         flat: list[_Order] = []
         for processor in range(len(self._done_ns)):
@@ -88,13 +92,6 @@ class SlotHelper:
         cycle = self._cycle
         cycle.lengths_ns, cycle.changes, cycle.orders = map(ctypes.addressof, self._held)
         cycle.slots = len(lengths_ns)
-
-    def _add_worker(self) -> None:
-        processor, done_ns = len(self._done_ns), (ctypes.c_int64 * ROOM)()
-        core = self.cores[processor] if processor < len(self.cores) else ANY_CORE
-        if error := self._begin(self._helper, core, ctypes.addressof(done_ns)):
-            raise OSError(error, os.strerror(error))
-        self._done_ns.append(done_ns)
 
     def run(
         self, current: int, end_ns: int, descriptor: int, until_ns: int

@@ -100,7 +100,6 @@ class Switcher:
         self._prepared = self._loaded = None
 
     def holds(self, job: int, rank: int) -> bool:
-        """Whether the rank is kept from running at this moment."""
         adopted = self._ranks.get((job, rank))
         return adopted is not None and adopted.state == HOLD
 

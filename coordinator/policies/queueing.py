@@ -130,7 +130,6 @@ class _Queueing(Policy):
         """The rules by which the pointer moves."""
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """Slots of the gangs, which with ``share`` run sequential jobs as well."""
         return partitions.two_level(self.share, self._slots, view, why)
 
     def _slots(self, view: View, why: Reason) -> Decision:

@@ -65,7 +65,6 @@ class Setup:
 
     @classmethod
     def decode(cls, text: str | bytes) -> Setup:
-        """The inverse of ``encode``."""
         try:
             found: Setup = SETUP.decode(text)
         except LineError as error:
@@ -74,7 +73,6 @@ class Setup:
         return found
 
     def write(self, path: Path) -> None:
-        """Write it to a new file that only its owner can read."""
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(self.encode())
 

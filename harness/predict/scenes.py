@@ -119,7 +119,7 @@ class Show:
         cause = f"processor {processor} is lost" + "".join(
             f", and {self.names[job]} with it" for job in failed
         )
-        return self._scene(Reason.NODE_LOST, cause, self._session.replan(self._now_ns))
+        return self._scene(Reason.NODE_LOST, cause, self._session.decide(Reason.NODE_LOST, self._now_ns))
 
     def _owner(self, processor: int, load: float) -> Scene:
         (self._owned.add if load else self._owned.discard)(processor)

@@ -2,7 +2,7 @@
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.view import Job, Machine
+from coordinator.view import Job, Machine, Reason
 
 MS = 1_000_000
 
@@ -27,7 +27,7 @@ def after(run, events):
         what, _, at_ms = event.partition("@")
         now_ns = round(float(at_ms) * MS) if at_ms else now_ns
         if what in ("end", "timer"):
-            plan = (run.slot_end if what == "end" else run.timer)(now_ns)
+            plan = run.decide(Reason.SLOT_END if what == "end" else Reason.TIMER, now_ns)
         elif what[0] == "p":
             processor, load = what[1:].split("=")
             plan = run.owner([int(processor)], float(load), now_ns)

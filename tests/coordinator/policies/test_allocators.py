@@ -14,7 +14,7 @@ from coordinator.policies.regions import hypercube, mesh
 from coordinator.policies.regions.mesh import Grid, shape
 from coordinator.policies.regions.region_policy import mask
 from coordinator.topology import Topology
-from coordinator.view import Job, Machine
+from coordinator.view import Job, Machine, Reason
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from workloads import patterns
@@ -211,7 +211,7 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
             for job in [job for job in placed if number - 1 in session.plan.decision.placements[job]]:
                 here.remove(job)
                 session.depart(job, now_ns)
-            session.replan(now_ns)
+            session.decide(Reason.NODE_LOST, now_ns)
         elif choice % 2 and placed:
             job = placed[choice % len(placed)]
             here.remove(job)

@@ -48,7 +48,7 @@ def test_a_shared_slot_has_every_job_on_all_of_its_processors(name, steps, lost)
             run.depart(here.pop(which % len(here)), number)
         if number == 3:
             run.lost(lost)
-            run.replan(number)
+            run.decide(Reason.NODE_LOST, number)
         decided = run.plan.decision
         shares = [tuple(n for n in here if p in decided.placements[n]) for p in range(4)]
         assert decided.slots[0].runs == tuple(shares)

@@ -6,7 +6,7 @@ from sessions import MS, session, slots
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.view import Job, Machine
+from coordinator.view import Job, Machine, Reason
 
 SHARING = sorted(name for name in policies.known() if "share" in policies.parameters(name))
 
@@ -27,7 +27,7 @@ def test_a_sequential_job_moves_only_if_its_processor_is_lost():
     assert run.plan.decision.placements[1] == (0,)
     run.lost([0])
     run.depart(0, MS)
-    assert run.replan(MS).decision.placements == {1: (1,), 2: (1,)}
+    assert run.decide(Reason.NODE_LOST, MS).decision.placements == {1: (1,), 2: (1,)}
 
 
 history = st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(0, 150)), max_size=20)
