@@ -55,10 +55,7 @@ def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def answer(*argv: str) -> Reply:
-    """The reply of one of Slurm's commands, which has no input; after PATIENCE_S it is killed.
-
-    A signal of the terminal does not reach it; if we are interrupted, it is killed with its children.
-    """
+    """The reply of one of Slurm's commands; if it takes PATIENCE_S or we are interrupted, it is killed."""
     try:
         # Files, not pipes: a child that a site's wrapper leaves behind would keep a pipe open.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

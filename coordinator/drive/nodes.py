@@ -358,10 +358,7 @@ class Nodes:
             self._say(number, message)
 
     def publish(self, plan: Plan, from_ns: int, origin_ns: int, active: Mapping[int, Sequence[int]]) -> None:
-        """Send each node its share of a plan from ``from_ns`` of the run on, if that is a new one.
-
-        ``active`` has the launched ranks that take part in each job.
-        """
+        """Send each node its share of a plan if that is new; ``active`` ranks take part in each job."""
         processors, made_ns = [node.processors for node in self._nodes], time.monotonic_ns()
         shares = protocol.Table.shares(plan, made_ns, from_ns, origin_ns, processors, active)
         pass_on(self._new(made_ns, map(TO_AGENT.encode, shares)), self._through, self._hub.send)

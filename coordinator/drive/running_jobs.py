@@ -259,25 +259,25 @@ class RunningJobs:
         state = self.states.get(job)
         if state is None or not state.launched_on(node, rank, self._nodes.node_of):
             return
-        match message:
-            case protocol.Present():
+        match message.said:
+            case protocol.RankReady():
                 state.ready.add(rank)
                 if not state.missing:
                     self._happened(run_log.Ready(job, self._context.now_ns()))
-            case protocol.Finished() if self._jobs[job].root and self._unfit(job, state, 0, message.record):
+            case protocol.RankRecord(record) if self._jobs[job].root and self._unfit(job, state, 0, record):
                 self._leave(job, state)  # it has ended before its turn
-            case protocol.Finished() if state.vacated and not state.begun:
+            case protocol.RankRecord() if state.vacated and not state.begun:
                 pass  # it had just finished when it lost its processors
-            case protocol.Finished() if rank in state.ranks or not state.begun:
+            case protocol.RankRecord(record) if rank in state.ranks or not state.begun:
                 own = state.ranks.index(rank) if state.begun else rank
                 if own not in state.records:
-                    self._on_record(job, state, own, message.record)
-            case protocol.Parallelism() if state.begun and not self.conductor.is_over(job):
-                self._happened(run_log.Evolved(job, message.processes, self._context.now_ns()))
-            case protocol.Traffic() if rank in state.ranks and not self.conductor.is_over(job):
+                    self._on_record(job, state, own, record)
+            case protocol.RankParallelism(count) if state.begun and not self.conductor.is_over(job):
+                self._happened(run_log.Evolved(job, count, self._context.now_ns()))
+            case protocol.RankTraffic(peers) if rank in state.ranks and not self.conductor.is_over(job):
                 own, now_ns = state.ranks.index(rank), self._context.now_ns()
-                self._happened(run_log.Observed(job, own, message.peers, now_ns))
-            case protocol.Gone() if rank in state.ready:
+                self._happened(run_log.Observed(job, own, peers, now_ns))
+            case protocol.RankGone() if rank in state.ready:
                 if not self.conductor.is_over(job) and state.give_up_ns is None:
                     # Its launcher knows the reason, and gives it when it ends.
                     self._give_up(job, f"rank {rank} has gone", EXIT_S)

@@ -69,10 +69,7 @@ class Overlap:
 
 
 def job(name: str, *pids: int) -> BoundJob:
-    """The job whose launchers, or roots, are these processes; its masks are empty if they have ended.
-
-    A process without children works. Its launcher gave it a rank that its root does not have.
-    """
+    """The job whose launchers, or roots, these are; processes without children work. Maskless at its end."""
     working = [(pid, one) for pid in pids for one in _family(pid) if not any(children(one))]
     masks = [mask for _, one in working if (mask := _mask(one))]
     environments = ((environment_of(pid), environment_of(one)) for pid, one in working)

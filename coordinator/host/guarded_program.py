@@ -39,10 +39,7 @@ def run(command: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Run the command of our command line; end by the same signal if a signal ends it, or if it cannot start.
-
-    Then the launcher ends the other ranks; after a mere status it might wait for them.
-    """
+    """Run our command line, and end by a signal if it does, or cannot start: a status ends no other rank."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         status = run(sys.argv[1:])

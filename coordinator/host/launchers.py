@@ -198,11 +198,7 @@ class Hydra(Launcher):
         return self.argv(len(hosts), command, hosts, ["-disable-auto-cleanup"])
 
     def needs(self, *, root: bool) -> dict[str, str]:
-        """An empty topology file.
-
-        Without a file from us, Hydra writes one to /tmp, whatever TMPDIR says, and leaves it there when it
-        is killed or a rank aborts. With an empty file, hwloc inspects the host itself.
-        """
+        """An empty topology file, or Hydra leaves one in /tmp when it is killed or a rank aborts."""
         return {"HWLOC_XMLFILE": os.devnull}
 
     @classmethod

@@ -159,11 +159,7 @@ class Process:
 
 
 def descendants(pid: int) -> Iterator[Process]:
-    """Handles on the descendants of ``pid``, children of all its threads, parents first.
-
-    Each handle closes when the next one is requested. A stopped ``pid`` makes no more children. A
-    daemon that has left its parent is not a descendant.
-    """
+    """Handles, each closed at the next request, on all descendants of ``pid``, parents first, but daemons."""
     for child in children(pid):
         try:
             process = Process(child)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import syslog
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -422,21 +422,15 @@ class Agent:
         match message:
             case protocol.RankBecoming():
                 self._switcher.forget()
-            case protocol.RankReady():
-                self._tell_of_rank(protocol.Present(peer.job, peer.rank))
-            case protocol.RankParallelism(processes):
-                self._tell(protocol.Parallelism(peer.job, peer.rank, processes))
-            case protocol.RankTraffic(peers):
-                # It takes the place of an earlier one about the rank.
-                who = peer.job, peer.rank
+                return
+            case protocol.RankTraffic():  # in the place of an earlier one about the rank
+                who, kind = (peer.job, peer.rank), protocol.RankTraffic
                 self._told = [
-                    told
-                    for told in self._told
-                    if not isinstance(told, protocol.Traffic) or (told.job, told.rank) != who
+                    one for one in self._told if (one.job, one.rank) != who or not isinstance(one.said, kind)
                 ]
-                self._tell_of_rank(protocol.Traffic(*who, peers))
             case protocol.RankRecord(record):
-                self._finished(peer, roster.in_run_time(record, self._clock))
+                message = protocol.RankRecord(roster.in_run_time(record, self._clock))
+        self._tell_of_rank(peer, message)
 
     def orphaned(self) -> None:
         self._switcher.forget()
@@ -445,18 +439,17 @@ class Agent:
         """Send the record of a program that has ended."""
         record = roster.of_program(peer, self._directory.records(peer.job), self._clock)
         self._switcher.drop(peer.job, peer.rank)
-        self._finished(peer, record)
-
-    def _finished(self, peer: Peer, record: Mapping[str, Any]) -> None:
-        self._tell_of_rank(protocol.Finished(peer.job, peer.rank, record))
+        self._tell_of_rank(peer, protocol.RankRecord(record))
 
     def gone(self, peer: Peer) -> None:
         self._switcher.drop(peer.job, peer.rank)
-        self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
+        self._tell_of_rank(peer, protocol.RankGone())
 
-    def _tell_of_rank(self, message: protocol.OfRank) -> None:
-        """Send a message to the driver, and keep it for another driver, should this one be gone."""
-        self._told.append(message)
+    def _tell_of_rank(self, peer: Peer, said: Any) -> None:
+        """Tell the driver, and keep it for another driver, should this one be gone, if it stays true."""
+        message = protocol.OfRank(peer.job, peer.rank, said)
+        if not isinstance(said, protocol.RankParallelism):
+            self._told.append(message)
         self._tell(message)
 
     def refused(self, why: str) -> None:

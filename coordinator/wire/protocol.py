@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 VERSION = agent_line.VERSION
 """Version of the messages between agents and ranks."""
 
-AGENTS_VERSION = 4
-"""Version of the messages between driver and agents: 4 has tables as numbers."""
+AGENTS_VERSION = 5
+"""Version of the messages between driver and agents: 5 has those of ranks in one form."""
 
 RANKS = 1 << 24
 """Every job has fewer."""
@@ -269,55 +269,17 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Present:
-    """A rank is up and waits for its start."""
+class OfRank:
+    """A rank has said something, with times by the run's clock, or has gone."""
 
     job: int
     rank: int
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A rank has carried out its program; ``record`` is as in ``workloads.record``, or has only FLAW."""
-
-    job: int
-    rank: int
-    record: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Gone:
-    """A rank has closed its connection."""
-
-    job: int
-    rank: int
-
-
-@dataclass(frozen=True)
-class Parallelism:
-    """A rank says that its job can use so many processes from now on."""
-
-    job: int
-    rank: int
-    processes: int
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """A rank gets messages often from ``peers``, ranks of its job, and from no others."""
-
-    job: int
-    rank: int
-    peers: tuple[int, ...]
+    said: RankReady | RankRecord | RankParallelism | RankTraffic | RankGone
 
 
 @dataclass(frozen=True)
 class Released:
     """The agent has released all that the run had on the node, and ends."""
-
-
-OfRank = Present | Finished | Gone | Parallelism | Traffic
-"""Messages about a rank."""
 
 
 @dataclass(frozen=True)
@@ -362,8 +324,13 @@ class RankReady:
 
 
 @dataclass(frozen=True)
+class RankGone:
+    """In place of a message: the rank has closed its connection."""
+
+
+@dataclass(frozen=True)
 class RankRecord:
-    """The rank has carried out its program; ``workloads.record`` lists the fields."""
+    """The rank has carried out its program; ``record`` is as in ``workloads.record``, or has only FLAW."""
 
     record: Mapping[str, Any]
 
@@ -442,11 +409,7 @@ TO_AGENT = Frames(_TO_AGENT, AGENTS_VERSION, {b"E": Echo, b"T": Table})
 _TO_DRIVER = _messages(
     AGENTS_VERSION,
     join=Join,
-    ready=Present,
-    finished=Finished,
-    gone=Gone,
-    parallelism=Parallelism,
-    traffic=Traffic,
+    rank=OfRank,
     trouble=Trouble,
     released=Released,
 )

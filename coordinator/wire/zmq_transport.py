@@ -188,10 +188,7 @@ class Hub:
         return self._socket.fileno(), self._gate.fileno()
 
     def receive(self) -> list[tuple[int, bytes]]:
-        """The messages that have arrived, each with the number of its node.
-
-        The descriptors are edge-triggered: before sleeping, call it until it returns nothing.
-        """
+        """The messages of nodes, by number; call it until there is none: descriptors are edge-triggered."""
         self._admit()
         arrived: list[tuple[int, bytes]] = []
         while _readable(self._socket):

@@ -64,7 +64,8 @@ class Crowd:
             for node, frame in arrived:
                 message = TO_DRIVER.decode(frame)
                 self.messages += 1
-                self.heard[type(message)] = self.heard.get(type(message), 0) + 1
+                kind = type(getattr(message, "said", message))
+                self.heard[kind] = self.heard.get(kind, 0) + 1
                 if isinstance(message, protocol.Beat):
                     now_ns = time.monotonic_ns()
                     self.hub.send(node, TO_AGENT.encode(protocol.Echo(message.sent_ns, now_ns, now_ns)))
@@ -97,7 +98,7 @@ def main() -> None:
             for job in range(2):
                 argv = [sys.executable, "-S", str(RANK), str(directory.socket), str(job), "0"]
                 crowd.start(directory, argv, **{JOB: str(job)})
-        crowd.wait_for(protocol.Present, 2 * options.agents)
+        crowd.wait_for(protocol.RankReady, 2 * options.agents)
         start_ns = time.monotonic_ns() + 10**9
         lengths_ns = (options.slots_ms * 10**6,) * 2
         places = ((0, 0, 0), (1, 0, 0))

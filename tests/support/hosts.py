@@ -64,7 +64,7 @@ class Host:
     def hear(self, kind: type[Any], count: int = 1) -> list[Any]:
         def enough() -> list[Any] | None:
             self.listen()
-            found = [message for message in self.heard if isinstance(message, kind)]
+            found = [one for one in self.heard if isinstance(getattr(one, "said", one), kind)]
             return found if len(found) >= count else None
 
         found = eventually(enough)

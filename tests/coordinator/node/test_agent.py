@@ -51,18 +51,18 @@ def test_tables_survive_the_wire(from_ns, lengths, cyclic):
         (b"{", "not a line of JSON"),
         (b"[]", "not an object"),
         (b"\xff", "not a line of JSON"),
-        (b'{"type":"leave"}', "version None, required 4"),
-        (b'{"type":"leave","version":1}', "version 1, required 4"),
+        (b'{"type":"leave"}', "version None, required 5"),
+        (b'{"type":"leave","version":1}', "version 1, required 5"),
         (
-            b'{"type":"fly","version":4}',
+            b'{"type":"fly","version":5}',
             "unknown type 'fly'; known are start, resize",
         ),
-        (b'{"type":["a"],"version":4}', "unknown type"),
-        (b'{"type":"leave","version":4,"x":1}', "x"),
-        (b'{"type":"start","version":4,"job":1,"at_ns":2}', "cores"),
-        (b'{"type":"start","version":4,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
-        (b'{"type":"start","version":4,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
-        (b'{"type":"start","version":4,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
+        (b'{"type":["a"],"version":5}', "unknown type"),
+        (b'{"type":"leave","version":5,"x":1}', "x"),
+        (b'{"type":"start","version":5,"job":1,"at_ns":2}', "cores"),
+        (b'{"type":"start","version":5,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
+        (b'{"type":"start","version":5,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
+        (b'{"type":"start","version":5,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
     ],
 )
 def test_what_is_not_a_message_is_refused(line, complaint):
@@ -264,7 +264,7 @@ def table(length_ns):
 
 def test_an_agent_stops_and_continues_its_ranks_and_reports(host):
     ranks = [host.rank(job, 0) for job in range(2)]
-    assert {ready.job for ready in host.hear(protocol.Present, 2)} == {0, 1}
+    assert {ready.job for ready in host.hear(protocol.RankReady, 2)} == {0, 1}
     host.say(table(1000 * MS))
     assert host.eventually(lambda: state(ranks[1].pid) == "T") and state(ranks[0].pid) != "T"
     host.say(table(20 * MS))
@@ -272,10 +272,10 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host):
     assert host.eventually(lambda: state(ranks[1].pid) == "T")
     for job in range(2):
         host.say(protocol.Start(job, time.monotonic_ns(), ((0, 0),)))
-    assert {record.record["rank"] for record in host.hear(protocol.Finished, 2)} == {0}
+    assert {one.said.record["rank"] for one in host.hear(protocol.RankRecord, 2)} == {0}
     host.say(protocol.Leave())
     assert host.eventually(lambda: all(rank.poll() == 0 for rank in ranks))
-    host.hear(protocol.Gone, 2)
+    host.hear(protocol.RankGone, 2)
     host.say(protocol.End())
     switches = [switch for message in host.hear(protocol.SwitchReport) for switch in message.switches]
     assert len(switches) > 2 and all(lateness >= skew >= 0 for _, _, lateness, skew in switches)
@@ -283,16 +283,16 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host):
 
 def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host):
     host.rank(0, 2, PEERS="[[0], [0, 1], [1]]")
-    host.hear(protocol.Present)
+    host.hear(protocol.RankReady)
     host.say(protocol.Start(0, time.monotonic_ns(), ((2, 0),)))
-    host.hear(protocol.Finished)
-    told = [protocol.Traffic(0, 2, peers) for peers in ((0,), (0, 1), (1,))]
-    assert host.hear(protocol.Traffic) == told
+    host.hear(protocol.RankRecord)
+    told = [protocol.OfRank(0, 2, protocol.RankTraffic(peers)) for peers in ((0,), (0, 1), (1,))]
+    assert host.hear(protocol.RankTraffic) == told
     host.say(protocol.Retell())
-    host.hear(protocol.Finished, 2)
-    assert host.hear(protocol.Traffic) == [*told, told[-1]]
+    host.hear(protocol.RankRecord, 2)
+    assert host.hear(protocol.RankTraffic) == [*told, told[-1]]
     host.say(protocol.Leave())
-    host.hear(protocol.Gone)
+    host.hear(protocol.RankGone)
 
 
 SLOW_NAMES = """
@@ -347,7 +347,7 @@ def test_strangers_and_liars_are_refused(host):
 @pytest.mark.parametrize("how", ["driver", "agent", "stopped agent", "guardian"])
 def test_whoever_is_lost_stopped_ranks_do_not_remain(host, how):
     ranks = [host.rank(job, 0) for job in range(2)]
-    host.hear(protocol.Present, 2)
+    host.hear(protocol.RankReady, 2)
     host.say(table(1000 * MS))
     assert host.eventually(lambda: state(ranks[1].pid) == "T")
     if how == "agent":

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import UnionType
 from typing import get_args, get_origin, get_type_hints
 
 import pytest
@@ -35,6 +36,7 @@ from coordinator.host.launchers import Hydra
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
+from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys, Line
 from coordinator.workload import ParallelJob, Workload
@@ -77,9 +79,9 @@ def garbage(seed, count):
             case 0:
                 yield random_.randbytes(random_.randrange(200))
             case 1 if number % 12 == 1:
-                yield random_.choice([b"E\4", b"B\4", b"T\4"]) + random_.randbytes(random_.randrange(1, 12))
+                yield random_.choice([b"E\5", b"B\5", b"T\5"]) + random_.randbytes(random_.randrange(1, 12))
             case 1:
-                yield json.dumps({**json.loads(GOOD), "version": random_.randrange(5, 9)}).encode()
+                yield json.dumps({**json.loads(GOOD), "version": random_.randrange(6, 10)}).encode()
             case 2:
                 yield bytes(line[: random_.randrange(len(line) - 2)])
             case 3:
@@ -103,7 +105,7 @@ def test_an_agent_drops_what_is_no_message_and_goes_on(host, count):
     assert host.eventually(lambda: getattr(host.heard[-1], "dropped", 0) == count)
     assert memory_bytes(host.agent.pid) - before < 8 << 20
     host.rank(0, 0)
-    assert host.hear(protocol.Present)
+    assert host.hear(protocol.RankReady)
 
 
 def test_who_has_no_key_is_not_heard_and_hears_nothing(host):
@@ -138,11 +140,11 @@ def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(h
     )
     assert host.eventually(lambda: rank.poll() is not None, 300)
     assert rank.communicate()[0] == "0\n"
-    told = [message for message in host.heard if isinstance(message, protocol.Present | protocol.Finished)]
-    assert told == [] and host.agent.poll() is None
+    told = [one.said for one in host.heard if isinstance(one, protocol.OfRank)]
+    assert all(isinstance(said, protocol.RankGone) for said in told) and host.agent.poll() is None
     assert memory_bytes(host.agent.pid) - before < 16 << 20
     host.rank(0, 0)
-    assert host.hear(protocol.Present)
+    assert host.hear(protocol.RankReady)
 
 
 def test_a_node_speaks_for_itself_alone(tmp_path):
@@ -208,18 +210,18 @@ def strategy(hint):
         if inner[-1] is Ellipsis:
             return st.lists(strategy(inner[0]), max_size=3).map(tuple)
         return st.tuples(*map(strategy, inner))
+    if dataclasses.is_dataclass(hint):
+        return st.builds(hint, **{key: strategy(inner) for key, inner in get_type_hints(hint).items()})
+    if isinstance(hint, UnionType):
+        return st.one_of(map(strategy, get_args(hint)))
     return RECORDS if get_origin(hint) is Mapping else HINTS[hint]
 
 
 def messages():
     """Any message that an agent with the right key could send, however absurd."""
-    kinds = [protocol.Join, protocol.Present, protocol.Finished, protocol.Gone, protocol.SwitchReport]
+    kinds = [protocol.Join, protocol.OfRank, protocol.SwitchReport]
     kinds += [protocol.Beat, protocol.Trouble]
-    built = [
-        st.builds(kind, **{key: strategy(hint) for key, hint in get_type_hints(kind).items()})
-        for kind in kinds
-    ]
-    return st.one_of(built)
+    return st.one_of(map(strategy, kinds))
 
 
 class NoNodes(Crew):
@@ -272,9 +274,10 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
         with Interrupt() as interrupt:
             made = begun(directory, interrupt)
             for message in said:
-                decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
-                if not isinstance(decoded, protocol.Join | protocol.Beat):
-                    made._on_message(0, decoded)
+                with contextlib.suppress(LineError):  # as of peers out of order
+                    decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
+                    if not isinstance(decoded, protocol.Join | protocol.Beat):
+                        made._on_message(0, decoded)
             for part in made._jobs.states.values():
                 assert not part.records  # nothing of this is a record
             json.dumps(made.result("").warnings).encode()
