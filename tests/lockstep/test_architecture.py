@@ -78,7 +78,6 @@ def test_every_file_and_room_that_the_page_names_is_there():
 
 @pytest.fixture
 def more_columns():
-    """Columns that a test adds go again."""
     kept = list(rows.COLUMNS)
     yield
     rows.COLUMNS[:] = kept

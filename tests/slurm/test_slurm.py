@@ -48,7 +48,6 @@ def log(submitted):
 
 
 def state(cluster, job):
-    """What squeue calls the state of a job."""
     return cluster.call("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
 
 

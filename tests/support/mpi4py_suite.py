@@ -103,7 +103,6 @@ class Suite:
     limit_s: float
 
     def modules(self) -> list[str]:
-        """Names of all modules of tests."""
         return sorted(path.stem for path in self.place.glob("test_*.py"))
 
     def run(self, module: str, before: Sequence[str] = (), **extra: str) -> tuple[Outcomes, float]:

@@ -94,7 +94,6 @@ def again():
 
 
 def dress(hosts, commands):
-    """Run these commands of ``ip`` on each node."""
     for number, node in enumerate(hosts.nodes, 1):
         node.network(*(command.format(number=number, address=node.address) for command in commands))
 
@@ -216,7 +215,6 @@ CARD_BYTES = 64  # more than it has
 
 
 def sockets():
-    """The descriptors of this process that are sockets."""
     return {int(path.name) for path in Path("/proc/self/fd").iterdir() if path.is_socket()}
 
 

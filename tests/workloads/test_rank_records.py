@@ -31,7 +31,6 @@ PLACED = {"job": 0, "rank": 0, "host": "a", "pid": 1, "processor": 0, "start_ns"
 
 
 def recorded():
-    """A record as a rank makes it."""
     recorder = Recorder()
     recorder.start()
     recorder.barriers.add(0, 0)

@@ -44,7 +44,6 @@ def rank_of(run, job, rank):
 
 
 def used_ticks(pid):
-    """The processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 

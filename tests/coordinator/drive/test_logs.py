@@ -15,7 +15,6 @@ MIB = 1 << 20
 
 
 def kept_bytes(path):
-    """The room that a file takes."""
     return path.stat().st_blocks * 512
 
 

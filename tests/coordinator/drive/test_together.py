@@ -115,7 +115,6 @@ def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, mo
     (starter,) = {node.starter.pid for node in nodes._nodes}
 
     def agents():
-        """Pids of the agents by number."""
         of_run = {pid: found for pid, found in marked().items() if found[RUN] == directory.run}
         sleepers = [pid for pid in of_run if command(pid) == ["sleep", "60"]]
         return {int(of_run[pid]["PMI_RANK"]): pid for pid in sleepers}

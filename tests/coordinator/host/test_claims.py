@@ -22,7 +22,6 @@ A, B, C = (secrets.token_hex(4) for _ in range(3))
 
 
 def told_of(run, claim):
-    """What is told of a run."""
     return [told for told in claim.others() if told.startswith(f"run {run} ")]
 
 

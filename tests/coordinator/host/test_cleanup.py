@@ -21,7 +21,6 @@ from workloads.validation import InputError
 
 
 def sleeper(directory):
-    """A process that carries the mark of a run."""
     return subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks})
 
 

@@ -20,7 +20,6 @@ class Pair:
         self.clock = Clock(lambda: self.now_ns)
 
     def true_ns(self):
-        """The run's clock now."""
         return self.now_ns + self.ahead_ns + round(self.drift * self.now_ns)
 
     def exchange(self):
@@ -34,7 +33,6 @@ class Pair:
         self.clock.learn(Sample.of(sent_ns, received_ns, replied_ns, self.now_ns))
 
     def live(self, seconds):
-        """Exchange twice a second."""
         for _ in range(2 * seconds):
             self.exchange()
             self.now_ns += SECOND // 2

@@ -44,7 +44,6 @@ class Keeper:
 
     @property
     def lives(self):
-        """Whether the process that it has started does."""
         return Path(f"/proc/{self.pid}/environ").exists() and bool(processes.environment_of(self.pid))
 
     def kill(self):
@@ -52,7 +51,6 @@ class Keeper:
         self.driver.wait()
 
     def clean(self):
-        """What is told of its run."""
         return [line for line in cleanup.clean() if self.path.name in line]
 
 

@@ -29,7 +29,6 @@ def leave_nothing(child, directory):
 
 @pytest.fixture
 def spinner(directory):
-    """A process that computes all the time."""
     child = subprocess.Popen(
         [sys.executable, "-S", "-c", "while True: pass"], env={**os.environ, **directory.marks}
     )

@@ -64,7 +64,6 @@ def neighbour():
 
 @pytest.fixture
 def precious(tmp_path):
-    """A directory of ours that is no run's."""
     place = tmp_path / RUN_OF_NOBODY
     place.mkdir(mode=0o700)
     (place / "thesis").touch()
@@ -239,7 +238,6 @@ def plant_pickle(shared):
 
 
 def squat(shared, how):
-    """Another user takes the name of the directory of all our runs."""
     place = shared / f"lockstep-{os.getuid()}"
     elsewhere = shared / "elsewhere"
     match how:

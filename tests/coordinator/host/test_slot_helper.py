@@ -30,7 +30,6 @@ FOREVER_NS = 1 << 62
 
 @pytest.fixture
 def sleepers():
-    """Two processes; the second is stopped."""
     children = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
     children[1].send_signal(signal.SIGSTOP)
     assert eventually(lambda: state(children[1].pid) == "T")
@@ -55,7 +54,6 @@ def turns(processes):
 
 @pytest.fixture
 def never():
-    """A descriptor that never turns readable."""
     descriptor = os.eventfd(0)
     yield descriptor
     os.close(descriptor)
@@ -148,7 +146,6 @@ time.sleep(60)
 
 
 def members(session):
-    """The pids of the processes of a session."""
     found = []
     for pid in psutil.pids():
         with suppress(OSError):

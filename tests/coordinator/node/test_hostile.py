@@ -91,7 +91,6 @@ def garbage(seed, count):
 
 
 def memory_bytes(pid):
-    """Resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 

@@ -45,7 +45,6 @@ class Ranks:
         return self.arrived_ns[self.active]
 
     def limits_ns(self):
-        """How long each would spin at a barrier now."""
         return [blocking.barrier_limit(self.rule, messenger.estimate_ns) for messenger in self.messengers]
 
     def pass_barrier(self, waited_ns, learning=True, arrived_ns=None):

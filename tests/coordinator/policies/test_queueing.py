@@ -36,7 +36,6 @@ def play(policy, jobs, lengths, ends):
 
 
 def round_robin(lengths, quantum_ms):
-    """Textbook round robin."""
     queue, left, ran = list(lengths), dict(lengths), []
     while queue:
         job = queue.pop(0)
@@ -130,11 +129,9 @@ class Watched:
 
     @property
     def here(self):
-        """Jobs in the system."""
         return [job.number for job in self.session._here.values()]
 
     def arrive(self):
-        """The next job comes."""
         if self.arrived < self.count:
             self.check(self.session.arrive(self.arrived, self.now_ns))
             self.arrived += 1
@@ -145,11 +142,9 @@ class Watched:
             self.check(self.session.depart(choice if choice in self.here else self.running(), self.now_ns))
 
     def running(self):
-        """Whose slot it is."""
         return self.session.plan.decision.slots[self.session.plan.cycle.slot_at(self.now_ns)[0]].runs[0][0]
 
     def pass_time(self, share):
-        """Part of the slot passes, or all of it."""
         if self.here:
             job = self.running()
             _, end_ns = self.session.plan.cycle.slot_at(self.now_ns)

@@ -43,7 +43,6 @@ def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed():
 
 
 def reached(endpoint, patience_s):
-    """A connection, if there is an answer in time."""
     address, port = endpoint.removeprefix("tcp://").split(":")
     try:
         return socket.create_connection((address, int(port)), patience_s)

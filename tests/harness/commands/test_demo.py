@@ -28,7 +28,6 @@ ALONE = [JobRow(0.0, described(Program(processes=2, phases=1)))] * 3
 
 
 def row(policy, measured, simulated=()):
-    """A row with these slowdowns of single repeats."""
     sides = [Summary(estimate(side)) if side is not None else None for side in (measured, simulated or None)]
     return Row(tuple(ALONE), {}, {"policy": policy}, *sides)
 

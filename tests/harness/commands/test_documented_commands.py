@@ -64,7 +64,6 @@ def test_scripts_exist(page):
 
 
 def anchors(page):
-    """The headings of a page, as links name them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

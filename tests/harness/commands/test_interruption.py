@@ -31,7 +31,6 @@ def start(pause_s, *arguments, cwd):
 
 
 def catches(pid, signum):
-    """Whether a process has a handler for a signal."""
     status = Path(f"/proc/{pid}/status").read_text()
     (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
     return int(mask, 16) >> (signum - 1) & 1

@@ -92,7 +92,6 @@ class Shown:
 
     @property
     def reason(self):
-        """Why it is not carried out here."""
         begins = [reason for reason, starts in NOT_HERE.items() if self.command.startswith(starts)]
         return begins[0] if begins else None
 

@@ -27,7 +27,6 @@ def place(tmp_path):
 
 @pytest.fixture
 def tools(place):
-    """The session with other tools."""
     return lambda tools: dataclasses.replace(place, tools=tools)
 
 

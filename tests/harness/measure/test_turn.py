@@ -49,7 +49,6 @@ def _own_gate(monkeypatch):
 
 @pytest.fixture
 def theirs():
-    """Another reservation of HERE."""
     other = Reservation(HERE)
     assert other.take() == []
     yield other

@@ -50,7 +50,6 @@ def shares(experiment, name):
 
 
 def ends_ns(experiment):
-    """The means of the ends of the last jobs."""
     return {
         key: np.mean([outcome.finish_ns.max() for outcome in outcomes])
         for key, outcomes in under(experiment).items()

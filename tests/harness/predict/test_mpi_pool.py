@@ -31,7 +31,6 @@ policy = "gang"
 
 
 def simulated_by(ranks: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Simulate FILE by so many ranks."""
     (folder / "x.toml").write_text(FILE)
     command = [sys.executable, "-m", "harness", "simulate", "x.toml", "--json", "--mpi"]
     launcher = find_launcher()

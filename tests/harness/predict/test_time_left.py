@@ -21,8 +21,6 @@ WORKERS = 2
 
 
 class Clock:
-    """A clock that the test sets."""
-
     now_s = 0.0
 
     def __call__(self):

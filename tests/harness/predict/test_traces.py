@@ -309,7 +309,6 @@ PIECES += [
 
 
 def mutated(chance: random.Random) -> bytes:
-    """A trace with faults, or without."""
     header = chance.choice(["", HEADER, "; MaxNodes: 7\n; MaxProcs:\n", "; MaxProcs: -1\n; Note: x\n"])
     text = chance.choice([header + JOBS, SACCT, SACCT.replace("2024-01-01T00:00:30", "1704067230")])
     for _ in range(chance.choice([0, 1, 1, 1, 2, 4])):

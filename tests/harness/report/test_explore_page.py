@@ -92,7 +92,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(folder):
-    """The page of simulations alone."""
     return written(folder, "three-jobs", "--results", str(folder / "none"))
 
 

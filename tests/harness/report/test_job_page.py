@@ -142,7 +142,6 @@ def keep(back_end, records, place):
 
 
 def read(folder):
-    """The results of the simulation in a directory."""
     found = stored.read(folder, None, Quiet(), by_job=True)[-1]
     return schedules.results(found.records, folder)
 

@@ -42,7 +42,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(folder):
-    """The report as HTML."""
     assert cli.main(["report", str(folder / "results"), "-o", str(folder / "report.html")]) == 0
     return (folder / "report.html").read_text()
 
@@ -217,7 +216,6 @@ def test_names_are_text_in_tables_and_on_the_terminal(nasty, capsys):
 
 @pytest.fixture(scope="module")
 def events(folder):
-    """The events of a trace."""
     assert cli.main(["trace", str(folder / "results"), "-o", str(folder / "trace.json")]) == 0
     return json.loads((folder / "trace.json").read_text())["traceEvents"]
 

@@ -353,7 +353,6 @@ def test_who_asks_for_the_lock_of_a_stopped_process_lets_it_run_on(granularity_u
 
 
 def lone(granularity_us, phases, **job):
-    """A job of one process."""
     number = job.pop("number")
     return SimulatedJob(number, Program(processes=1, granularity_us=granularity_us, phases=phases), **job)
 

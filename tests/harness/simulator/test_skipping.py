@@ -32,7 +32,6 @@ def jobs(**program):
 
 
 def both(workload, machine, scheduler, **how):
-    """The outcome with and without skipping."""
     name, options = scheduler
     return [
         simulate(workload, machine, policies.create(name, options), timeline=timeline, **how)

@@ -153,7 +153,6 @@ def test_record_is_true_or_false():
 
 
 def _span_ns(found):
-    """The begin and the end of a recording."""
     return min(rank.start_ns for rank in found.ranks), max(rank.finish_ns for rank in found.ranks)
 
 

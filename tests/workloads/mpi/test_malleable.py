@@ -34,7 +34,6 @@ def wishes(sizes, every):
 
 
 def run(program, sizes, every=10, blocking="immediate"):
-    """The records of all ranks."""
     execution = prepare(
         LaunchedProgram(COMM, program, rule(blocking), (1, 0, 0), 0.0), wish=wishes(sizes, every)
     )
