@@ -157,11 +157,11 @@ class Advice:
     ranges: list[Range]  # of granularities in which one candidate is best; none for a recorded program
     processors: int  # how many the jobs share
     used: Constants  # the constants of the simulations
-    # the calibration from which they are, empty for nominal ones; ``age`` in words
+    # The calibration from which they are, empty for nominal ones; ``age`` in words.
     calibrated: list[Calibration]
     age: str
     doubts: list[str]  # weaknesses of calibration and recording
-    # and errors: what simulations of recorded programs have missed, and for each scheduler
+    # What simulations of recorded programs have missed: of all schedulers, and of each.
     overall: Errors | None
     errors: dict[str, Errors]
 

@@ -33,18 +33,18 @@ def at(record: Any, path: str | Callable[[Any], Any]) -> Any:
 class Column:
     """A column, for all outputs in which it has a name."""
 
-    # of its value in a record, such as ``measured.makespan_s`` in a row; or a function of the record
+    # Of its value in a record, such as ``measured.makespan_s`` in a row; or a function of the record.
     path: str | Callable[[Any], Any]
     heading: str = ""  # in tables for a terminal
     shown: Callable[[Any], Any] = str  # makes the text of a known value there
     csv: str = ""  # name in comma-separated values and Markdown
-    # name in frames, which have a line for each side of a row, so the path begins with ``measured``
+    # Name in frames, which have a line for each side of a row, so the path begins with ``measured``.
     frame: str = ""
     page: str = ""  # heading on the page
     unit: str = ""  # on the page, behind ``shown``, unless ``on_page`` makes another text
     group: str = ""  # columns of a group stand together
     meaning: str = ""  # for docs/formats.md, beside the group's
-    # the column is left out unless a record has a value at this path, or this function gives one
+    # The column is left out unless a record has a value at this path, or this function gives one.
     needs: str | Callable[[Any], Any] = ""
     on_page: Callable[[Any], str] | None = None
     words: bool = False  # whether it is text: it stands at the left, and may wrap

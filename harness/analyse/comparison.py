@@ -232,7 +232,7 @@ class WaitRow:
     """What is known of a choice."""
 
     choice: str  # its name
-    # the sum of the times of all programs alone over the sum as they are, of the same round
+    # The sum of the times of all programs alone over the sum as they are, of the same round.
     alone: Estimate
     together: Estimate  # the time of all at a time over the sum of theirs alone as they are
     cpu_s: float | None  # processor time of all at a time: the median

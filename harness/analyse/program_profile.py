@@ -34,8 +34,8 @@ class Phases:
     """The phases of the steady part of a program."""
 
     computing_ns: NDArray[Any]  # of every phase of every rank
-    # mean over the phases of (most - mean of the ranks) / mean of all phases; None unless the ranks have
-    # equally many phases
+    # Mean over the phases of (most - mean of the ranks) / mean of all phases; None unless the ranks have
+    # equally many phases.
     waiting: float | None
     by_stretch_ns: NDArray[Any]  # mean of each stretch
     stretches: Sequence[Stretch]  # the operations

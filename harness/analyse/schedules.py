@@ -94,7 +94,7 @@ class PolicyComparison:
     later: float  # share that start at least so much later
     wait_s: float  # mean wait of the jobs, minus that before
     ratio: float  # geometric mean of the ratios of the jobs' bounded slowdowns
-    # its 95 % interval by the method of batch means; None for too few jobs
+    # Its 95 % interval by the method of batch means; None for too few jobs.
     interval: tuple[float, float] | None
     verdict: str  # as in ``harness.analyse.comparison``
 

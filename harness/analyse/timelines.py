@@ -206,7 +206,7 @@ class Lane(NamedTuple):
 
     begins_ns: Ints
     # (wait * processes + process) * len(STATES) + state; a wait is 2 * (rank read from + 1), where there is
-    # one, + 1 if the process then blocks
+    # one, + 1 if the process then blocks.
     codes: Ints
 
 

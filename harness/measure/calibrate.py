@@ -65,9 +65,9 @@ KIB = {"K": 1, "M": 1024, "G": 1 << 20}
 class Constants(MachineConstants):
     """The constants of a calibration, also for mechanisms and working sets."""
 
-    # the constants of slot switches by mechanism, then by name
+    # The constants of slot switches by mechanism, then by name.
     slots: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
-    # time of a step through a working set, by its size in bytes
+    # Time of a step through a working set, by its size in bytes.
     walk_steps_ns: Mapping[int, float] = field(default_factory=dict)
 
     def walk_step_of(self, working_sets: Collection[int]) -> float:

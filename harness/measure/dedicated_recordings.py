@@ -34,7 +34,7 @@ class Kept:
     files: Path = Path()  # the directory in which its ranks leave their files
     place: Path = Path()  # the file that the recording gets
     path: str = ""  # that file once it is there, below the directory for records; else empty
-    # end of the recording, since the start of the run; None if that is not known
+    # End of the recording, since the start of the run; None if that is not known.
     until_ns: int | None = None
 
     def jobs(self, jobs: tuple[ParallelJob, ...]) -> tuple[ParallelJob, ...]:

@@ -52,7 +52,7 @@ class Measured:
     note: Callable[[str], None]  # receives the present step of a run
     timeline: bool = False
     by_slurm: bool = False  # whether the tools leave the scheduling to Slurm
-    # from the runs of the experiment so far, each read once
+    # From the runs of the experiment so far, each read once.
     estimates: Estimates = field(default_factory=Estimates, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
@@ -193,14 +193,14 @@ class Recalibrated:
     """
 
     site: MeasurementSession
-    # and mechanisms: what to calibrate beside messages, as in ``MeasurementSession.calibrate``
+    # What to calibrate beside messages, as in ``MeasurementSession.calibrate``.
     working_sets: Collection[int]
     mechanisms: Collection[str]
-    # returns the share of the processors' time that others took during a calibration, if it is too much;
-    # else 0
+    # Returns the share of the processors' time that others took during a calibration, if it is too much;
+    # else 0.
     load: Callable[[Sequence[Calibration]], float]
-    # receives notes, a warning of such a load, and one if a later calibration fails: then the last one
-    # stands
+    # Receives notes, a warning of such a load, and one if a later calibration fails: then the last one
+    # stands.
     watcher: Watcher
     clock: Callable[[], float] = time.monotonic
     _known: Constants | None = field(default=None, init=False)

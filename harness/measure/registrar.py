@@ -34,7 +34,7 @@ GET_ADDRESS = 0x8915  # SIOCGIFADDR
 class Attendance:
     """Which ranks of a job have come."""
 
-    # its processes that have the library, and have not yet heard the answer
+    # Its processes that have the library, and have not yet heard the answer.
     members: set[object] = field(default_factory=set)
     ranks: dict[object, int] = field(default_factory=dict)  # of those that have asked
     size: int = 0  # how many ranks it has; 0 if unknown

@@ -35,7 +35,7 @@ class Tools:
     probe: Probe
     run_workload: RunWorkload
     probe_between: ProbeBetween | None = None
-    # what on some processors of this host disturbs measurements now
+    # What on some processors of this host disturbs measurements now.
     disturbances: Callable[[Sequence[int]], Iterable[str]] = lambda processors: ()
     reserve: Callable[..., AbstractContextManager[None]] = lambda processors, watcher, anyway: nullcontext()
 

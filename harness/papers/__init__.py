@@ -120,17 +120,17 @@ class Paper:
 
     figures: Mapping[str, PaperFigure]  # by their numbers
     quick: str  # the effect of quick mode
-    # makes the outcome of a cell; it has the parameters ``cell``, ``quick`` and ``seed``
+    # Makes the outcome of a cell; it has the parameters ``cell``, ``quick`` and ``seed``.
     simulate: Callable[..., Any]
-    # rows of plain values for the JSON document, from the results and the figures wanted
+    # Rows of plain values for the JSON document, from the results and the figures wanted.
     rows: Callable[[Results, Sequence[str]], Iterable[dict[str, Any]]]
-    # about how long a cell takes; it has the parameters ``cell`` and ``quick``
+    # About how long a cell takes; it has the parameters ``cell`` and ``quick``.
     guess: Callable[..., Guess] = lambda cell, quick: alike(cell)
-    # a key that sorts cells; by default they stay in the order of the figures
+    # A key that sorts cells; by default they stay in the order of the figures.
     order: Callable[[Cell], Any] = lambda cell: 0
-    # whether simulations are in Python, so that several at a time need several processes
+    # Whether simulations are in Python, so that several at a time need several processes.
     apart: bool = False
-    # by figure sentences, their checks and the values for both; see ``claim``
+    # By figure sentences, their checks and the values for both; see ``claim``.
     checks: defaultdict[str, list[tuple[list[str], Check, tuple[Any, ...]]]] = field(
         default_factory=lambda: defaultdict(list)
     )

@@ -34,12 +34,12 @@ WINDOW_NS, MOST_SPANS, MOST_SPANS_OF_PROCESS = 200_000_000, 330_000, 50_000
 class Neighbourhood:
     """Points of a grid around an experiment; simulations of all of them begin alike."""
 
-    # a cell for each granularity and imbalance, the latter fastest, under ``none``, a two-phase scheduler
-    # for each of RULES, and ``gang`` for each quantum, in this order
+    # A cell for each granularity and imbalance, the latter fastest, under ``none``, a two-phase scheduler
+    # for each of RULES, and ``gang`` for each quantum, in this order.
     experiment: Experiment
-    # of granularity (of the first program), imbalance, quantum and spin, in words
+    # Of granularity (of the first program), imbalance, quantum and spin, in words.
     values: Mapping[str, Sequence[str]]
-    # the places of the experiment's own values, but for the spin, which is adaptive
+    # The places of the experiment's own values, but for the spin, which is adaptive.
     own: tuple[int, int, int, int]
     window_ns: int  # how much of each simulation there is to show
 

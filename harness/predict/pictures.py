@@ -60,15 +60,14 @@ class Scene:
     """What is in force after an event; jobs have names."""
 
     at_ms: float
-    why: str  # and cause: the policy's reason to decide, and the event in words
-    cause: str
+    why: str  # the policy's reason to decide
+    cause: str  # the event in words
     placements: Mapping[str, Sequence[int]]  # the processor of each rank
     slots: Sequence[ShownSlot]
     cyclic: bool
     waiting: Sequence[str]  # the jobs that no slot lets run, in order of arrival
-    # and owned: the processors that are no longer there, and those whose owners are there
-    lost: Sequence[int]
-    owned: Sequence[int]
+    lost: Sequence[int]  # the processors that are no longer there
+    owned: Sequence[int]  # those whose owners are there
     pictures: Sequence[Picture] = ()  # of the policy's family
 
 

@@ -88,14 +88,14 @@ class Host:
     """The host that a simulated run imitates."""
 
     processors: Sequence[int]  # ids of the cores that stand for the simulated processors
-    # the host's calibrated constants; if none is known, the simulated machine is the one of Dusseau et al.
-    # 1996
+    # The host's calibrated constants; if none is known, the simulated machine is the one of Dusseau et al.
+    # 1996.
     constants: MachineConstants
-    # values of the [machine] table, which override the constants
+    # Values of the [machine] table, which override the constants.
     given: Mapping[str, Any] = field(default_factory=dict)
     conditions: Conditions = field(default_factory=Conditions)  # of the imitated run, if there is one
     digest: str | None = None  # of the imitated run's experiment, if there is one
-    # the execution times that the policy of the imitated run used, by job
+    # The execution times that the policy of the imitated run used, by job.
     estimates: Mapping[int, ExecutionTime] = field(default_factory=dict)
 
     @classmethod

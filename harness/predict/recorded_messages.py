@@ -54,10 +54,10 @@ Columns = Mapping[str, NDArray[Any]]
 class Transfers:
     """Large messages in the MPI of a recorded program."""
 
-    # from how many bytes on sender and receiver meet. What MPIs do by default within a node begins between
-    # 4 and 64 KiB
+    # From how many bytes on sender and receiver meet. What MPIs do by default within a node begins between
+    # 4 and 64 KiB.
     meets_from_bytes: int = 16_384
-    # how much longer messages of COPIED_BYTES take than one of a byte
+    # How much longer messages of COPIED_BYTES take than one of a byte.
     copy_ns: tuple[float, ...] = tuple(size / 4 for size in COPIED_BYTES)
 
     @classmethod

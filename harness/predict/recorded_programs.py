@@ -22,11 +22,11 @@ class DedicatedTime(NamedTuple):
     """Seconds of a dedicated run, with all of start and end."""
 
     taken_s: float  # from the job's arrival to its end
-    # the most processor time of a rank, from the end of MPI_Init to MPI_Finalize; where that is unknown,
-    # all of its processor time
+    # The most processor time of a rank, from the end of MPI_Init to MPI_Finalize; where that is unknown,
+    # all of its processor time.
     busy_s: float
     after_s: float | None = None  # from the end of its recording to the end of the job; None if unknown
-    # the most processor time of a rank before and after that; None if unknown
+    # The most processor time of a rank before and after that; None if unknown.
     outside_s: float | None = None
 
     @classmethod
@@ -76,7 +76,7 @@ class RecordedPrograms:
 
     files: Mapping[Work, Path] = field(default_factory=dict)  # the file of each command that has one
     alone: Mapping[Work, DedicatedTime] = field(default_factory=dict)  # the dedicated runs that are known
-    # about how long a program lasts at most; stretches of longer ones are repeated less often
+    # About how long a program lasts at most; stretches of longer ones are repeated less often.
     most_s: float | None = None
     _made: dict[tuple[Work, bool], ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
 

@@ -53,13 +53,13 @@ class Page:
 
     title: str
     about: str
-    # the key figures: numbers and their meaning; an empty number is not conclusive
+    # The key figures: numbers and their meaning; an empty number is not conclusive.
     facts: Sequence[tuple[str, str]]
     behind: str  # the heading of ``conditions``, which are names and values
     conditions: Sequence[tuple[str, str]]
     doubts: Sequence[str]
     failures: Sequence[str]
-    pictures: Sequence[Picture]  # and tables: also those without data
+    pictures: Sequence[Picture]  # also those without data, as are the tables
     tables: Sequence[Table]
     origin: str  # what follows after "from records only" at the end
     remedy: str  # for an error about a picture without data

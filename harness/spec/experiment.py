@@ -72,17 +72,17 @@ class Experiment:
     repeats: int  # how often everything is measured at the most
     seed: int  # seed of all compute times and of the order of the runs
     schedulers: tuple[Scheduler, ...]  # in file order, no two alike
-    # the points of the sweep, the last key varying fastest; one cell without a sweep
+    # The points of the sweep, the last key varying fastest; one cell without a sweep.
     cells: tuple[Cell, ...] = field(repr=False)
     nodes: tuple[Node, ...] = ()  # the hosts to run on; empty for this host
     lease_s: float = LEASE_S  # how long the agents go on without the driver
-    # SPINNING, or TWO_PHASE: jobs with more processes than there are processors also run alone with two-
-    # phase waits, and slowdowns refer to the times of these runs
+    # SPINNING, or TWO_PHASE: jobs with more processes than processors also run alone with two-phase waits,
+    # and slowdowns refer to the times of these runs.
     dedicated: str = SPINNING
     least_repeats: int = 1  # how often at least; more repeats follow for rows that are not precise
-    # widest 95 % interval of a row, as a share of its median, that needs no more repeats
+    # Widest 95 % interval of a row, as a share of its median, that needs no more repeats.
     precision: float = PRECISION
-    # of the workstations, for all runs but dedicated ones; see ``harness.spec.owners.on``
+    # Of the workstations, for all runs but dedicated ones; see ``harness.spec.owners.on``.
     owners: tuple[Owner, ...] = ()
 
     @property

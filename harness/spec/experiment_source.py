@@ -42,7 +42,7 @@ class Document:
 
     file: str  # the file, as messages name it
     data: dict[str, Any]  # its tables, overrides included
-    # line number of each table and key, by keys like ``jobs[0].program.pattern``
+    # Line number of each table and key, by keys like ``jobs[0].program.pattern``.
     lines: Mapping[str, int] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()  # the applied overrides, in order
     source: str = field(default="", repr=False)  # its text, without the overrides

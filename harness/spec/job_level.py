@@ -26,17 +26,17 @@ class Model(Checked):
     """Random jobs with Sevcik's execution time function."""
 
     count: Annotated[int, Bounds(2, 10_000_000)] = 20_000  # jobs of a replication
-    # "exponential", "hyperexponential" or "geometric" times between arrivals
+    # "exponential", "hyperexponential" or "geometric" times between arrivals.
     arrivals: Annotated[str, OneOf(ARRIVALS)] = "exponential"
-    # mean demand over the processor time between two arrivals
+    # Mean demand over the processor time between two arrivals.
     load: Annotated[float, Bounds(1e-6, 1000)] = 0.7
     cv: Annotated[float, Bounds(1.000001, 1000)] = 2.0  # coefficient of variation of hyperexponential times
-    # probability of each exponential stage of the work
+    # Probability of each exponential stage of the work.
     shares: tuple[Annotated[float, Bounds(1e-9, 1)], ...] = (0.125, 0.875)
     means_s: tuple[Annotated[float, Bounds(1e-9, 1e9)], ...] = (101.0, 1.3)  # mean work of each stage
-    # values of the maximum parallelism, equally likely
+    # Values of the maximum parallelism, equally likely.
     maxima: tuple[Annotated[int, Bounds(1, SIMULATED_PROCESSORS)], ...] = (4, 16, 64)
-    # values of mu in alpha = W most^(-2 mu), equally likely; inf for alpha = 0
+    # Values of mu in alpha = W most^(-2 mu), equally likely; inf for alpha = 0.
     mu: tuple[Annotated[float, OrInfinite()], ...] = (float("inf"),)
     rigid: bool = False  # whether jobs need exactly their maximum
 
@@ -70,13 +70,13 @@ class JobExperiment(Experiment):
     """
 
     trace: Path | None = None  # file of the jobs
-    # offered load to which the trace is stretched; None leaves its times as they are
+    # Offered load to which the trace is stretched; None leaves its times as they are.
     load: float | None = None
     model: Model | None = None  # of random jobs
     warm_up: int = 0  # jobs at the beginning that do not count
     tau_s: float = TAU_S  # bound of the bounded slowdown
     half_width: float = 0.05  # relative half-width of the intervals to reach by replications of the model
-    # what jobs pay that move, or vacate their processors
+    # What jobs pay that move, or vacate their processors.
     migration: Migration = field(default_factory=Migration)
 
     @property

@@ -36,7 +36,7 @@ class Submission(Checked):
     """The [slurm] table. Options have sbatch's names, with ``_`` for ``-``."""
 
     nodes: Annotated[int, PROCESSES] = 1
-    # processors to use on each node; None divides the experiment's evenly
+    # Processors to use on each node; None divides the experiment's evenly.
     ntasks_per_node: int | None = None
     partition: str | None = None
     account: str | None = None

@@ -85,19 +85,19 @@ class Conditions(Passing, Lasting):
     """The conditions of a session, a run or a calibration."""
 
     nodes: Sequence[str] = ()  # the hosts with their numbers of processors, if there are several
-    topology: str = ""  # and sides: the values of a [machine] table; none for a flat one
+    topology: str = ""  # this and the sides are the values of a [machine] table; none for a flat one
     sides: Sequence[int] = ()
-    # the host on which the load and the shares were seen, of a run under Slurm's gang
+    # The host on which the load and the shares were seen, of a run under Slurm's gang.
     submitted_from: str = ""
     recording: str = ""  # the file with the recording of the run, below the directory for records
     recorded_until_ns: int | None = None  # when the recording ends, since the start of the run
-    # the fields of ``coordinator.workload.NodeResult`` for each of several hosts
+    # The fields of ``coordinator.workload.NodeResult`` for each of several hosts.
     nodes_after: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()  # faults that did not end the run
     again: bool = False  # whether a calibration follows runs of its session, whose load it sees
-    # the variables of commands that begin with one of TOLD
+    # The variables of commands that begin with one of TOLD.
     environment: Mapping[str, str] = field(default_factory=dict)
-    # a digest of all others but PASSING; empty if there are no commands, or it is unknown
+    # A digest of all others but PASSING; empty if there are no commands, or it is unknown.
     variables: str = ""
 
     @classmethod

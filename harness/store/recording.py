@@ -108,16 +108,15 @@ class RankRecording:
     slot_ns: int  # length of a window
     windows: Rows  # of ``WINDOW``
     rows: Rows  # of ``OPERATION``; those that the windows keep, one window after the other
-    # their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to
+    # Their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to.
     communicators: Mapping[int, tuple[int, ...]]
-    # whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all
+    # Whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all.
     rooted: bool = False
-    # from how many bytes on a send to a rank of its host waits for its receive; 0 if unknown
+    # From how many bytes on a send to a rank of its host waits for its receive; 0 if unknown.
     meets_from_bytes: int = 0
-    # by how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown
+    # By how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown.
     copy_ns: tuple[float, ...] = ()
-    # and init_cpu_ns, finalize_ns, finalize_cpu_ns: how long MPI_Init and MPI_Finalize took, and how much
-    # processor time of the rank; 0 if unknown
+    # How long MPI_Init and MPI_Finalize took, and how much processor time of the rank; 0 if unknown.
     init_ns: int = 0
     init_cpu_ns: int = 0
     finalize_ns: int = 0

@@ -70,18 +70,18 @@ class JobRecord:
 class Schedule:
     """Means over the jobs of a trace or a model under a scheduler."""
 
-    # of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
-    # (docs/formats.md)
+    # Of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
+    # (docs/formats.md).
     source: Mapping[str, Any]
     processors: int  # of the machine
-    # means by name, none if ``saturated``; a mean that nothing has is None
+    # Means by name, none if ``saturated``; a mean that nothing has is None.
     metrics: Mapping[str, float | None] = field(default_factory=dict)
-    # half-widths of their 95 % intervals, if there are several replications
+    # Half-widths of their 95 % intervals, if there are several replications.
     half_width: Mapping[str, float | None] = field(default_factory=dict)
     replications: int = 0  # how many
     saturated: str = ""  # why the scheduler cannot keep up; empty if it can
-    # when which job of a trace ran (``JobLevelOutcome``), if known; no part of a stored record: tables
-    # beside the store have it
+    # When which job of a trace ran (``JobLevelOutcome``), if known; no part of a stored record: tables
+    # beside the store have it.
     outcome: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -103,9 +103,9 @@ class RunRecord:
     cell: int  # index of the point of the sweep
     settings: Mapping[str, Any]  # the settings of that point
     # DEDICATED for a program alone, RECORDED for a command that is recorded alone, POLICY for the workload
-    # under a scheduler; if simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB
+    # under a scheduler; if simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB.
     kind: str
-    # the [[schedulers]] table with its defaults filled in; if simulated by job, as written
+    # The [[schedulers]] table with its defaults filled in; if simulated by job, as written.
     scheduler: Mapping[str, Any]
     repeat: int  # number of the repetition, from 0
     seed: int  # of the experiment
