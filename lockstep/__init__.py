@@ -251,7 +251,6 @@ def compare(
 def _load(
     experiment: Source, settings: Iterable[str], quick: bool, seed: int | None, *, here: bool = False
 ) -> Experiment:
-    """The experiment of processes in a file, dictionary or built-in file."""
     from harness.spec import experiment as experiments  # noqa: PLC0415
     from harness.spec import experiment_source  # noqa: PLC0415
 

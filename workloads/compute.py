@@ -36,7 +36,6 @@ class Compute:
         return len(self._steps)
 
     def __call__(self, amount_ns: int) -> None:
-        """Compute for ``amount_ns`` nanoseconds of CPU time, or for as many steps as take it."""
         self.began_ns = now = thread_time_ns()
         if self._steps:
             self._walk(amount_ns)

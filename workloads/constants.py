@@ -1,9 +1,8 @@
 """The constants of a machine, each declared once, here.
 
-From these declarations follow the records of runs, the values of a calibration, the simulated machine and its
-checks, numbers of the kernel, keys and bounds of the [machine] table, texts of reports, and the table in
-docs/formats.md. A new cost is an entry here, a quantity of ``workloads.probe``, and the place in the kernel
-where it is paid.
+Records, calibrations, the simulated machine, the kernel's numbers, the [machine] table, reports and docs
+follow. A new cost is an entry here, a quantity of ``workloads.probe``, and the place in the kernel where it
+is paid.
 """
 # ruff: noqa: RUF009 - a constant is a field
 

@@ -247,7 +247,6 @@ class MoldableExecution:
         return self._execution.run()
 
     def _made(self) -> Execution:
-        """The execution of the program on the ranks that the messenger has now."""
         launched = self._launched
         given = (launched, self._messenger, self._recorder, self._compute)
         if self._file is None:

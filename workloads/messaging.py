@@ -211,7 +211,6 @@ class Messenger:
             self._handle()
 
     def _send(self, place: int, kind: int, value: int) -> None:
-        """Send to the rank ``place`` of the communicator."""
         message = self._out[kind]
         message[2] = value
         self._comm.Send(message, place, 0)

@@ -317,7 +317,6 @@ def _sleep_until_told(comm: Any) -> Any:
 
 
 def _batches(times_ns: list[int]) -> list[float]:
-    """Means of BATCH after BATCH."""
     return [statistics.fmean(times_ns[at : at + BATCH]) for at in range(0, len(times_ns) - BATCH + 1, BATCH)]
 
 

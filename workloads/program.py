@@ -99,7 +99,6 @@ class Program(Work):
         self._check_combinations()
 
     def _check_parallelism(self) -> None:
-        """Accept a list of pairs, and keep it as a tuple."""
         given = self.parallelism
         if given and self.pattern != TASKS:
             rule = "only a program with a queue of tasks has a profile"

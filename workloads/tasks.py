@@ -214,12 +214,10 @@ class TaskExecution:
             self._evolve(now)
 
     def _note(self, processes: int) -> None:
-        """Note how many tasks have been taken since the last change, with so many ``processes``."""
         before = sum(tasks for tasks, _ in self._sizes)
         self._sizes.append((self._queue.taken - before, processes))
 
     def _time_of(self, task: int) -> int:
-        """Nanoseconds that a task takes; tasks are asked for in order."""
         skipped, self._drawn = task - self._drawn, task + 1
         return next(islice(self._times, skipped, None))
 

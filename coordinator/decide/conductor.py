@@ -221,7 +221,6 @@ class Conductor:
                 raise ValueError("the policy answers the end of a table with one that is over as well")
 
     def _decided(self, why: Reason, plan: Plan, *jobs: int | None) -> None:
-        """Log and carry out a decision that concerns these jobs, or None."""
         self.log += [LoggedDecision(why, self._last_ns, job, plan.decision) for job in jobs]
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:

@@ -216,7 +216,6 @@ class Session:
         return self.plan
 
     def _service_ns(self, now_ns: int) -> dict[int, int]:
-        """The processor time that decisions have given each job here so far."""
         if self.plan:
             since_ns, self._counted_ns = max(self._counted_ns, self.plan.start_ns), now_ns
             times_ns = self.plan.cycle.in_force_ns(since_ns, now_ns)

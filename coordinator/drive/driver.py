@@ -206,7 +206,6 @@ class Driver:
             self._context.warn(f"{failed}; no record is missing")
 
     def _wait(self) -> None:
-        """Sleep until the next event, and handle it."""
         self._nodes.receive()
         self._loop.wait(min(self._context.give_up_ns, self._nodes.due_ns(), *self._jobs.dues_ns()))
         self._nodes.receive()

@@ -94,7 +94,6 @@ def _preloaded(
 
 
 def _rule(workload: Workload) -> Waiting:
-    """The rule by which commands with two-phase waits wait."""
     if workload.options.blocking == "oracle":
         known = "nobody knows the imbalance of a command"
         raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")

@@ -287,7 +287,6 @@ class RunningJobs:
         return unfit(context.workload, self._jobs[job], state, rank, record, context.origin_ns)
 
     def _on_record(self, job: int, state: JobState, rank: int, record: Mapping[str, Any]) -> None:
-        """Keep a rank's record; an invalid one fails its job."""
         context, over = self._context, self.conductor.is_over(job)
         if why := self._unfit(job, state, rank, record):
             if not over:
@@ -316,7 +315,6 @@ class RunningJobs:
             self._fail(job, why)
 
     def _on_exit(self, job: int, mpiexec: Started, handle: Process) -> None:
-        """Handle the end of a job's launcher, expected or not."""
         self._loop.unwatch(handle)
         handle.close()
         state, directory = self.states[job], self._context.directory
@@ -346,7 +344,6 @@ class RunningJobs:
         state.failure, state.give_up_ns = why, time.monotonic_ns() + round(patience_s * 1e9)
 
     def _fail(self, job: int, why: str) -> None:
-        """End a job and all its processes; the other jobs continue."""
         state = self.states[job]
         state.failure, state.give_up_ns = state.failure or why, None
         self.discard(job)
@@ -357,7 +354,6 @@ class RunningJobs:
         self._happened(run_log.Left(job, self._context.now_ns(), state.failure, state.records))
 
     def _happened(self, event: run_log.Event) -> None:
-        """Log an event, and let the conductor decide about it."""
         self._context.note(event)
         run_log.tell(self.conductor, event)
 

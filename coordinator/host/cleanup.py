@@ -36,7 +36,6 @@ class _FoundRun:
 
     @property
     def in_use(self) -> bool | None:
-        """Whether its driver is alive; None if it cannot be known."""
         if self.directory is not None:
             return self.directory.in_use()
         verdicts = {identity.lives(name) for name in self.keepers}

@@ -65,7 +65,6 @@ def start(
 
 @contextmanager
 def _holding(text: str) -> Iterator[int]:
-    """A descriptor with this text and then end of file."""
     if not text:
         yield subprocess.DEVNULL
         return

@@ -383,7 +383,6 @@ class Srun(Launcher):
 
 @functools.cache
 def _loaded(program: str) -> str:
-    """What ldd says about a program; of a script it knows nothing."""
     try:
         return subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
     except OSError:
@@ -391,7 +390,6 @@ def _loaded(program: str) -> str:
 
 
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
-    """Host and number of ranks of each run of ranks on one host."""
     return [(host, len(list(ranks))) for host, ranks in itertools.groupby(hosts)]
 
 

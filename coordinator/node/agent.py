@@ -119,7 +119,6 @@ class Agent:
             self._relay.hub.close(0)
 
     def _settle(self) -> None:
-        """Set the run up on this node."""
         path, name = Path(self._setup.directory), self._setup.mechanism
         self._directory = RunDirectory(path)  # to be released even if it cannot be adopted
         self._directory = RunDirectory.adopt(path)
@@ -212,7 +211,6 @@ class Agent:
             self._tell(protocol.Trouble(f"{socket.gethostname()} leads no others: {self._made}", fatal=False))
 
     def _follow(self, endpoint: str = "", key: str = "") -> None:
-        """Report to another agent, or to the driver."""
         if self._line.turned:
             self._loop.unwatch(self._line)
         with suppress(LinkError):
@@ -459,7 +457,6 @@ class Agent:
 
 
 def _by_rank(cores: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
-    """The cores of each rank, from pairs of both."""
     ranks = dict.fromkeys(rank for rank, _ in cores)
     return {rank: tuple(core for own, core in cores if own == rank) for rank in ranks}
 

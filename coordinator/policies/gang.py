@@ -143,7 +143,6 @@ class Gang(Policy):
         return self._decision(seats, windows, view, goes_on and windows[:1] == (current,))
 
     def _rotation(self, seats: Mapping[int, Seats], current: int, view: View) -> tuple[int, ...]:
-        """The windows in the order of their turns, the ``current`` one first if it still exists."""
         windows = packing.windows(seats, view.machine.processors, self.packing in LINEAR)
         before: _SeatMemory | None = view.previous.memory if view.previous else None
         if self.packing in LINEAR or before is None:

@@ -62,7 +62,6 @@ class RoundRobinJobs(Policy):
         return max(1, round(self.quantum_ms * 1e6) * view.machine.processors // processes)
 
     def _due_ns(self, view: View, placements: partitions.Placements) -> list[int]:
-        """The service that each processor owes in a round."""
         due_ns = [0] * view.machine.processors
         for turn in self._turns(view, placements):
             due_ns[turn.processor] = turn.end_ns

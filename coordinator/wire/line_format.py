@@ -100,7 +100,6 @@ class LineFormat:
         return built
 
     def _typed(self, value: Any, hint: Any, where: str) -> Any:
-        """``value`` as the type that ``hint`` asks for."""
         if type(value) is hint and _bounded(value):
             return value.encode(errors="replace").decode() if hint is str and self._printable else value
         arguments = typing.get_args(hint)
@@ -158,7 +157,6 @@ def _values(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON does not know, as one that it knows."""
     return str(value) if isinstance(value, Path) else {"class": type(value).__name__, **_values(value)}
 
 

@@ -388,7 +388,6 @@ class RankLeave:
 
 
 def _messages(version: int | None, **messages: type[Any]) -> LineFormat:
-    """The messages of one connection by their names on the wire."""
     return LineFormat(messages, version, tag="type", printable=True)
 
 

@@ -60,7 +60,6 @@ def library(
     tell: Callable[[str], None] = lambda line: None,
     care: Callable[[Path], AbstractContextManager[object]] = nullcontext,
 ) -> Path:
-    """The library, as it was made before, or made now; ``tell`` gets a line then."""
     return native.compiled(SOURCE, tell, care)
 
 
