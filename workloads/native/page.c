@@ -75,7 +75,7 @@ void page_here(void)
     int here = sched_getcpu() + 1;
 
     /* Others read this line: it is written only if it changes. */
-    if (atomic_load_explicit(&page->ranks[own].here, memory_order_relaxed) != here)
+    if (page != NULL && atomic_load_explicit(&page->ranks[own].here, memory_order_relaxed) != here)
         atomic_store_explicit(&page->ranks[own].here, here, memory_order_relaxed);
 }
 

@@ -34,6 +34,9 @@
 #define CARRIED_BYTES (INT64_C(1) << 40) /* of one operation, at most */
 #define LONGER 4 /* times the shortest test takes one that has moved a part of a message, */
 #define AWAY_NS 1000000 /* but not so long, for which this rank had no processor */
+#define PASSES_NS 4000000 /* from one part to the next, at most: longer than others have the processor */
+#define COLD_NS 5000 /* which a test on one node takes after a sleep, at most; passing a part on takes longer */
+#define INTERRUPTED 2 /* of such tests in one wait */
 #define FADES 1024 /* tests in which the shortest becomes longer */
 #define PART_GAP_NS 100000 /* between two rings for such parts */
 #define YIELDS 8 /* in one wait, at most */
@@ -56,6 +59,7 @@ static int64_t carried_bytes; /* that left since the last wait */
 static int64_t started;       /* collective operations, since the last wait */
 static int64_t shortest_ns[33]; /* test, by the bits of the number of requests */
 static int64_t parts_rung_ns;   /* when this rank rang for parts */
+static int64_t moved_ns;        /* when it moved the last part in this wait */
 static int parts, unrung;       /* that it has moved in this wait; and since it rang */
 
 int64_t now_ns(void)
@@ -243,7 +247,7 @@ static void ring_parts(int64_t now)
     ring_all();
 }
 
-/* Whether a test that took so long has moved a part of a message, of which MPI tells nothing. The first one in a wait
+/* Whether a test that took so long has moved a part of a message, of which MPI tells nothing. The first ones in a wait
    may have been interrupted. */
 static int moves(const struct wait *wait, int64_t took_ns)
 {
@@ -254,7 +258,7 @@ static int moves(const struct wait *wait, int64_t took_ns)
     if (*shortest == 0 || took_ns < *shortest)
         *shortest = took_ns;
     *shortest += (took_ns - *shortest) / FADES;
-    return took_ns > LONGER * *shortest && parts++ > 0;
+    return took_ns > LONGER * *shortest && parts++ >= INTERRUPTED;
 }
 
 /* Test at the time `*now`, which becomes the time after it, and ring for parts that move. Returns the error. */
@@ -266,6 +270,8 @@ static int step(struct wait *wait, int *done, int64_t *now, int *moved)
     *now = now_ns();
     *moved = !error && !*done && moves(wait, *now - begin_ns);
     unrung |= *moved;
+    if (*moved && *now - begin_ns > COLD_NS && !peers_for(wait)->away)
+        moved_ns = *now;
     if (*moved && *now - parts_rung_ns > PART_GAP_NS)
         ring_parts(*now);
     return error;
@@ -289,9 +295,10 @@ static int shares_processor(void)
     return has_page && waiting.rule != SPIN && sum_of(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE, page_beside);
 }
 
-/* Test until done, or the time is over, which begins again with each part that moves: MPI's parts of messages are
-   messages, too. A rank of the job that is on this processor gets it between the tests, also some times after the end of
-   the time: a yield costs it a switch, a sleep and a bell tens of microseconds. */
+/* Test until done, or the time is over. A rank of the job that is on this processor gets it between the tests, also
+   some times after the end of the time: a yield costs it a switch, a sleep and a bell tens of microseconds. So does
+   anybody while parts of a message move on this node: each sleep would hold up the parts behind it. Between nodes the
+   time begins again with each part: there tests are system calls, whose lengths tell less. */
 static int spin(struct wait *wait, int *done, int64_t until_ns)
 {
     int64_t now = now_ns();
@@ -302,9 +309,9 @@ static int spin(struct wait *wait, int *done, int64_t until_ns)
 
         if (moved && !shares && until_ns < now + limit_of(wait->kind))
             until_ns = now + limit_of(wait->kind);
-        if (now >= until_ns && !moved && !(shares && yields < YIELDS))
+        if (now >= until_ns && !moved && now - moved_ns > PASSES_NS && !(shares && yields < YIELDS))
             break;
-        if (shares) {
+        if (shares || now >= until_ns) {
             yields++;
             sched_yield();
             page_here();
@@ -454,11 +461,10 @@ int wait_two_phase(struct wait *wait)
         return error;
     }
     poll_over();
-    if (has_page)
-        page_here();
+    page_here();
     error = test(wait, &done);
     if (!done && !error) {
-        parts = unrung = 0;
+        moved_ns = parts = unrung = 0;
         error = spin(wait, &done, end_of_spin(wait, begin_ns));
         if (!done && !error)
             error = block(wait, &done, &blocks);
