@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from slurm.command import SlurmError
 
-MOST = 65_536
-"""Names that one list may stand for: as many nodes as Slurm knows."""
+MOST = 65_536  # names that one list may stand for: as many nodes as Slurm knows
 
 _BRACKETS = re.compile(r"\[([^][]*)\]")
 _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")

@@ -14,15 +14,10 @@ _PRINTED = re.compile(
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job, or a task of an array, written as its id.
+    """A job, or a task of an array, written as its id."""
 
-    Attributes:
-        id: "12", or "12_3" for a task.
-        cluster: where it is; empty for the cluster of the commands.
-    """
-
-    id: str
-    cluster: str = ""
+    id: str  # "12", or "12_3" for a task
+    cluster: str = ""  # where it is; empty for the cluster of the commands
 
     def __str__(self) -> str:
         return self.id
@@ -80,8 +75,7 @@ REPORTED = {
 }
 """Slurm's words that need no further evidence."""
 
-FAILED = ("FAILED", "LAUNCH_FAILED")
-"""Slurm's words for a failure that the script itself may tell better."""
+FAILED = ("FAILED", "LAUNCH_FAILED")  # Slurm's words for a failure that the script itself may tell better
 
 MEANINGS = {
     JobState.PENDING: "waits",

@@ -42,8 +42,7 @@ def setting(name: str, text: str) -> str:
     return found[1] if found else ""
 
 
-PAUSE_S = 0.2
-"""Pause before srun asks for a refused step again."""
+PAUSE_S = 0.2  # pause before srun asks for a refused step again
 
 
 def time_slice_s(partition: str, place: Sequence[str] = ()) -> tuple[int, str]:

@@ -15,8 +15,7 @@ class _Task(Enum):
     NUMBER = "$SLURM_ARRAY_TASK_ID"
 
 
-TASK: Final = _Task.NUMBER
-"""Stands in a word of a command for the number of the task of a job array."""
+TASK: Final = _Task.NUMBER  # stands in a word of a command for the number of the task of a job array
 
 Word = str | tuple[str | _Task, ...]
 """A word of a command: text that stays as it is, or parts, among them TASK, which is expanded."""
@@ -67,32 +66,22 @@ JOB_PATTERN, TASK_PATTERN = "%j", "%A_%a"
 
 @dataclass(frozen=True)
 class Script:
-    """A batch script.
-
-    Attributes:
-        directory: where logs and exit statuses are written, absolute.
-        command: words of the command to run; TASK in a word stands for the task's number.
-        options: ``#SBATCH`` options by Slurm's names without their dashes; a value of True
-            stands for an option without value, False and None for one that is left out.
-        extra: further lines of options, as they stand.
-        setup: lines of shell to run first, as they stand.
-        signal_s: seconds before its time limit at which the job gets the signal to end.
-        requeue: whether a job that reaches its time limit goes back into the queue.
-        resume: whether the first start gets --resume, as every start after a requeue does; None for a
-            command that has no such option.
-        tasks: their number in a job array; None for a single job.
-    """
+    """A batch script."""
 
     name: str
-    directory: str
-    command: Sequence[Word]
+    directory: str  # where logs and exit statuses are written, absolute
+    command: Sequence[Word]  # words of the command to run; TASK in a word stands for the task's number
+    # ``#SBATCH`` options by Slurm's names without their dashes; a value of True stands for an option
+    # without value, False and None for one that is left out.
     options: Mapping[str, str | int | bool | None] = field(default_factory=dict)
-    extra: Sequence[str] = ()
-    setup: Sequence[str] = ()
-    signal_s: int = 60
-    requeue: bool = False
+    extra: Sequence[str] = ()  # further lines of options, as they stand
+    setup: Sequence[str] = ()  # lines of shell to run first, as they stand
+    signal_s: int = 60  # seconds before its time limit at which the job gets the signal to end
+    requeue: bool = False  # whether a job that reaches its time limit goes back into the queue
+    # Whether the first start gets --resume, as every start after a requeue does; None for a command that
+    # has no such option.
     resume: bool | None = None
-    tasks: int | None = None
+    tasks: int | None = None  # their number in a job array; None for a single job
 
     def __post_init__(self) -> None:
         pattern(self.directory)

@@ -45,15 +45,11 @@ class RunClock:
         return monotonic_ns() + self._ahead_ns[0]
 
 
-VERSION = 1
-"""Version of all messages between agents and ranks."""
-
-AGENT_S = 30.0
-"""How long to wait for the agent of this node to come up."""
+VERSION = 1  # version of all messages between agents and ranks
+AGENT_S = 30.0  # how long to wait for the agent of this node to come up
 
 
-ANYWHERE = -1
-"""In place of a core: the rank stays where it is."""
+ANYWHERE = -1  # in place of a core: the rank stays where it is
 
 
 class StartOrder(NamedTuple):

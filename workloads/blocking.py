@@ -27,8 +27,7 @@ RULES = {
     "global-adaptive": GLOBAL_ADAPTIVE,
 }
 
-OTHER_NAMES = {"spin-block": "fixed"}
-"""Names in the literature of rules that have another one here."""
+OTHER_NAMES = {"spin-block": "fixed"}  # names in the literature of rules that have another one here
 
 LONGEST_WAIT, ARRIVAL_SPREAD = range(2)
 
@@ -36,14 +35,9 @@ ESTIMATES = {"longest-wait": LONGEST_WAIT, "arrival-spread": ARRIVAL_SPREAD}
 """How the root of a barrier estimates the load imbalance (global-adaptive): from the longest wait that
 a process reports, or from the time between the first and the last arrival at the barrier."""
 
-DEFAULT_ESTIMATE = "longest-wait"
-"""The better one on real ranks (docs/decisions.md)."""
-
-FOREVER_NS = 1 << 62
-"""A spin limit that never ends."""
-
-UNKNOWN_NS = -1
-"""The estimate of an adaptive rule before its first measurement."""
+DEFAULT_ESTIMATE = "longest-wait"  # the better one on real ranks (docs/decisions.md)
+FOREVER_NS = 1 << 62  # a spin limit that never ends
+UNKNOWN_NS = -1  # the estimate of an adaptive rule before its first measurement
 
 SAMPLE_SIZE = 64
 SAMPLE_HEADER = 2
@@ -66,8 +60,7 @@ class Waiting(NamedTuple):
     estimate: int = ESTIMATES[DEFAULT_ESTIMATE]
 
 
-SPIN_SWITCHES = Bounds(0, 1e6)
-"""Of the rule ``fixed``."""
+SPIN_SWITCHES = Bounds(0, 1e6)  # of the rule ``fixed``
 
 
 def rule_name(name: Any) -> Any:

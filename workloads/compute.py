@@ -11,8 +11,7 @@ from time import thread_time_ns
 
 import numpy as np
 
-STEP_BYTES = 16384
-"""Memory that one step of the walk reads and writes."""
+STEP_BYTES = 16384  # memory that one step of the walk reads and writes
 
 CALIBRATION_STEPS = 2000
 

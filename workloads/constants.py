@@ -19,37 +19,23 @@ from workloads.validation import InputError, number
 Samples = Sequence[float]
 """Ten values of a distribution, all equally likely; none where nothing is measured."""
 
-Rows = Sequence[Samples]
-"""Samples for each of ``idle_times_us``."""
+Rows = Sequence[Samples]  # samples for each of ``idle_times_us``
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant without its value.
+    """A constant without its value."""
 
-    Attributes:
-        name: in all records, with its unit.
-        kind: float, Samples or Rows.
-        in_ns: its name in nanoseconds, if it is a time.
-        meaning: for tables.
-        quantity: the quantity of a calibration that it comes from.
-        mean: whether a scalar is the mean of the measured samples, not their median.
-        of_slots: whether each mechanism that changes slots has its own.
-        least: the least value.
-        given: whether an experiment file can give it.
-        said: its part of a report's sentence.
-    """
-
-    name: str
-    kind: Any
-    in_ns: str
-    meaning: str
-    quantity: str
-    mean: bool = False
-    of_slots: bool = False
-    least: float = 0.0
-    given: bool = False
-    said: str = ""
+    name: str  # in all records, with its unit
+    kind: Any  # float, Samples or Rows
+    in_ns: str  # its name in nanoseconds, if it is a time
+    meaning: str  # for tables
+    quantity: str  # the quantity of a calibration that it comes from
+    mean: bool = False  # whether a scalar is the mean of the measured samples, not their median
+    of_slots: bool = False  # whether each mechanism that changes slots has its own
+    least: float = 0.0  # the least value
+    given: bool = False  # whether an experiment file can give it
+    said: str = ""  # its part of a report's sentence
 
 
 def _constant(meaning: str, default: float | Samples | Rows = 0.0, **known: Any) -> Any:

@@ -22,19 +22,15 @@ from typing import NamedTuple
 CLOCK_MONOTONIC_COARSE = 6
 """It advances with the clock tick. The time module does not name it."""
 
-JUMP_NS = 5_000
-"""After a jump by more, the process may not have run in between; no switch takes less."""
+JUMP_NS = 5_000  # after a jump by more, the process may not have run in between; no switch takes less
 
 AWAY_NS = 500_000
 """A process that does not run for longer has lost the processor to one that computes, too."""
 
 BIN_NS = 100_000
 
-TURNS_NS = 200_000_000
-"""How long two processes take turns."""
-
-NEAR_NS = 20_000
-"""Clock ticks come at the same phase of their period, within less."""
+TURNS_NS = 200_000_000  # how long two processes take turns
+NEAR_NS = 20_000  # clock ticks come at the same phase of their period, within less
 
 
 class Jump(NamedTuple):

@@ -61,29 +61,20 @@ def checkpoint_file(folder: Path, job: int) -> Path:
     return folder / f"checkpoint-{job}"
 
 
-Rule = Callable[[Program], Waiting]
-"""Returns the waiting rule of a program on its number of processes."""
+Rule = Callable[[Program], Waiting]  # returns the waiting rule of a program on its number of processes
 
 
 class LaunchedProgram(NamedTuple):
-    """A program, on the number of processes that it asks for, and all ranks that were launched for it.
+    """A program, on the number of processes that it asks for, and all ranks that were launched for it."""
 
-    Attributes:
-        comm: these ranks.
-        rule: gives the waiting rule of the ranks that run.
-        key: (seed, repeat, job, ...) of the compute times.
-        walk_step_ns: CPU time of one step through the working set.
-        clock: returns nanoseconds of a clock that all ranks share.
-        page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
-    """
-
-    comm: Any
+    comm: Any  # these ranks
     program: Program
-    rule: Rule
-    key: tuple[int, ...]
-    walk_step_ns: float
-    clock: Callable[[], int] = time_ns
+    rule: Rule  # gives the waiting rule of the ranks that run
+    key: tuple[int, ...]  # (seed, repeat, job, ...) of the compute times
+    walk_step_ns: float  # CPU time of one step through the working set
+    clock: Callable[[], int] = time_ns  # returns nanoseconds of a clock that all ranks share
     checkpoint: Checkpoint | None = None
+    # The file for the locks of the pattern LOCK, if its ranks have a directory in common.
     page: Path | None = None
     coscheduling: Coscheduling | None = None
     remedy: Remedy = NOTHING_DONE

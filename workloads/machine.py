@@ -21,8 +21,7 @@ ARRIVALS = ("exponential", "hyperexponential", "geometric")
 TAU_S = 10.0
 """Default bound of the bounded slowdown of simulated jobs (Feitelson et al. 1997)."""
 
-TOPOLOGY_KEYS = ("topology", "sides")
-"""The values that ``coordinator.topology`` explains."""
+TOPOLOGY_KEYS = ("topology", "sides")  # the values that ``coordinator.topology`` explains
 
 KEYS = (
     *(*MACHINE_COSTS, "local", "timers", "quantum_ms", "dispatch_table", "reads_served_by"),

@@ -21,8 +21,7 @@ from workloads.execute import Execution, LaunchedProgram
 from workloads.messaging import ROOT, Messenger
 from workloads.record import Recorder
 
-SLEEPING = Waiting(FIXED, 0, 0, 0, 0)
-"""Parked ranks block at once."""
+SLEEPING = Waiting(FIXED, 0, 0, 0, 0)  # parked ranks block at once
 
 Wish = Callable[[], Sequence[int] | None]
 """Returns the cores that the job should get, one for each active rank; None without a change."""

@@ -30,23 +30,18 @@ HOLDER_CHECK_NS = 10_000
 
 @dataclass(frozen=True)
 class Remedy(Checked):
-    """A remedy of a scheduler for processes that lose their processors in critical sections.
+    """A remedy of a scheduler for processes that lose their processors in critical sections."""
 
-    Attributes:
-        kind: "none". "defer", the do-not-preempt bit: a change of slot waits for a process in a section.
-            "warning", Psyche's two-minute warning: no process enters a section shortly before its slot ends.
-            "activations", as scheduler activations do: a stopped holder runs on in the place of another
-            process of its job, until it leaves. "conscious", scheduler-conscious synchronization: locks go to
-            processes that run, and processes spin for those that run. "inheritance": processes that spin
-            lift the holder of the lock above others.
-        deferrals: how often at most a change of slot waits for one process.
-        deferral_us: for how long each time.
-        warning_us: how long before the end of its slot a process enters no section.
-    """
-
+    # "none". "defer", the do-not-preempt bit: a change of slot waits for a process in a section. "warning",
+    # Psyche's two-minute warning: no process enters a section shortly before its slot ends. "activations",
+    # as scheduler activations do: a stopped holder runs on in the place of another process of its job,
+    # until it leaves. "conscious", scheduler-conscious synchronization: locks go to processes that run, and
+    # processes spin for those that run. "inheritance": processes that spin lift the holder of the lock
+    # above others.
     kind: Annotated[str, OneOf(REMEDIES)] = "none"
-    deferrals: Annotated[int, Bounds(1, 10)] = 4
-    deferral_us: Annotated[float, Bounds(1, 1000)] = 50.0
+    deferrals: Annotated[int, Bounds(1, 10)] = 4  # how often at most a change of slot waits for one process
+    deferral_us: Annotated[float, Bounds(1, 1000)] = 50.0  # for how long each time
+    # How long before the end of its slot a process enters no section.
     warning_us: Annotated[float, Bounds(1, 1e5)] = 100.0
 
     @property
@@ -79,29 +74,23 @@ WITHIN_JOB = "job"
 
 @dataclass(frozen=True)
 class Options(Checked):
-    """How processes wait, who schedules them on a processor, where they stay, and what helps them.
+    """How processes wait, who schedules them on a processor, where they stay, and what helps them."""
 
-    Attributes:
-        blocking: name of the waiting rule of all ranks.
-        spin_switches: spin of the rule ``fixed``, in context switches.
-        imbalance_estimate: source of the estimate of the load imbalance, for the rule ``global-adaptive``.
-        local: "other" or "rr", the local scheduler's class of the ranks.
-        mechanism: the way to stop and continue processes, if the policy needs one: a name, or "auto".
-        bind: whether each process stays on the processor that the policy gives it (true), or on the
-            processors of its job ("job"), among which the kernel chooses; else it chooses among all
-            processors of the run on the node.
-        remedy: against the preemption of processes in critical sections.
-        quota_processors: the CPU quota of all jobs together, 0 for none: in each ``quota_period_ms`` they may
-            use the time of so many processors. Then all their processes are stopped to the end of the period.
-    """
-
-    blocking: Annotated[str, OneOf(RULES)] = "spin"
-    spin_switches: Annotated[float, SPIN_SWITCHES] = 2
+    blocking: Annotated[str, OneOf(RULES)] = "spin"  # name of the waiting rule of all ranks
+    spin_switches: Annotated[float, SPIN_SWITCHES] = 2  # spin of the rule ``fixed``, in context switches
+    # Source of the estimate of the load imbalance, for the rule ``global-adaptive``.
     imbalance_estimate: Annotated[str, OneOf(ESTIMATES)] = DEFAULT_ESTIMATE
+    # "other" or "rr", the local scheduler's class of the ranks.
     local: Annotated[str, OneOf(("other", "rr"))] = "other"
+    # The way to stop and continue processes, if the policy needs one: a name, or "auto".
     mechanism: str = "auto"
+    # Whether each process stays on the processor that the policy gives it (true), or on the processors of
+    # its job ("job"), among which the kernel chooses; else it chooses among all processors of the run on
+    # the node.
     bind: bool | str = True
-    remedy: Remedy = NOTHING_DONE
+    remedy: Remedy = NOTHING_DONE  # against the preemption of processes in critical sections
+    # The CPU quota of all jobs together, 0 for none: in each ``quota_period_ms`` they may use the time of
+    # so many processors. Then all their processes are stopped to the end of the period.
     quota_processors: Annotated[float, Bounds(0, 10_000)] = 0.0
     quota_period_ms: Annotated[float, Bounds(1, 1000)] = 100.0
 

@@ -21,11 +21,8 @@ else:
     np = Late("numpy")
 
 
-TASKS = "TASKS"
-"""A central queue of tasks (``workloads.tasks``), without any reads or barriers."""
-
-LOCK = "LOCK"
-"""Critical sections in place of messages (``workloads.locks.lock_program``)."""
+TASKS = "TASKS"  # a central queue of tasks (``workloads.tasks``), without any reads or barriers
+LOCK = "LOCK"  # critical sections in place of messages (``workloads.locks.lock_program``)
 
 BULK_SYNCHRONOUS = ("BARRIER", "NEWS", "TRANSPOSE")
 
@@ -68,8 +65,7 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     return np.stack([north, east, west, south], axis=1)
 
 
-MOST_KNOWN = 128
-"""Schedulers learn the partners of processes in programs of at most so many."""
+MOST_KNOWN = 128  # schedulers learn the partners of processes in programs of at most so many
 
 
 @cache

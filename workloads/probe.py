@@ -59,29 +59,17 @@ SERVER, READER, RIVAL = range(RANKS)
 SPINNING = Waiting(FIXED, 0, 0, FOREVER_NS, 0)
 BLOCKING = Waiting(FIXED, 0, 0, 0, 0)
 
-BATCH = 20
-"""Calls whose mean is a sample."""
-
-STEP_NS = 8000
-"""A short computation, like those before reads."""
-
-FALL_ASLEEP_NS = 50_000
-"""Pause before each read that is to find its server asleep."""
+BATCH = 20  # calls whose mean is a sample
+STEP_NS = 8000  # a short computation, like those before reads
+FALL_ASLEEP_NS = 50_000  # pause before each read that is to find its server asleep
 
 IDLE_TIMES_US = (500, 2000, 5000, 10_000)
 """How long a process has not run, or not communicated, at which its next step is measured."""
 
-ROUNDS = 4
-"""How often to come back to each idle time: the costs change within seconds."""
-
-WATCH_NS = 1_000_000_000
-"""How long to watch for detours."""
-
-WALK_NS = 1_000_000
-"""How long the rival walks before it looks for a message."""
-
-LOOK_S = 0.005
-"""How often a rival without work looks for some."""
+ROUNDS = 4  # how often to come back to each idle time: the costs change within seconds
+WATCH_NS = 1_000_000_000  # how long to watch for detours
+WALK_NS = 1_000_000  # how long the rival walks before it looks for a message
+LOOK_S = 0.005  # how often a rival without work looks for some
 
 ACROSS = (
     "latency",

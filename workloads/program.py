@@ -42,32 +42,7 @@ phases on every machine and in the simulator.
 
 @dataclass(frozen=True)
 class Program(Work):
-    """A validated program. The name of each time carries its unit.
-
-    Attributes:
-        pattern: BARRIER (the opening barrier only), NEWS, TRANSPOSE, or TASKS: a central queue of
-            tasks (``workloads.tasks``). Each task is a phase, which one of the processes carries out.
-        processes: P, one process per processor.
-        granularity_us: g, mean computation between communication phases, or of a task.
-        imbalance: v / g, from 0 to 2; v is the full width of the uniform interval.
-        imbalance_kind: "uniform": g - v/2 to g + v/2. "exponential": g - v/2 plus an
-            exponential variate of mean v/2, which has the same mean g and a long tail.
-        read_gap_us: c, mean computation before each read.
-        read_imbalance: w / c, from 0 to 2: each process's gap is drawn anew in each phase
-            from uniform(c - w/2, c + w/2), an imbalance inside the communication phase.
-        opening_barrier: whether a barrier precedes the reads.
-        read: "message": the target process serves each read. "rma": one-sided.
-        dedicated_s: wanted run time alone on the machine; gives the number of phases.
-        phases: the number of phases; takes the place of ``dedicated_s``.
-        working_set_bytes: memory that the compute phase walks; 0 for none.
-        parallelism: of TASKS, the profile of an evolving program, (tasks, processes) for each of its phases:
-            so many tasks at most so many processes can take. It repeats; without one, all processes
-            take tasks at any time.
-        malleable: whether the number of active processes can change between phases, up to
-            ``processes`` (``workloads.malleable``).
-        checkpoint_phases: phases from one checkpoint to the next; 0 for none. A program that is ended
-            and started again continues from its last checkpoint (``workloads.execute``).
-    """
+    """A validated program. The name of each time carries its unit."""
 
     locks = 0
     lock = ""
@@ -77,20 +52,37 @@ class Program(Work):
     sign: ClassVar[str] = "pattern"
     moldable: ClassVar[bool] = True
 
+    # BARRIER (the opening barrier only), NEWS, TRANSPOSE, or TASKS: a central queue of tasks
+    # (``workloads.tasks``). Each task is a phase, which one of the processes carries out.
     pattern: Annotated[str, OneOf((*patterns.BULK_SYNCHRONOUS, TASKS))] = "BARRIER"
-    processes: Annotated[int, PROCESSES] = 2
+    processes: Annotated[int, PROCESSES] = 2  # P, one process per processor
+    # G, mean computation between communication phases, or of a task.
     granularity_us: Annotated[float, Bounds(0.001, 1e12)] = 1000.0
+    # V / g, from 0 to 2; v is the full width of the uniform interval.
     imbalance: Annotated[float, Bounds(0, 2)] = 0.0
+    # "uniform": g - v/2 to g + v/2. "exponential": g - v/2 plus an exponential variate of mean v/2, which
+    # has the same mean g and a long tail.
     imbalance_kind: Annotated[str, OneOf(IMBALANCE_KINDS)] = "uniform"
-    read_gap_us: Annotated[float, Bounds(0, 1e8)] = 8.0
+    read_gap_us: Annotated[float, Bounds(0, 1e8)] = 8.0  # c, mean computation before each read
+    # W / c, from 0 to 2: each process's gap is drawn anew in each phase from uniform(c - w/2, c + w/2), an
+    # imbalance inside the communication phase.
     read_imbalance: Annotated[float, Bounds(0, 2)] = 0.0
-    opening_barrier: bool = True
+    opening_barrier: bool = True  # whether a barrier precedes the reads
+    # "message": the target process serves each read. "rma": one-sided.
     read: Annotated[str, OneOf(READ_KINDS)] = "message"
+    # Wanted run time alone on the machine; gives the number of phases.
     dedicated_s: Annotated[float, WORK_S] | None = None
-    phases: Annotated[int, PHASES] | None = None
+    phases: Annotated[int, PHASES] | None = None  # the number of phases; takes the place of ``dedicated_s``
+    # Memory that the compute phase walks; 0 for none.
     working_set_bytes: Annotated[int, Bounds(0, 1 << 40)] = 0
+    # Whether the number of active processes can change between phases, up to ``processes``
+    # (``workloads.malleable``).
     malleable: bool = False
+    # Phases from one checkpoint to the next; 0 for none. A program that is ended and started again
+    # continues from its last checkpoint (``workloads.execute``).
     checkpoint_phases: Annotated[int, Bounds(0, PHASES.most)] = 0
+    # Of TASKS, the profile of an evolving program, (tasks, processes) for each of its phases: so many tasks
+    # at most so many processes can take. It repeats; without one, all processes take tasks at any time.
     parallelism: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -248,8 +240,7 @@ class Program(Work):
         )
 
 
-SKIPPED = 1 << 16
-"""Times passed over at once, so that memory does not grow with their number."""
+SKIPPED = 1 << 16  # times passed over at once, so that memory does not grow with their number
 
 
 class Draws:

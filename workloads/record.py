@@ -16,14 +16,12 @@ from pathlib import Path
 from time import monotonic_ns, thread_time_ns
 from typing import Any
 
-PLACE = ("job", "rank", "host", "pid", "processor", "start_ns", "finish_ns")
-"""Fields of every rank."""
+PLACE = ("job", "rank", "host", "pid", "processor", "start_ns", "finish_ns")  # fields of every rank
 
 COUNTED = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns", "waits", "rechecks")
 """Fields of every rank that waits two-phase."""
 
-FOREIGN = (*COUNTED, "asleep_ns")
-"""Fields that ``workloads.native`` counts in other people's programs."""
+FOREIGN = (*COUNTED, "asleep_ns")  # fields that ``workloads.native`` counts in other people's programs
 
 OBSERVED = ("looked_ns", "running_ns", "ready_ns")
 """Fields of ranks that execute other people's programs, from outside: the counts of the kernel."""
@@ -34,14 +32,12 @@ OURS = (
 )
 """Fields of every rank of our programs."""
 
-BEYOND = 1 << 62
-"""All numbers are smaller, so that the difference of two fits the 64 bits of a store."""
+BEYOND = 1 << 62  # all numbers are smaller, so that the difference of two fits the 64 bits of a store
 
 HISTOGRAM_BINS = 64
 """Bin b of a histogram counts waits of 2**(b-1) <= ns < 2**b; bin 0 counts waits of 0 ns."""
 
-TIMELINE_BYTES = 1 << 21
-"""The longest timeline (``workloads.timeline.ROWS``), unpacked."""
+TIMELINE_BYTES = 1 << 21  # the longest timeline (``workloads.timeline.ROWS``), unpacked
 
 CODES = frozenset([*range(4), *range(16, 32)])
 """Codes of a timeline's rows: waits and sleeps, messages sent and received."""

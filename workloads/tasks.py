@@ -31,8 +31,7 @@ NEXT, ALLOTTED, OVER, CORES = range(4)
 """Words of the page: the next task, how many processes may run (0: as many as began), whether no task is
 left, and the first core of those that may run."""
 
-BLOCK_TASKS = 256
-"""Number of tasks whose times are drawn at once."""
+BLOCK_TASKS = 256  # number of tasks whose times are drawn at once
 
 
 class TaskQueue:

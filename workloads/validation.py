@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-LONGEST = 300
-"""Characters of a value that a message shows."""
+LONGEST = 300  # characters of a value that a message shows
 
 
 class LockstepError(Exception):

@@ -107,16 +107,12 @@ def processes_name(count: int) -> str:
 
 @dataclass(frozen=True)
 class SequentialWork(Work):
-    """One process that computes.
-
-    Attributes:
-        work_s: its processor time.
-    """
+    """One process that computes."""
 
     kind: ClassVar[str] = "sequential"
     sign: ClassVar[str] = "work_s"
 
-    work_s: Annotated[float, WORK_S]
+    work_s: Annotated[float, WORK_S]  # its processor time
 
     @property
     def alone_s(self) -> float:
@@ -133,19 +129,14 @@ class InteractiveWork(Work):
 
     A burst's *response time* runs from the end of the think time before it to the end of the burst.
     The next think time begins then.
-
-    Attributes:
-        burst_ms: processor time of a burst.
-        think_ms: how long the process sleeps before each burst.
-        bursts: how many there are.
     """
 
     kind: ClassVar[str] = "interactive"
     sign: ClassVar[str] = "burst_ms"
 
-    burst_ms: Annotated[float, Bounds(0.001, 1e9)]
-    think_ms: Annotated[float, Bounds(0, 1e7)]
-    bursts: Annotated[int, Bounds(1, 100_000)]
+    burst_ms: Annotated[float, Bounds(0.001, 1e9)]  # processor time of a burst
+    think_ms: Annotated[float, Bounds(0, 1e7)]  # how long the process sleeps before each burst
+    bursts: Annotated[int, Bounds(1, 100_000)]  # how many there are
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,34 +162,25 @@ SINGLE = {work.kind: work for work in (SequentialWork, InteractiveWork)}
 
 @dataclass(frozen=True)
 class Command(Work):
-    """Any MPI program, as it is.
-
-    Attributes:
-        argv: what each rank executes.
-        processes: how many ranks there are.
-        launcher: the mpiexec that starts them; empty for the launcher of the run.
-        dedicated_s: approximate run time alone; it determines time-outs.
-        waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
-        record: whether it is recorded alone, in further runs.
-        recording: a file with a recording of it, by which it is simulated; empty: the one of a recorded run.
-        environment: variables and their values, beside those of the shell; a table becomes such pairs.
-        threads: how many threads each rank has, and OMP_NUM_THREADS unless the environment names it.
-        launcher_options: further words for the launcher.
-    """
+    """Any MPI program, as it is."""
 
     kind: ClassVar[str] = "command"
     sign: ClassVar[str] = "argv"
 
-    argv: tuple[str, ...]
-    processes: Annotated[int, PROCESSES] = 1
-    launcher: str = ""
-    dedicated_s: Annotated[float, WORK_S] = 60.0
+    argv: tuple[str, ...]  # what each rank executes
+    processes: Annotated[int, PROCESSES] = 1  # how many ranks there are
+    launcher: str = ""  # the mpiexec that starts them; empty for the launcher of the run
+    dedicated_s: Annotated[float, WORK_S] = 60.0  # approximate run time alone; it determines time-outs
+    # "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
     waits: Annotated[str, OneOf(("mpi", "two-phase"))] = "mpi"
-    record: bool = False
+    record: bool = False  # whether it is recorded alone, in further runs
+    # A file with a recording of it, by which it is simulated; empty: the one of a recorded run.
     recording: str = ""
+    # Variables and their values, beside those of the shell; a table becomes such pairs.
     environment: tuple[tuple[str, str], ...] = ()
+    # How many threads each rank has, and OMP_NUM_THREADS unless the environment names it.
     threads: Annotated[int, PROCESSES] = 1
-    launcher_options: tuple[str, ...] = ()
+    launcher_options: tuple[str, ...] = ()  # further words for the launcher
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):

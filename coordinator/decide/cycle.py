@@ -8,17 +8,11 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Cycle:
-    """A table of slots in time.
+    """A table of slots in time."""
 
-    Attributes:
-        start_ns: when the first slot begins, or counts as begun.
-        lengths_ns: length of each slot; None for an endless one.
-        cyclic: whether the table starts over at its end.
-    """
-
-    start_ns: int
-    lengths_ns: tuple[int | None, ...]
-    cyclic: bool
+    start_ns: int  # when the first slot begins, or counts as begun
+    lengths_ns: tuple[int | None, ...]  # length of each slot; None for an endless one
+    cyclic: bool  # whether the table starts over at its end
 
     @cached_property
     def total_ns(self) -> int | None:

@@ -33,11 +33,8 @@ from coordinator.wire import protocol
 from coordinator.wire.zmq_transport import LinkError
 from coordinator.workload import FOR_EVER_S, Result, Switch, Workload
 
-HEAD_START_NS = 50_000_000
-"""Time from the moment at which all ranks are ready to the start of the run."""
-
-LEAD_NS = 5_000_000
-"""How long before an arrival the conductor decides about it, at least."""
+HEAD_START_NS = 50_000_000  # time from the moment at which all ranks are ready to the start of the run
+LEAD_NS = 5_000_000  # how long before an arrival the conductor decides about it, at least
 
 SHARE_NS = 100_000
 """As much of the lead for each node, since nodes get their tables one after the other (docs/scaling.md)."""
@@ -47,8 +44,7 @@ def lead_ns(workload: Workload) -> int:
     return max(LEAD_NS, SHARE_NS * len(workload.nodes))
 
 
-FINALIZE_S = 30.0
-"""How long launchers may take to end after the end of the workload."""
+FINALIZE_S = 30.0  # how long launchers may take to end after the end of the workload
 
 
 def run_workload(

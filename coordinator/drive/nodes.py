@@ -32,8 +32,7 @@ from coordinator.wire.tree import OWN, leaders, pack, parts, pass_on
 from coordinator.wire.zmq_transport import LOOPBACK, Hub, Keys, address_towards, endpoints_for
 from coordinator.workload import NodeResult, Workload
 
-JOIN_NS = 30_000_000_000
-"""How long a node may take to join."""
+JOIN_NS = 30_000_000_000  # how long a node may take to join
 
 
 @dataclass

@@ -20,27 +20,19 @@ SLACK_NS = 1_000_000_000
 
 @dataclass
 class JobState:
-    """The driver's state of one job.
+    """The driver's state of one job."""
 
-    Attributes:
-        launched: for each rank a processor of the node on which it was launched.
-        mpiexec: its launcher.
-        ready: the launched ranks that wait for their start.
-        ranks: the launched ranks that take part, in the order of the job, once it has begun.
-        records: records of the ranks, by rank as the job numbers them.
-        failure: why it has failed, or will fail at ``give_up_ns``.
-        output: the text that a command has printed.
-        vacated: whether it has lost its processors before: a late record may be of its old processes.
-    """
-
-    launched: tuple[int, ...] = ()
-    mpiexec: Started | None = None
-    ready: set[int] = field(default_factory=set)
+    launched: tuple[int, ...] = ()  # for each rank a processor of the node on which it was launched
+    mpiexec: Started | None = None  # its launcher
+    ready: set[int] = field(default_factory=set)  # the launched ranks that wait for their start
+    # The launched ranks that take part, in the order of the job, once it has begun.
     ranks: tuple[int, ...] = ()
+    # Records of the ranks, by rank as the job numbers them.
     records: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    failure: str = ""
-    output: str = ""
+    failure: str = ""  # why it has failed, or will fail at ``give_up_ns``
+    output: str = ""  # the text that a command has printed
     give_up_ns: int | None = None
+    # Whether it has lost its processors before: a late record may be of its old processes.
     vacated: bool = False
 
     @property

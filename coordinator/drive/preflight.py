@@ -21,8 +21,7 @@ from workloads.bounds import fits
 from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError
 
-AS_MPI = waiting("spin", switch_us=0, latency_us=0)
-"""The rule of commands that wait as their MPI does."""
+AS_MPI = waiting("spin", switch_us=0, latency_us=0)  # the rule of commands that wait as their MPI does
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import KINDS, Switch, Workload
 from workloads.work import Work
 
-VERSION = 1
-"""Version of the file's format."""
+VERSION = 1  # version of the file's format
 
 
 @dataclass(frozen=True)
@@ -222,8 +221,7 @@ class Writer:
             self._path.unlink(missing_ok=True)
 
 
-WARNINGS = 20
-"""A run keeps its first warnings, at most so many."""
+WARNINGS = 20  # a run keeps its first warnings, at most so many
 
 Progress = Callable[[str], None]
 

@@ -89,8 +89,7 @@ def parallel(workload: Workload, number: int, program: Program, count: int) -> d
 EXIT_S = 1.0
 """How long a launcher may take to end, and to give the reason, after one of its ranks has gone."""
 
-REPORT_S = 20.0
-"""How long agents may take to report the end of a program after its launcher has ended."""
+REPORT_S = 20.0  # how long agents may take to report the end of a program after its launcher has ended
 
 
 class RunningJobs:

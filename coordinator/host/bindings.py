@@ -22,17 +22,11 @@ Mask = frozenset[int]
 
 @dataclass(frozen=True)
 class BoundJob:
-    """Some processes that belong together, and the processors on which each may run.
+    """Some processes that belong together, and the processors on which each may run."""
 
-    Attributes:
-        name: for people.
-        masks: of each process that works, so not of its launcher.
-        launcher: kind of the launcher that started them; empty if it is not known.
-    """
-
-    name: str
-    masks: tuple[Mask, ...]
-    launcher: str = ""
+    name: str  # for people
+    masks: tuple[Mask, ...]  # of each process that works, so not of its launcher
+    launcher: str = ""  # kind of the launcher that started them; empty if it is not known
 
     @property
     def processors(self) -> Mask:

@@ -19,8 +19,7 @@ BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
 SCARCE_BYTES = 64 << 20
 """Containers get so much shared memory unless they ask for more; MPI takes some megabytes for each rank."""
 
-OURS = re.compile(r"(?m)^lockstep: (.+)")
-"""Lines of the preloaded library about itself in a rank."""
+OURS = re.compile(r"(?m)^lockstep: (.+)")  # lines of the preloaded library about itself in a rank
 
 REFUSED = re.compile(r"object '([^']*)' from LD_\w+ cannot be \w+ \(([^)]*)\)")
 """A line of the dynamic loader about a library that it does not load."""

@@ -84,11 +84,8 @@ TOPOLOGY = re.compile("hydra_hwloc_xmlfile_")
 first rank asks. A proxy has its file open to its end, and leaves it behind if it is killed or a rank aborts.
 A rank that does not find the file inspects the host itself."""
 
-PATIENCE_S = 0.25
-"""How long to wait for files that dying processes or other programs still use."""
-
-FILE_TIMES_S = 0.01
-"""File times lag behind the clock by up to a tick of the kernel."""
+PATIENCE_S = 0.25  # how long to wait for files that dying processes or other programs still use
+FILE_TIMES_S = 0.01  # file times lag behind the clock by up to a tick of the kernel
 
 
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:

@@ -13,14 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic_ns
 
-DRIFT_BOUND = 100e-6
-"""Largest relative drift of two clocks; ordinary oscillators keep within half of it."""
-
-WINDOW = 32
-"""Number of exchanges from which the offset is estimated."""
-
-ANCHOR_NS = 8_000_000_000
-"""The drift is estimated from the best exchanges of spans of this length."""
+DRIFT_BOUND = 100e-6  # largest relative drift of two clocks; ordinary oscillators keep within half of it
+WINDOW = 32  # number of exchanges from which the offset is estimated
+ANCHOR_NS = 8_000_000_000  # the drift is estimated from the best exchanges of spans of this length
 
 ANCHORS = 32
 

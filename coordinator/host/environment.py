@@ -16,8 +16,7 @@ from pathlib import Path
 
 import workloads
 
-UNDO = "LOCKSTEP_UNDO"
-"""Says what ``launchers.launched`` has set for a command."""
+UNDO = "LOCKSTEP_UNDO"  # says what ``launchers.launched`` has set for a command
 
 HELD = "LOCKSTEP_HELD"
 """The values of variables in a rank's program that its launcher must not see, as JSON; null for none."""

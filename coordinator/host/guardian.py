@@ -27,11 +27,8 @@ from coordinator.host.rundir import RunDirectory
 COMMAND = (*PYTHON, "-S", "-m", "coordinator.host.guardian")
 """Without ``site``: a guardian needs no other package, ours are in PYTHONPATH, and its start counts."""
 
-START_S = 30.0
-"""How long a guardian may take to start on a busy host."""
-
-RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
-"""A release that takes longer has failed."""
+START_S = 30.0  # how long a guardian may take to start on a busy host
+RELEASE_S = 2 * (GRACE_S + STUBBORN_S)  # a release that takes longer has failed
 
 
 def start(

@@ -16,14 +16,9 @@ from coordinator.host.processes import RUN, Process, children, environment_of
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import LockstepError
 
-HEAD_BYTES = 1 << 20
-"""Length of the beginning of an output file that is kept and read."""
-
-TAIL_BYTES = 1 << 16
-"""Length of the end of an output file that is kept and read."""
-
-LOOK_S = 0.5
-"""From one look at launchers, or at the children of one, to the next."""
+HEAD_BYTES = 1 << 20  # length of the beginning of an output file that is kept and read
+TAIL_BYTES = 1 << 16  # length of the end of an output file that is kept and read
+LOOK_S = 0.5  # from one look at launchers, or at the children of one, to the next
 
 KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
 """Runs a program and leaves its exit status in a file, for a process that is not its parent."""
@@ -113,8 +108,7 @@ class Adopted:
             self._process.send(signal.SIGKILL)
 
 
-Started = subprocess.Popen[bytes] | Adopted
-"""A program that we started, or a driver before us."""
+Started = subprocess.Popen[bytes] | Adopted  # a program that we started, or a driver before us
 
 
 def handle(program: Started) -> Process:
@@ -217,11 +211,8 @@ def tail(path: Path, lines: int = 12) -> str:
     return "\n".join(end.decode(errors="replace").splitlines()[-lines:])
 
 
-LOG_BYTES = 1 << 26
-"""A longer file loses its middle."""
-
-PERIOD_NS = 250_000_000
-"""Least time from one check of the sizes to the next."""
+LOG_BYTES = 1 << 26  # a longer file loses its middle
+PERIOD_NS = 250_000_000  # least time from one check of the sizes to the next
 
 
 class Logs:

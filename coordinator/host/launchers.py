@@ -32,40 +32,28 @@ REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
 @dataclass(frozen=True)
 class Launcher(ABC):
-    """A program that starts MPI ranks; each kind is a subclass in ``LAUNCHERS``.
+    """A program that starts MPI ranks; each kind is a subclass in ``LAUNCHERS``."""
 
-    Attributes:
-        kind: its name in messages and records.
-        programs: file names under which it is found.
-        signs: words in the first lines of its ``--version``, in every version.
-        srun_plugin: Slurm's plugin with which srun starts ranks of the same MPI.
-        has_children: whether it starts children on its host, which live as long as its ranks do.
-        may_lose_signals: whether it loses a signal of its first milliseconds.
-        keeps: the variables of an allocation that it gets even if all its ranks are on one host.
-        rank: the variable in which it gives a process its rank.
-        options: those that users may give it, without hyphens: with 0, 1 and 2 words behind them.
-        places: those by which it would place or bind processes.
-        unbound: its options that bind ranks to no processor.
-        strangers: libraries of MPIs whose ranks do not find each other under it.
-        path: path of the program.
-        version: its version.
-    """
-
-    kind: ClassVar[str]
-    programs: ClassVar[Sequence[str]] = ("mpiexec", "mpirun")
-    signs: ClassVar[Sequence[str]] = ()
-    srun_plugin: ClassVar[str] = ""
+    kind: ClassVar[str]  # its name in messages and records
+    programs: ClassVar[Sequence[str]] = ("mpiexec", "mpirun")  # file names under which it is found
+    signs: ClassVar[Sequence[str]] = ()  # words in the first lines of its ``--version``, in every version
+    srun_plugin: ClassVar[str] = ""  # Slurm's plugin with which srun starts ranks of the same MPI
+    # Whether it starts children on its host, which live as long as its ranks do.
     has_children: ClassVar[bool] = True
-    may_lose_signals: ClassVar[bool] = False
+    may_lose_signals: ClassVar[bool] = False  # whether it loses a signal of its first milliseconds
+    # The variables of an allocation that it gets even if all its ranks are on one host.
     keeps: ClassVar[tuple[str, ...]] = ()
-    rank: ClassVar[str] = ""
+    rank: ClassVar[str] = ""  # the variable in which it gives a process its rank
+    # Those that users may give it, without hyphens: with 0, 1 and 2 words behind them.
     options: ClassVar[Sequence[str]] = ()
-    places: ClassVar[str] = ""
+    places: ClassVar[str] = ""  # those by which it would place or bind processes
+    # Its options that bind ranks to no processor.
     unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
+    # Libraries of MPIs whose ranks do not find each other under it.
     strangers: ClassVar[tuple[str, ...]] = ()
 
-    path: str
-    version: str
+    path: str  # path of the program
+    version: str  # its version
 
     def __str__(self) -> str:
         return f"{self.kind} {self.version} ({self.path})"
@@ -151,8 +139,7 @@ class Launcher(ABC):
         return {}
 
 
-LAUNCHERS: dict[str, type[Launcher]] = {}
-"""All kinds of launchers by name."""
+LAUNCHERS: dict[str, type[Launcher]] = {}  # all kinds of launchers by name
 
 L = TypeVar("L", bound=type[Launcher])
 
@@ -515,8 +502,7 @@ def program_name(command: Sequence[str]) -> str:
     return Path(next(behind, command[0]) if is_launcher(command[0]) else command[0]).name
 
 
-COUNTS = ("n", "np", "ntasks")
-"""Options with the number of processes."""
+COUNTS = ("n", "np", "ntasks")  # options with the number of processes
 
 UNPLACED = "leave it out; hosts, bind, threads and processors of the experiment say where processes run"
 

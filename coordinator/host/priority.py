@@ -18,25 +18,18 @@ from typing import NamedTuple
 
 
 class Levels(NamedTuple):
-    """Realtime priorities in descending order; the first two may be equal.
+    """Realtime priorities in descending order; the first two may be equal."""
 
-    Attributes:
-        transport: for the thread that sends and receives messages (SCHED_FIFO).
-        control: for driver, agent and guardian (SCHED_FIFO).
-        ranks: for realtime ranks (SCHED_RR).
-    """
-
-    transport: int
-    control: int
-    ranks: int
+    transport: int  # for the thread that sends and receives messages (SCHED_FIFO)
+    control: int  # for driver, agent and guardian (SCHED_FIFO)
+    ranks: int  # for realtime ranks (SCHED_RR)
 
 
 WANTED = Levels(51, 50, 10)
 LEAST = 2
 """The lowest limit (``ulimit -r``) that leaves a priority for ranks below ``control``."""
 
-SLICE_NS = 100_000
-"""The smallest slice that EEVDF grants; a task with a short slice runs earlier."""
+SLICE_NS = 100_000  # the smallest slice that EEVDF grants; a task with a short slice runs earlier
 
 _RESET_ON_FORK = 1
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(os.uname().machine)

@@ -102,11 +102,8 @@ KEEPER = "LOCKSTEP_KEEPER"
 PROXIES = (b"hydra_pmi_proxy", b"prted", b"orted")
 """The kernel's names of the launchers' proxies, which start the ranks on each node."""
 
-GRACE_S = 2.0
-"""Time from SIGTERM to SIGKILL."""
-
-STUBBORN_S = 5.0
-"""How long to wait for the kernel to carry out SIGKILL."""
+GRACE_S = 2.0  # time from SIGTERM to SIGKILL
+STUBBORN_S = 5.0  # how long to wait for the kernel to carry out SIGKILL
 
 BEGINNING_S = 0.25
 """How long to wait for the environment of a process that is just executing a new program."""
@@ -364,8 +361,7 @@ def _proxy_of(pid: int) -> Process | None:
     return None
 
 
-RESERVED_DESCRIPTORS = 64
-"""Descriptors that connections cannot use while anybody may connect."""
+RESERVED_DESCRIPTORS = 64  # descriptors that connections cannot use while anybody may connect
 
 _DESCRIPTORS_AT_START = resource.getrlimit(resource.RLIMIT_NOFILE)
 

@@ -32,8 +32,7 @@ NAME = re.compile(rb"@lockstep-([a-z]{1,16})/(\d{1,10})/([0-9a-f.]{1,16})/([0-9,
 RUN, SERIES = "processors", "series"
 """Kinds of claims. The holder of a run is the run's id, the holder of a series PID.RANDOM."""
 
-RANGES = 8
-"""Most ranges in one name, which has room for 107 bytes."""
+RANGES = 8  # most ranges in one name, which has room for 107 bytes
 
 HIGHEST = 1 << 16
 
@@ -114,15 +113,10 @@ GATE_S = 5.0
 
 @dataclass(frozen=True)
 class Rival:
-    """Another Lockstep, or a run of one, that uses some processors.
+    """Another Lockstep, or a run of one, that uses some processors."""
 
-    Attributes:
-        name: the rival in words.
-        processors: those that it shares, in ranges.
-    """
-
-    name: str
-    processors: str
+    name: str  # the rival in words
+    processors: str  # those that it shares, in ranges
 
 
 class Reservation:

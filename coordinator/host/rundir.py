@@ -26,20 +26,15 @@ from coordinator.host.directories import DirectoryGuardian, check_own, home, loc
 from coordinator.host.processes import DIRECTORY, KEEPER, RUN
 from workloads.validation import InputError
 
-MOST_BYTES = 1 << 24
-"""Readers of a journal stop here; the largest run writes a fraction of this."""
+MOST_BYTES = 1 << 24  # readers of a journal stop here; the largest run writes a fraction of this
 
 
-HEAD_START_S = 30.0
-"""How much earlier than the agent of their node ranks may start."""
-
-RUN_ID = re.compile("[0-9a-f]{8}")
-"""The ids of runs."""
+HEAD_START_S = 30.0  # how much earlier than the agent of their node ranks may start
+RUN_ID = re.compile("[0-9a-f]{8}")  # the ids of runs
 
 SHARED_MEMORY = Path("/dev/shm")
 
-SOCKET_PATH_BYTES = 107
-"""The longest path of a UNIX socket (sun_path without its final zero)."""
+SOCKET_PATH_BYTES = 107  # the longest path of a UNIX socket (sun_path without its final zero)
 
 
 def this_host() -> str:

@@ -18,13 +18,11 @@ from workloads import native
 
 SOURCE = Path(__file__).with_suffix(".c")
 
-ROOM = 256
-"""Most changes of slot in a call."""
+ROOM = 256  # most changes of slot in a call
 
 ANY_CORE = -1
 
-SlotOrders = Mapping[int, Sequence[Order]]
-"""The orders for each processor that bring a slot about."""
+SlotOrders = Mapping[int, Sequence[Order]]  # the orders for each processor that bring a slot about
 
 
 class SlotNote(NamedTuple):

@@ -54,8 +54,7 @@ from workloads.validation import InputError
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
 
-LOOK_NS = 500_000_000
-"""So long after its start, a program has bound its processes, if it does so."""
+LOOK_NS = 500_000_000  # so long after its start, a program has bound its processes, if it does so
 
 
 class Agent:

@@ -19,11 +19,8 @@ QUIET_NS = 2_000_000
 """A sign of life that is due so shortly before a slot switch would delay it, and comes right after it."""
 
 
-FIRST_EXCHANGES = 16
-"""Exchanges with the driver before a node joins; they estimate its clock."""
-
-JOIN_S = 5.0
-"""How long to look for the driver, which listens before it starts agents."""
+FIRST_EXCHANGES = 16  # exchanges with the driver before a node joins; they estimate its clock
+JOIN_S = 5.0  # how long to look for the driver, which listens before it starts agents
 
 
 class Contact:

@@ -85,8 +85,7 @@ class Channel:
         self._socket.close()
 
 
-BACKLOG = 4096
-"""Connected ranks that may wait for their admission."""
+BACKLOG = 4096  # connected ranks that may wait for their admission
 
 
 class Listener(Protocol):
@@ -293,8 +292,7 @@ class Roster:
         self._listener.admitted(peer)
 
 
-OWN_BYTES = 1 << 20
-"""Every record that a program leaves in a file is shorter."""
+OWN_BYTES = 1 << 20  # every record that a program leaves in a file is shorter
 
 
 def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:

@@ -21,8 +21,7 @@ FREE, RUN, HOLD = range(3)
 MOST_LOADED = 10_000
 """Slots times ranks of the largest table that the helper gets; loading a larger one takes too long."""
 
-Changes = list[list["tuple[_Rank, int]"]]
-"""For each processor, in order: a rank and its new state."""
+Changes = list[list["tuple[_Rank, int]"]]  # for each processor, in order: a rank and its new state
 
 
 class Switching(NamedTuple):

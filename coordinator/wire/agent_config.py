@@ -20,45 +20,29 @@ from coordinator.wire.zmq_transport import Keys
 from workloads.options import DEFAULTS, Options
 from workloads.validation import InputError
 
-PATIENCE_S = 30.0
-"""How long an agent waits for its set-up on standard input."""
-
-LONGEST_BYTES = 1 << 16
-"""Every set-up is much shorter."""
-
-PART = 512
-"""Bytes of a value in a launcher's key-value space; more may not fit."""
+PATIENCE_S = 30.0  # how long an agent waits for its set-up on standard input
+LONGEST_BYTES = 1 << 16  # every set-up is much shorter
+PART = 512  # bytes of a value in a launcher's key-value space; more may not fit
 
 
 @dataclass(frozen=True)
 class Setup:
-    """All that an agent must know to begin.
+    """All that an agent must know to begin."""
 
-    Attributes:
-        directory: path of the run directory, the same on every node.
-        endpoint: where the driver listens.
-        driver_key: the driver's public key.
-        keys: the node's key pair; of several nodes that one launch starts, the pair from which theirs follow.
-        mechanism: its name; None if the policy stops nothing.
-        lease_s: how long the agent continues without the driver.
-        options: the scheduler's.
-        same_clock: whether the run is on the driver's host only, so that both share one clock.
-        driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
-        trees: the jobs that others have started, each with the name of its first process.
-        number: of the first node that the launch starts, if it starts several.
-    """
-
-    directory: str
-    endpoint: str
-    driver_key: str
+    directory: str  # path of the run directory, the same on every node
+    endpoint: str  # where the driver listens
+    driver_key: str  # the driver's public key
+    # The node's key pair; of several nodes that one launch starts, the pair from which theirs follow.
     keys: Keys
-    mechanism: str | None
-    lease_s: float
-    options: Options = DEFAULTS
-    same_clock: bool = True
+    mechanism: str | None  # its name; None if the policy stops nothing
+    lease_s: float  # how long the agent continues without the driver
+    options: Options = DEFAULTS  # the scheduler's
+    same_clock: bool = True  # whether the run is on the driver's host only, so that both share one clock
+    # Descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     driver: int | None = None
+    # The jobs that others have started, each with the name of its first process.
     trees: tuple[tuple[int, str], ...] = ()
-    number: int = 0
+    number: int = 0  # of the first node that the launch starts, if it starts several
 
     def encode(self) -> str:
         return SETUP.encode(self).decode()

@@ -17,47 +17,29 @@ from workloads import agent_line
 if TYPE_CHECKING:
     from coordinator.decide.session import Plan  # with all policies
 
-VERSION = agent_line.VERSION
-"""Version of the messages between agents and ranks."""
-
-AGENTS_VERSION = 5
-"""Version of the messages between driver and agents: 5 has those of ranks in one form."""
-
-RANKS = 1 << 24
-"""Every job has fewer."""
-
-MOST_SWITCHES = 1 << 16
-"""A report has fewer."""
-
-FLAW = "flaw"
-"""The only key of an invalid record; its value says why it is invalid."""
+VERSION = agent_line.VERSION  # version of the messages between agents and ranks
+AGENTS_VERSION = 5  # version of the messages between driver and agents: 5 has those of ranks in one form
+RANKS = 1 << 24  # every job has fewer
+MOST_SWITCHES = 1 << 16  # a report has fewer
+FLAW = "flaw"  # the only key of an invalid record; its value says why it is invalid
 
 # Driver to agent.
 
 
 @dataclass(frozen=True)
 class Table(Framed):
-    """A node's share of a decision (``coordinator.view.Decision``), in times of the run's clock.
+    """A node's share of a decision (``coordinator.view.Decision``), in times of the run's clock."""
 
-    Attributes:
-        made_ns: when the driver made it: it replaces those made before.
-        from_ns: from when on it does so.
-        start_ns: when its first slot began or counts as begun.
-        cyclic: whether it starts over at its end.
-        lengths_ns: length of each slot; None for an endless one.
-        runs: for each slot and processor of the node, the jobs that may run.
-        placements: (job, rank, processor of the node) for each rank on the node.
-        only: for each slot the only ranks that may run of some jobs, as (job, rank); empty if no slot
-            names ranks.
-    """
-
-    made_ns: int
-    from_ns: int
-    start_ns: int
-    cyclic: bool
-    lengths_ns: tuple[int | None, ...]
+    made_ns: int  # when the driver made it: it replaces those made before
+    from_ns: int  # from when on it does so
+    start_ns: int  # when its first slot began or counts as begun
+    cyclic: bool  # whether it starts over at its end
+    lengths_ns: tuple[int | None, ...]  # length of each slot; None for an endless one
+    # For each slot and processor of the node, the jobs that may run.
     runs: tuple[tuple[tuple[int, ...], ...], ...]
+    # (job, rank, processor of the node) for each rank on the node.
     placements: tuple[tuple[int, int, int], ...]
+    # For each slot the only ranks that may run of some jobs, as (job, rank); empty if no slot names ranks.
     only: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @classmethod
@@ -134,8 +116,7 @@ class Table(Framed):
         return found
 
 
-NEWS_BYTES = 22
-"""How a table begins on the wire, with ``made_ns`` and ``from_ns`` at the end."""
+NEWS_BYTES = 22  # how a table begins on the wire, with ``made_ns`` and ``from_ns`` at the end
 
 
 @dataclass(frozen=True)
@@ -228,43 +209,26 @@ class End:
 
 @dataclass(frozen=True)
 class Beat(Framed):
-    """The agent lives; the driver answers with an echo.
+    """The agent lives; the driver answers with an echo."""
 
-    Attributes:
-        sent_ns: when the agent sent it, on the node's clock.
-        offset_ns: by how much the run's clock is ahead of the node's.
-        uncertainty_ns: by how much ``offset_ns`` may be wrong.
-        drift_ppt: how much faster the run's clock runs, in parts per 10^12.
-        steps: how often a clock has jumped.
-        dropped: number of invalid lines.
-        table_ns: ``made_ns`` of its last table.
-    """
-
-    sent_ns: int
-    offset_ns: int
-    uncertainty_ns: int
-    drift_ppt: int
-    steps: int
-    dropped: int
-    table_ns: int = 0
+    sent_ns: int  # when the agent sent it, on the node's clock
+    offset_ns: int  # by how much the run's clock is ahead of the node's
+    uncertainty_ns: int  # by how much ``offset_ns`` may be wrong
+    drift_ppt: int  # how much faster the run's clock runs, in parts per 10^12
+    steps: int  # how often a clock has jumped
+    dropped: int  # number of invalid lines
+    table_ns: int = 0  # ``made_ns`` of its last table
 
 
 @dataclass(frozen=True)
 class Join:
-    """The node takes part.
+    """The node takes part."""
 
-    Attributes:
-        host: its name.
-        cores: ids of the cores that the agent may use, ascending.
-        guardian: pid of the node's guardian.
-        priority: how promptly the agent is scheduled, in words.
-        endpoints: where it listens to each of those that it leads, in the order of ``Lead``.
-    """
-
-    host: str
-    cores: tuple[int, ...]
-    guardian: int
-    priority: str
+    host: str  # its name
+    cores: tuple[int, ...]  # ids of the cores that the agent may use, ascending
+    guardian: int  # pid of the node's guardian
+    priority: str  # how promptly the agent is scheduled, in words
+    # Where it listens to each of those that it leads, in the order of ``Lead``.
     endpoints: tuple[str, ...] = ()
 
 

@@ -17,8 +17,7 @@ from coordinator.wire.zmq_transport import LONGEST_BYTES
 PACKET = b"P" + bytes([AGENTS_VERSION])
 """How messages that travel together begin, each with the number of its node."""
 
-OWN = -1
-"""Stands for the number of the node that sends a packet."""
+OWN = -1  # stands for the number of the node that sends a packet
 
 _PART = struct.Struct("<qI")
 

@@ -28,8 +28,7 @@ from coordinator.host import processes
 from coordinator.host.priority import levels
 from workloads.validation import InputError
 
-BACKLOG = 1024
-"""Connections that may wait to be accepted."""
+BACKLOG = 1024  # connections that may wait to be accepted
 
 LOOPBACK = "127.0.0.1"
 
@@ -85,26 +84,19 @@ def address_towards(host: str) -> str:
         return LOOPBACK if ours == its or its.startswith("127.") else str(ours)
 
 
-LinkError = zmq.ZMQError
-"""A connection cannot be made: the address is in use, or no descriptor is left."""
+LinkError = zmq.ZMQError  # a connection cannot be made: the address is in use, or no descriptor is left
 
 TCP = "tcp://"
 
-LONGEST_BYTES = 1 << 22
-"""Every message is much shorter; a peer that sends a longer one is disconnected."""
-
-WAITING = 1 << 14
-"""Messages kept for a peer that does not take them; more are dropped."""
+LONGEST_BYTES = 1 << 22  # every message is much shorter; a peer that sends a longer one is disconnected
+WAITING = 1 << 14  # messages kept for a peer that does not take them; more are dropped
 
 _POLLIN = int(zmq.POLLIN)
 MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 """Flags of a frame that is not the last one of its message."""
 
-HANDSHAKE_S = 2.0
-"""How long a peer may take to show its key; until then it costs a descriptor."""
-
-HANG_UP_S = 1.0
-"""How long hanging up may take after ``linger_s``."""
+HANDSHAKE_S = 2.0  # how long a peer may take to show its key; until then it costs a descriptor
+HANG_UP_S = 1.0  # how long hanging up may take after ``linger_s``
 
 
 @dataclass(frozen=True)

@@ -28,22 +28,17 @@ OF_MESSAGES = ("read_gap_us", "read_imbalance", "opening_barrier", "read", "mall
 
 @dataclass(frozen=True)
 class LockProgram(Program):
-    """A validated program of the pattern LOCK; ``granularity_us`` is the time between two sections.
-
-    Attributes:
-        section_us: processor time of each critical section.
-        locks: how many locks there are; each section draws its own, all equally likely.
-        lock: a name of LOCKS.
-    """
+    """A validated program of the pattern LOCK; ``granularity_us`` is the time between two sections."""
 
     kind: ClassVar[str] = "critical sections"
     sign: ClassVar[str] = "section_us"
 
     pattern: Annotated[str, OneOf((patterns.LOCK,))] = patterns.LOCK
     opening_barrier: bool = False
-    section_us: Annotated[float, Bounds(0.001, 1e8)] = 20.0
+    section_us: Annotated[float, Bounds(0.001, 1e8)] = 20.0  # processor time of each critical section
+    # How many locks there are; each section draws its own, all equally likely.
     locks: Annotated[int, Bounds(1, 1000)] = 1
-    lock: Annotated[str, OneOf(LOCKS)] = "ticket"
+    lock: Annotated[str, OneOf(LOCKS)] = "ticket"  # a name of LOCKS
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -55,8 +55,7 @@ HERE = Path(__file__).parent
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11", "-Wall", "-Wextra")
 FRONT = ("-fno-builtin-dlsym", "-foptimize-sibling-calls", "-Wl,-z,nopack-relative-relocs")
 """Flags for ``front``: it must work in old containers, and its dlsym must end in a jump."""
-OPERATIONS = "LOCKSTEP_OPERATIONS"
-"""Names the directory for recordings."""
+OPERATIONS = "LOCKSTEP_OPERATIONS"  # names the directory for recordings
 
 COMPILERS = re.compile("PATH$|CPATH$|C_INCLUDE_PATH$|GCC_|COMPILER_PATH$|MPICH_|OMPI_|OPAL_|I_MPI_|MPICC")
 """Environment variables that choose compilers and what wrappers pass to them."""
@@ -72,17 +71,11 @@ class NativeError(LockstepError):
 
 @dataclass(frozen=True)
 class Library:
-    """The library made for one MPI.
+    """The library made for one MPI."""
 
-    Attributes:
-        front: the library that is preloaded.
-        libraries: the files of that MPI.
-        needed: names of all libraries that programs of that MPI load.
-    """
-
-    front: Path
-    libraries: tuple[Path, ...]
-    needed: tuple[str, ...] = ()
+    front: Path  # the library that is preloaded
+    libraries: tuple[Path, ...]  # the files of that MPI
+    needed: tuple[str, ...] = ()  # names of all libraries that programs of that MPI load
 
     def environment(
         self, waiting: Waiting, operations: Path | None = None, around: Mapping[str, str] = os.environ

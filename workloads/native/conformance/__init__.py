@@ -57,18 +57,12 @@ PARTS = ("MPI_", "MPICH_", "ROMIO_", "OMPI_", "OPAL_", "PLATFORM_")
 
 @dataclass(frozen=True)
 class Conformity:
-    """The outcome for a call.
+    """The outcome for a call."""
 
-    Attributes:
-        verdict: "same", "differs", or the form in which a case did not end or ended the job: "blocking" or
-            "tested".
-        case: the case, in words.
-        digest: of what the blocking form has left, if all cases were tried.
-    """
-
+    # "same", "differs", or the form in which a case did not end or ended the job: "blocking" or "tested".
     verdict: str
-    case: str = ""
-    digest: str = ""
+    case: str = ""  # the case, in words
+    digest: str = ""  # of what the blocking form has left, if all cases were tried
 
 
 def identity(macros: str) -> str | None:
