@@ -54,7 +54,8 @@ int concurrent;                 /* whether several threads may call MPI at the s
 static atomic_int inside;       /* a thread waits */
 static atomic_int crowded;      /* several threads have waited at the same time */
 static int has_page, learns, brief;
-static set_yielding own_yielding; /* NULL: this MPI's idle ranks do not yield */
+static set_yielding own_yielding; /* NULL: this MPI has none */
+static bool yields_itself;
 static int64_t carried_bytes; /* that left since the last wait */
 static int64_t started;       /* collective operations, since the last wait */
 static int64_t shortest_ns[33]; /* test, by the bits of the number of requests */
@@ -85,7 +86,7 @@ void wait_begin(int threads, set_yielding yielding)
     concurrent = threads;
     if (waiting.rule != SPIN && yielding != NULL) {
         own_yielding = yielding;
-        yielding(true);
+        yields_itself = yielding(true);
     }
 }
 
@@ -416,8 +417,8 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     return error;
 }
 
-/* Open MPI yields in each test where ranks outnumber processors: a spin would last as long as others compute.
-   In its own waits it should yield: there nobody sleeps. */
+/* MPI may yield in each test: then a spin would last as long as others compute. In its own waits it should: there
+   nobody sleeps. Processes whose threads wait do as their MPI. */
 static void set_own_yielding(bool yield)
 {
     if (own_yielding != NULL)
@@ -434,20 +435,20 @@ static int begin_alone(void)
     if (concurrent && atomic_exchange(&inside, 1)) {
         if (!atomic_exchange(&crowded, 1))
             say("several threads wait in MPI at the same time: this process waits as its MPI does from now on");
-        set_own_yielding(true);
+        set_own_yielding(yields_itself);
         return 0;
     }
     set_own_yielding(false);
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load(&crowded))
-        set_own_yielding(true);
+        set_own_yielding(yields_itself);
     return 1;
 }
 
 static void end_alone(void)
 {
     atomic_store_explicit(&inside, 0, memory_order_release);
-    set_own_yielding(true);
+    set_own_yielding(!atomic_load(&crowded) || yields_itself);
 }
 
 int wait_two_phase(struct wait *wait)
