@@ -105,8 +105,8 @@ def test_where_agents_cannot_reach_each_other_all_report_to_the_driver(hosts, ho
 
 @pytest.mark.parametrize(
     ("lost", "signum"),
-    [(4, signal.SIGKILL), (1, signal.SIGSTOP)],
-    ids=["reports to the driver, killed", "inner, stopped"],
+    [(4, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)],
+    ids=["reports to the driver, killed", "inner, killed", "inner, stopped"],
 )
 def test_a_lost_agent_takes_its_own_jobs_along_and_no_others(hosts, lost, signum):
     run = begun(hosts)

@@ -14,7 +14,7 @@ from harness.spec.scheduler import present, scheduler_of
 from workloads.options import Options, Remedy
 from workloads.validation import InputError
 
-FIELD = "    remedy: Remedy = NOTHING_DONE\n"
+FIELD = "    bind: bool | str = True\n"
 NEW = FIELD + "    nice: Annotated[int, Bounds(0, 19)] = 0\n"
 
 USE = """
