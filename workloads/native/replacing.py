@@ -164,7 +164,10 @@ def _body(call: Call) -> list[str]:
         then = "nap_briefly();" if call.kind == "unrung" else "ring_all();"
         lasts = ["requests_last();"] if call.kind == "lasting" else []
         lasts += ["requests_of_files();"] if re.match("File_i.*_all", call.name) else []
-        return [f"int {own};", "", *lasts, then, "return error;"]
+        made = [f"int {own};", ""]
+        if call.name.startswith("Win_"):  # in which ranks often wait
+            made = ["int error;", "", "wait_own();", f"{own};"]
+        return [*made, *lasts, then, "return error;"]
     peers = [name for name in ("dest", "source") if name in call.names]
     if call.kind == "starting":
         rings = [f"ring_receiver(comm, {peer});" for peer in peers] or ["collective_started(comm);"]

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@
 #define FADES 1024 /* tests in which the shortest becomes longer */
 #define PART_GAP_NS 100000 /* between two rings for such parts */
 #define YIELDS 8 /* in one wait, at most */
+#define LATELY_NS 20000000 /* since another process took the processor */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
 #define LOOKS 16      /* tests before a sleep, and two for each request */
@@ -449,6 +451,22 @@ static void end_alone(void)
 {
     atomic_store_explicit(&inside, 0, memory_order_release);
     set_own_yielding(!atomic_load(&crowded) || yields_itself);
+}
+
+void wait_own(void)
+{
+    static _Thread_local int64_t taken_ns;
+    static _Thread_local long switches;
+    struct rusage used;
+    int64_t now;
+
+    if (own_yielding == NULL || concurrent || getrusage(RUSAGE_THREAD, &used) != 0)
+        return;
+    now = now_ns();
+    if (used.ru_nivcsw != switches)
+        taken_ns = now;
+    switches = used.ru_nivcsw;
+    own_yielding(now - taken_ns < LATELY_NS);
 }
 
 int wait_two_phase(struct wait *wait)
