@@ -59,7 +59,7 @@ def watch(duration_ns: int) -> list[Jump]:
 
 
 def turn_ns(processor: int) -> float:
-    """How long a process runs on ``processor`` before another one, of another session, has its turn.
+    """How long this process, from now on on ``processor``, runs before one of another session has its turn.
 
     The most frequent length, to 0.1 ms, for others may cut turns short. Both ask for their processor time
     all the while, as synthetic programs do. Linux then ends a turn with the slice; but where sessions are
