@@ -155,8 +155,8 @@ void ring_receiver(MPI_Comm comm, int rank);
 /* Note a wait in MPI's own call, which spins. */
 void wait_timed(enum kind kind, int64_t begin_ns);
 
-/* MPI's own call, which follows, may wait: it yields if another process has lately taken this one's processor. */
-void wait_own(void);
+/* Around a call of MPI's own that often waits: in it MPI yields if another process has lately taken the processor. */
+void wait_own(int begins);
 
 /* Whether MPI's own calls wait (the rule spin). */
 int wait_as_mpi(void);

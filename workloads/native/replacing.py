@@ -166,7 +166,7 @@ def _body(call: Call) -> list[str]:
         lasts += ["requests_of_files();"] if re.match("File_i.*_all", call.name) else []
         made = [f"int {own};", ""]
         if call.name.startswith("Win_"):  # in which ranks often wait
-            made = ["int error;", "", "wait_own();", f"{own};"]
+            made = ["int error;", "", "wait_own(1);", f"{own};", "wait_own(0);"]
         return [*made, *lasts, then, "return error;"]
     peers = [name for name in ("dest", "source") if name in call.names]
     if call.kind == "starting":

@@ -453,15 +453,19 @@ static void end_alone(void)
     set_own_yielding(!atomic_load(&crowded) || yields_itself);
 }
 
-void wait_own(void)
+void wait_own(int begins)
 {
     static _Thread_local int64_t taken_ns;
     static _Thread_local long switches;
     struct rusage used;
     int64_t now;
 
-    if (own_yielding == NULL || concurrent || getrusage(RUSAGE_THREAD, &used) != 0)
+    if (own_yielding == NULL || concurrent)
         return;
+    if (!begins || getrusage(RUSAGE_THREAD, &used) != 0) {
+        own_yielding(true);
+        return;
+    }
     now = now_ns();
     if (used.ru_nivcsw != switches)
         taken_ns = now;
