@@ -167,7 +167,7 @@ class Messenger:
         self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
 
     def _learn(self, waited_ns: int) -> None:
-        """Let the rule learn from a barrier; by the global one (section 6.3) from the root's reports."""
+        """Let the rule learn from a barrier; by the global one (section 6.3) the root does, for all."""
         if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
             self.estimate_ns = blocking.learn(self._sample, waited_ns)
         elif self._waiting.rule == blocking.GLOBAL_ADAPTIVE and self.rank == ROOT:

@@ -116,7 +116,10 @@ def handle(program: Started) -> Process:
 
 
 def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
-    """Wait at most so long for the end of programs; return whether all have ended."""
+    """Wait at most so long for the end of programs; return whether all have ended.
+
+    The kernel may take long to end a program, for example while it waits for a dead file server.
+    """
     deadline = time.monotonic() + timeout_s
     waited = [program for program in programs if program is not None]
     for program in waited:
@@ -154,7 +157,10 @@ class OrphanedLauncher:
 def run_session(
     argv: Sequence[str], environment: Mapping[str, str], timeout_s: float, *, parent: bool = True
 ) -> str:
-    """Run a short program under a guardian; return its output. ``parent``: it certainly starts children."""
+    """Run a short program, of which nothing remains even if we are killed; return its standard output.
+
+    ``parent``: whether it certainly starts children.
+    """
     try:
         with guardian.guarded() as directory:
             out, err = directory.log("out"), directory.log("err")
@@ -170,7 +176,10 @@ def run_session(
 
 
 def _unended(process: subprocess.Popen[bytes], timeout_s: float, orphaned: OrphanedLauncher) -> str:
-    """Wait for the end of a program; returns why it does not come, in words, or nothing after it."""
+    """Wait for the end of a program; returns why it does not come, in words, or nothing after it.
+
+    MPICH's launcher may wait for ever after somebody has killed its proxy.
+    """
     deadline = time.monotonic() + timeout_s
     with closing(handle(process)) as ending:
         while not ending.wait(min(LOOK_S, deadline - time.monotonic())):

@@ -115,7 +115,7 @@ class _OwnedStations(Policy):
         return _Stations(quiet_ns, idle, busy)
 
     def _start(self, view: View, at: _Stations, placements: partitions.Placements) -> None:
-        """Place waiting jobs in order; behind one without a place, those of its partition wait. In place."""
+        """Add places for waiting jobs, in order; a job without one holds up its partition."""
         free = [p for p in partitions.free(view, placements) if p in at.idle]
         for job in partitions.waiting(view, placements):
             if not free:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coordinator.decide.session import Plan  # with all policies
 
 VERSION = agent_line.VERSION  # version of the messages between agents and ranks
-AGENTS_VERSION = 5  # version of the messages between driver and agents: 5 has those of ranks in one form
+AGENTS_VERSION = 5  # version of the messages between driver and agents
 RANKS = 1 << 24  # every job has fewer
 MOST_SWITCHES = 1 << 16  # a report has fewer
 FLAW = "flaw"  # the only key of an invalid record; its value says why it is invalid

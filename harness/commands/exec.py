@@ -160,7 +160,7 @@ def _prepare(
 
 @contextmanager
 def _guarded(prepare: Callable[[], Prepared]) -> Iterator[tuple[RunDirectory | None, Prepared]]:
-    """The run directory, all of which a guardian ends even if we are killed, and what ``prepare`` returns."""
+    """The run directory, and what ``prepare`` returns; a guardian ends all of it even if we are killed."""
     if RUN in os.environ:  # a Lockstep above us answers for it
         yield None, prepare()
         return

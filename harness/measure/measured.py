@@ -170,7 +170,7 @@ def _record(
 
 
 def _afterwards(result: Result, processors: int) -> dict[str, Any]:
-    """The conditions at the end of a run: of several nodes, of its own quota, and warnings."""
+    """The conditions at the end of a run: of several nodes, of its quota, and warnings."""
     found: dict[str, Any] = {}
     if len(result.nodes) > 1:
         found["nodes_after"] = [asdict(node) for node in result.nodes]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 LINE_BYTES = 1 << 16  # a longer line is passed on in parts
-PATIENCE_S = 1.0  # how long to pass on what is left after an interruption
+PATIENCE_S = 1.0  # after an interruption, the rest of an output is passed on for so long
 
 
 @contextmanager
