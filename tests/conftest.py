@@ -28,6 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(signum, handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two processes for the usual tests: most wait, and real runs take two processors. None for one file."""
+    marks = config.option.markexpr
+    usual = ("not slow" in marks or "not soak" in marks) and not config.getoption("with_mpi", False)
+    return 2 if usual and (len(config.args) > 1 or ".py" not in config.args[0]) else 0
+
+
 REAL = {"again", "compiled", "host", "hosts", "newest"}
 """Fixtures of real processes, whose tests are slow."""
 
@@ -38,13 +46,24 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_defaults(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whoever runs the tests may have defaults of options (harness/commands/user_defaults.py)."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not request.config.getoption("with_mpi", False):
-            factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
-            patch.setenv("XDG_CONFIG_HOME", str(factory.mktemp("config")))
+def _apart(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests find neither the defaults of their user's options nor the runs of tests beside them."""
+    if request.config.getoption("with_mpi", False):
         yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+        patch.setenv("XDG_CONFIG_HOME", str(factory.mktemp("config")))
+        if not hasattr(request.config, "workerinput"):
+            yield
+            return
+        runtime = factory.mktemp("r")  # a short name, for sockets in it
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        yield
+        from coordinator.host.cleanup import leftovers  # noqa: PLC0415 # tests that run on ranks do without
+
+        with leftovers(everything=False) as (found, _):
+            assert not [run for run in found if run.path.is_relative_to(runtime)]
 
 
 @pytest.fixture
