@@ -11,14 +11,7 @@ from typing import Any
 
 from harness.analyse import summary
 from harness.analyse.rows import JobRow
-from harness.analyse.statistics import (
-    CONFIDENCE,
-    FEWEST,
-    Estimate,
-    apart,
-    estimate,
-    student_quantile,
-)
+from harness.analyse.statistics import FEWEST, Estimate, apart, estimate, student_factor
 from harness.measure.wait_rounds import Round, WaitCell, alone_s
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
@@ -156,7 +149,7 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
     parts = [statistics.variance(values) / len(values) for values in logs]
     squares = sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
     degrees = int(sum(parts) ** 2 / squares) if squares else 1
-    half = student_quantile(0.5 + CONFIDENCE / 2, max(1, degrees)) * math.sqrt(sum(parts))
+    half = student_factor(max(1, degrees)) * math.sqrt(sum(parts))
     return math.exp(centre), (math.exp(centre - half), math.exp(centre + half)), repeats
 
 

@@ -71,14 +71,14 @@ def half_width(values: Sequence[float]) -> float | None:
     n = len(values)
     if n < 2:
         return None
-    return student_quantile(0.5 + CONFIDENCE / 2, n - 1) * statistics.stdev(values) / math.sqrt(n)
+    return student_factor(n - 1) * statistics.stdev(values) / math.sqrt(n)
 
 
 def more_values(n: int, half: float, wanted: float, most: int) -> int | None:
     """Values beyond ``n`` until half Student's interval is ``wanted``, not ``half``; None for > ``most``."""
 
     def scale(count: int) -> float:
-        return student_quantile(0.5 + CONFIDENCE / 2, count - 1) / math.sqrt(count)
+        return student_factor(count - 1) / math.sqrt(count)
 
     deviation = half / scale(n)
     low, high = n, n + most
@@ -113,21 +113,18 @@ def bounded_slowdown(response_s: float, dedicated_s: float, tau_s: float) -> flo
 
 
 @cache
-def student_quantile(share: float, degrees: int) -> float:
-    """The value below which Student's t falls with probability ``share`` (0.5 to 1).
+def student_factor(degrees: int) -> float:
+    """Half the width of the interval around 0 in which Student's t lies with probability CONFIDENCE.
 
     Bisection of the distribution's finite series, exact up to rounding for whole degrees of
     freedom. Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
     """
-    low, high = 0.0, 1.0
+    low, high, share = 0.0, 1.0, 0.5 + CONFIDENCE / 2
     while _student_share(high, degrees) < share:
         high *= 2
     for _ in range(80):
         middle = (low + high) / 2
-        if _student_share(middle, degrees) < share:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if _student_share(middle, degrees) < share else (low, middle)
     return (low + high) / 2
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyse.statistics import bounded_slowdown, estimate, median_interval, student_quantile
+from harness.analyse.statistics import bounded_slowdown, estimate, median_interval, student_factor
 from harness.store.records import quantile
 
 ratios = st.lists(st.floats(0.01, 100), min_size=3, max_size=20)
@@ -19,7 +19,7 @@ ratios = st.lists(st.floats(0.01, 100), min_size=3, max_size=20)
     [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423), (120, 1.9799)],
 )
 def test_student_quantiles_are_those_of_the_tables(degrees, expected):
-    assert student_quantile(0.975, degrees) == pytest.approx(expected, abs=5e-5)
+    assert student_factor(degrees) == pytest.approx(expected, abs=5e-5)
 
 
 def test_an_interval_takes_three_values_and_two_are_the_least_and_the_most():
