@@ -217,9 +217,8 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     for cell in cells:
         _check_sizes(cell, schedulers)
         owners.on(present, cell.processors)
-        _check_locks(cell, nodes)
-        if plain["dedicated"] == TWO_PHASE:
-            _check_waits(cell)
+        for number, group in enumerate(cell.groups):
+            _check_group(group, number, cell, nodes, plain["dedicated"])
     runs = most * len(cells) * len(schedulers)
     if runs > RUNS:
         rule = f"makes {runs} runs with the sweep and the schedulers; at most {RUNS} are allowed"
@@ -284,23 +283,17 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
             fits(key, group.program.width, cell.processors, lost=lost, under=strict[0])
 
 
-def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
-    most = min((node.processors for node in nodes), default=0)
-    for index, group in enumerate(cell.groups if nodes else ()):
-        if group.program.kind == LockProgram.kind and group.program.processes > most:
-            rule = f"the locks of a LOCK job need a page of one host, and one has {most} processors"
-            key, remedy = f"jobs[{index}].program.processes", "give the job fewer processes"
-            with sweep.blamed(cell.settings):
-                raise InputError(key, group.program.processes, rule, remedy)
-
-
-def _check_waits(cell: Cell) -> None:
-    for index, group in enumerate(cell.groups):
-        program = group.program
-        if program.waits == "mpi" and program.width > cell.processors:
-            what = "threads" if program.threads > 1 else "processes"
-            rule = f"the command of jobs[{index}] has {program.width} {what} and waits as its MPI does"
-            raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
+def _check_group(group: JobGroup, number: int, cell: Cell, nodes: Sequence[Node], dedicated: str) -> None:
+    program, most = group.program, min((node.processors for node in nodes), default=RANKS)
+    if program.kind == LockProgram.kind and program.processes > most:
+        rule = f"the locks of a LOCK job need a page of one host, and one has {most} processors"
+        key, remedy = f"jobs[{number}].program.processes", "give the job fewer processes"
+        with sweep.blamed(cell.settings):
+            raise InputError(key, program.processes, rule, remedy)
+    if dedicated == TWO_PHASE and program.waits == "mpi" and program.width > cell.processors:
+        what = "threads" if program.threads > 1 else "processes"
+        rule = f"the command of jobs[{number}] has {program.width} {what} and waits as its MPI does"
+        raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
 
 
 def _cell(

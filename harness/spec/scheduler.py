@@ -57,19 +57,20 @@ class Scheduler:
             remedy = 'write blocking = "global-adaptive", or leave it out'
             raise InputError("imbalance_estimate", options.imbalance_estimate, rule, remedy)
         one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
-        self._check_binding(options.bind)
+        if self.of_slurm and options.bind is not True:
+            raise InputError("bind", options.bind, "jobs of Slurm's bind their processes", "leave bind out")
+        if options.bind == WITHIN_JOB and self.policy.moves:
+            rule = f"the policy {self.name!r} gives running jobs other processors"
+            raise InputError("bind", options.bind, rule, "write true or false, or choose another policy")
         self._check_remedy(options.remedy.kind)
         if self.of_slurm and options.quota_processors:
             rule = "Slurm schedules these jobs, in control groups that it makes"
             raise InputError("quota_processors", options.quota_processors, rule, "leave it out")
-        self._check_coscheduling()
-
-    def _check_binding(self, bind: bool | str) -> None:
-        if self.of_slurm and bind is not True:
-            raise InputError("bind", bind, "jobs of Slurm's bind their processes", "leave bind out")
-        if bind == WITHIN_JOB and self.policy.moves:
-            rule = f"the policy {self.name!r} gives running jobs other processors"
-            raise InputError("bind", bind, rule, "write true or false, or choose another policy")
+        if self.policy.coscheduling and options.local != "rr":
+            rule = f"the policy {self.name!r} reorders turns of SCHED_RR"
+            raise InputError("local", options.local, rule, 'write local = "rr", or leave it out')
+        if self.policy.coscheduling and options.bind is not True:
+            raise InputError("bind", options.bind, "a message is for a processor", "leave bind out")
 
     def _check_remedy(self, kind: str) -> None:
         if kind == "none":
@@ -105,15 +106,6 @@ class Scheduler:
         kind = self.options.remedy.kind
         of_queue = kind in ("conscious", "inheritance") and self.options.bind is not True
         return f"the remedy {kind!r} is simulated for bound processes only" if of_queue else ""
-
-    def _check_coscheduling(self) -> None:
-        if not self.policy.coscheduling:
-            return
-        if self.options.local != "rr":
-            rule = f"the policy {self.name!r} reorders turns of SCHED_RR"
-            raise InputError("local", self.options.local, rule, 'write local = "rr", or leave it out')
-        if self.options.bind is not True:
-            raise InputError("bind", self.options.bind, "a message is for a processor", "leave bind out")
 
     @property
     def of_slurm(self) -> bool:
@@ -249,9 +241,9 @@ def _scheduler_of(table: Mapping[str, Any]) -> Scheduler:
 
 def has_key(table: Any, key: str) -> bool:
     """Whether ``key`` means something in a [[schedulers]] table: to its policy, or to its waiting rule."""
-    if not isinstance(table, dict) or table.get("policy") not in policies.known():
+    name = str(table.get("policy")) if isinstance(table, dict) else ""
+    if name not in policies.known():
         return False
-    name = table["policy"]
     rule = blocking.rule_name(table.get("blocking", IMPLICIT if name == "implicit" else "spin"))
     return key in policies.parameters(name) or (key in (*SHARED, *FORMER) and OF_RULES.get(key, rule) == rule)
 

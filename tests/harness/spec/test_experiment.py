@@ -258,6 +258,7 @@ LINES = [
     (SMALL + "\n[[schedulers]]\npolicy = 'implicit'\n", "line 21", "schedulers[2]"),
     (SMALL + "\n[sweep]\n'program.imbalance' = [3]\n", "line 22", 'sweep."program.imbalance"'),
     (SMALL.replace('policy = "implicit"', "blocking = 'spin'"), "line 18", "schedulers[1].policy"),
+    (SMALL.replace('"implicit"', "[]") + "\n[sweep]\nquantum_ms = [9]\n", "line 19", "schedulers[1].policy"),
     (MALLEABLE + "bind = 'job'\n", "line 21", "schedulers[1].bind"),
     (
         MALLEABLE + "[sweep]\n'schedulers.0.quantum_ms' = [10, 20]\n'schedulers.1.bind' = [true, 'job']\n",
