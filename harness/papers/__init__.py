@@ -26,7 +26,11 @@ from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
+
+    Picture = Figure
+else:  # slow to load, and needed only after simulations
+    Axes = Picture = Any
 
 PAPERS: Mapping[str, str] = {
     "anastasiadis97": (

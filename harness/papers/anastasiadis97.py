@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,6 @@ from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Jobs
 from harness.simulator.jobs.simulate import simulate as simulate_jobs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PROCESSORS = 32
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -156,7 +152,7 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield row | {"normalized": None if normalized.saturated else normalized.mean}
 
 
-def _draw_ratios(results: Results) -> Figure:
+def _draw_ratios(results: Results) -> papers.Picture:
     picture, ((axes,),) = panels(1, 1, 6, 4)
     axes.set(xlabel="actual load", ylabel="W(n) / T(n)", ylim=(0, 10), xlim=(0, 1))
     load = np.linspace(0.05, 1, 100)
@@ -170,7 +166,7 @@ def _draw_ratios(results: Results) -> Figure:
     return picture
 
 
-def _draw_speedups(results: Results) -> Figure:
+def _draw_speedups(results: Results) -> papers.Picture:
     exponents = sorted(MU["WK4"], reverse=True)
     picture, (row,) = panels(1, len(exponents), 12, 4, sharey=True)
     for axes, mu in zip(row, exponents, strict=True):
@@ -184,7 +180,7 @@ def _draw_speedups(results: Results) -> Figure:
     return picture
 
 
-def _draw_bars(names: Sequence[str], results: Results) -> Figure:
+def _draw_bars(names: Sequence[str], results: Results) -> papers.Picture:
     picture, rows = panels(2, len(MU), 12, 7, sharey="row")
     for column, workload in enumerate(MU):
         cells = sweep(workload=[workload], load=LOADS)
@@ -202,7 +198,7 @@ def _draw_bars(names: Sequence[str], results: Results) -> Figure:
     return picture
 
 
-def _responses(axes: Axes, names: Sequence[str], cells: Sequence[Cell], results: Results) -> None:
+def _responses(axes: Any, names: Sequence[str], cells: Sequence[Cell], results: Results) -> None:
     """Time running and waiting; bars of saturated policies are hatched."""
     running, waiting = ({name: [0.0] * len(cells) for name in names} for _ in range(2))
     endless = {f"_{name}": [0.0] * len(cells) for name in names}  # matplotlib's legends leave these names out

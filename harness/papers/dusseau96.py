@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, pairwise, product
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from harness.simulator.processes.outcome import Outcome
 from harness.simulator.processes.simulate import simulate as simulate_processes
 from workloads.options import Options
 from workloads.program import Program
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 WIDE_US = (500_000.0, 50_000.0, 5_000.0, 1_000.0, 400.0, 100.0)
@@ -169,7 +166,7 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _draw_chart(figure: str, results: Results) -> Figure:
+def _draw_chart(figure: str, results: Results) -> papers.Picture:
     """Bars as high as the slowdown, divided like the processors' time; a panel for each pattern and spin."""
     shown = groupby(PAPER.figures[figure].cells, key=lambda cell: (cell.pattern, cell.spin_switches))
     charts = [(pattern, spins, list(cells)) for (pattern, spins), cells in shown]
@@ -199,7 +196,7 @@ def _grain(grain_us: float) -> str:
     return f"{grain_us / 1e3:g} ms" if grain_us >= 1000 else f"{grain_us:g} us"
 
 
-def _draw_tables(figure: str, results: Results) -> Figure:
+def _draw_tables(figure: str, results: Results) -> papers.Picture:
     """Slowdowns, black where coscheduling is 15 % better, gray where it is 15 % worse."""
     picture, panel = panels(len(PATTERNS), 1, 9, 8)
     for axes, pattern in zip(panel[:, 0], PATTERNS, strict=True):
@@ -222,7 +219,7 @@ def _draw_tables(figure: str, results: Results) -> Figure:
     return picture
 
 
-def _draw_coordination(results: Results) -> Figure:
+def _draw_coordination(results: Results) -> papers.Picture:
     """Two jobs on four processors: how they get into step after a barrier (section 5.2)."""
     program = Program(pattern="NEWS", processes=4, granularity_us=1000, imbalance=1.5, phases=40)
     outcome = simulate_processes(

@@ -6,19 +6,16 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from harness.measure.time_left import Guess
-from harness.papers import Cell, Finding, Paper, PaperFigure, Results, panels, sweep, verdict
+from harness.papers import Cell, Finding, Paper, PaperFigure, Picture, Results, panels, sweep, verdict
 from harness.simulator.jobs import buddy, tree
 from harness.simulator.jobs.arrivals import gaps_s
 from harness.simulator.jobs.metrics import fairness
 from harness.simulator.jobs.model import Floats, Integers, Jobs, rigid
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 QUANTUM_NS = 1_000_000_000
 QUANTA = 1_000_000
@@ -141,7 +138,7 @@ def _figure(
     return PaperFigure(caption, partial(_draw, values, policies, sizes), cells)
 
 
-def _draw(values: Sequence[str], policies: Sequence[str], sizes: Sequence[int], results: Results) -> Figure:
+def _draw(values: Sequence[str], policies: Sequence[str], sizes: Sequence[int], results: Results) -> Picture:
     picture, rows = panels(len(values), len(DISTRIBUTIONS), 12, 0.5 + 3.5 * len(values), sharey="row")
     for row, value in zip(rows, values, strict=True):
         for axes, distribution in zip(row, DISTRIBUTIONS, strict=True):

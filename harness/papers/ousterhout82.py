@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from coordinator import policies
 from coordinator.decide.session import Plan
 from coordinator.policies import packing
+from harness import papers
 from harness.measure.time_left import Guess
-from harness.papers import Cell, Finding, Paper, PaperFigure, Results, grouped_bars, panels, sweep, verdict
+from harness.papers import Cell, Finding, Paper, PaperFigure, Results, panels, sweep, verdict
 from harness.predict.replicate import mean_of
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import in_ns
 from harness.simulator.jobs.model import rigid
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PROCESSORS = 32
 POPULATIONS = (4, 8, 16, 32)
@@ -120,14 +118,14 @@ def _rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _draw(results: Results) -> Figure:
+def _draw(results: Results) -> papers.Picture:
     """Processors that run coscheduled processes, and the spread of processes, by packing, sizes and jobs."""
     picture, rows = panels(2, len(DISTRIBUTIONS), 12, 7.5, sharey="row")
     for row, value in zip(rows, ("busy", "spread"), strict=True):
         for axes, distribution in zip(row, DISTRIBUTIONS, strict=True):
             some = {system: results.where(system=system, distribution=distribution) for system in SYSTEMS}
             heights = {system: [mean.mean for mean in found.column(value)] for system, found in some.items()}
-            grouped_bars(axes, list(map(str, POPULATIONS)), heights)
+            papers.grouped_bars(axes, list(map(str, POPULATIONS)), heights)
     for axes, distribution in zip(rows[0], DISTRIBUTIONS, strict=True):
         axes.set(title=distribution, ylim=(0, 1))
         axes.axhline(0.8, color="grey", linewidth=0.6)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from harness.predict.replicate import Mean, Precision, Replications, ratio
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
 from harness.simulator.jobs.model import Floats, Jobs
 from harness.simulator.jobs.simulate import simulate as simulate_jobs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Moves of processes. Numbers as others cite them, since we do not have the papers: Artsy and Finkel 1989
 # (Charlotte: about 45 ms and 12.2 ms for each 2 KB; 242 ms for a process of 32 KB); Theimer, Lantz and
@@ -181,7 +178,7 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield row | {"over_equal": None if unknown else mean.mean, "half": None if unknown else mean.half}
 
 
-def _draw_rules(results: Results) -> Figure:
+def _draw_rules(results: Results) -> papers.Picture:
     rules = [rule for rule in RULES if rule != EQUAL]
     picture, rows = panels(len(VARIANCES), 1, 12, 7.5, sharex=True)
     for axes, variance in zip(rows[:, 0], VARIANCES, strict=True):
@@ -197,7 +194,7 @@ def _draw_rules(results: Results) -> Figure:
     return picture
 
 
-def _draw_moves(results: Results) -> Figure:
+def _draw_moves(results: Results) -> papers.Picture:
     picture, ((axes,),) = panels(1, 1, 9, 5)
     places = np.arange(len(MOVES))
     costs = [move.cost() for move, _ in MOVES.values()]

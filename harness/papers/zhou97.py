@@ -10,21 +10,18 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from coordinator import policies
 from coordinator.decide.session import Plan
 from harness.measure.time_left import Guess
-from harness.papers import Cell, Finding, Paper, PaperFigure, Results, panels, sweep, verdict
+from harness.papers import Cell, Finding, Paper, PaperFigure, Picture, Results, panels, sweep, verdict
 from harness.predict.replicate import mean_of
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import gaps_s, in_ns
 from harness.simulator.jobs.model import WHOLE_NS, Integers, JobLevelOutcome, Jobs, rigid
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SLOT_S = 5.0
 POPULATION = 6
@@ -145,7 +142,7 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield {"figure": "5", **vars(cell), **vars(found)}
 
 
-def _draw_threads(results: Results) -> Figure:
+def _draw_threads(results: Results) -> Picture:
     """The time of each job in the waiting queue (dashed) and in the service queue (solid)."""
     picture, ((axes,),) = panels(1, 1, 9, 5)
     axes.set(xlabel="time (s)", ylabel="job", title="M = 6 and N = 3")
@@ -156,7 +153,7 @@ def _draw_threads(results: Results) -> Figure:
     return picture
 
 
-def _draw_mixes(results: Results) -> Figure:
+def _draw_mixes(results: Results) -> Picture:
     picture, rows = panels(len(LENGTHS), 1, 10, 8, sharex=True)
     places = np.arange(len(SYSTEMS))
     for axes, lengths in zip(rows[:, 0], LENGTHS, strict=True):
