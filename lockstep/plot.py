@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from harness.report import charts
-from harness.report.style import SETTINGS
+from harness.analyse.rows import Row
+from harness.report import charts, style
+from lockstep.results import Results
 from workloads.validation import InputError
-
-if TYPE_CHECKING:
-    from harness.analyse.rows import Row
-    from lockstep.results import Results
 
 WIDTH = 1000
 
@@ -39,8 +35,7 @@ def maps(results: Results, width: int = WIDTH) -> Figure:
 
 
 def _drawn(draw: Callable[[Sequence[Row], int], Figure | None], results: Results, width: int) -> Figure:
-    with rc_context(SETTINGS):
-        figure = draw(results.found.rows, width)
+    figure = style.drawn(partial(draw, results.found.rows, width))
     if figure is None:
         rule = "the results have no data for this picture"
         raise InputError("results", results.experiment, rule, "record more, or choose another picture")

@@ -128,7 +128,7 @@ def _pairs(options: argparse.Namespace, commands: Sequence[Sequence[str]], watch
 
     found = pairs.of({both: one.results for both, one in ran.items()})
     if options.output is not None and kind == "csv":
-        write("--output", options.output, pairs.comma_separated(found))
+        write("--output", options.output, tables.lines_of_values(list(found.lines())))
     elif options.output is not None:
         figure = style.drawn(lambda: pairs.heat_map(found))
         write("--output", options.output, style.file(figure, kind))

@@ -19,7 +19,7 @@ from harness.analyse.breakdown import PARTS, STATES
 from harness.analyse.columns import SIDES, at
 from harness.analyse.rows import Row
 from harness.report.grid import WIDE, blocks, boxes, name_lines, panels, schedulers
-from harness.report.style import HATCHES, JOBS, LIGHT, fill
+from harness.report.style import JOBS, LIGHT, fill
 from workloads.work import duration_name
 
 MARKERS = {"measured": "o", "simulated": "D"}
@@ -110,7 +110,7 @@ def _stacks(
     if not rows:
         return None
     found, names, layers = blocks(rows), schedulers(rows), list(layers)
-    marks = [Patch(**fill(name, HATCHES.get(name, "")), label=label) for name, label in labels.items()]
+    marks = [Patch(**fill(name), label=label) for name, label in labels.items()]
     made = panels(width, [title for title, _ in found], lines=len(names), line=line, marks=marks)
     for axes, (_, block) in zip(made.axes, found, strict=True):
         axes.set_xlim(0, 1)
@@ -133,7 +133,7 @@ def _stack(
             places.setdefault(part, []).extend([box] if share else [])
             left += share
     for part, found in places.items():
-        boxes(axes, found, alpha=alpha, **fill(part, HATCHES.get(part, "")))
+        boxes(axes, found, alpha=alpha, **fill(part))
 
 
 def maps(rows: Sequence[Row], width: int) -> Figure | None:

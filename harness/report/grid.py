@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ class Panels:
 
 
 def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    found = [list(block) for _, block in groupby(rows, key=lambda row: row.settings)]
+    found = [list(block) for _, block in itertools.groupby(rows, key=lambda row: row.settings)]
     return [(title(block[0], alone=len(found) == 1), block) for block in found]
 
 
@@ -102,20 +102,29 @@ def panels(
     return Panels(figure, tuple(made), columns)
 
 
+def one_panel(
+    width: int, names: Iterable[str], lines: int = 8, line: int = 26, *, markers: str = ""
+) -> tuple[Axes, Figure]:
+    """One panel for a line of each name; with ``markers`` lines have them, one after the other."""
+    marks = [Line2D([], [], label=name, markersize=6, **line_of(number)) for number, name in enumerate(names)]
+    for mark, marker in zip(marks, itertools.cycle(markers), strict=False):
+        mark.set_marker(marker)
+    made = panels(width, [""], lines=lines, line=line, labels=58, marks=marks)
+    return made.axes[0], made.figure
+
+
 def curves(
-    width: int, found: Mapping[str, Any], ends: tuple[float, float], unit_ns: float, label: str, **shape: Any
+    width: int, found: Mapping[str, Any], ends: tuple[float, float], unit_ns: float, label: str, *shape: int
 ) -> Figure:
     """Shares over times in this unit, as steps on a logarithmic axis, by name; ``shape`` as for panels."""
-    marks = [Line2D([], [], label=name, **line_of(number)) for number, name in enumerate(found)]
-    made = panels(width, [""], labels=58, marks=marks, **shape)
-    (axes,) = made.axes
+    axes, figure = one_panel(width, found, *shape)
     for number, (times, shares) in enumerate(found.values()):
         axes.step(times, shares, where="post", **line_of(number))
     axes.set(xscale="log", xlim=ends, ylim=(0, 1.02), xlabel=label)
     low_ns, high_ns = (end * unit_ns for end in ends)
     decades(axes.xaxis, low_ns, high_ns, axes.get_position().width * width, per_ns=1 / unit_ns)
     percent(axes)
-    return made.figure
+    return figure
 
 
 def _columns(count: int, most: int) -> int:

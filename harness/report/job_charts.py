@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -17,7 +15,7 @@ from coordinator.topology import runs
 from harness.analyse.rows import ScheduleRow
 from harness.analyse.schedules import by_size, timed
 from harness.report.charts import DOTS, slowdown_axis
-from harness.report.grid import boxes, curves, lines_across, name_lines, panels, percent
+from harness.report.grid import boxes, curves, lines_across, name_lines, one_panel, panels, percent
 from harness.report.style import JOBS, LIGHT, NO_JOB, fill, line_of, of_job
 from harness.simulator.jobs.metrics import utilisation_over_time
 from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
@@ -68,7 +66,7 @@ def waits(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
         share = np.arange(1, len(wait_s) + 1) / max(1, len(wait_s))
         found[name] = [SOON_S, *wait_s], [0, *share]
     longest = max(10 * SOON_S, *(float(wait_s[-1]) for wait_s, _ in found.values()))
-    return curves(width, found, (SOON_S, longest * 1.1), 1e9, "wait of a job", lines=8, line=26)
+    return curves(width, found, (SOON_S, longest * 1.1), 1e9, "wait of a job")
 
 
 def sizes(rows: Sequence[ScheduleRow], width: int, warm_up: int, tau_s: float) -> Figure | None:
@@ -78,7 +76,7 @@ def sizes(rows: Sequence[ScheduleRow], width: int, warm_up: int, tau_s: float) -
     found = [by_size(outcome, warm_up, tau_s) for _, outcome in known]
     least = {one.name: one.least for classes in found for one in classes}
     names = sorted(least, key=lambda name: least[name])
-    axes, figure = _one(known, width, marked=True)
+    axes, figure = one_panel(width, [name for name, _ in known], markers=DOTS)
     for number, classes in enumerate(found):
         places = [names.index(one.name) for one in classes]
         values = [one.bounded_slowdown for one in classes]
@@ -98,7 +96,7 @@ def utilisation(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     known = [(name, outcome) for name, outcome in timed(rows) if outcome.finished.any()]
     if not known:
         return None
-    axes, figure = _one(known, width)
+    axes, figure = one_panel(width, [name for name, _ in known])
     for number, (_, outcome) in enumerate(known):
         time_s, share = utilisation_over_time(outcome, PARTS)
         axes.plot(time_s, share, **line_of(number))
@@ -134,16 +132,6 @@ def processors(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
         axes.set_xlim(0, end_s)
         _clock(axes, width)
     return made.figure
-
-
-def _one(known: Sequence[tuple[str, Any]], width: int, *, marked: bool = False) -> tuple[Axes, Figure]:
-    marks = [
-        Line2D([], [], label=name, markersize=6, **line_of(number)) for number, (name, _) in enumerate(known)
-    ]
-    for number, mark in enumerate(marks if marked else ()):
-        mark.set_marker(DOTS[number % len(DOTS)])
-    made = panels(width, [""], lines=8, line=26, labels=58, marks=marks)
-    return made.axes[0], made.figure
 
 
 def _clock(axes: Axes, width: int) -> None:

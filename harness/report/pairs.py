@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from harness.analyse.columns import UNKNOWN, fixed
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.sharing import advice
-from harness.report import tables
 from harness.report.cells import Table, table
 from harness.report.style import LIGHT
 from harness.spec.naming import short_name
@@ -63,10 +62,6 @@ def text(pairs: Pairs) -> Table:
     for one in every:
         made.add_row(pairs.names[one], *(fixed(pairs.slowdown(one, other)) for other in every))
     return made
-
-
-def comma_separated(pairs: Pairs) -> str:
-    return tables.lines_of_values(list(pairs.lines()))
 
 
 def heat_map(pairs: Pairs) -> Figure:

@@ -13,15 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.workload import Switch
-from harness.analyse.timelines import (
-    BLOCKED,
-    COMMUNICATING,
-    PREEMPTED,
-    SYNCHRONIZING,
-    Message,
-    Span,
-    occupancy,
-)
+from harness.analyse import timelines
+from harness.analyse.timelines import Message, Span
 
 Event = dict[str, Any]
 
@@ -31,10 +24,10 @@ SLOTS, RANKS = 900, 1000
 """Thread ids: a processor has its own number, the table of slots SLOTS, ranks follow RANKS."""
 
 STATES = {
-    COMMUNICATING: "read: spin",
-    SYNCHRONIZING: "barrier: spin",
-    BLOCKED: "wait: blocked",
-    PREEMPTED: "ready: another runs",
+    timelines.COMMUNICATING: "read: spin",
+    timelines.SYNCHRONIZING: "barrier: spin",
+    timelines.BLOCKED: "wait: blocked",
+    timelines.PREEMPTED: "ready: another runs",
 }
 
 
@@ -83,7 +76,7 @@ def _events(side: Side) -> Iterator[Event]:
     threads = {rank: RANKS + number for number, rank in enumerate(ranks)}
     yield _meta(side.pid, 0, "process_name", name=side.name)
     yield _meta(side.pid, 0, "process_sort_index", sort_index=side.pid)
-    for processor, lane in sorted(occupancy(side.spans).items()):
+    for processor, lane in sorted(timelines.occupancy(side.spans).items()):
         yield from _named(side.pid, processor, f"processor {processor}")
         for span in lane:
             times = span.begin_ns - start_ns, span.end_ns - span.begin_ns

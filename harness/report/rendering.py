@@ -5,16 +5,16 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from harness.analyse.columns import Column
-from harness.report.style import DARK, LIGHT, SETTINGS, drawn, inline
+from harness.report.style import DARK, LIGHT, drawn, inline
 from workloads.validation import InputError, one_of
 
 WIDE, NARROW = 900, 358
@@ -79,8 +79,7 @@ def pictures(kind: str, drawn: Mapping[str, Draw], *, commands: bool = False, **
 
 
 def html(page: Page) -> str:
-    with rc_context(SETTINGS):
-        figures = [vars(one) | {"drawn": _drawn(one.draw, one.name, one.heading)} for one in page.pictures]
+    figures = [vars(one) | {"drawn": drawn(partial(_both, one))} for one in page.pictures]
     return rendered("page", page=page, figures=figures)
 
 
@@ -107,7 +106,7 @@ def picture(page: Page, name: str) -> Figure:
     return figure
 
 
-def _drawn(draw: Draw, name: str, heading: str) -> dict[str, Markup]:
-    figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
+def _both(one: Picture) -> dict[str, Markup]:
+    figures = {"wide": one.draw(WIDE), "narrow": one.draw(NARROW)}
     known = {width: figure for width, figure in figures.items() if figure}
-    return {width: Markup(inline(figure, f"{name}-{width}", heading)) for width, figure in known.items()}
+    return {at: Markup(inline(figure, f"{one.name}-{at}", one.heading)) for at, figure in known.items()}

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Drawn = TypeVar("Drawn")
 
@@ -51,24 +49,22 @@ HATCHES: Mapping[str, str] = {
     "communicating": "////",
     "synchronizing": "\\\\\\\\",
     "switching": "xxxx",
-    "spun": "\\\\\\\\",
 }
 """Processor time without progress is hatched, so that it needs no colours to be seen.
 
 Lines only: the pattern of dots is 100 kB in every picture.
 """
 
-HATCHED = tuple(dict.fromkeys(HATCHES.values()))
 
-
-def fill(name: str, hatch: str = "") -> dict[str, Any]:
+def fill(name: str) -> dict[str, Any]:
     """The fill of a bar or patch in the colour of this name, hatched in the colour of the page."""
-    return {"facecolor": LIGHT[name], "edgecolor": LIGHT["surface"], "hatch": hatch or None, "linewidth": 0}
+    look = {"facecolor": LIGHT[name], "edgecolor": LIGHT["surface"], "linewidth": 0}
+    return look | {"hatch": HATCHES.get(name)}
 
 
 def of_job(job: int) -> dict[str, Any]:
     """The fill of a job: after JOBS of them the colours repeat, hatched."""
-    return fill(f"job{job % JOBS}", ("", *HATCHED)[job // JOBS % 4])
+    return fill(f"job{job % JOBS}") | {"hatch": (None, *HATCHES.values())[job // JOBS % 4]}
 
 
 def line_of(number: int) -> dict[str, Any]:
@@ -132,7 +128,7 @@ def drawn(draw: Callable[[], Drawn]) -> Drawn:
 
 def inline(figure: Figure, name: str, title: str) -> str:
     """The picture as an <svg> element for a page, on which no other has ids that begin with ``name``."""
-    text = svg(figure)
+    text = file(figure, "svg", "none").decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
@@ -145,21 +141,9 @@ def inline(figure: Figure, name: str, title: str) -> str:
     return head + text[text.index(">") + 1 :].strip()
 
 
-def file(figure: Figure, kind: str) -> str | bytes:
-    return png(figure) if kind == "png" else svg(figure, LIGHT["surface"])
-
-
-def svg(figure: Figure, ground: str = "none") -> str:
-    """The picture as an SVG file, on a page's ground or its own; equal figures give equal text."""
-    with rc_context(SETTINGS):
-        text = io.StringIO()
-        figure.savefig(text, format="svg", facecolor=ground, metadata={"Date": None, "Creator": None})
-    return text.getvalue()
-
-
-def png(figure: Figure) -> bytes:
-    """The picture as a bitmap on white, two pixels to a unit."""
-    with rc_context(SETTINGS):
-        data = io.BytesIO()
-        figure.savefig(data, format="png", dpi=144, facecolor=LIGHT["surface"])
+def file(figure: Figure, kind: str, ground: str = LIGHT["surface"]) -> bytes:
+    """The picture as svg, equal for equal figures, or as png with two pixels to a unit."""
+    how: dict[str, Any] = {"metadata": {"Date": None, "Creator": None}} if kind == "svg" else {"dpi": 144}
+    data = io.BytesIO()
+    drawn(lambda: figure.savefig(data, format=kind, facecolor=ground, **how))
     return data.getvalue()

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.analyse.timelines import Lanes, Span
 from harness.report.grid import boxes, curves, decades, panels
-from harness.report.style import HATCHES, NO_JOB, fill, of_job
+from harness.report.style import NO_JOB, fill, of_job
 from harness.spec.naming import scheduler_name
 from harness.store.records import POLICY, RunRecord
 
@@ -26,10 +26,11 @@ CELLS = 600  # lanes with more than MOST_SPANS spans are drawn in so many cells
 SHORT = {"measured": "meas.", "simulated": "sim.", "planned": "plan"}
 """Sides of a run where there is little room."""
 
-KINDS = {"spun": HATCHES["spun"], "blocked": ""}
-"""The two ends of a wait: processor time spent in spinning is lost."""
-_COLOURS = {"spun": "synchronizing", "blocked": "computing"}
-_ENDED = {"spun": "ended while spinning", "blocked": "ended after blocking"}
+KINDS = {
+    "spun": ("synchronizing", "ended while spinning"),
+    "blocked": ("computing", "ended after blocking"),
+}
+"""The two ends of a wait, with their colours and labels: processor time spent in spinning is lost."""
 
 
 def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
@@ -40,16 +41,16 @@ def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Fig
         return None
     used = np.flatnonzero(sum(counts["spun"] + counts["blocked"] for counts in found.values()))
     first, last = int(used[0]), int(used[-1])
-    marks = [Patch(**fill(_COLOURS[kind], hatch), label=_ENDED[kind]) for kind, hatch in KINDS.items()]
+    marks = [Patch(**fill(colour), label=label) for colour, label in KINDS.values()]
     made = panels(width, list(found), lines=3, line=28, most=3, labels=8, marks=marks)
     for axes, counts in zip(made.axes, found.values(), strict=True):
         total = sum(map(np.sum, counts.values()))
         bottom = np.zeros(last - first + 1)
         bins = np.arange(first, last + 1) - 0.5  # bin b holds 2^(b-1) to 2^b ns: its middle by the logarithm
-        for kind, hatch in KINDS.items():
+        for kind, (colour, _) in KINDS.items():
             top = bottom + counts[kind][first : last + 1] / total
             bars = zip(bins - 0.44, bins + 0.44, bottom, top, strict=True)
-            boxes(axes, (bar for bar in bars if bar[3] > bar[2]), **fill(_COLOURS[kind], hatch))
+            boxes(axes, (bar for bar in bars if bar[3] > bar[2]), **fill(colour))
             bottom = top
         axes.set_ylim(0, max(0.05, bottom.max() * 1.1))
         axes.set_yticks([])
@@ -85,7 +86,7 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
         return None
     least, most = (edge(late_us[end] for late_us, _ in found.values()) for edge, end in ((min, 0), (max, -1)))
     ends = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(most) + 1e-9)
-    return curves(min(width, 560), found, ends, 1e3, "lateness of a slot switch", lines=6, line=30)
+    return curves(min(width, 560), found, ends, 1e3, "lateness of a slot switch", 6, 30)
 
 
 def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:
@@ -95,7 +96,9 @@ def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Fi
     short = width < 500
     every = [list(_lanes(run, short)) for run in runs]
     ends_ns = [lane[min(TURNS, len(lane)) - 1].end_ns for lanes in every for _, lane in lanes if lane]
-    window_ns = _rounded(min(max(ends_ns, default=0), LONGEST_NS))
+    most_ns = min(max(ends_ns, default=0), LONGEST_NS)
+    digit_ns = 10 ** (len(str(most_ns)) - 1)
+    window_ns = max(most_ns // digit_ns, 1) * digit_ns  # a round number, at most that
     labels = 88 if short else 150
     jobs = sorted({span.job for lanes in every for _, lane in lanes for span in lane})
     names = [f"job {job}: {programs[job]}" if job < len(programs) else f"job {job}" for job in jobs]
@@ -122,11 +125,6 @@ def _lanes(run: Lanes, short: bool) -> Iterator[tuple[str, list[Span]]]:
             times = ((span, span.begin_ns - start_ns, span.end_ns - start_ns) for span in lane)
             spans = [replace(span, begin_ns=begin, end_ns=end) for span, begin, end in times]
             yield f"{SHORT[side] if short else side}, cpu {processor}", spans
-
-
-def _rounded(window_ns: int) -> int:
-    digit = int("1" + "0" * (len(str(window_ns)) - 1))
-    return max(window_ns // digit, 1) * digit
 
 
 def _bars(lane: Sequence[Span], window_ns: int) -> dict[int, list[tuple[float, float]]]:

@@ -106,7 +106,7 @@ def test_compare(golden, verdicts):
 
 
 def test_the_page(golden, verdicts, runs, monkeypatch):
-    monkeypatch.setattr(rendering, "_drawn", lambda draw, name, heading: {})  # takes seconds
+    monkeypatch.setattr(rendering, "_both", lambda picture: {})  # takes seconds
     content = page.of_runs(page.Content(verdicts, runs[1], [], 0.15))
     golden("report.html", without_pictures(rendering.html(content)))
 
