@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.analyse import summary
@@ -146,7 +147,9 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
     found: Lacking = []
     for cell in experiment.measured_cells:
         usual = [one for one in records if one.cell == cell.index and one.repeat < FURTHER]
-        wide = [scheduler for scheduler in experiment.schedulers if _scatters(cell, scheduler, usual)]
+        of = partial(summary.slowdown, records=usual, simulated=True)
+        known = {scheduler: of(cell, scheduler.table) for scheduler in experiment.schedulers}
+        wide = [one for one, found in known.items() if found.n >= FEWEST and found.width > PRECISION]
         tasks, ours = plan.repeat_of(experiment, cell, 0) if wide else [], [(POLICY, one) for one in wide]
         tasks = [one for one in tasks if one.kind == DEDICATED or (one.kind, one.scheduler) in ours]
         # Calibrations differ: dedicated runs and those that are compared with them imitate the same repeat.
@@ -169,8 +172,3 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
                 if more.key not in done or done[more.key].constants != imitated.constants:
                     found.append((more, imitated))
     return sorted(found, key=lambda each: (each[0].cell.index, each[0].repeat))
-
-
-def _scatters(cell: Cell, scheduler: Scheduler, usual: Sequence[RunRecord]) -> bool:
-    known = summary.slowdown(cell, scheduler.table, usual, simulated=True)
-    return known.n >= FEWEST and known.width > PRECISION

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from harness.analyse.breakdown import PARTS, STATES, Breakdown, States
@@ -392,16 +393,12 @@ def _mean(
         return None if value is None else (value, row.schedule.half_width.get(name))
 
     page = heading.replace("-\n", "").replace("\n", " ")
-    return Column(found, heading, shown, page=page, on_page=_plus_minus, needs=needs)
+    return Column(found, heading, shown, page=page, on_page=partial(_with_half, sign="\u00b1"), needs=needs)
 
 
-def _with_half(mean: Mean) -> str:
+def _with_half(mean: Mean, sign: str = "+-") -> str:
     value, half = mean
-    return four_digits(value) + (f" +-{one_digit(half)}" if half else "")
-
-
-def _plus_minus(mean: Mean) -> str:
-    return _with_half(mean).replace("+-", "\u00b1")
+    return four_digits(value) + (f" {sign}{one_digit(half)}" if half else "")
 
 
 OF_JOBS = [

@@ -42,9 +42,12 @@ def passed_on(options: argparse.Namespace) -> list[str]:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Run the experiment; the status is 1 if any run of this session failed."""
+    where = hosts.of_allocation() if options.allocation else []
+    entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
+    where += [f"hosts={json.dumps(entries)}"] if any(entries) else []
     wanted = experiment.load(
         options.experiment,
-        settings=[*options.settings, *_where(options)],
+        settings=[*options.settings, *where],
         quick=options.quick,
         seed=options.seed,
         here=True,
@@ -88,10 +91,3 @@ def _earlier(ran: Ran, *, resumed: bool) -> str:
         return f", {ran.earlier} found there"
     earlier = f"{ran.earlier} earlier runs of this experiment"
     return f"; reports use these and not its {earlier} (--resume extends them)"
-
-
-def _where(options: argparse.Namespace) -> list[str]:
-    if options.allocation:
-        return hosts.of_allocation()
-    entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
-    return [f"hosts={json.dumps(entries)}"] if any(entries) else []

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from operator import itemgetter
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from coordinator.host import guarded_program
 from coordinator.host.environment import PYTHON
@@ -49,21 +49,8 @@ def forget(value: object) -> None:
     """Keeps no value."""
 
 
-class Pool(Protocol):
-    """A function that computes the parts of a piece of work."""
-
-    def __call__(
-        self,
-        parts: Sequence[Part],
-        work: Callable[[Part], Value],
-        progress: Progress,
-        keep: Callable[[Value], None] = forget,
-        guess: Callable[[Part], Guess] = alike,
-    ) -> list[Value]:
-        """``work`` of every part, in their order; ``keep`` receives each value as soon as it is known.
-
-        ``guess`` says how long parts take, as far as it is known; the time left goes by it.
-        """
+Pool = Callable[..., list[Any]]
+"""Computes parts of a piece of work, with the arguments and the result of :func:`compute`."""
 
 
 def compute(
@@ -73,7 +60,11 @@ def compute(
     keep: Callable[[Value], None] = forget,
     guess: Callable[[Part], Guess] = alike,
 ) -> list[Value]:
-    """``work`` of every part, in their order; by threads, since kernels hold no interpreter lock."""
+    """``work`` of every part, in their order; by threads, since kernels hold no interpreter lock.
+
+    ``keep`` receives each value as soon as it is known. ``guess`` says how long parts take, as far as it is
+    known; the time left goes by it.
+    """
     workers = len(os.sched_getaffinity(0))
     with interruption.interruptible(), ThreadPoolExecutor(workers) as pool:
         time_left = TimeLeft(list(map(guess, parts)), workers)
