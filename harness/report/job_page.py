@@ -1,16 +1,33 @@
-"""The report of simulated schedules of jobs."""
+"""The report of simulated schedules of jobs: what it says, its tables, and its pictures.
+
+The pictures are waits, slowdowns by size, utilisation, and the processors over time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from coordinator.topology import runs
 from harness.analyse.columns import Column, four_digits, needed, percent
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import OF_JOBS, SCHEDULER, ScheduleRow
 from harness.analyse.schedules import against_first, by_size, timed
-from harness.report import job_charts
+from harness.report import grid
+from harness.report.charts import DOTS, slowdown_axis
+from harness.report.grid import boxes, curves, lines_across, name_lines, one_panel, panels
 from harness.report.rendering import Page, Picture, Table, pictures
+from harness.report.style import JOBS, LIGHT, NO_JOB, fill, line_of, of_job
+from harness.simulator.jobs.metrics import utilisation_over_time
+from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
+from harness.simulator.jobs.swf import placements
 from harness.store.records import RunRecord
 from workloads.machine import TAU_S
 
@@ -46,13 +63,13 @@ def _pictures(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> list[P
     no_jobs = "the tables of jobs that lockstep simulate -o wrote are not there" if traced else NO_TRACE
     no_places = "under these policies jobs share processors, or move" if traced and timed(rows) else no_jobs
     drawn = {
-        "means": partial(job_charts.means, rows),
-        "waits": partial(job_charts.waits, rows),
-        "sizes": partial(job_charts.sizes, rows, warm_up=warm_up, tau_s=tau_s),
-        "utilisation": partial(job_charts.utilisation, rows),
-        "processors": partial(job_charts.processors, rows),
+        "means": partial(means, rows),
+        "waits": partial(waits, rows),
+        "sizes": partial(sizes, rows, warm_up=warm_up, tau_s=tau_s),
+        "utilisation": partial(utilisation, rows),
+        "processors": partial(processors, rows),
     }
-    return pictures("jobs", drawn, shown=job_charts.SHOWN_JOBS, no_jobs=no_jobs, no_places=no_places)
+    return pictures("jobs", drawn, shown=SHOWN_JOBS, no_jobs=no_jobs, no_places=no_places)
 
 
 RATIO = (
@@ -124,3 +141,137 @@ def _conditions(first: RunRecord, warm_up: int, tau_s: float) -> Iterator[tuple[
     yield "Bounded slowdown", f"jobs shorter than {tau_s:g} s count as {tau_s:g} s"
     yield "Seed", str(first.seed)
     yield "Simulated", f"{first.recorded_at[:16].replace('T', ' ')} UTC"
+
+
+PARTS = 90  # points of the utilisation over time
+SHOWN_JOBS = 300  # a Gantt chart shows so many jobs, the first that start
+SOON_S = 1.0  # shorter waits are drawn as this one: an axis of logarithms has no 0
+
+BARS = (
+    ("response_s", "mean response time, s"),
+    ("wait_s", "mean wait, s"),
+    ("bounded_slowdown", "mean bounded slowdown"),
+)
+
+
+def means(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
+    """Three means of each scheduler, with intervals over replications; None if all are saturated."""
+    kept = [row for row in rows if row.schedule.metrics]
+    if not kept:
+        return None
+    made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, most=3)
+    for axes, (metric, _) in zip(made.axes, BARS, strict=True):
+        values = [row.schedule.metrics[metric] or 0.0 for row in kept]
+        for line, (row, value) in enumerate(zip(kept, values, strict=True)):
+            axes.plot(value, line, "o", color=LIGHT["measured"], markersize=7)
+            if half := row.schedule.half_width.get(metric):
+                ends = (value - half, value + half)
+                axes.plot(ends, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3)
+        if metric == "bounded_slowdown":
+            slowdown_axis(axes.set_xscale, axes.xaxis, values)
+            axes.set_xlim(0.97, 1.05 * max(*values, 1.02) ** 1.05)
+        else:
+            axes.set_xlim(0, 1.08 * max(*values, 1e-9))
+            room = axes.get_position().width * width
+            axes.xaxis.set_major_locator(MaxNLocator(max(2, min(5, int(room / 70))), prune="upper"))
+    name_lines(made, [row.name for row in kept])
+    return made.figure
+
+
+def waits(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
+    """The share of the jobs that waited at most so long under each scheduler; None without a trace."""
+    if not (known := timed(rows)):
+        return None
+    found = {}
+    for name, outcome in known:
+        wait_s = np.sort(np.maximum(outcome.wait_s[outcome.finished], SOON_S))
+        share = np.arange(1, len(wait_s) + 1) / max(1, len(wait_s))
+        found[name] = [SOON_S, *wait_s], [0, *share]
+    longest = max(10 * SOON_S, *(float(wait_s[-1]) for wait_s, _ in found.values()))
+    return curves(width, found, (SOON_S, longest * 1.1), 1e9, "wait of a job")
+
+
+def sizes(rows: Sequence[ScheduleRow], width: int, warm_up: int, tau_s: float) -> Figure | None:
+    """The mean bounded slowdown of jobs by the processors they ask for; None without a trace."""
+    if not (known := timed(rows)):
+        return None
+    found = [by_size(outcome, warm_up, tau_s) for _, outcome in known]
+    least = {one.name: one.least for classes in found for one in classes}
+    names = sorted(least, key=lambda name: least[name])
+    axes, figure = one_panel(width, [name for name, _ in known], markers=DOTS)
+    for number, classes in enumerate(found):
+        places = [names.index(one.name) for one in classes]
+        values = [one.bounded_slowdown for one in classes]
+        axes.plot(places, values, marker=DOTS[number % len(DOTS)], markersize=6, **line_of(number))
+    every = [one.bounded_slowdown for classes in found for one in classes]
+    axes.set_ylim(0.93, 1.1 * max(every, default=1.0))
+    slowdown_axis(axes.set_yscale, axes.yaxis, every)
+    step = 1 + (len(names) - 1) * 52 // round(axes.get_position().width * width)
+    axes.set_xticks(range(0, len(names), step), names[::step])
+    axes.set_xlabel("processors that a job asks for")
+    lines_across(axes)
+    return figure
+
+
+def utilisation(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
+    """The share of the processors in use over time under each scheduler; None without a trace."""
+    known = [(name, outcome) for name, outcome in timed(rows) if outcome.finished.any()]
+    if not known:
+        return None
+    axes, figure = one_panel(width, [name for name, _ in known])
+    for number, (_, outcome) in enumerate(known):
+        time_s, share = utilisation_over_time(outcome, PARTS)
+        axes.plot(time_s, share, **line_of(number))
+    axes.set_ylim(0, 1.02)
+    _clock(axes, width)
+    grid.percent(axes)
+    return figure
+
+
+def processors(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
+    """The jobs on each processor over time, the first SHOWN_JOBS; None if all policies share or move them."""
+    found = [(name, outcome, list(islice(placements(outcome), SHOWN_JOBS))) for name, outcome in timed(rows)]
+    found = [one for one in found if one[2] and _alone(one[1], one[2])]
+    if not found:
+        return None
+    end_ns = min(max(outcome.start_ns[job] for job, _ in places) for _, outcome, places in found)
+    end_ns = end_ns or max(outcome.finish_ns[job] for _, outcome, places in found for job, _ in places)
+    end_s = end_ns / WHOLE_NS
+    marks = [Patch(**fill("job0"), label=f"jobs, in {JOBS} colours"), Patch(**NO_JOB)]
+    made = panels(width, [name for name, *_ in found], lines=5, line=24, most=1, labels=58, marks=marks)
+    for axes, (_, outcome, places) in zip(made.axes, found, strict=True):
+        axes.set_ylim(-0.5, outcome.processors - 0.5)
+        of_colour: dict[int, list[tuple[float, float, float, float]]] = {}
+        for job, place in places:
+            start_s, finish_s = (times[job] / WHOLE_NS for times in (outcome.start_ns, outcome.finish_ns))
+            for first, last in runs(place) if start_s < end_s else ():
+                box = (start_s, min(finish_s, end_s), first - 0.5, last + 0.5)
+                of_colour.setdefault(job % JOBS, []).append(box)
+        for colour, found_boxes in of_colour.items():
+            boxes(axes, found_boxes, **of_job(colour) | {"linewidth": 0.5})
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
+        axes.set_xlim(0, end_s)
+        _clock(axes, width)
+    return made.figure
+
+
+def _clock(axes: Axes, width: int) -> None:
+    span_s = axes.get_xlim()[1]
+    known = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    size, unit = next(((size, unit) for size, unit in known if span_s >= 3 * size), (1, "s"))
+    room = axes.get_position().width * width
+    ticks = MaxNLocator(max(2, min(8, int(room / 70))), prune="upper").tick_values(0, span_s / size)
+    axes.set_xticks([tick * size for tick in ticks if 0 <= tick * size <= span_s])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / size:g} {unit}"))
+
+
+def _alone(outcome: JobLevelOutcome, places: Sequence[tuple[int, Sequence[int]]]) -> bool:
+    """Whether each processor had one job at a time."""
+    free_ns = np.zeros(outcome.processors, dtype=np.int64)
+    for job, place in places:
+        held = list(place)
+        if (free_ns[held] > outcome.start_ns[job]).any():
+            return False
+        free_ns[held] = outcome.finish_ns[job]
+    return True
