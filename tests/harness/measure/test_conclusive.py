@@ -55,7 +55,7 @@ def lockstep(lockstep, monkeypatch, tmp_path):
     """The command on made-up runs, and on a quiet host unless the test changes that."""
     (tmp_path / "two.toml").write_text(EXPERIMENT)
     monkeypatch.setattr(Moment, "now", Clock(0.0).now)
-    monkeypatch.setattr(rendering, "_drawn", lambda draw, name, heading: {})  # takes seconds
+    monkeypatch.setattr(rendering, "_both", lambda picture: {})  # takes seconds
     return lockstep
 
 

@@ -124,7 +124,7 @@ def test_slowdowns_by_size_add_up(rows):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pages without pictures, which take seconds to draw."""
-    monkeypatch.setattr(rendering, "_drawn", lambda draw, name, heading: {})
+    monkeypatch.setattr(rendering, "_both", lambda picture: {})
 
 
 @pytest.fixture
