@@ -1,7 +1,5 @@
 """Experiments and answers: plans, records, simulations, analysis, reports."""
 
-from __future__ import annotations
-
 import os
 import signal
 from types import FrameType

@@ -1,7 +1,5 @@
 """The console script, also ``python -m harness``: it handles signals while the rest is imported."""
 
-from __future__ import annotations
-
 import sys
 
 from harness import end_quietly_when_interrupted

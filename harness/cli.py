@@ -4,8 +4,6 @@ Exit status: 0 done; 1 it ran and something failed; 2 bad input or usage; 130 in
 with everything released.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import io

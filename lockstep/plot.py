@@ -1,7 +1,5 @@
 """The report's pictures of :class:`lockstep.Results`, as figures of matplotlib."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

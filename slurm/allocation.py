@@ -1,7 +1,5 @@
 """The allocation around a process: which nodes, and how many processors of each."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

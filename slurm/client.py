@@ -1,7 +1,5 @@
 """Slurm's commands: submit a script, ask about jobs."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence

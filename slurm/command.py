@@ -1,7 +1,5 @@
 """Slurm's commands, run in an environment that does not change their meaning."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

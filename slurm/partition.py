@@ -3,8 +3,6 @@
 Slurm's gang scheduling: whether a partition has it, and how a job that it suspends starts its ranks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Batch scripts: rendered from plain values, nothing read and nothing run."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping, Sequence

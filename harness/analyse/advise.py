@@ -1,7 +1,5 @@
 """Advice by simulation: the best policy and waiting rule for some jobs of a program on this host."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Mapping, Sequence

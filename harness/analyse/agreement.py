@@ -1,7 +1,5 @@
 """The agreement of simulated with measured slowdowns over all rows of an experiment."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence

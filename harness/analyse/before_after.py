@@ -1,7 +1,5 @@
 """Results before and after a change, or under two schedulers, compared row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Doubts: weaknesses of conditions, results and calibrations, in numbers, with remedies."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Iterator, Sequence

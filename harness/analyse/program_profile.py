@@ -7,8 +7,6 @@ program does less than MOSTLY of its computing in longer bursts, every such oper
 and ending are left out (``stretches.steady``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Schedules of the same jobs under several policies: their rows, by size, and policy against policy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Whether programs should run together, take turns, or run one after the other: from measured rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

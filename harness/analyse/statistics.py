@@ -1,7 +1,5 @@
 """Medians, intervals and bounded slowdowns."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

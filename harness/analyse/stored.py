@@ -1,7 +1,5 @@
 """The experiments in a store, with all their runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From records to rows: summaries over all repeats."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

@@ -4,8 +4,6 @@ Runs of commands have no timelines. A policy is a pure function, so the recorded
 give its decisions again.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Verdicts: simulated against measured slowdowns, repeats still needed for one, bounds of ``--fail-if``."""
 
-from __future__ import annotations
-
 import math
 import operator
 import re

@@ -6,8 +6,6 @@ watcher)``, which does the work and returns an :class:`Answer`. It neither print
 each command, with all arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """``lockstep advise``: the best policy and waiting rule for a program on this host, by simulation."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

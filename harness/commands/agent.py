@@ -1,7 +1,5 @@
 """``lockstep agent``: be the agent of this node, as the driver of a run asks."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``lockstep beside -- COMMAND ::: COMMAND...``: whether programs may run at once on the same processors."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict

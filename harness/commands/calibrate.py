@@ -1,7 +1,5 @@
 """``lockstep calibrate``: the machine constants that waiting rules and the simulator use."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

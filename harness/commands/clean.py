@@ -1,7 +1,5 @@
 """``lockstep clean``: release and list the leftovers of runs."""
 
-from __future__ import annotations
-
 import argparse
 
 from coordinator.host.cleanup import clean

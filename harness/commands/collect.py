@@ -1,7 +1,5 @@
 """``lockstep collect PART...``: merge the results of a sweep's parts into one store, and report them."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``lockstep compare``: measured against simulated slowdowns, or measurements before and after."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

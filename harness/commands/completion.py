@@ -1,7 +1,5 @@
 """``lockstep completion SHELL``: what makes a shell complete commands, options and files."""
 
-from __future__ import annotations
-
 import argparse
 from importlib import import_module
 from pathlib import Path

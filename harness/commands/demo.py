@@ -1,7 +1,5 @@
 """``lockstep demo``: three short jobs on this host for a minute, and the result in three sentences."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``lockstep doctor``: what on this host disturbs measurements, and what to do about it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """``lockstep explore``: the same jobs under three schedulers, in slow motion, as a page."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

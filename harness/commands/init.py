@@ -1,7 +1,5 @@
 """``lockstep init FILE``: write an experiment file to start from, with comments."""
 
-from __future__ import annotations
-
 import argparse
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``lockstep simulate`` for experiment files with ``level = "jobs"``, and its output files."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from contextlib import nullcontext

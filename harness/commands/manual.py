@@ -1,7 +1,5 @@
 """``lockstep manual``: the manual page, made from the arguments of all commands."""
 
-from __future__ import annotations
-
 import argparse
 
 from harness.commands import SCHEMA, Answer

@@ -1,7 +1,5 @@
 """``lockstep observe -- COMMAND...``: record an MPI program alone, and describe it in the model's terms."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """``lockstep policies``: policies, waiting rules, remedies, patterns, queues, mechanisms."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 from typing import Any

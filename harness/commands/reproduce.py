@@ -1,7 +1,5 @@
 """``lockstep reproduce PAPER``: simulate a paper's figures and check its claims."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

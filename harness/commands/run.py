@@ -1,7 +1,5 @@
 """``lockstep run EXPERIMENT``: measure every scheduler against dedicated runs."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shlex

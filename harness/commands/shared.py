@@ -1,7 +1,5 @@
 """Shared by several subcommands: arguments, conditions on rows, and files."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

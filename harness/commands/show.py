@@ -1,7 +1,5 @@
 """``lockstep show POLICY``: what a policy decides as jobs come and go."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Iterator

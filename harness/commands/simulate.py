@@ -1,7 +1,5 @@
 """``lockstep simulate EXPERIMENT``: simulate every scheduler."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``lockstep submit EXPERIMENT``: run it in an allocation of Slurm."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

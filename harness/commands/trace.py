@@ -1,7 +1,5 @@
 """``lockstep trace RESULTS``: a run and its simulation as a trace for Perfetto or Chrome."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """``lockstep waits -- COMMAND...``: which way of waiting suits programs that share their processors."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

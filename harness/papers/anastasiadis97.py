@@ -1,7 +1,5 @@
 """Anastasiadis and Sevcik 1997: adaptive space sharing with more and more knowledge of the jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """Dusseau, Arpaci, Culler 1996: implicit scheduling against coscheduling, Figures 2 to 13."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence

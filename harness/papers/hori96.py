@@ -1,7 +1,5 @@
 """Hori et al. 1996: distributed queue trees against batch scheduling, quantum by quantum."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product

@@ -5,8 +5,6 @@ the matrix algorithm) but not the workload, so we try several: closed systems wi
 constant number of jobs, sizes from three distributions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ The survey gives the rules but no workload. We take the workload of Anastasiadis
 of all kinds (WK4), and its work beside work of little variance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

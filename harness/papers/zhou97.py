@@ -4,8 +4,6 @@ The paper argues but simulates nothing. Figure 3 has its ordered jobs. For arbit
 the jobs are ours: each needs the whole machine, most are short, most of the work is in long ones.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """Measured runs that lack a simulated counterpart, and the back end that makes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from harness.measure import plan

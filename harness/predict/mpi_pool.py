@@ -1,7 +1,5 @@
 """Independent simulations on the ranks of an MPI job, on one node or many."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed

@@ -1,7 +1,5 @@
 """An experiment and its neighbours in four dimensions, as short simulations that a page can show at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product

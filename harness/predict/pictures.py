@@ -4,8 +4,6 @@ A family is known by what its decisions keep in ``Decision.memory``: a policy of
 ``seats``, ``queues``, ``office``, ``blocks`` or ``regions`` in the same form has the same picture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby

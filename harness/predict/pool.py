@@ -1,7 +1,5 @@
 """Independent parts of a piece of work: by threads or processes here, by ranks of MPI in ``mpi_pool``."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import queue

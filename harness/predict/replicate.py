@@ -1,7 +1,5 @@
 """Replications: independent streams of jobs until the mean is known well enough."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 The session and the agenda are those of the driver and the simulator, so the decisions are, too.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections import deque

@@ -1,7 +1,5 @@
 """Pictures of rows: slowdowns, breakdowns, maps, agreement."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Documents of commands as lines and tables for a terminal: comparisons, waits, observations, papers."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The page of ``lockstep explore``: jobs under three schedulers in slow motion, in one file."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping, Sequence

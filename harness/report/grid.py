@@ -1,7 +1,5 @@
 """Small multiples: a panel for each point of the sweep, all with the same axes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

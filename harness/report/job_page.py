@@ -3,8 +3,6 @@
 The pictures are waits, slowdowns by size, utilisation, and the processors over time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice

@@ -1,7 +1,5 @@
 """Tables of policies, mechanisms and machine constants."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten

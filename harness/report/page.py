@@ -1,7 +1,5 @@
 """The report of an experiment that was run, or simulated process by process."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

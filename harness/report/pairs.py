@@ -1,7 +1,5 @@
 """How programs fare beside each other, two at a time: a matrix as a table, as values, and as a heat map."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product

@@ -4,8 +4,6 @@ Sources of the formats: "Trace Event Format", Google 2016; Perfetto, "Legacy JSO
 TrackEvent Protos Synthetically", and the comments of ``track_event.proto``.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pages from templates and pictures: self-contained, no network, light and dark; reports have no scripts."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

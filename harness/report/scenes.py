@@ -1,7 +1,5 @@
 """Scenes of a policy as text of 80 columns and less, and as a page to step through."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from textwrap import wrap

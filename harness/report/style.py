@@ -4,8 +4,6 @@ Every colour has a name. On a page the names are CSS variables, so that one pict
 light and dark; a picture file has the light palette.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Results as files: comma-separated values, Markdown, tests in JUnit's XML, and times as of hyperfine."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

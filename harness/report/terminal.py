@@ -1,7 +1,5 @@
 """Parts of reports on a terminal, drawn by rich."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache

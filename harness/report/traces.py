@@ -1,7 +1,5 @@
 """Pictures of runs: lengths of waits, lateness of slot switches, and the jobs on each processor."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Commands beside each other, as an experiment: each alone, and all together under some policies."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

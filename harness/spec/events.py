@@ -6,8 +6,6 @@
 400   owner 2 0.5          # the load that its owner makes on processor 2
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

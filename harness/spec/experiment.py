@@ -1,7 +1,5 @@
 """The experiment: which jobs run under which schedulers, how often, over which sweep, as validated values."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

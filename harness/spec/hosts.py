@@ -1,7 +1,5 @@
 """The hosts to run on, from the experiment file, ``--hosts``, a host file or an allocation."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

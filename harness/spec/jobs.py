@@ -1,7 +1,5 @@
 """The [[jobs]] tables of an experiment, and facts about the jobs that the harness needs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterable, Mapping

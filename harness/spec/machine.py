@@ -1,7 +1,5 @@
 """The [machine] table of an experiment: values of the machine to simulate."""
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Mapping

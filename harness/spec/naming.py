@@ -1,7 +1,5 @@
 """Schedulers and programs in a few words, for people."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@
 ``sweep.program.imbalance=[0.25,1.5]``. Values are TOML values; bare words are taken as text.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

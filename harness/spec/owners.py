@@ -1,7 +1,5 @@
 """The [[owners]] tables of an experiment: when each owner is at which workstations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The [[schedulers]] tables of an experiment: a policy each, with its waiting rule and local scheduler."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

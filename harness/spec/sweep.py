@@ -4,8 +4,6 @@ A list for a key of [[schedulers]] makes several schedulers of that table, for a
 other keys make the points of the sweep: all combinations, the last key varying fastest.
 """
 
-from __future__ import annotations
-
 import copy
 import difflib
 import itertools

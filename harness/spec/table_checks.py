@@ -1,7 +1,5 @@
 """Tables of an experiment file: their keys, and the values that they describe."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The text of traces: files and pipes, compressed or not, their lines, and the numbers in them."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Jobs that take turns, as a workload: each with all that its first process has started."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
