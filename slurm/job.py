@@ -1,10 +1,9 @@
 """The id of a job, and its state: Slurm's word, checked against the status file of the job."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import Self
 
 _PRINTED = re.compile(
     r"(?:Submitted batch job )?([1-9][0-9]{0,9})(?:(?:;| on cluster )([\w.][\w.-]*)?)?", re.ASCII
@@ -23,7 +22,7 @@ class SlurmJob:
         return self.id
 
     @classmethod
-    def printed(cls, text: str) -> list[SlurmJob]:
+    def printed(cls, text: str) -> list[Self]:
         """All jobs that lines of sbatch's output may tell, each once, without the lines of banners."""
         lines = (_PRINTED.fullmatch(line.strip()) for line in text.splitlines())
         return list(dict.fromkeys(cls(found[1], found[2] or "") for found in lines if found))
@@ -33,11 +32,11 @@ class SlurmJob:
         return ("-M", self.cluster) if self.cluster else ()
 
     @property
-    def whole(self) -> SlurmJob:
+    def whole(self) -> "SlurmJob":
         """The array of a task; other jobs are whole."""
         return SlurmJob(self.id.partition("_")[0], self.cluster)
 
-    def task(self, number: int) -> SlurmJob:
+    def task(self, number: int) -> "SlurmJob":
         return SlurmJob(f"{self.id}_{number}", self.cluster)
 
 
@@ -100,7 +99,7 @@ class Ending:
     out_of_time: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Ending | None:
+    def parse(cls, text: str) -> Self | None:
         """The content of a status file; None if it is not whole."""
         status, *why = text.split() or [""]
         return cls(int(status), "time-limit" in why) if status.isdecimal() else None

@@ -4,11 +4,9 @@ Source of the breakdown: Dusseau, Arpaci, Culler 1996, figures 3 and 5. Commands
 their processors' time has none; the kernel knows of their ranks whether they run, are ready, or sleep.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Self
 
 PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")  # the fields of a breakdown
 GRAIN = 2.0**40  # shares are whole multiples of 1 / GRAIN, so that five of them sum to exactly 1
@@ -25,7 +23,7 @@ class Breakdown:
     idle: float  # the rest
 
     @classmethod
-    def of(cls, computing: float, communicating: float, synchronizing: float, switching: float) -> Breakdown:
+    def of(cls, computing: float, communicating: float, synchronizing: float, switching: float) -> Self:
         """The breakdown with these four shares, each >= 0, scaled down if they exceed 1."""
         shares = (computing, communicating, synchronizing, switching)
         scale = GRAIN / max(1.0, sum(shares))

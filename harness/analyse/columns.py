@@ -1,10 +1,8 @@
 """Columns of tables: where a value is in a record, what it means, and its texts in each output."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from harness.analyse.statistics import FEWEST, Estimate
 
@@ -50,7 +48,7 @@ class Column:
     words: bool = False  # whether it is text: it stands at the left, and may wrap
     unknown: str = UNKNOWN  # the text of an unknown value
 
-    def of(self, side: str) -> Column:
+    def of(self, side: str) -> Self:
         path = self.path.replace(MEASURED, side, 1) if isinstance(self.path, str) else self.path
         return replace(self, path=path, needs="")
 

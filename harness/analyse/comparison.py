@@ -1,13 +1,11 @@
 """What is better beyond noise: before or after, which way to wait; and how often a host errs about that."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from harness.analyse import summary
 from harness.analyse.rows import JobRow
@@ -32,7 +30,7 @@ class SlowdownSeries:
     scheduler: str
     by_repeat: Mapping[int, float]
 
-    def same_point(self, other: SlowdownSeries) -> bool:
+    def same_point(self, other: Self) -> bool:
         return self.jobs == other.jobs and self.settings == other.settings
 
     @property

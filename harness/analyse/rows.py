@@ -1,11 +1,9 @@
 """Rows: the effect of a scheduler on jobs at a point of the sweep, measured and simulated; their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from harness.analyse.breakdown import PARTS, STATES, Breakdown, States
 from harness.analyse.columns import (
@@ -197,7 +195,7 @@ class ScheduleRow(Row):
     schedule: Schedule = field(kw_only=True)
 
     @classmethod
-    def of(cls, record: RunRecord) -> ScheduleRow:
+    def of(cls, record: RunRecord) -> Self:
         assert record.schedule
         return cls((), {}, record.scheduler, None, None, schedule=record.schedule)
 

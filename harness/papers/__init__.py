@@ -4,8 +4,6 @@ A paper is a module ``harness.papers.NAME`` with a ``PAPER``, which declares the
 cells and the drawing of each figure, and the paper's sentences about the figures, each with its check.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -56,7 +54,7 @@ class Cell(SimpleNamespace):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(vars(self).items()))
 
-    def but(self, **parameters: Any) -> Cell:
+    def but(self, **parameters: Any) -> "Cell":
         return Cell(**vars(self) | parameters)
 
     def has(self, **parameters: Any) -> bool:
@@ -79,7 +77,7 @@ class Results(dict[Cell, Any]):
         super().__init__(outcomes)
         self.seed = seed
 
-    def where(self, **parameters: Any) -> Results:
+    def where(self, **parameters: Any) -> "Results":
         return Results(((cell, found) for cell, found in self.items() if cell.has(**parameters)), self.seed)
 
     def column(self, name: str) -> list[Any]:

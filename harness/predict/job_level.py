@@ -1,12 +1,10 @@
 """The back end that simulates job by job: a trace or random jobs under each scheduler."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,7 +45,7 @@ class SimulatedByJob:
     conditions: Conditions = field(default_factory=Conditions)
 
     @classmethod
-    def of(cls, experiment: JobExperiment) -> SimulatedByJob:
+    def of(cls, experiment: JobExperiment) -> Self:
         """The back end for ``experiment``, with its trace; InputError for what does not fit the machine."""
         trace, processors = None, experiment.processors
         if experiment.trace is not None:

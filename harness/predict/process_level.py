@@ -1,13 +1,11 @@
 """The back end that simulates tasks process by process; its records are like measured ones."""
 
-from __future__ import annotations
-
 import base64
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +97,7 @@ class Host:
     estimates: Mapping[int, ExecutionTime] = field(default_factory=dict)
 
     @classmethod
-    def of_run(cls, measured: RunRecord) -> Host:
+    def of_run(cls, measured: RunRecord) -> Self:
         """The host of ``measured``, without what its conditions say of that run alone."""
         conditions = replace(measured.conditions, warnings=(), recording="", recorded_until_ns=None)
         known = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
@@ -115,7 +113,7 @@ class Host:
     @classmethod
     def of_calibration(
         cls, constants: Constants | None, task: Task, conditions: Conditions = NOWHERE
-    ) -> Host:
+    ) -> Self:
         """The host of a calibration with the processors of ``task``; ``conditions`` of the simulation."""
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.options.mechanism == "auto" else scheduler.options.mechanism

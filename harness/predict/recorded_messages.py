@@ -8,11 +8,9 @@ messages when it begins. What has no counterpart is left out, and so are ranks t
 Where a message crosses the beginning of a stretch, one of its ends would wait for ever: it is left out, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +59,7 @@ class Transfers:
     copy_ns: tuple[float, ...] = tuple(size / 4 for size in COPIED_BYTES)
 
     @classmethod
-    def of(cls, ranks: Sequence[RankRecording]) -> Transfers:
+    def of(cls, ranks: Sequence[RankRecording]) -> Self:
         """As the ranks have found out, if they are on one host; what is unknown is as by default."""
         first = ranks[0]
         if len({rank.host for rank in ranks}) > 1:

@@ -1,12 +1,10 @@
 """The recordings that belong to the commands of an experiment, ready to be replayed."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from harness.predict.recorded_steps import has_root, replayed
 from harness.simulator.processes.operations import ReplayedProgram
@@ -30,7 +28,7 @@ class DedicatedTime(NamedTuple):
     outside_s: float | None = None
 
     @classmethod
-    def of(cls, record: RunRecord) -> DedicatedTime:
+    def of(cls, record: RunRecord) -> Self:
         """Those of a run of one job; a rank without a known processor time computes all the time."""
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
@@ -49,7 +47,7 @@ class DedicatedTime(NamedTuple):
         )
 
     @classmethod
-    def of_recording(cls, held: Recording) -> DedicatedTime:
+    def of_recording(cls, held: Recording) -> Self:
         """The recorded run itself, which has the times of MPI_Init and MPI_Finalize."""
         elapsed_s = held.elapsed_ns / 1e9
         before_s = max(rank.init_ns for rank in held.ranks) / 1e9
@@ -58,7 +56,7 @@ class DedicatedTime(NamedTuple):
         return cls(before_s + elapsed_s + after_s, elapsed_s, after_s, outside_s)
 
     @classmethod
-    def median(cls, runs: Collection[DedicatedTime]) -> DedicatedTime:
+    def median(cls, runs: Collection[Self]) -> Self:
         taken_s, busy_s, after_s, outside_s = zip(*runs, strict=True)
         return cls(
             statistics.median(taken_s), statistics.median(busy_s), _median(after_s), _median(outside_s)

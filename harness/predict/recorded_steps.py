@@ -9,12 +9,10 @@ makes it when both have come. A wait spins longer for the bytes that its rank ha
 wait, as two-phase waits do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +108,7 @@ class _OwnTimes:
     usual_ns: NDArray[np.float64]
 
     @classmethod
-    def of(cls, every: Sequence[Columns]) -> _OwnTimes:
+    def of(cls, every: Sequence[Columns]) -> Self:
         classes = np.concatenate([_classes(columns) for columns in every])
         within_ns = np.concatenate([columns["within_ns"] for columns in every])
         there = within_ns > 0  # a call that ends several requests has its time once

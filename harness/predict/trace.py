@@ -4,14 +4,13 @@ Source: Feitelson, "The Standard Workload Format", version 2.2 (18 fields a job,
 unknown, header comments that begin with a semicolon); ``sacct --parsable2`` of Slurm.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class Trace:
             rule = f"the jobs of the trace would keep the machine busy for more than {TRACE_S:g} s"
             raise InputError("processors", processors, rule, "give more processors, or a part of the trace")
 
-    def stretched(self, load: float | None, processors: int) -> Trace:
+    def stretched(self, load: float | None, processors: int) -> Self:
         """The trace with its times between arrivals stretched to an offered load, if there is one."""
         if load is None:
             return self

@@ -1,7 +1,5 @@
 """Lines and tables as values; ``terminal`` draws them, and ``plain`` where rich is not installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,7 +55,7 @@ class Fitting:
 
     whole: Table
     below: Sequence[Line]
-    otherwise: Sequence[Part]
+    otherwise: Sequence["Part"]
 
 
 Part = str | Line | Pieces | Table | Fitting  # what a report consists of

@@ -1,7 +1,5 @@
 """An experiment file as it was written, with overrides put into it; errors name the place of a value."""
 
-from __future__ import annotations
-
 import copy
 import difflib
 import os
@@ -50,7 +48,7 @@ class Document:
     def located(self, error: InputError) -> ExperimentError:
         return ExperimentError(error.key, error.value, error.rule, error.remedy, self._place(error.key))
 
-    def overridden(self, overrides: Iterable[Override]) -> Document:
+    def overridden(self, overrides: Iterable[Override]) -> "Document":
         data = copy.deepcopy(self.data)
         done = self.overrides
         for override in overrides:

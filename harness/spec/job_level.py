@@ -1,11 +1,9 @@
 """Experiments of the job level: ``level = "jobs"``, a trace or a model of jobs, schedulers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from coordinator.migration import Migration
 from harness.spec import owners
@@ -83,7 +81,7 @@ class JobExperiment(Experiment):
     def cell(self) -> Cell:
         return self.cells[0]
 
-    def on(self, processors: int) -> JobExperiment:
+    def on(self, processors: int) -> Self:
         return replace(self, processors=processors, cells=(replace(self.cell, processors=processors),))
 
 

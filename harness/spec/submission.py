@@ -1,14 +1,12 @@
 """The [slurm] table: how to submit an experiment to Slurm."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from harness.spec.table_checks import as_table, field_names
 from slurm import partition
@@ -99,7 +97,7 @@ class Submission(Checked):
         cluster = self._asked("--clusters", "-M")
         return ("-M", cluster) if cluster else ()
 
-    def spread(self, processors: int) -> Submission:
+    def spread(self, processors: int) -> Self:
         """A copy with the number of processors on each node; the experiment wants so many, 0 for all."""
         if self.ntasks_per_node is not None:
             return self
@@ -116,7 +114,7 @@ class Submission(Checked):
         return self.nodes * (self.ntasks_per_node or 1)
 
     @property
-    def alone(self) -> Submission:
+    def alone(self) -> Self:
         return dataclasses.replace(self, nodes=1, ntasks_per_node=1, exclusive=False, requeue=False)
 
     def started(self, inside: Sequence[str], outside: Sequence[str]) -> list[str]:
