@@ -1,5 +1,6 @@
 """The experiments in a store, with all their runs."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,26 +86,25 @@ def _simulated(
     )
 
 
+SIDES = {POLICY: "measured", SIMULATED: "simulated"}
+
+
 def lanes(results: Path, found: Found) -> list[Lanes]:
     """For each scheduler, the lanes of its first run with a timeline and of its simulation, else planned."""
+    sides: dict[str, dict[str, Mapping[int, list[Span]]]] = defaultdict(dict)
+    names = [scheduler_name(scheduler.table) for scheduler in found.experiment.schedulers]
+    measured_first = sorted(found.records, key=lambda one: (one.kind != POLICY, one.cell, one.repeat))
     with Store(results, existing=True) as store:
-        numbers = set(store.with_timelines(found.experiment_digest))
-        traced = [record for record in found.records if record.id in numbers]
-        names = [scheduler_name(scheduler.table) for scheduler in found.experiment.schedulers]
-        chosen: dict[str, dict[str, RunRecord]] = {}
-        for kind, side in ((POLICY, "measured"), (SIMULATED, "simulated")):
-            for record in sorted(traced, key=lambda record: (record.cell, record.repeat)):
-                if record.kind == kind:
-                    chosen.setdefault(scheduler_name(record.scheduler), {}).setdefault(side, record)
-        sides = {
-            name: {side: occupancy(spans_of(store, record)) for side, record in known.items()}
-            for name, known in chosen.items()
-        }
-    for record in sorted(found.records, key=lambda record: (record.cell, record.repeat)):
-        name = scheduler_name(record.scheduler)
-        if record.kind == POLICY and name not in sides and (slots := planned_slots(record)):
-            sides[name] = {PLANNED: slots}
-    return [Lanes(name, sides[name]) for name in sorted(sides, key=names.index)]
+        traced = store.with_timelines(found.experiment_digest)
+        for record in (record for record in measured_first if record.id in traced):
+            ours, side = sides[scheduler_name(record.scheduler)], SIDES.get(record.kind)
+            if side and side not in ours:
+                ours[side] = occupancy(spans_of(store, record))
+    for record in measured_first:
+        ours = sides[scheduler_name(record.scheduler)]
+        if record.kind == POLICY and not ours and (slots := planned_slots(record)):
+            ours[PLANNED] = slots
+    return [Lanes(name, sides[name]) for name in sorted(filter(sides.get, sides), key=names.index)]
 
 
 def spans_of(store: Store, record: RunRecord) -> list[Span]:

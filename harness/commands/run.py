@@ -9,11 +9,11 @@ from harness import application
 from harness.analyse import stored
 from harness.application import Ran
 from harness.commands import Answer, report
-from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, show, thresholds_of
+from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, load, show, thresholds_of
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.report.cells import Line
-from harness.spec import experiment, hosts
+from harness.spec import hosts
 from slurm import allocation
 
 
@@ -43,13 +43,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     where = hosts.of_allocation() if options.allocation else []
     entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
     where += [f"hosts={json.dumps(entries)}"] if any(entries) else []
-    wanted = experiment.load(
-        options.experiment,
-        settings=[*options.settings, *where],
-        quick=options.quick,
-        seed=options.seed,
-        here=True,
-    )
+    wanted = load(options, *where, here=True)
     conditions = thresholds_of(options, wanted)
     ran = application.run(
         wanted,

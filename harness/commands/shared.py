@@ -15,6 +15,7 @@ from harness.analyse.summary import TAU_S
 from harness.analyse.verdicts import TOLERANCE, Threshold
 from harness.commands import Answer
 from harness.report import tables
+from harness.spec import experiment
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from workloads.validation import InputError, refused
@@ -84,6 +85,12 @@ def add(parser: argparse.ArgumentParser, *names: str, **changes: Any) -> None:
 def output(parser: argparse.ArgumentParser, help_text: str, default: Path | None = None) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", default=default, help=help_text)
     add(parser, "--open")
+
+
+def load(options: argparse.Namespace, *settings: str, **how: Any) -> Experiment:
+    """The experiment that the options of EXPERIMENT ask for, with more settings; ``how`` as there."""
+    asked: dict[str, Any] = {"settings": [*options.settings, *settings], "quick": options.quick}
+    return experiment.load(options.experiment, **asked, seed=options.seed, **how)
 
 
 def environment_of(options: argparse.Namespace) -> dict[str, str]:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from harness import application
 from harness.commands import Answer
-from harness.commands.shared import EXPERIMENT, VERDICTS, add, judged, thresholds_of
+from harness.commands.shared import EXPERIMENT, VERDICTS, add, judged, load, thresholds_of
 from harness.measure.session import Watcher
 from harness.predict import pool as threads
 from harness.predict.pool import Pool
 from harness.report import text
-from harness.spec import experiment, experiment_source, overrides
+from harness.spec import experiment_source, overrides
 from harness.spec.experiment_source import Document
 from workloads.validation import InputError
 
@@ -50,9 +50,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> Answer:
     if options.timeline and not options.output:
         raise InputError("--timeline", True, "is a part of records", "add -o DIR")
-    wanted = experiment.load(
-        options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
-    )
+    wanted = load(options)
     conditions = thresholds_of(options, wanted)
     found, notes = application.simulate(
         wanted, options.results, watcher, options.tau, compute, options.output, timeline=options.timeline

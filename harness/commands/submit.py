@@ -16,11 +16,11 @@ from harness import Interrupted
 from harness.analyse import stored
 from harness.commands import SCHEMA, Answer
 from harness.commands.run import passed_on
-from harness.commands.shared import EXPERIMENT, MEASURING, add
+from harness.commands.shared import EXPERIMENT, MEASURING, add, load
 from harness.measure import slurm_gang, slurm_wait
 from harness.measure.session import Watcher, session_name
 from harness.report import text
-from harness.spec import experiment, experiment_source, overrides, submission
+from harness.spec import experiment_source, overrides, submission
 from harness.spec.experiment import Experiment
 from harness.spec.submission import TEXTS, Submission
 from slurm import client, partition
@@ -111,13 +111,7 @@ def _plan(options: argparse.Namespace) -> _Plan:
         how = how.spread(processors)
     except InputError as error:
         raise written.located(error) from None
-    wanted = experiment.load(
-        options.experiment,
-        settings=[*options.settings, f"processors={how.processors}", "hosts=[]"],
-        quick=options.quick,
-        seed=options.seed,
-        real=True,
-    )
+    wanted = load(options, f"processors={how.processors}", "hosts=[]", real=True)
     if slurm_gang.needed(wanted) and not options.dry_run:
         if not options.wait:
             rule = "lockstep submits the jobs of slurm-gang after the end of the others"

@@ -74,12 +74,11 @@ def _chosen(store: Store, number: int | None) -> RunRecord:
     kinds = {run: store.run(run).kind for run in traced}
     ours = POLICY if POLICY in kinds.values() else SIMULATED
     usable = [run for run, kind in kinds.items() if kind == ours]
-    if number is None and usable:
-        return store.run(usable[0])
-    if number in usable:
-        return store.run(number or 0)
+    number = usable[0] if number is None and usable else number
     if number is not None:
-        store.run(number)  # complains of numbers that do not exist
+        found = store.run(number)  # complains of numbers that do not exist
+        if number in usable:
+            return found
     known = ", ".join(map(str, usable[:20])) or "none"
     what = "measured" if ours == POLICY else "simulated"
     rule = f"must be a {what} run with a timeline; the store has: {known}"

@@ -334,34 +334,26 @@ class _Group:
         return (theirs, ours) if kind in FROM_ROOT else (ours, theirs)
 
     def rounds(self, at: Numbers, kind: int, root: int) -> Iterator[NDArray[Any]]:
-        if root in self.members and kind in FROM_ROOT:
-            parent, children = self._tree(root)
-            yield from self._through(at, [("from", parent), *(("to", child) for child in children)])
-        elif root in self.members and kind in TO_ROOT:
-            parent, children = self._tree(root)
-            yield from self._through(at, [*(("from", child) for child in children[::-1]), ("to", parent)])
-        elif self.rooted and kind in BY_ROOT:
-            parent, children = self._tree(self.members[0])
-            gather = [*(("from", child) for child in children[::-1]), ("to", parent)]
-            yield from self._through(at, [*gather, ("from", parent), *(("to", child) for child in children)])
+        """The sends and receives in order: along a tree, or to and from ever farther members."""
+        of_root = root in self.members and kind in (*FROM_ROOT, *TO_ROOT)
+        if of_root or (self.rooted and kind in BY_ROOT):
+            parent, children = self._tree(root if of_root else self.members[0])
+            up = [*(("from", child) for child in children[::-1]), ("to", parent)]
+            down = [("from", parent), *(("to", child) for child in children)]
+            steps = [*(up if kind not in FROM_ROOT else ()), *(down if kind not in TO_ROOT else ())]
+            steps = [one for one in steps if one[1] >= 0]  # the root has no parent
         else:
-            here, count = self.members.index(self.rank), len(self.members)
-            rounds = [1 << k for k in range((count - 1).bit_length())]
-            steps = []
-            for distance in rounds:
+            here, count, steps = self.members.index(self.rank), len(self.members), []
+            for distance in (1 << k for k in range((count - 1).bit_length())):
                 steps.append(("to", self.members[(here + distance) % count]))
                 steps.append(("from", self.members[(here - distance) % count]))
-            yield from self._through(at, steps)
-
-    def _through(self, at: Numbers, steps: Sequence[tuple[str, int]]) -> Iterator[NDArray[Any]]:
-        """Yield the sends and receives in order; skip partners outside the communicator."""
-        steps = [one for one in steps if one[1] >= 0]
         waits = 0
         for place, (way, other) in enumerate(steps):
             takes = way == "from"
-            ends = (other, self.rank) if takes else (self.rank, other)
+            sender, receiver = (other, self.rank) if takes else (self.rank, other)
+            channel = self.channels.of(sender, receiver, COLLECTIVE)
             more = {"share": min(1.0, (place // 2 + 1) * 2 / len(steps)), "continues": takes and waits > 0}
-            yield _acts(at, place, self.channels.of(*ends, COLLECTIVE), takes=takes, collective=True, **more)
+            yield _acts(at, place, channel, takes=takes, collective=True, **more)
             waits += takes
 
     def _tree(self, root: int) -> tuple[int, list[int]]:
