@@ -189,9 +189,7 @@ LOADED = 0.05
 """A calibration in which others took more of the processors' time than this was made under load."""
 
 OLD_DAYS = 7
-SAME = ("host", "cpu_model", "kernel")
-"""Conditions on which a calibration rests."""
-
+SAME = ("host", "cpu_model", "kernel")  # conditions on which a calibration rests
 MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns", "send_ns", "receive_ns")
 """Quantities whose samples should be similar."""
 

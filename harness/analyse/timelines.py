@@ -23,9 +23,7 @@ from workloads.timeline import ACTIVITIES, BARRIER, GONE, RAN, READ, RECEIVED, S
 
 COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING = ACTIVITIES
 BLOCKED, PREEMPTED = "blocked", "preempted"
-RUNNING = ACTIVITIES
-"""States in which a rank has its processor."""
-
+RUNNING = ACTIVITIES  # states in which a rank has its processor
 Ints = NDArray[np.int64]
 
 

@@ -48,8 +48,7 @@ POLICIES: Mapping[str, tuple[str, dict[str, int]]] = {
 """The policies as the paper names them, their names here and their parameters."""
 
 SHADES = ("#4878a8", "#9cbcd8", "#d9802e", "#f2c28b")
-TOP = 5.0
-"""Where the axis of normalised response times ends; bars of saturated policies reach it."""
+TOP = 5.0  # where the axis of normalised response times ends; bars of saturated policies reach it
 
 
 def mean_demand_s(workload: str) -> float:

@@ -22,9 +22,7 @@ QUANTA = 1_000_000
 LENGTH = 1_000
 LOADS = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.97, 0.99)
 SIZES = (128, 256, 512, 1024, 2048, 4096)
-MACHINE = 1024
-"""Processors in Figures 6 to 8."""
-
+MACHINE = 1024  # processors in Figures 6 to 8
 DISTRIBUTIONS = {"proportional": 1, "uniform": 0, "inverse": -1}
 """Exponent of the probability of a task size."""
 

@@ -68,9 +68,7 @@ MOVES: Mapping[str, tuple[Migration, str]] = {
 
 
 WORKLOAD = "WK4"
-VARIANCES = {"low": 0.5, "high": 3.5}
-"""Coefficients of variation of the work."""
-
+VARIANCES = {"low": 0.5, "high": 3.5}  # coefficients of variation of the work
 LOADS = (0.2, 0.5, 0.8)
 LAST, GENERATED = 10_000, 15_000
 """The last job that counts, and jobs generated before a rule is called saturated."""

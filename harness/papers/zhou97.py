@@ -24,9 +24,7 @@ from harness.simulator.jobs.model import WHOLE_NS, Integers, JobLevelOutcome, Jo
 SLOT_S = 5.0
 POPULATION = 6
 SERVICE = (1, 2, 3, 6)
-SHOWN = 24
-"""Jobs in the picture of Figure 3."""
-
+SHOWN = 24  # jobs in the picture of Figure 3
 LEVELS = {"slots": (1, 8, 7), "quanta_ms": (5_000.0, 15_000.0, 25_000.0)}
 """The paper's example: f_0 = 1, q_0 = 5 s; f_1 = 8, q_1 = 15 s; f_2 = 7, q_2 = 25 s."""
 

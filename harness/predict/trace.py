@@ -210,9 +210,7 @@ def _refuse(path: Path, place: int, text: str) -> None:
 
 
 NEEDED = ("JobID", "Submit", "ElapsedRaw", "AllocCPUS")
-COLUMNS = (*NEEDED, "JobIDRaw", "State", "Timelimit")
-"""The columns that are used."""
-
+COLUMNS = (*NEEDED, "JobIDRaw", "State", "Timelimit")  # the columns that are used
 _JOB = re.compile(r"([0-9]{1,18})(_[0-9]+|_\[.*\]|\+[0-9]+)?")
 """A job, a task of a job array, its tasks that still wait, or a component of a heterogeneous job."""
 _STEP = re.compile(_JOB.pattern + r"\..+")

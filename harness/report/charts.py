@@ -22,9 +22,7 @@ from workloads.work import duration_name
 
 MARKERS = {"measured": "o", "simulated": "D"}
 HEAT = LinearSegmentedColormap.from_list("slowdown", ["#f4f8fc", "#9cc3e6", "#3f83c3", "#173e70"])
-FAR = 1.6
-"""The axes reach at most this factor beyond a median; longer intervals leave the panel."""
-
+FAR = 1.6  # the axes reach at most this factor beyond a median; longer intervals leave the panel
 DOTS = "oDsv^PX*<>"
 
 STATE_COLOURS = {"running": "computing", "ready": "switching", "asleep": "idle"}

@@ -144,8 +144,7 @@ STATE_CLEARED, NEEDS_STATE = 1, 2
 
 NAMES, CATEGORIES, NOTES = INTERNED = ("event_names", "event_categories", "debug_annotation_names")
 FLOW_KEYS = {"s": "flow_ids", "f": "terminating_flow_ids"}
-ENDS, BEGINS = 0, 1
-"""At one instant slices end before others begin."""
+ENDS, BEGINS = 0, 1  # at one instant slices end before others begin
 
 
 def protobuf(events: Iterable[Event]) -> bytes:

@@ -18,8 +18,7 @@ from workloads.validation import InputError, one_of
 WIDE, NARROW = 900, 358
 """Every picture is drawn in these widths, in pixels: for a window and for a telephone."""
 
-Draw = Callable[[int], Figure | None]
-"""Draws a picture in a width, in pixels; None without data."""
+Draw = Callable[[int], Figure | None]  # draws a picture in a width, in pixels; None without data
 
 
 @dataclass(frozen=True)

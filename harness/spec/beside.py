@@ -15,9 +15,7 @@ from workloads.validation import InputError, refused
 
 SEPARATOR = ":::"
 FEWEST = 2
-OF_SHELL = re.compile(r"^(&&?|\|\|?|>>?|<)$|;$")
-"""Words that mean something to a shell only."""
-
+OF_SHELL = re.compile(r"^(&&?|\|\|?|>>?|<)$|;$")  # words that mean something to a shell only
 LEASE_S = 10.0  # how long programs go on without their driver: no stall of a busy host must end them
 
 TOGETHER = {"policy": "none", "bind": False}

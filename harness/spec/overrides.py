@@ -19,8 +19,7 @@ from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError, brief, shown
 
 Step = str | int
-DIGITS = 9
-"""The most digits of an index in a key."""
+DIGITS = 9  # the most digits of an index in a key
 _STEP = re.compile(r"""(?:"([^"]+)"|\[(\d+)\]|([\w-]+))\.?""")
 _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
 
