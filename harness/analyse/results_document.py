@@ -55,14 +55,11 @@ class ResultsDocument:
 
 
 def results(
-    experiment: Experiment,
-    records: Sequence[RunRecord],
-    tau_s: float = summary.TAU_S,
-    session: str | None = None,
+    experiment: Experiment, records: Sequence[RunRecord], tau_s: float = summary.TAU_S, session: str = ""
 ) -> ResultsDocument:
     """The results of at least one record; by default ``session`` is the last record's."""
     measured = [record for record in records if record.kind in MEASURED_KINDS]
-    rows = summary.rows(experiment, records, tau_s, None if measured else experiment.cells)
+    rows = summary.rows(experiment, records, tau_s, () if measured else experiment.cells)
     last = (measured or records)[-1]
     session = session or last.session
     machine: dict[str, Any] = {key: getattr(last.conditions, key) for key in MACHINE}

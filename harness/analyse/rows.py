@@ -260,12 +260,7 @@ SLOWDOWN = Column(
     meaning="makespan / sum of the dedicated times, median over the repeats",
 )
 PREDICTED = replace(
-    SLOWDOWN.of(SIMULATED),
-    heading="simu-\nlated",
-    csv=SIMULATED,
-    frame="",
-    page=SIMULATED,
-    needs=SIMULATED,
+    SLOWDOWN.of(SIMULATED), heading="simu-\nlated", csv=SIMULATED, frame="", page=SIMULATED, needs=SIMULATED
 )
 INTERVAL = Column(
     "measured.workload_slowdown", CI95, ends, page="interval", on_page=_interval, meaning="its interval"

@@ -70,10 +70,7 @@ class _Repeat:
 
 
 def rows(
-    experiment: Experiment,
-    records: Sequence[RunRecord],
-    tau_s: float = TAU_S,
-    cells: Sequence[Cell] | None = None,
+    experiment: Experiment, records: Sequence[RunRecord], tau_s: float = TAU_S, cells: Sequence[Cell] = ()
 ) -> list[Row]:
     """A row for each cell (by default the measured ones) and scheduler, in order (docs/formats.md).
 
@@ -84,7 +81,7 @@ def rows(
         of_cell[record.cell].append(record)
     return [
         _row(cell, scheduler.table, of_cell[cell.index], tau_s)
-        for cell in (experiment.measured_cells if cells is None else cells)
+        for cell in cells or experiment.measured_cells
         for scheduler in experiment.schedulers
     ]
 

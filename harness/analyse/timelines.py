@@ -197,6 +197,9 @@ in vain: it does not, or one of them. Blocked: nobody runs, and the last who did
 _COMPUTING, _SPINNING, _IN_VAIN, _SWITCHING, _BLOCKED, _IDLE = range(len(STATES))
 
 
+Process = tuple[int, int]  # a job and a rank
+
+
 class Lane(NamedTuple):
     """The states of a processor: when each begins, and its code."""
 
@@ -207,10 +210,7 @@ class Lane(NamedTuple):
 
 
 def lanes(
-    spans: Iterable[Span],
-    processes: Sequence[tuple[int, int]],
-    processors: Sequence[int],
-    window_ns: tuple[int, int],
+    spans: Iterable[Span], processes: Sequence[Process], processors: Sequence[int], window_ns: tuple[int, int]
 ) -> list[Lane]:
     """A lane for each processor, with times since the window begins; ``processes`` are all (job, rank)."""
     number = {process: index for index, process in enumerate(processes)}

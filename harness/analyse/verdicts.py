@@ -150,7 +150,10 @@ def parse(texts: Iterable[str], names: Sequence[str]) -> list[Threshold]:
     return found
 
 
-def broken(thresholds: Iterable[Threshold], rows: Iterable[Row], side: str) -> list[tuple[Threshold, Row]]:
+Broken = tuple[Threshold, Row]  # a bound, and a row that breaks it
+
+
+def broken(thresholds: Iterable[Threshold], rows: Iterable[Row], side: str) -> list[Broken]:
     rows = list(rows)
     return [
         (threshold, row)

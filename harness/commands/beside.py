@@ -1,6 +1,6 @@
 """``lockstep beside -- COMMAND ::: COMMAND...``: whether programs may run at once on the same processors."""
 
-import argparse
+from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
@@ -23,7 +23,7 @@ FEWEST_PAIRED = 3
 FORMATS = ("csv", "png", "svg")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help_text = 'also under this policy, with its keys: "gang quantum_ms=20"; may be repeated'
     add("--policy", action="append", default=[], metavar="POLICY", help=help_text)
@@ -44,10 +44,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
     shared.add(parser, "--env", "--results", "--resume", "--anyway", "--wide", *shared.VERDICTS)
     help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
+    parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 
-def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+def execute(options: Namespace, watcher: Watcher) -> Answer:
     commands = beside.given(options.program, options.file)
     if options.choices:
         return _choices(options, commands, watcher)
@@ -73,10 +73,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _measured(
-    options: argparse.Namespace,
-    commands: Sequence[Sequence[str]],
-    watcher: Watcher,
-    known: Sequence[RunRecord] = (),
+    options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, known: Sequence[RunRecord] = ()
 ) -> tuple[Ran, list[Threshold]]:
     table = beside.table(
         commands,
@@ -93,7 +90,7 @@ def _measured(
     return ran, conditions
 
 
-def _choices(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
+def _choices(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
     unlike = ("pairs", "policy", "record", "environment", "resume", "output", "export_hyperfine")
     _only(options, "choices", (*unlike, "precision", "results", "junit", "fail_if"))
     table = beside.table(commands, rounds=options.rounds, precision=options.precision)
@@ -101,8 +98,8 @@ def _choices(options: argparse.Namespace, commands: Sequence[Sequence[str]], wat
     return waits.measured(waits.usual(rounds=options.rounds, anyway=options.anyway), commands, watcher)
 
 
-def _only(options: argparse.Namespace, mode: str, unlike: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser()
+def _only(options: Namespace, mode: str, unlike: Sequence[str]) -> None:
+    parser = ArgumentParser()
     arguments(parser)
     for name in unlike:
         if getattr(options, name) != parser.get_default(name):
@@ -110,7 +107,7 @@ def _only(options: argparse.Namespace, mode: str, unlike: Sequence[str]) -> None
             raise InputError(f"--{mode}", True, f"has no --{option}", "leave one of the two out")
 
 
-def _pairs(options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
+def _pairs(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
     _only(options, "pairs", ("export_hyperfine", "junit", "fail_if"))
     if len(commands) < FEWEST_PAIRED:
         rule = f"needs {FEWEST_PAIRED} programs, and these are {len(commands)}"

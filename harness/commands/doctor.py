@@ -1,7 +1,7 @@
 """``lockstep doctor``: what on this host disturbs measurements, and what to do about it."""
 
-import argparse
 import os
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -26,7 +26,7 @@ from workloads.validation import InputError
 from workloads.work import processes_name
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help_text = "of those that this process may use, the first N (default: all)"
     add("--processors", type=int, default=0, metavar="N", help=help_text)
@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     shared.add(parser, "--anyway")
 
 
-def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Check the host; the status is 1 if something has a remedy."""
     within("processors", options.processors, "--processors")
     if options.pid:
@@ -91,9 +91,7 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
     return Answer(document, listing.findings(document), status=1 if wrong else 0)
 
 
-def _aa(
-    options: argparse.Namespace, processors: Sequence[int], watcher: Watcher
-) -> tuple[AaCheck | None, list[str]]:
+def _aa(options: Namespace, processors: Sequence[int], watcher: Watcher) -> tuple[AaCheck | None, list[str]]:
     from harness import application  # noqa: PLC0415 - other checks start nothing
 
     folder, used = options.kept_in, tuple(processors[: host_check.AA_PROCESSORS])

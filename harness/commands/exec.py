@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import signal
 import subprocess
 import time
+from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,15 +39,15 @@ START_S, AGAIN_S = 3.0, 0.5
 """Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: ArgumentParser) -> None:
     rule_arguments(parser)
     help_text = "leave jobs alone whose ranks have a processor each"
     parser.add_argument("--if-oversubscribed", action="store_true", help=help_text)
     parser.add_argument("--record", type=Path, metavar="DIR", help="write a record of each rank there")
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run")
+    parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="what to run")
 
 
-def rule_arguments(parser: argparse.ArgumentParser) -> None:
+def rule_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     rules = [name for name in RULES if name != "oracle"]
     add("--blocking", type=rule_name, choices=rules, default="global-adaptive", help="the waiting rule")
@@ -71,12 +71,12 @@ def call_of(name: str) -> str:
     raise InputError("--leave", name, "is no call that Lockstep replaces", f"choose from {', '.join(near)}")
 
 
-def mpicc_argument(parser: argparse.ArgumentParser) -> None:
+def mpicc_argument(parser: ArgumentParser) -> None:
     help_text = "the compiler wrapper of the programs' MPI (default: the launcher's)"
     parser.add_argument("--mpicc", metavar="WRAPPER", help=help_text)
 
 
-def command_of(options: argparse.Namespace, name: str) -> list[str]:
+def command_of(options: Namespace, name: str) -> list[str]:
     command: list[str] = options.program[options.program[:1] == ["--"] :]
     if not command:
         raise InputError("COMMAND", "", "is missing", f"write: lockstep {name} -- mpiexec -n 4 ./app")
@@ -84,7 +84,7 @@ def command_of(options: argparse.Namespace, name: str) -> list[str]:
 
 
 def preload(
-    options: argparse.Namespace, command: Sequence[str], watcher: Watcher
+    options: Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
     """The library that waits for the MPI of a command, and what to set to wait by the rule."""
     numbers = {name: getattr(options, name) for name in ("switch_us", "latency_us", "spin_switches")}
@@ -94,7 +94,7 @@ def preload(
 
 
 def library(
-    options: argparse.Namespace, command: Sequence[str], watcher: Watcher, leave: Set[str] = frozenset()
+    options: Namespace, command: Sequence[str], watcher: Watcher, leave: Set[str] = frozenset()
 ) -> native.Library:
     """The library for the MPI of a command, or of --mpicc; ``leave`` as in ``native.library``."""
     from workloads import native  # noqa: PLC0415
@@ -105,9 +105,7 @@ def library(
     return native.library(mpicc, watcher.note, care=DirectoryGuardian, leave=leave)
 
 
-def unheard(
-    options: argparse.Namespace, command: Sequence[str], made: native.Library, said: str
-) -> InputError:
+def unheard(options: Namespace, command: Sequence[str], made: native.Library, said: str) -> InputError:
     """The error that no rank with the library was heard of, although the command went well and said this."""
     from coordinator.host.causes import explained  # noqa: PLC0415
 
@@ -120,7 +118,7 @@ def unheard(
     return InputError("COMMAND", shlex.join(command), rule, remedy + named)
 
 
-def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
     command = command_of(options, "exec")
     with _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)):
@@ -142,7 +140,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _prepare(
-    options: argparse.Namespace, command: Sequence[str], watcher: Watcher
+    options: Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
     """The library and its variables; also imports what the command needs once its guardian has started."""
     from coordinator.host import causes, launchers  # noqa: F401, PLC0415
@@ -220,7 +218,7 @@ def _may_lose_signals(command: Sequence[str]) -> bool:
     return False
 
 
-def _line(document: Mapping[str, Any], options: argparse.Namespace, made: native.Library, status: int) -> str:
+def _line(document: Mapping[str, Any], options: Namespace, made: native.Library, status: int) -> str:
     if not document["ranks"] and options.if_oversubscribed:
         return "two-phase waits: none, no MPI program with more ranks than processors has ended on this host"
     if not document["ranks"] and status:

@@ -11,6 +11,7 @@ from harness.analyse import stored, verdicts
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import ScheduleRow
 from harness.analyse.stored import Found
+from harness.analyse.verdicts import TOLERANCE
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import text
@@ -43,7 +44,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if kind == "text":
         return _text(options, found)
     path = options.output or Path(f"report.{kind}")
-    write(path, kind, found, options.results, options.tolerance, options.picture)
+    write(path, kind, found, options.results, options.tolerance, options.picture or "")
     if options.open:
         shared.show(path)
     name, what = found.experiment.name, "simulated schedules of jobs" if found.by_job else "runs"
@@ -85,12 +86,7 @@ OF_ROW = ("metrics", "half_width", "replications", "saturated")
 
 
 def write(
-    path: Path,
-    kind: str,
-    found: Found,
-    folder: Path,
-    tolerance: float = verdicts.TOLERANCE,
-    picture: str | None = None,
+    path: Path, kind: str, found: Found, folder: Path, tolerance: float = TOLERANCE, picture: str = ""
 ) -> None:
     """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
     from harness.report import rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import

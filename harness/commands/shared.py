@@ -1,9 +1,9 @@
 """Shared by several subcommands: arguments, conditions on rows, and files."""
 
-import argparse
 import errno
 import os
 import webbrowser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,30 +77,30 @@ VERDICTS = ("--fail-if", "--junit")
 """Options that make a command fail, and report its rows as tests."""
 
 
-def add(parser: argparse.ArgumentParser, *names: str, **changes: Any) -> None:
+def add(parser: ArgumentParser, *names: str, **changes: Any) -> None:
     for name in names:
         parser.add_argument(name, **{**OPTIONS[name], **changes})
 
 
-def output(parser: argparse.ArgumentParser, help_text: str, default: Path | None = None) -> None:
+def output(parser: ArgumentParser, help_text: str, default: Path | None = None) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", default=default, help=help_text)
     add(parser, "--open")
 
 
-def load(options: argparse.Namespace, *settings: str, **how: Any) -> Experiment:
+def load(options: Namespace, *settings: str, **how: Any) -> Experiment:
     """The experiment that the options of EXPERIMENT ask for, with more settings; ``how`` as there."""
     asked: dict[str, Any] = {"settings": [*options.settings, *settings], "quick": options.quick}
     return experiment.load(options.experiment, **asked, seed=options.seed, **how)
 
 
-def environment_of(options: argparse.Namespace) -> dict[str, str]:
+def environment_of(options: Namespace) -> dict[str, str]:
     for word in options.environment:
         if "=" not in word:
             raise InputError("--env", word, "must be NAME=VALUE", f"write --env {word}=VALUE")
     return dict(word.split("=", 1) for word in options.environment)
 
 
-def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Threshold]:
+def thresholds_of(options: Namespace, wanted: Experiment) -> list[Threshold]:
     """The conditions of --fail-if on the schedulers of an experiment; --junit must be a file to write."""
     if options.junit is not None:
         check_writable("--junit", options.junit)
@@ -108,11 +108,7 @@ def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Thres
 
 
 def judged(
-    answer: Answer,
-    found: ResultsDocument,
-    options: argparse.Namespace,
-    conditions: Sequence[Threshold],
-    side: str,
+    answer: Answer, found: ResultsDocument, options: Namespace, conditions: Sequence[Threshold], side: str
 ) -> Answer:
     """The answer, with the status and notes of the conditions that rows break; writes the file of --junit."""
     broken = verdicts.broken(conditions, found.rows, side)

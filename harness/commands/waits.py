@@ -1,10 +1,10 @@
 """``lockstep waits -- COMMAND...``: which way of waiting suits programs that share their processors."""
 
-import argparse
 import math
 import os
 import re
 import shlex
+from argparse import REMAINDER, ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -39,7 +39,7 @@ OF_MISSING = ("name", "library", "versions")
 DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--jobs", type=int, default=3, metavar="K", help="copies of the command at a time (1: it alone)")
     help_text = "how often everything is measured (default: %(default)s)"
@@ -51,10 +51,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     rule_arguments(parser)
     shared.add(parser, "--anyway")
     help_text = "what to run; {copy} in it stands for the number of the copy"
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
+    parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 
-def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+def execute(options: Namespace, watcher: Watcher) -> Answer:
     command = command_of(options, "waits")
     _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
     for name in options.leave:
@@ -62,15 +62,15 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     return measured(options, [command], watcher, copies=options.jobs)
 
 
-def usual(**told: Any) -> argparse.Namespace:
+def usual(**told: Any) -> Namespace:
     """The options of a command line that has only these."""
-    parser = argparse.ArgumentParser()
+    parser = ArgumentParser()
     arguments(parser)
-    return argparse.Namespace(**{**vars(parser.parse_args([])), **told})
+    return Namespace(**{**vars(parser.parse_args([])), **told})
 
 
 def measured(
-    options: argparse.Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, copies: int = 1
+    options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, copies: int = 1
 ) -> Answer:
     """Measure the choices of commands, or of copies of one, when their turn has come."""
     programs = tuple(map(commands.index, commands)) * copies  # by the numbers of their commands
@@ -122,14 +122,12 @@ def _knobs(
     return [*there.values()], [knob for name, knob in missing.items() if name not in there]
 
 
-def _check_only(options: argparse.Namespace, choices: Sequence[str]) -> None:
+def _check_only(options: Namespace, choices: Sequence[str]) -> None:
     for name in options.only or ():
         one_of("--only", name, choices)
 
 
-def _preloads(
-    options: argparse.Namespace, commands: Mapping[int, Sequence[str]], watcher: Watcher
-) -> Preloads:
+def _preloads(options: Namespace, commands: Mapping[int, Sequence[str]], watcher: Watcher) -> Preloads:
     """As ``exec.preload``; nothing if two-phase waits are not asked for, or cannot be made here."""
     if options.only and TWO_PHASE not in options.only:
         return {}
@@ -155,7 +153,7 @@ def _both(choices: Sequence[WaitChoice], rows: Sequence[WaitRow]) -> WaitChoice 
     return WaitChoice(name, variables, (*threads.lines, *mpi.lines))
 
 
-def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
+def _exec_line(options: Namespace, command: Sequence[str]) -> str:
     """The command line of two-phase waits by the same rule."""
     words = [
         word
@@ -172,11 +170,7 @@ def _lines(knob: Knob) -> tuple[str, ...]:
 
 
 def _runner(
-    options: argparse.Namespace,
-    commands: Sequence[Sequence[str]],
-    made: Preloads,
-    watcher: Watcher,
-    bound: list[str],
+    options: Namespace, commands: Sequence[Sequence[str]], made: Preloads, watcher: Watcher, bound: list[str]
 ) -> Runner:
     """Runs programs, whose two-phase waits are what it says; ``bound`` gets a sentence on bad bindings."""
 
@@ -210,7 +204,7 @@ def _runner(
 
 
 def _document(
-    options: argparse.Namespace,
+    options: Namespace,
     commands: Sequence[Sequence[str]],
     programs: tuple[int, ...],
     choices: Sequence[WaitChoice],

@@ -89,6 +89,7 @@ def states(rows: Sequence[Row], width: int) -> Figure | None:
 
 
 Shares = Mapping[int, Mapping[str, float]]  # of rows, by their ids: shares by the names of their colours
+Layer = tuple[Shares, tuple[float, float, float]]  # the shares, and offset, height and alpha of their bars
 
 
 def _bars(rows: Sequence[Row], known: Shares, labels: Mapping[str, str], width: int) -> Figure | None:
@@ -96,13 +97,9 @@ def _bars(rows: Sequence[Row], known: Shares, labels: Mapping[str, str], width: 
 
 
 def _stacks(
-    rows: Sequence[Row],
-    labels: Mapping[str, str],
-    layers: Iterable[tuple[Shares, tuple[float, float, float]]],
-    line: int,
-    width: int,
+    rows: Sequence[Row], labels: Mapping[str, str], layers: Iterable[Layer], line: int, width: int
 ) -> Figure | None:
-    """Bars of shares for each row, with these labels; a layer's bars have an offset, height and alpha."""
+    """Bars of shares for each row, with these labels."""
     if not rows:
         return None
     found, names, layers = blocks(rows), schedulers(rows), list(layers)

@@ -22,11 +22,11 @@ LOOKS = dict(zip(STATES, zip(COLOURS, (1.0, 0.75, 0.6, 0.4, 0.12, 0.12), strict=
 """Colour and height of each state, so that no state needs a colour to be told from others."""
 
 
+Traced = tuple[RunRecord, Sequence[Span]]  # a run, and the spans of its timeline
+
+
 def html(
-    around: Neighbourhood,
-    simulated: Sequence[RunRecord],
-    measured: Mapping[str, tuple[RunRecord, Sequence[Span]]],
-    machine: str,
+    around: Neighbourhood, simulated: Sequence[RunRecord], measured: Mapping[str, Traced], machine: str
 ) -> str:
     """The page, with measured runs by their policies; ``machine`` says whose constants simulations have."""
     cell = around.experiment.cells[around.own[1]]

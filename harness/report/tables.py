@@ -24,7 +24,7 @@ from harness.analyse.rows import (
     of_known_side,
     places,
 )
-from harness.analyse.verdicts import Threshold
+from harness.analyse.verdicts import Broken, Threshold
 from harness.measure.plan import label
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
@@ -92,11 +92,7 @@ def escaped(text: str) -> str:
 
 
 def junit(
-    experiment: str,
-    rows: Sequence[Row],
-    side: str,
-    broken: Sequence[tuple[Threshold, Row]],
-    failures: Sequence[str],
+    experiment: str, rows: Sequence[Row], side: str, broken: Sequence[Broken], failures: Sequence[str]
 ) -> str:
     """A test for each row, which fails if it breaks a threshold; one that fails for each failed run."""
     count = len({id(row) for _, row in broken}) + len(failures)

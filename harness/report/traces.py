@@ -24,10 +24,7 @@ CELLS = 600  # lanes with more than MOST_SPANS spans are drawn in so many cells
 SHORT = {"measured": "meas.", "simulated": "sim.", "planned": "plan"}
 """Sides of a run where there is little room."""
 
-KINDS = {
-    "spun": ("synchronizing", "ended while spinning"),
-    "blocked": ("computing", "ended after blocking"),
-}
+KINDS = {"spun": ("synchronizing", "ended while spinning"), "blocked": ("computing", "ended after blocking")}
 """The two ends of a wait, with their colours and labels: processor time spent in spinning is lost."""
 
 

@@ -18,7 +18,7 @@ from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, check_here, described, job_group
 from harness.spec.machine import check_real, machine_values
 from harness.spec.scheduler import Scheduler
-from harness.spec.table_checks import as_table, tables
+from harness.spec.table_checks import Table, as_table, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
 from workloads.locks.lock_program import LockProgram
 from workloads.machine import lost_processors
@@ -40,9 +40,9 @@ class Cell:
     """One point of the sweep: its settings, jobs, values of the machine, and number of processors."""
 
     index: int
-    settings: Mapping[str, Any]
+    settings: Table
     groups: tuple[JobGroup, ...]
-    machine: Mapping[str, Any]
+    machine: Table
     processors: int
 
     def jobs(self) -> tuple[ParallelJob, ...]:
@@ -183,7 +183,7 @@ def _scales(seconds: Any) -> TypeGuard[float]:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= ALONE_S
 
 
-def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
+def _experiment(data: Table, file: Path, here: bool) -> Experiment:
     if "level" in data:
         rule = "is simulated job by job, without processes to run or to look at"
         remedy = "use lockstep simulate, or an experiment such as three-jobs"
@@ -247,7 +247,7 @@ def _repeats(given: Any) -> tuple[int, int]:
     return least, most
 
 
-def experiment_name(data: Mapping[str, Any], default: str) -> str:
+def experiment_name(data: Table, default: str) -> str:
     name = data.get("name", default)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         rule = "must be text of at least one character"
@@ -294,14 +294,7 @@ def _check_group(group: JobGroup, number: int, cell: Cell, nodes: Sequence[Node]
         raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
 
 
-def _cell(
-    index: int,
-    settings: Mapping[str, Any],
-    data: Mapping[str, Any],
-    folder: Path,
-    here: bool,
-    nodes: Sequence[Node],
-) -> Cell:
+def _cell(index: int, settings: Table, data: Table, folder: Path, here: bool, nodes: Sequence[Node]) -> Cell:
     with sweep.blamed(settings):
         jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
         groups = tuple(job_group(job, f"jobs[{n}]") for n, job in enumerate(jobs))

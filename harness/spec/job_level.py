@@ -1,6 +1,5 @@
 """Experiments of the job level: ``level = "jobs"``, a trace or a model of jobs, schedulers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -10,7 +9,7 @@ from harness.spec import owners
 from harness.spec.experiment import Cell, Experiment, experiment_name
 from harness.spec.experiment_source import Document
 from harness.spec.scheduler import Scheduler, policy_of
-from harness.spec.table_checks import as_table, each
+from harness.spec.table_checks import Table, as_table, each
 from workloads.bounds import SIMULATED_PROCESSORS, within
 from workloads.machine import ARRIVALS, TAU_S, TOPOLOGY_KEYS
 from workloads.parameters import Bounds, Checked, OneOf, OrInfinite, build
@@ -49,7 +48,7 @@ class Model(Checked):
 class JobScheduler(Scheduler):
     """A policy for jobs without processes: its table stays as ``written``. A file may have two alike."""
 
-    written: Mapping[str, Any] = field(default_factory=dict)
+    written: Table = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check nothing: the options of processes mean nothing here."""
@@ -102,7 +101,7 @@ def load(document: Document, *, trace: str | None = None, quick: bool = False) -
     return replace(made, half_width=2 * made.half_width, repeats=5) if quick and made.model else made
 
 
-def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobExperiment:
+def _experiment(data: Table, file: Path, trace: str | None) -> JobExperiment:
     known_keys(data, _KEYS, "")
     one_of("level", data.get("level"), (LEVEL,))
     source = trace or data.get("trace")

@@ -2,13 +2,13 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from coordinator.host.launchers import Launcher, accepted, is_launcher, kinds_of
 from coordinator.workload import KINDS, ParallelJob
-from harness.spec.table_checks import as_table, field_names
+from harness.spec.table_checks import Table, as_table, field_names
 from workloads.bounds import PROCESSES as MOST_PROCESSES
 from workloads.locks.lock_program import LockProgram
 from workloads.parameters import Bounds, Checked, build
@@ -33,7 +33,7 @@ class JobGroup(Checked):
 
 NUMBER = re.compile("[0-9]{1,9}")
 
-ADDED: Mapping[str, Any] = {
+ADDED: Table = {
     "checkpoint_phases": 0,
     "record": False,
     "recording": "",
@@ -61,7 +61,7 @@ def job_group(job: Any, key: str) -> JobGroup:
     return build(JobGroup, {**shared, "program": work}, key)
 
 
-def _program(table: Mapping[str, Any], key: str) -> Work:
+def _program(table: Table, key: str) -> Work:
     known_keys(table, ("program", "count", "arrival_s"), key)
     program = dict(as_table(table["program"], f"{key}.program"))
     where, pattern = f"{key}.program", program.get("pattern", Program.pattern)
@@ -76,7 +76,7 @@ def _program(table: Mapping[str, Any], key: str) -> Work:
     return build(LockProgram if pattern == LOCK else Program, program, where)
 
 
-def _single(table: Mapping[str, Any], key: str) -> Work:
+def _single(table: Table, key: str) -> Work:
     kind = table["kind"]
     with under(key):
         one_of("kind", kind, SINGLE)
@@ -88,7 +88,7 @@ def _single(table: Mapping[str, Any], key: str) -> Work:
     return build(SINGLE[kind], work, key)
 
 
-def _command(table: Mapping[str, Any], key: str) -> Work:
+def _command(table: Table, key: str) -> Work:
     optional = ("dedicated_s", "waits", "record", "recording", "environment", "threads")
     known_keys(table, ("command", "processes", *optional, "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
@@ -139,7 +139,7 @@ def described(program: Work) -> dict[str, Any]:
     return {key: value for key, value in table.items() if (key, value) not in ADDED.items()}
 
 
-def rebuilt(table: Mapping[str, Any]) -> Work:
+def rebuilt(table: Table) -> Work:
     """The program of a job, from the table in its record."""
     kind = next(kind for kind in KINDS if kind.sign in table)
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})

@@ -7,14 +7,13 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from coordinator import policies
 from harness.spec.scheduler import FORMER, SHARED, has_key, who_has
-from harness.spec.table_checks import DEEPEST, check_depth, field_names
+from harness.spec.table_checks import DEEPEST, Table, check_depth, field_names
 from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError, brief, shown
 
@@ -122,7 +121,7 @@ def apply(data: dict[str, Any], override: Override) -> None:
         _put(data, steps, override.value)
 
 
-def _tables(data: Mapping[str, Any], key: str) -> list[Any]:
+def _tables(data: Table, key: str) -> list[Any]:
     found = data.get(key)
     return found if isinstance(found, list) else []
 

@@ -1,7 +1,7 @@
 """The [[owners]] tables of an experiment: when each owner is at which workstations."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from coordinator import policies
 from coordinator.owners import Owner
 from coordinator.policies import Policy
 from harness.spec import trace_text
-from harness.spec.table_checks import each
+from harness.spec.table_checks import Table, each
 from workloads.bounds import within
 from workloads.validation import InputError, known_keys
 
@@ -25,7 +25,7 @@ def parse(given: Any, folder: Path) -> tuple[Owner, ...]:
     return each(given, "owners", "present_s = 600.0", lambda table: _owner(table, folder))
 
 
-def _owner(table: Mapping[str, Any], folder: Path) -> Owner:
+def _owner(table: Table, folder: Path) -> Owner:
     known_keys(table, ("processors", "away_s", "load", *KINDS), "")
     processors = table.get("processors", [])
     if not isinstance(processors, list):

@@ -9,7 +9,7 @@ from coordinator import policies
 from coordinator.host import mechanisms, quotas
 from coordinator.policies import Policy
 from coordinator.policies.gang import SlurmGang
-from harness.spec.table_checks import each, field_names
+from harness.spec.table_checks import Table, each, field_names
 from workloads import blocking
 from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.options import DEFAULTS, WITHIN_JOB, Options, Remedy
@@ -132,7 +132,7 @@ class Scheduler:
         return table
 
 
-def present(table: Mapping[str, Any]) -> dict[str, Any]:
+def present(table: Table) -> dict[str, Any]:
     """A [[schedulers]] table of any version with the keys of today."""
     made = dict(table)
     flat = {FORMER[key]: made.pop(key) for key in FORMER if key in made}
@@ -167,7 +167,7 @@ def schedulers_of(
     ``adapting``: some job may get other processors while it runs.
     """
 
-    def read(table: Mapping[str, Any]) -> Scheduler:
+    def read(table: Table) -> Scheduler:
         scheduler = _here(table) if here else scheduler_of(table)
         if adapting:
             scheduler.options.check_adapting()
@@ -184,7 +184,7 @@ def schedulers_of(
     return made
 
 
-def _here(table: Mapping[str, Any]) -> Scheduler:
+def _here(table: Table) -> Scheduler:
     """The scheduler of a table, if this host has its mechanism and its scheduling class."""
     scheduler = scheduler_of(table)
     mechanisms.check_local(scheduler.options.local)
@@ -199,7 +199,7 @@ def _here(table: Mapping[str, Any]) -> Scheduler:
     return scheduler
 
 
-def shortest_ms(values: Mapping[str, Any]) -> dict[str, float]:
+def shortest_ms(values: Table) -> dict[str, float]:
     """The shortest slot that each key of OF_SLOTS asks for which is there."""
     known = {key: value for key in OF_SLOTS if (value := values.get(key)) is not None}
     return {key: float(min(one if isinstance(one, list | tuple) else [one])) for key, one in known.items()}
@@ -214,7 +214,7 @@ def _check_slots(policy: Policy) -> None:
             raise InputError(key, value, rule, f"write {LEAST_SLOT_MS} or more, or ask lockstep simulate")
 
 
-def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
+def scheduler_of(table: Table) -> Scheduler:
     """The scheduler that a [[schedulers]] table describes; errors name the keys that the table has."""
     try:
         return _scheduler_of(present(table))
@@ -225,7 +225,7 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
         raise InputError(former[0], error.value, error.rule, error.remedy) from None
 
 
-def _scheduler_of(table: Mapping[str, Any]) -> Scheduler:
+def _scheduler_of(table: Table) -> Scheduler:
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
     if "blocking" in values:
@@ -254,7 +254,7 @@ def who_has(key: str) -> str:
     )
 
 
-def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
+def policy_of(table: Table, others: Sequence[str] = ()) -> Policy:
     """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``."""
     if "policy" not in table:
         remedy = "give one of " + ", ".join(policies.known())

@@ -3,12 +3,12 @@
 import argparse
 import dataclasses
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from harness.spec.table_checks import as_table, field_names
+from harness.spec.table_checks import Table, as_table, field_names
 from slurm import partition
 from slurm.script import Script, Word, word
 from workloads.bounds import PROCESSES, within
@@ -125,15 +125,7 @@ class Submission(Checked):
             rule = f"must be a command: {str(error).lower()}"
             raise InputError("container", self.container, rule, "close its quotes") from None
 
-    def script(
-        self,
-        name: str,
-        folder: Path,
-        command: Sequence[Word],
-        *,
-        resume: bool | None = None,
-        tasks: int | None = None,
-    ) -> Script:
+    def script(self, name: str, folder: Path, command: Sequence[Word], **more: Any) -> Script:
         """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``."""
         loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
         asked = {"nodes": self.nodes, "ntasks-per-node": self.ntasks_per_node, "exclusive": self.exclusive}
@@ -147,8 +139,7 @@ class Submission(Checked):
                 setup=[*loads, *self.setup],
                 signal_s=self.signal_s,
                 requeue=self.requeue,
-                resume=resume,
-                tasks=tasks,
+                **more,
             )
         except ValueError as error:
             raise InputError("--results", str(folder), str(error), "choose another directory") from None
@@ -163,7 +154,7 @@ def parse(value: Any, options: Sequence[str] = ()) -> Submission:
         return Submission(**fields | {"extra": (*fields.get("extra", ()), *options)})
 
 
-def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(table: Table) -> dict[str, Any]:
     fields = {key.replace("-", "_"): value for key, value in table.items()}
     for name in set(LINES) & fields.keys():
         if not isinstance(fields[name], list):

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.spec import overrides
 from harness.spec.scheduler import Scheduler, schedulers_of
-from harness.spec.table_checks import as_table, field_names
+from harness.spec.table_checks import Table, as_table, field_names
 from workloads.bounds import CELLS
 from workloads.locks.lock_program import LockProgram
 from workloads.machine import KEYS as MACHINE_KEYS
@@ -24,7 +24,7 @@ EVERYWHERE = {"program": field_names(LockProgram), "machine": MACHINE_KEYS}
 SWEPT = ("program", "machine", "jobs", "schedulers", "processors")
 
 
-def checked(data: Mapping[str, Any]) -> Mapping[str, list[Any]]:
+def checked(data: Table) -> Mapping[str, list[Any]]:
     """The [sweep] table of an experiment: a list of different values for each key."""
     sweep = as_table(data.get("sweep", {}), "sweep")
     size = 1
@@ -37,7 +37,7 @@ def checked(data: Mapping[str, Any]) -> Mapping[str, list[Any]]:
     return sweep
 
 
-def points(data: Mapping[str, Any], sweep: Mapping[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Any]]:
+def points(data: Table, sweep: Mapping[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Any]]:
     """The settings of each point, and the tables of the file with these values in them."""
     axes = {key: values for key, values in sweep.items() if not _of_schedulers(key)}
     rest = {key: value for key, value in data.items() if key != "sweep"}
@@ -47,7 +47,7 @@ def points(data: Mapping[str, Any], sweep: Mapping[str, list[Any]]) -> Iterator[
 
 
 def schedulers(
-    data: Mapping[str, Any], sweep: Mapping[str, list[Any]], here: bool, *, adapting: bool = False
+    data: Table, sweep: Mapping[str, list[Any]], here: bool, *, adapting: bool = False
 ) -> tuple[Scheduler, ...]:
     """The schedulers of the file and those that the sweep makes of them, in file order."""
     axes = {key: values for key, values in sweep.items() if _of_schedulers(key)}
@@ -76,7 +76,7 @@ def schedulers(
 
 
 @contextmanager
-def blamed(settings: Mapping[str, Any]) -> Iterator[None]:
+def blamed(settings: Table) -> Iterator[None]:
     """A context in which errors name the sweep's key if their value comes from the sweep."""
     try:
         yield
@@ -87,7 +87,7 @@ def blamed(settings: Mapping[str, Any]) -> Iterator[None]:
         raise
 
 
-def _with(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _with(data: Table, settings: Table) -> dict[str, Any]:
     """A copy of the tables with other values; what no setting reaches is not copied."""
     made = dict(data)
     for room in {overrides.room(key) for key in settings}:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from workloads.validation import InputError, under
 
 T = TypeVar("T")
+Table = Mapping[str, Any]
 
 DEEPEST = 20
 
@@ -15,7 +16,7 @@ def field_names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(item.name for item in dataclasses.fields(kind))
 
 
-def as_table(value: Any, key: str) -> Mapping[str, Any]:
+def as_table(value: Any, key: str) -> Table:
     if not isinstance(value, dict):
         raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
     return value
