@@ -115,37 +115,35 @@ def test_programs_that_had_one_slot_in_common_took_no_turns():
     assert found.best.kind == APART and "turns" not in found.sentence
 
 
-def test_a_way_whose_rounds_scatter_is_told_by_its_least_and_most():
-    scattered = replace(row("none", 1), measured=Summary(estimate([1.46, 28.57, 32.9])))
-    assert "none takes 1.46 to 32.90" in advice([scattered, row("gang", 0.9)]).sentence
+def alone(*rounds):
+    return replace(row("none", 1), measured=Summary(estimate(rounds)))
+
+
+def test_a_way_whose_rounds_scatter_is_told_by_its_least_and_most_and_not_advised_if_another_is_as_fast():
+    assert "none takes 1.46 to 32.90" in advice([alone(1.46, 28.57, 32.9), row("gang", 0.9)]).sentence
     assert "none takes 1.10" in advice([row("none", 1.1), row("gang", 0.9)]).sentence
-
-
-def test_a_way_whose_rounds_scatter_is_not_advised_beside_one_that_is_as_fast():
-    scattered = replace(row("none", 1), measured=Summary(estimate([0.7, 0.9, 1.8])))
-    found = advice([scattered, row("gang", 0.9)])
+    found = advice([alone(0.7, 0.9, 1.8), row("gang", 0.9)])
     assert found.best.kind == TURNS and [way.scheduler for way in found.rivals] == ["none"]
-    assert (
-        advice(
-            [replace(row("none", 1), measured=Summary(estimate([0.8, 0.9, 1.0]))), row("gang", 0.9)]
-        ).best.kind
-        == TOGETHER
-    )
+    assert advice([alone(0.8, 0.9, 1.0), row("gang", 0.9)]).best.kind == TOGETHER
 
 
 def test_one_round_gives_no_interval_and_nothing_is_said_to_be_alike():
-    alone = replace(row("none", 0.6), measured=Summary(estimate([0.6])))
     few = "so few rounds give no interval."
-    assert advice([alone]).sentence.endswith(f"0.60 of the time one after the other; {few}")
-    worse = replace(alone, measured=Summary(estimate([2.5])))
-    assert advice([worse]).sentence == f"Run them one after the other; none takes 2.50; {few}"
+    assert advice([alone(0.6)]).sentence.endswith(f"0.60 of the time one after the other; {few}")
+    assert advice([alone(2.5)]).sentence == f"Run them one after the other; none takes 2.50; {few}"
+
+
+@pytest.fixture
+def uncalibrated(monkeypatch):
+    """Saves the seconds of a calibration."""
+    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])
 
 
 @needs_two
+@pytest.mark.usefixtures("uncalibrated")
 def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     compiled, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
     monkeypatch.chdir(tmp_path)
     burn = "import time; b = time.process_time()\nwhile time.process_time() < b + 0.3: pass"
     exported = tmp_path / "times.json"
@@ -164,6 +162,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
 
 @pytest.mark.slow
 @needs_two
+@pytest.mark.usefixtures("uncalibrated")
 def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launchers, "_candidates", lambda: ())
     words = ["beside", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
@@ -177,6 +176,7 @@ def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 @needs_two
+@pytest.mark.usefixtures("uncalibrated")
 def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
     failing = ["sh", "-c", "echo lost >&2; exit 3"]
     words = ["beside", "--anyway", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
@@ -189,6 +189,7 @@ def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
 
 @pytest.mark.slow
 @needs_two
+@pytest.mark.usefixtures("uncalibrated")
 def test_pairs_measure_each_program_alone_once_and_resuming_measures_nothing(tmp_path, capsys):
     words = ["beside", "--pairs", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
     programs = ["sleep", ".1", ":::", "sleep", ".2", ":::", "sleep", ".15"]
@@ -225,12 +226,12 @@ def test_the_settings_of_the_libraries_of_all_programs_are_measured_beside_each_
 
 @pytest.mark.slow
 @needs_two
+@pytest.mark.usefixtures("uncalibrated")
 def test_programs_find_the_variables_of_the_shell_and_of_the_option_and_all_processors(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("ESPRESSO_PSEUDO", "/pseudo")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "7")
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])
     told = "*map(os.environ.get, {!r}), os.sched_getaffinity(0)"
     look = f"import os; print({told}, file=open({{!r}}, 'a'))"
     names = ["ESPRESSO_PSEUDO", "OMPI_COMM_WORLD_RANK", "WM_PROJECT", "EMPTY"]
@@ -244,10 +245,8 @@ def test_programs_find_the_variables_of_the_shell_and_of_the_option_and_all_proc
 
 @pytest.mark.slow
 @needs_two
-def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_stored_row(
-    tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_: [])
+@pytest.mark.usefixtures("uncalibrated")
+def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_stored_row(tmp_path, capsys):
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, *ENTRY[:2], "import time; time.sleep(1.3)"]
     results = ["--results", str(tmp_path / "kept")]

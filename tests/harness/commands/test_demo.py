@@ -44,41 +44,31 @@ def test_a_great_effect_and_two_remedies():
     first, second, third = said(SLOW, FAST, (1.1, 1.11, 1.12), ((2.7,), (1.0,), (1.1,)))
     begin = "3 jobs of 2 processes each at the same time took 2.80 (2.56 to 3.06) times as long as one after"
     assert first.startswith(begin) and CHANCE not in first + second
-    assert re.fullmatch(
-        r"Taking turns took 1.03 \(.*\), which is faster; waiting .* 1.11 .* faster\.", second
-    )
-    assert third == (
-        "The simulator says 2.70 at the same time, 1.00 taking turns, 1.10 waiting politely: at most 4 % off."
-    )
+    assert re.fullmatch(r"Taking turns took 1.03 \(.*\), which is faster; .* 1.11 .* faster\.", second)
+    ways = "2.70 at the same time, 1.00 taking turns, 1.10 waiting politely"
+    assert third == f"The simulator says {ways}: at most 4 % off."
 
 
-def test_no_effect_is_not_called_one():
-    first, second, _ = said(LIKE, LIKE, FAST)
-    assert first.endswith(f"one after the other{CHANCE}.") and second.count(CHANCE) == 2
-
-
-def test_a_wide_interval_is_not_called_an_effect():
-    first, second, _ = said((0.4, 2.8, 9.0), FAST, FAST)
-    assert first.endswith(f"{CHANCE}.") and second.count(CHANCE) == 2
-
-
-def test_another_order():
-    first, second, _ = said((0.7, 0.71, 0.72), FAST, (0.4, 0.41, 0.42))
-    assert "took 0.71" in first and CHANCE not in first
-    assert "which is slower; waiting" in second and second.endswith("which is faster.")
-
-
-@pytest.mark.parametrize(("repeats", "words"), [(SLOW[:1], "one repeat"), (SLOW[:2], "2 repeats")])
-def test_few_repeats_tell_no_difference(repeats, words):
-    first, second, _ = said(repeats, FAST, FAST)
-    assert f"{words})" in first and first.endswith(f"{CHANCE}.") and second.count(CHANCE) == 2
+@pytest.mark.parametrize(
+    ("none", "gang", "implicit", "chances", "words"),
+    [
+        (LIKE, LIKE, FAST, (1, 2), "one after the other"),  # no effect
+        ((0.4, 2.8, 9.0), FAST, FAST, (1, 2), ""),  # an interval that is wide
+        (SLOW[:1], FAST, FAST, (1, 2), "one repeat)"),
+        (SLOW[:2], FAST, FAST, (1, 2), "2 repeats)"),
+        ((0.7, 0.71, 0.72), FAST, (0.4, 0.41, 0.42), (0, 0), "took 0.71"),  # turns are slower
+    ],
+)
+def test_only_what_is_beyond_chance_is_called_a_difference(none, gang, implicit, chances, words):
+    first, second, _ = said(none, gang, implicit)
+    assert (first.count(CHANCE), second.count(CHANCE)) == chances and words in first
+    if not any(chances):
+        assert "which is slower; waiting" in second and second.endswith("which is faster.")
 
 
 def test_what_failed_is_not_known():
     first, second, third = said((), FAST, ())
-    assert first == (
-        "How long 3 jobs of 2 processes each at the same time take is not known: no run succeeded."
-    )
+    assert first.endswith("at the same time take is not known: no run succeeded.")
     assert "faster" not in second and second.endswith("; waiting politely is not known: no run succeeded.")
     assert third == "The simulator says nothing: no simulation succeeded."
     *_, third = said((), (), (), (SLOW, (), ()))
@@ -141,7 +131,8 @@ def test_a_host_with_one_processor_cannot_show_it(imitated, monkeypatch, capsys)
 @pytest.mark.slow
 def test_real_processes(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
-    monkeypatch.setattr(experiment, "load", partial(experiment.load, settings=["repeats=1"]))
+    short = ["repeats=1", "program.dedicated_s=0.2"]
+    monkeypatch.setattr(experiment, "load", partial(experiment.load, settings=short))
     monkeypatch.chdir(tmp_path)
     assert cli.main(["demo", "--quick", "--anyway", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

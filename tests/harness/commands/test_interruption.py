@@ -108,18 +108,14 @@ def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
 
 @pytest.mark.slow
 def test_a_simulation_ends_when_it_is_told_to(tmp_path):
-    command = [sys.executable, "-m", "harness", "simulate", "three-jobs", "--set", "repeats=1", "--set"]
-    command += [
-        "schedulers=[{policy='gang',quantum_ms=0.01}]",
-        "--set",
-        "program.granularity_us=1000",
-        "--set",
-    ]
+    settings = "repeats=1", "schedulers=[{policy='gang',quantum_ms=0.01}]", "program.granularity_us=1000"
+    command = [sys.executable, "-m", "harness", "simulate", "three-jobs"]
+    command += [*(word for setting in settings for word in ("--set", setting)), "--set"]
     how = {"cwd": tmp_path, "env": ENVIRONMENT, "stderr": subprocess.PIPE}
     subprocess.run([*command, "program.dedicated_s=0.01"], check=False, **how)  # compiles, if need be
     with subprocess.Popen([*command, "program.dedicated_s=1e6"], **how) as simulation:
         simulating = psutil.Process(simulation.pid)
-        assert eventually(lambda: simulating.num_threads() > 1 and simulating.cpu_times().user > 3)
+        assert eventually(lambda: simulating.num_threads() > 1 and simulating.cpu_times().user > 2)
         simulation.terminate()
         begin_s = time.monotonic()
         try:

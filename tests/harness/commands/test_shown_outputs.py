@@ -46,7 +46,6 @@ NOT_HERE = {
     "takes minutes": (
         "lockstep waits",
         "lockstep beside --choices",
-        "lockstep beside --choices",
         "OMP_NUM_THREADS=2 lockstep waits",
         "lockstep reproduce",
         "lockstep advise",
@@ -54,27 +53,14 @@ NOT_HERE = {
 }
 """How commands begin that are checked in form only (test_documented_commands.py), by the reason."""
 
-RANGES = {
-    "lockstep simulate": 1.25,
-    "python generous.py": 1.25,
-    "lockstep beside --rounds 3 -- sleep": 4,
-}
+RANGES = {"lockstep simulate": 1.25, "python generous.py": 1.25, "lockstep beside --rounds 3 -- sleep": 4}
 """By which factor figures may differ, by how commands begin; those of others are numbers and no more."""
 
 NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
 PIDS = "4711", "4712"
-PROGRAMS = (
-    "one",
-    "two.sh",
-    "two",
-    "three",
-    "app",
-    "hybrid",
-    "long",
-    "short",
-    "quick_look.sh",
-    "build/slowest_test",
-)
+LEAVE_NOTHING = tuple(f"lockstep {name}" for name in ("simulate", "doctor", "show", "policies"))
+PROGRAMS = ["one", "two.sh", "two", "three", "app", "hybrid", "long", "short"]
+PROGRAMS += ["quick_look.sh", "build/slowest_test"]
 FILES = {
     "tests/test_sum.py": "from mpi4py import MPI\ndef test_sum():\n    assert MPI.COMM_WORLD.allreduce(1)\n",
     "build/CTestTestfile.cmake": "add_test(app mpiexec -n 2 ../app)\n",
@@ -140,8 +126,8 @@ def fits(shown, printed, factor):
 LOCKSTEP = f"""#!/bin/sh
 name=$1
 case "$*" in
-*sleep*) run="-m harness";;
-run* | demo* | beside*) run="{SUPPORT}/fake_runs.py 0";;
+*"3 -- sleep"*) run="-m harness";;
+run* | demo* | beside* | explore* | report*) run="{SUPPORT}/fake_runs.py 0";;
 *) run="-m harness";;
 esac
 shift
@@ -166,7 +152,7 @@ STAND_INS = {
     "pip": "#!/bin/sh\n",
     "meson": "#!/bin/sh\nexec mpiexec -n 2 ./app\n",
 }
-"""``run``, ``demo`` and ``beside`` have made-up runs, but ``beside`` of sleeps real ones."""
+"""``run``, ``demo`` and ``beside`` have made-up runs, but one ``beside`` of sleeps; pages are small."""
 
 
 def place(folder, files, mode=0o755):
@@ -218,7 +204,7 @@ def carried_out(page, folder, program, cluster=None, done={}):  # noqa: B006 # p
     for shown in session(page):
         if cluster or shown.reason is None:
             key = shown.command, (folder / "work" / "lockstep-results").exists()
-            alike = shown.command.startswith("lockstep simulate") and " -o " not in shown.command
+            alike = shown.command.startswith(LEAVE_NOTHING) and " -o " not in shown.command
             answer = done.get(key) or run(shown.command, cluster)
             done |= {key: answer} if alike else {}
             found.append((shown, *answer))

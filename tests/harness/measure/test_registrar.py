@@ -43,15 +43,6 @@ def test_without_one_rank_the_others_get_a_no_after_the_grace():
     assert answers(roll, 0.5 + GRACE_S) == {"a": False, "c": False}
 
 
-def test_jobs_of_the_same_size_do_not_count_for_each_other():
-    roll = Roll()
-    roll.announce("a", "one", 0.0)
-    roll.announce("b", "other", 0.0)
-    roll.ask("a", 0, 2, 0.0)
-    roll.ask("b", 1, 2, 0.0)
-    assert answers(roll, GRACE_S) == {"a": False, "b": False}
-
-
 @given(st.integers(1, 6), st.data())
 def test_the_ranks_of_a_job_never_get_different_answers(size, data):
     """Whatever their order, with others that leave, and whoever is late."""

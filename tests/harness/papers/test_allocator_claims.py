@@ -60,41 +60,26 @@ CUBES = ("buddy", "gray-code", "modified-buddy", "all-subcubes")
 """In the order of how many subcubes they recognize."""
 
 
-def test_the_more_subcubes_an_allocator_recognizes_the_less_external_fragmentation_and_the_sooner_the_end():
+def test_the_more_subcubes_an_allocator_recognizes_the_less_fragmentation_and_the_sooner_the_end():
     for values in (shares("hypercube-allocators", "external"), ends_ns("hypercube-allocators")):
         assert [values[name] for name in CUBES] == sorted((values[name] for name in CUBES), reverse=True)
         assert len(set(values.values())) == len(values)
         assert values["tree-collapsing"] < values["modified-buddy"]
-
-
-def test_those_that_recognize_more_than_the_gray_code_miss_fewer_requests_than_buddies_do():
     missed = shares("hypercube-allocators", "missed")
-    assert (
-        max(missed[name] for name in ("modified-buddy", "tree-collapsing", "all-subcubes")) < missed["buddy"]
-    )
+    more = [missed[name] for name in ("modified-buddy", "tree-collapsing", "all-subcubes")]
+    assert max(more) < missed["buddy"]
     assert min(missed.values()) > 0, "even those that find every subcube miss processors that make none"
-
-
-def test_all_allocators_of_subcubes_waste_the_same_inside_them():
     internal = list(shares("hypercube-allocators", "internal").values())
-    assert internal == pytest.approx([internal[0]] * len(internal))
-    assert internal[0] > 0.1
+    assert internal == pytest.approx([internal[0]] * len(internal)) and internal[0] > 0.1
 
 
-def test_squares_of_powers_of_two_waste_most_and_noncontiguous_allocation_nothing_inside():
-    internal = shares("mesh-allocators", "internal")
+def test_squares_waste_most_of_a_mesh_frames_miss_what_a_scan_finds_and_noncontiguous_allocation_ends_first():
+    internal, missed = (shares("mesh-allocators", name) for name in ("internal", "missed"))
     assert internal["buddy"] > 2 * internal["first-fit"]
-    assert internal["first-fit"] == pytest.approx(internal["frame-sliding"])
-    assert internal["first-fit"] == pytest.approx(internal["adaptive-scan"])
+    for name in ("frame-sliding", "adaptive-scan"):
+        assert internal["first-fit"] == pytest.approx(internal[name])
     assert internal["paging"] == internal["multiple-buddy"] == 0 < internal["paging 2"]
-
-
-def test_frames_miss_submeshes_that_a_scan_finds():
-    missed = shares("mesh-allocators", "missed")
     assert missed["frame-sliding"] > max(missed["adaptive-scan"], missed["first-fit"])
-
-
-def test_noncontiguous_allocation_has_no_external_fragmentation_and_ends_first():
     end_ns = ends_ns("mesh-allocators")
     for name in ("multiple-buddy", "paging"):
         (outcome,) = under("mesh-allocators")[name]

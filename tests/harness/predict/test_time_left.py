@@ -81,8 +81,7 @@ def of_adaptive(compute):
 
 
 @pytest.mark.parametrize(
-    ("name", "simulate"),
-    [("reproduce hori96 --quick", of_hori96), ("simulate time_left.toml", of_processes)],
+    ("name", "simulate"), [("reproduce hori96 --quick", of_hori96), ("simulate time_left.toml", of_processes)]
 )
 def test_the_time_left_is_within_a_factor_of_1_5_after_a_tenth_of_the_time(name, simulate):
     found = []

@@ -35,26 +35,26 @@ def spans_ns(count, seconds, seed=0, **machine):
     return [(who, end - begin) for who, begin, end in spans if end <= seconds * 10**9]
 
 
+LINUX = {"local": "eevdf"}
+
+
 @pytest.mark.parametrize(
     ("length_ms", "machine"),
     [
         (100, {"local": "rr"}),
         (20, {"local": "rr", "dispatch_table": [(5, 0, 0, NEVER, 0)]}),
-        (4, {"local": "eevdf"}),
-        (2, {"local": "eevdf", "tick_us": 1000}),
-        (3, {"local": "eevdf", "tick_us": 1000, "slice_us": 3000}),
+        (4, LINUX),
+        (2, {**LINUX, "tick_us": 1000}),
+        (3, {**LINUX, "tick_us": 1000, "slice_us": 3000}),
+        # A process that asks for its time, where measured turns are nearer to a slice than to a clock tick.
+        (1.4, {**LINUX, "turn_us": 1400}),
+        (1.4, {**LINUX, "turn_us": 1900}),
+        (4, {**LINUX, "turn_us": 3900}),
     ],
 )
-def test_turns_of_linux_last_for_whole_ticks(length_ms, machine):
+def test_turns_of_linux_last_for_whole_ticks_or_for_a_slice(length_ms, machine):
     """SCHED_RR has intervals of 100 ms; slices of 1.4 ms are looked at in ticks, which are 4 ms apart."""
     spans = [span_ns for _, span_ns in spans_ns(2, 4, **machine)]
-    assert sorted(spans)[len(spans) // 2] == length_ms * 1_000_000
-
-
-@pytest.mark.parametrize(("length_ms", "turn_us"), [(1.4, 1400), (1.4, 1900), (4, 3900), (4, 0)])
-def test_a_process_that_asks_for_its_processor_time_has_a_slice(length_ms, turn_us):
-    """Where measured turns are nearer to a slice than to a clock tick; else the tick ends its turn."""
-    spans = [span_ns for _, span_ns in spans_ns(2, 4, local="eevdf", turn_us=turn_us)]
     assert sorted(spans)[len(spans) // 2] == pytest.approx(length_ms * 1e6, rel=1e-3)
 
 
@@ -85,22 +85,6 @@ def test_an_update_does_not_reorder_processes_whose_priority_it_does_not_change(
     first = [who for who, _ in ran[:5]]
     assert len(set(first)) == 5
     assert [who for who, _ in ran] == [first[n % 5] for n in range(len(ran))]
-
-
-def test_whom_the_update_raises_gets_a_fresh_quantum_ready_or_running():
-    """Quanta of 60 ticks; the first update comes 40 ticks into the second turn and raises both to 7."""
-    ran = turns(2, [[60, 0, 1, 0, 1], [7, 0, 1, NEVER, 1]], 2)
-    (first, _), (second, _) = ran[:2]
-    assert ran[0] == (first, 60)
-    assert ran[1] == (second, 40 + 7), "what was left of the old quantum is gone"
-    assert ran[2] == (first, 7)
-
-
-def test_the_update_raises_a_running_process_as_one_that_returns_from_a_sleep():
-    """Who was ready comes to row 0 (lwait), the running one to row 2 (slpret), above it."""
-    ran = turns(2, [[7, 0, 0, NEVER, 0], [60, 1, 2, 0, 0], [9, 0, 2, NEVER, 2]], 2)
-    (first, _), (second, _) = ran[:2]
-    assert ran[:4] == [(first, 60), (second, 40 + 9), (first, 7), (second, 7)]
 
 
 @takes_minutes

@@ -23,10 +23,7 @@ def test_no_block_overwrites_the_message_that_a_process_waits_for(monkeypatch, l
     program = ReplayedProgram(parts, np.array(channels, dtype=np.int32))
     jobs = [replaying(number, program) for number in range(2)]
     outcome = simulate(
-        jobs,
-        SimulatedMachine(processors=2),
-        policies.create("implicit", {}),
-        Options("fixed"),
+        jobs, SimulatedMachine(processors=2), policies.create("implicit", {}), Options("fixed")
     )
     assert outcome.failure == ""
     assert [process.phases for job in outcome.jobs for process in job.processes] == 4 * [58 * length]

@@ -378,7 +378,7 @@ DEVIATING = {
                 arrival_s=0.001,
             ),
         ],
-    ),
+    )
 }
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sqlite3
 
 import pytest
 from fake_runs import TOOLS, Quiet, imitate, measured, probe
@@ -22,8 +21,7 @@ from harness.predict.recorded_programs import RecordedPrograms
 from harness.spec.experiment import load
 from harness.spec.jobs import described, rebuilt
 from harness.spec.naming import program_name
-from harness.store import schema
-from harness.store.database import FILE_NAME, Store
+from harness.store.database import Store
 from workloads.program import Program
 from workloads.validation import InputError
 from workloads.work import Command, InteractiveWork, SequentialWork
@@ -257,22 +255,6 @@ def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_
 def test_simulate_refuses_a_command(tmp_path, capsys):
     assert cli.main(["simulate", written(tmp_path, MIX)]) == 2
     assert "is simulated by a recording" in capsys.readouterr().err
-
-
-def test_a_store_of_schema_2_keeps_its_ranks(tmp_path):
-    experiment, made = everything(tmp_path)
-    file = tmp_path / "results" / FILE_NAME
-    with sqlite3.connect(file) as database:
-        columns = "".join(f"ALTER TABLE jobs DROP COLUMN {name};" for name in ("admitted_ns", "estimate"))
-        columns += "ALTER TABLE runs DROP COLUMN schedule;"
-        database.executescript(f"DROP TABLE checksums; {columns} PRAGMA user_version = 2;")
-    with Store(tmp_path / "results") as opened:
-        assert [run.ranks for run in opened.runs(experiment.digest)] == [run.ranks for run in made]
-    with sqlite3.connect(file) as database:
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        assert version == schema.SCHEMA
-        with pytest.raises(sqlite3.IntegrityError, match="immutable"):
-            database.execute("DELETE FROM ranks")
 
 
 @needs_two

@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import dataclasses
-import json
 import os
 import signal
 import sqlite3
@@ -22,8 +21,7 @@ from harness.spec.experiment import load
 from harness.store import database, schema, tables
 from harness.store.conditions import Conditions
 from harness.store.database import Store, StoreError
-from harness.store.records import POLICY, Calibration
-from harness.store.stored import decoded
+from harness.store.records import Calibration
 from workloads.validation import InputError
 
 
@@ -354,13 +352,3 @@ def test_an_older_store_is_migrated(records, tmp_path):
         assert {job.admitted_ns for run in opened.runs(records[0].digest) for job in run.jobs} == {None}
         opened.add_run(records[0])
         assert len(opened.with_timelines(records[0].digest)) == 1
-
-
-def test_an_older_scheduler_equals_that_of_today(records, tmp_path):
-    former = {"do_not_preempt": 0, "put_off_us": 50.0, "remedy": "none", "warning_us": 100.0}
-    today = next(record.scheduler for record in records if record.kind == POLICY)
-    older = {key: value for key, value in today.items() if key != "remedy"} | former
-    with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
-        connection.row_factory = sqlite3.Row
-        row = connection.execute("SELECT *, ? AS scheduler FROM runs", [json.dumps(older)]).fetchone()
-    assert decoded("runs", row)["scheduler"] == today
