@@ -21,17 +21,8 @@ from harness.spec.scheduler import scheduler_of
 from harness.store.conditions import Conditions, Moment
 from workloads.program import Program
 
-EXPERIMENT = """
-processors = 2
-repeats = 3
-[[jobs]]
-count = 2
-program = { processes = 2, dedicated_s = 1.0 }
-[[schedulers]]
-policy = "none"
-[[schedulers]]
-policy = "gang"
-"""
+RUN = ("run", "three-jobs", "--no-simulate", "--set", "jobs.0.count=2", "--set", "repeats=3")
+RUN += ("--set", "schedulers=[{policy='none'},{policy='gang'}]")
 STOOD_OUT = re.compile(r"<strong>([0-9].*?)</strong> <span>(.*?)</span>")
 QUIET = Moment(load=0.1, steal_s=0.0, busy_s=0.0, total_s=0.0, frequency_mhz=None)
 RIVAL = "run abcd1234 of user 0 also uses processors 0, so the runs disturb each other: wait for its end"
@@ -51,9 +42,8 @@ class Clock:
 
 
 @pytest.fixture
-def lockstep(lockstep, monkeypatch, tmp_path):
+def lockstep(lockstep, monkeypatch):
     """The command on made-up runs, and on a quiet host unless the test changes that."""
-    (tmp_path / "two.toml").write_text(EXPERIMENT)
     monkeypatch.setattr(Moment, "now", Clock(0.0).now)
     monkeypatch.setattr(rendering, "_both", lambda picture: {})  # takes seconds
     return lockstep
@@ -72,7 +62,7 @@ def tools(monkeypatch):
 
 def reported(lockstep, *more):
     """What ``run`` prints, and the numbers that stand out in the report."""
-    status, out, _ = lockstep("run", "two.toml", "--no-simulate", *more)
+    status, out, _ = lockstep(*RUN, *more)
     assert status == 0
     assert lockstep("report", "lockstep-results", "-o", "r.html")[0] == 0
     found = STOOD_OUT.findall(Path("r.html").read_text())
@@ -80,12 +70,12 @@ def reported(lockstep, *more):
 
 
 def test_the_report_opens_in_a_browser_or_says_that_there_is_none(lockstep, monkeypatch):
-    out = lockstep("run", "two.toml", "--no-simulate")[1]
+    out = lockstep(*RUN)[1]
     assert out.endswith("Next: lockstep report lockstep-results --open\n")
     shown = []
     monkeypatch.setattr(webbrowser, "open", lambda url: not shown.append(url))
     assert lockstep("report", "lockstep-results", "--open")[0] == 0
-    assert lockstep("run", "two.toml", "--no-simulate", "--resume", "--open")[0] == 0
+    assert lockstep(*RUN, "--resume", "--open")[0] == 0
     assert shown == [Path("report.html").absolute().as_uri()] * 2
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
     status, _, err = lockstep("report", "lockstep-results", "--open")
@@ -181,14 +171,14 @@ def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(loc
         return ["load: average 4.1; wait"]
 
     tools(run_workload=watched, disturbances=disturbances)
-    _, _, err = lockstep("run", "two.toml", "--no-simulate")
+    _, _, err = lockstep(*RUN)
     assert said[0] == usable_processors()[:2] and said.count(said[0]) == 1
     assert err.index("warning: load: average 4.1; wait") < err.index("0/9 ")
     said.clear()
     assert "warning: load: average 4.1; wait" in lockstep("calibrate")[2]
     assert said[0] != "run"
     said.clear()
-    lockstep("run", "two.toml", "--no-simulate", "--resume")
+    lockstep(*RUN, "--resume")
     assert said == []  # nothing is to be measured
 
 

@@ -18,16 +18,7 @@ from harness.report.progress import BarWatcher
 from harness.spec.experiment import load
 from harness.store.database import Store
 
-TEXT = """
-processors = 2
-repeats = { least = 3, most = 6 }
-[[jobs]]
-program = { processes = 2, dedicated_s = 1.0 }
-[[schedulers]]
-policy = "none"
-[[schedulers]]
-policy = "gang"
-"""
+SETTINGS = ("repeats={least=3,most=6}", "jobs.0.count=1", "schedulers=[{policy='none'},{policy='gang'}]")
 
 
 def unsteady(workload, progress=None):
@@ -42,11 +33,9 @@ def unsteady(workload, progress=None):
 @pytest.fixture
 def series(tmp_path):
     """A function that makes the runs of the experiment; gives the records and the watcher."""
-    file = tmp_path / "x.toml"
-    file.write_text(TEXT)
 
     def make(run_workload, *settings, before=()):
-        experiment, watcher = load(str(file), settings=settings), Quiet()
+        experiment, watcher = load("three-jobs", settings=[*SETTINGS, *settings]), Quiet()
         precision = RowPrecision(experiment, before)
         done = {record.recorded_at for record in before}
         with Store(tmp_path) as store:

@@ -13,26 +13,13 @@ from coordinator.host.launchers import find_launcher
 from harness.cli import main
 from harness.predict import pool
 
-FILE = """
-processors = 2
-repeats = 2
-[machine]
-context_switch_us = 50
-latency_us = 10
-local = "round-robin"
-[[jobs]]
-count = 2
-program = { pattern = "NEWS", processes = 2, granularity_us = 500, phases = 20 }
-[[schedulers]]
-policy = "gang"
-[sweep]
-"program.imbalance" = [0.25, 1.0]
-"""
+SETTINGS = ("schedulers=[{policy='gang'}]", "repeats=2", "program.dedicated_s=0.02")
+SIMULATE = ["simulate", "three-jobs", "--json", "--set", "sweep.program.imbalance=[0.25,1.0]"]
+SIMULATE += [word for setting in SETTINGS for word in ("--set", setting)]
 
 
 def simulated_by(ranks: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    (folder / "x.toml").write_text(FILE)
-    command = [sys.executable, "-m", "harness", "simulate", "x.toml", "--json", "--mpi"]
+    command = [sys.executable, "-m", "harness", *SIMULATE, "--mpi"]
     launcher = find_launcher()
     return subprocess.run(
         launcher.argv(ranks, command),
@@ -49,7 +36,7 @@ def test_the_ranks_change_nothing_but_the_time(tmp_path: Path, capsys: pytest.Ca
     shared = simulated_by(3, tmp_path)
     assert shared.returncode == 0, shared.stderr
     assert "simulated by 2 workers" in shared.stderr and "speed-up" in shared.stderr
-    assert main(["simulate", str(tmp_path / "x.toml"), "--json"]) == 0
+    assert main(SIMULATE) == 0
     assert json.loads(shared.stdout)["rows"] == json.loads(capsys.readouterr().out)["rows"]
 
 

@@ -67,62 +67,63 @@ def first_steps(program):
     return list(map(steps_of, program.parts[0].operations))
 
 
-def test_receives_belong_to_sends_by_tag_and_order_and_complete_at_their_waits():
-    sender = [("SEND", 10, {"peer": 1, "tag": 7}), ("SEND", 10, {"peer": 1, "tag": 5})]
-    receiver = [
-        ("IRECV", 1, {"peer": 0, "tag": 5, "request": 3}),
-        ("RECV", 4, {"peer": 0, "tag": 7}),
-        ("WAIT", 2, {"request": 3, "peer": 0}),
-    ]
-    assert shown(replayed(made([sender, receiver]))) == [
+LARGE = {"bytes": DEFAULT.meets_from_bytes}
+MEGABYTE = {"bytes": 1_000_000}
+MESSAGES = {
+    "receives belong to sends by tag and order and complete at their waits": (
+        [("SEND", 10, {"peer": 1, "tag": 7}), ("SEND", 10, {"peer": 1, "tag": 5})],
+        [
+            ("IRECV", 1, {"peer": 0, "tag": 5, "request": 3}),
+            *(("RECV", 4, {"peer": 0, "tag": 7}), ("WAIT", 2, {"request": 3, "peer": 0})),
+        ],
         [(10, (0, 1), None), (10, (0, 1), None), (0, None, None)],
         [(5, None, (0, 1, 0)), (2, None, (0, 1, 1)), (0, None, None)],
-    ]
-
-
-def test_a_receive_whose_message_came_before_the_stretch_does_not_wait_for_ever():
-    first = [(kind, 10, {"peer": 1}) for kind in ("RECV", "SEND", "RECV", "SEND")]
-    second = [(kind, 20, {"peer": 0}) for kind in ("RECV", "SEND", "RECV")]
-    assert shown(replayed(made([first, second]))) == [
+    ),
+    "a receive whose message came before the stretch does not wait for ever": (
+        [(kind, 10, {"peer": 1}) for kind in ("RECV", "SEND", "RECV", "SEND")],
+        [(kind, 20, {"peer": 0}) for kind in ("RECV", "SEND", "RECV")],
         [(20, (0, 1), None), (10, None, (1, 0, 0)), (10, (0, 1), None), (0, None, None)],
         [(20, None, (0, 1, 0)), (20, (1, 0), None), (20, None, (0, 1, 1)), (0, None, None)],
-    ]
+    ),
+    "a receive from anyone is from whom its wait says": (
+        [("SEND", 1, {"peer": 1, "tag": 9})],
+        [("IRECV", 1, {"peer": -2, "tag": 255, "request": 1}), ("WAIT", 1, {"peer": 0, "request": 1})],
+        [(1, (0, 1), None), (0, None, None)],
+        [(2, None, (0, 1, 0)), (0, None, None)],
+    ),
+    "what has no counterpart is computing": (
+        [("SEND", 5, {"peer": 1}), ("RECV", 5, {"peer": 1, "tag": 3}), ("SEND", 5, {"peer": 9})],
+        [("COMPUTE", 1)],
+        [(15, None, None)],
+        [(1, None, None)],
+    ),
+    "the sender of a large message waits and the receiver says when it is ready": (
+        [("SEND", 5, {"peer": 1, **LARGE})],
+        [("IRECV", 1, {"peer": 0, "request": 1}), ("COMPUTE", 8)],
+        [(5, (0, 1), (0, 1, 0)), (0, None, None)],
+        [(1, (0, 1), None), (8, None, None)],
+    ),
+    "the receiver of a large message copies it after the wait, 1 ns for 4 bytes": (
+        [("SEND", 5, {"peer": 1, **MEGABYTE})],
+        [("RECV", 1, {"peer": 0, **MEGABYTE})],
+        [(5, (0, 1), (0, 1, 0)), (0, None, None)],
+        [(1, (0, 1), (0, 1, 0)), (250, None, None)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_messages_between_two_ranks(case):
+    first, second, *wanted = MESSAGES[case]
+    program = replayed(made([first, second]))
+    assert shown(program) == wanted
+    assert {meets for *_, meets in program.channels.tolist()} <= {int("large" in case)}
 
 
 def test_two_large_sends_whose_receives_came_before_the_stretch_do_not_wait_for_each_other():
-    large = {"bytes": DEFAULT.meets_from_bytes}
-    ranks = [[(kind, 10, {"peer": peer, **large}) for kind in ("SEND", "RECV")] for peer in (1, 0)]
+    ranks = [[(kind, 10, {"peer": peer, **LARGE}) for kind in ("SEND", "RECV")] for peer in (1, 0)]
     found = shown(replayed(made(ranks)))
     assert sum(step[2] is not None for steps in found for step in steps) == 2, "one message is left"
-
-
-def test_a_receive_from_anyone_is_from_whom_its_wait_says():
-    anyone = [("IRECV", 1, {"peer": -2, "tag": 255, "request": 1}), ("WAIT", 1, {"peer": 0, "request": 1})]
-    program = replayed(made([[("SEND", 1, {"peer": 1, "tag": 9})], anyone]))
-    assert shown(program)[1][0] == (2, None, (0, 1, 0))
-
-
-def test_what_has_no_counterpart_is_computing():
-    lonely = [("SEND", 5, {"peer": 1}), ("RECV", 5, {"peer": 1, "tag": 3}), ("SEND", 5, {"peer": 9})]
-    assert shown(replayed(made([lonely, [("COMPUTE", 1)]]))) == [[(15, None, None)], [(1, None, None)]]
-
-
-def test_the_sender_of_a_large_message_waits_and_the_receiver_says_when_it_is_ready():
-    large = {"peer": 1, "bytes": DEFAULT.meets_from_bytes}
-    program = replayed(
-        made([[("SEND", 5, large)], [("IRECV", 1, {"peer": 0, "request": 1}), ("COMPUTE", 8)]])
-    )
-    assert program.channels.tolist() == [[0, 1, 1]]
-    assert shown(program)[0][0] == (5, (0, 1), (0, 1, 0))
-    assert shown(program)[1] == [(1, (0, 1), None), (8, None, None)]
-
-
-def test_the_receiver_of_a_large_message_copies_it():
-    """The copy takes processor time after the wait, 1 ns for 4 bytes; the sender has none."""
-    large = {"peer": 1, "bytes": 1_000_000}
-    program = replayed(made([[("SEND", 5, large)], [("RECV", 1, {"peer": 0, "bytes": 1_000_000})]]))
-    assert shown(program)[1] == [(1, (0, 1), (0, 1, 0)), (250, None, None)]
-    assert program.busy_ns(0) < 10_000
 
 
 def test_large_messages_are_as_their_mpi_has_them():

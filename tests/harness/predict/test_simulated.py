@@ -48,13 +48,6 @@ def test_every_measured_run_has_one_counterpart(both):
         assert sum(missing.imitates(other, one) for other in simulated) == 1
 
 
-def test_the_same_task_gives_the_same_outcome(both, tmp_path):
-    experiment, measured, simulated = both
-    with Store(tmp_path) as another:
-        again = missing.complete(experiment, measured, "another", another, Quiet())
-    assert [record.makespan_ns for record in again] == [record.makespan_ns for record in simulated]
-
-
 def test_a_rank_record_accounts_for_its_time(both):
     _, _, simulated = both
     for record in simulated:

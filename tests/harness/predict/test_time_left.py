@@ -100,28 +100,26 @@ def test_few_parts_show_no_time_left_rather_than_a_wrong_one():
     assert len(said) == 4 and said[0][1] is None and said[-1] == (end_s, 0.0)
 
 
-def test_kinds_of_parts_are_told_apart():
-    guesses = [Guess(1.0, kind) for _ in range(50) for kind in ("slow", "fast")]
-    costs = [5.0 if guess.kind == "slow" else 0.1 for guess in guesses]
+KINDS = [Guess(1.0, kind) for _ in range(50) for kind in ("slow", "fast")]
+LONGER = [Guess(float(1 + number)) for number in range(100)]
+ALIKE = [Guess(1.0)] * 60
+FIRST_TWO = order(ALIKE)[:2]
+
+
+@pytest.mark.parametrize(
+    ("guesses", "costs", "shares", "within"),
+    [
+        (KINDS, [5.0 if guess.kind == "slow" else 0.1 for guess in KINDS], (0.1, 0.5, 0.9), 1.1),
+        (LONGER, [guess.seconds**1.4 for guess in LONGER], (0.1, 0.25, 0.5, 0.75, 0.9), 1.5),
+        (ALIKE, [30.0 if number in FIRST_TWO else 1.0 for number in range(60)], (0.7,), 1.1),
+    ],
+    ids=["kinds are told apart", "parts are judged by their like", "what compiles does not count for long"],
+)
+def test_the_time_left_is_known_where_parts_differ(guesses, costs, shares, within):
     said, end_s = replay(guesses, costs)
-    for share in (0.1, 0.5, 0.9):
-        assert shown_over_true(said, end_s, share) == pytest.approx(1, abs=0.1)
-
-
-def test_longer_parts_that_take_longer_than_guessed_are_judged_by_their_like():
-    guesses = [Guess(float(1 + number)) for number in range(100)]
-    said, end_s = replay(guesses, [guess.seconds**1.4 for guess in guesses])
-    for share in (0.1, 0.25, 0.5, 0.75, 0.9):
-        assert 1 / 1.5 < shown_over_true(said, end_s, share) < 1.5
-
-
-def test_a_part_that_compiles_does_not_count_for_long():
-    guesses = [Guess(1.0)] * 60
-    costs = [1.0] * 60
-    costs[order(guesses)[0]] = costs[order(guesses)[1]] = 30.0
-    said, end_s = replay(guesses, costs)
-    assert said[0][1] is None
-    assert shown_over_true(said, end_s, 0.7) == pytest.approx(1, abs=0.1)
+    for share in shares:
+        assert 1 / within < shown_over_true(said, end_s, share) < within
+    assert guesses is not ALIKE or said[0][1] is None
 
 
 def test_a_part_that_tells_of_its_steps_is_judged_by_them():
