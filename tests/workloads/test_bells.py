@@ -112,12 +112,7 @@ def rechecks(hosts, loop, records, ranks=2):
 
 @pytest.mark.parametrize(
     "commands",
-    [
-        [*LONE, SAME, *ALONE],
-        [*LONE, OWN, *ALONE],
-        [*DEAD, OWN, *ALONE],
-        [*MANY, *ALONE],
-    ],
+    [[*LONE, SAME, *ALONE], [*LONE, OWN, *ALONE], [*DEAD, OWN, *ALONE], [*MANY, *ALONE]],
     ids=["same", "lone", "dead", "many"],
 )
 def test_ranks_ring_on_the_network_that_they_share(again, compiled, tmp_path, commands):

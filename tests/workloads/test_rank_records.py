@@ -16,14 +16,7 @@ from runs import workload
 from coordinator.drive import running_jobs
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob
-from workloads.record import (
-    BEYOND,
-    FIELDS,
-    OURS,
-    PLACE,
-    Recorder,
-    flaw,
-)
+from workloads.record import BEYOND, FIELDS, OURS, PLACE, Recorder, flaw
 from workloads.timeline import ACTIVITIES, ROW, ROWS, Timeline
 from workloads.work import Command
 
