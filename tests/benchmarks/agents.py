@@ -6,20 +6,18 @@ Every agent has a guardian and two ranks of two jobs that take turns; the ranks 
 the machine measures agents and messages, not programs.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import SUPPORT, parsed
-from runs import eventually
+from runs import between_nodes_ns, eventually
 
 from coordinator.host.environment import passed_on
 from coordinator.host.processes import JOB
@@ -28,6 +26,7 @@ from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys
+from coordinator.workload import Switch
 
 RANK = SUPPORT / "fake_rank.py"
 
@@ -35,37 +34,33 @@ RANK = SUPPORT / "fake_rank.py"
 class Crowd:
     """So many agents and a driver's end that only echoes and writes down."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count):
         keys = [Keys.make() for _ in range(count)]
         own = Keys.make()
         self.directories = [RunDirectory.create() for _ in keys]
         endpoint = f"ipc://{self.directories[0].hub}"
         self.hub = Hub(endpoint, own, {key.public: number for number, key in enumerate(keys)})
-        self.heard: dict[type[Any], int] = {}
-        self.switches: list[tuple[int, ...]] = []
+        self.heard, self.switches, self.children = Counter(), [], []
         self.messages = self.busy_ns = 0
-        self.children: list[subprocess.Popen[bytes]] = []
         for directory, key in zip(self.directories, keys, strict=True):
             setup = Setup(str(directory.path), endpoint, own.public, key, "signals", lease_s=20.0)
             setup.write(directory.path / "setup")
-            self.start(
-                directory, [sys.executable, "-m", "harness.cli", "agent", str(directory.path / "setup")]
-            )
+            argv = [sys.executable, "-m", "harness.cli", "agent", str(directory.path / "setup")]
+            self.start(directory, argv)
             time.sleep(0.1)
             self.listen()
 
-    def start(self, directory: RunDirectory, argv: list[str], **variables: str) -> None:
+    def start(self, directory, argv, **variables):
         environment = passed_on({**directory.marks, **variables})
         self.children.append(subprocess.Popen(argv, env=environment, start_new_session=True))
 
-    def listen(self) -> None:
+    def listen(self):
         begin_ns = time.thread_time_ns()
         while arrived := self.hub.receive():
             for node, frame in arrived:
                 message = TO_DRIVER.decode(frame)
                 self.messages += 1
-                kind = type(getattr(message, "said", message))
-                self.heard[kind] = self.heard.get(kind, 0) + 1
+                self.heard[type(getattr(message, "said", message))] += 1
                 if isinstance(message, protocol.Beat):
                     now_ns = time.monotonic_ns()
                     self.hub.send(node, TO_AGENT.encode(protocol.Echo(message.sent_ns, now_ns, now_ns)))
@@ -73,14 +68,10 @@ class Crowd:
                     self.switches += message.switches
         self.busy_ns += time.thread_time_ns() - begin_ns
 
-    def wait_for(self, kind: type[Any], count: int) -> None:
-        def enough() -> bool:
-            self.listen()
-            return self.heard.get(kind, 0) >= count
+    def wait_for(self, kind, count):
+        assert eventually(lambda: self.listen() or self.heard[kind] >= count, 120), self.heard
 
-        assert eventually(enough, 120), self.heard
-
-    def send(self, message: Any) -> int:
+    def send(self, message):
         """Tell all agents; returns what it took in nanoseconds."""
         begin_ns = time.thread_time_ns()
         for node in range(len(self.directories)):
@@ -88,7 +79,7 @@ class Crowd:
         return time.thread_time_ns() - begin_ns
 
 
-def main() -> None:
+def main():
     options = parsed(__doc__, agents=64, slots_ms=100, seconds=10.0)
     with TemporaryDirectory(prefix="ls-") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
@@ -116,14 +107,12 @@ def main() -> None:
     print(report(options, crowd.switches, messages, busy_ns, sent_ns))
 
 
-def report(options: Any, switches: list[tuple[int, ...]], messages: int, busy_ns: int, sent_ns: int) -> str:
-    late = sorted(switch[2] / 1e3 for switch in switches)
-    done: dict[int, list[int]] = {}
-    for _, due_ns, late_ns, _ in switches:
-        done.setdefault(due_ns, []).append(late_ns)
-    apart = sorted((max(times) - min(times)) / 1e3 for times in done.values() if len(times) > 1)
+def report(options, switches, messages, busy_ns, sent_ns):
+    done = [Switch(0, due_ns, late_ns, 0) for _, due_ns, late_ns, _ in switches]
+    late = sorted(switch.lateness_ns / 1e3 for switch in done)
+    apart = [ns / 1e3 for ns in between_nodes_ns(done)]
 
-    def share(values: list[float], part: float) -> float:
+    def share(values, part):
         return values[min(len(values) - 1, int(part * len(values)))]
 
     return (

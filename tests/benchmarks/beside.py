@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from benchmark import DEBIAN, ENVIRONMENT, LOCKSTEP, PROGRAMS, answer, headed, parsed, tabled
+from benchmark import DEBIAN, ENVIRONMENT, LOCKSTEP, PROGRAMS, answer, headed, parsed, tabled, write_hpcc
 
 from harness.spec.naming import scheduler_name
 
@@ -61,8 +61,7 @@ def command(name, seconds, folder):
         place = folder / name
         place.mkdir(exist_ok=True)
         order = round((1600 if form else 1000) * (seconds / 2.5) ** (1 / 3))
-        small = (PROGRAMS / "hpccinf.txt").read_text()
-        (place / "hpccinf.txt").write_text(small.replace("64 Ns", f"{order} Ns").replace("16 NBs", "80 NBs"))
+        write_hpcc(place, order)
         return [DEBIAN, "-n", ranks, "-wdir", str(place), "hpcc"]
     steps, file = (
         (180 * seconds, PROGRAMS / "melt.in") if kind == "liquid" else (5000 * seconds, folder / "plate.in")

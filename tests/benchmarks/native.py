@@ -29,6 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+import benchmark
 from benchmark import DEBIAN, ENVIRONMENT, LOOPS, PROGRAMS, answer, compiled, launched, parsed, tabled
 
 from workloads import native
@@ -46,11 +47,9 @@ QUANTA_MS = (10, 100)
 def commands(options, folder):
     """The programs to measure, each with a label."""
     if options.program == "lammps":
-        words = ["lmp", "-in", str(PROGRAMS / "melt.in"), "-var", "steps", str(options.steps), "-log", "none"]
-        return [(f"lammps, {options.steps} steps", words)]
+        return [(f"lammps, {options.steps} steps", [*benchmark.LAMMPS, str(options.steps)])]
     if options.program == "hpcc":
-        small = (PROGRAMS / "hpccinf.txt").read_text()
-        (folder / "hpccinf.txt").write_text(small.replace("64 Ns", "2000 Ns").replace("16 NBs", "80 NBs"))
+        benchmark.write_hpcc(folder, 2000)
         return [("hpcc, N = 2000", ["hpcc"])]
     if options.program == "mpi4py":
         made = [sys.executable, "-P", str(PROGRAMS / "bsp.py")]

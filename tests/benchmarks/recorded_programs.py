@@ -28,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from benchmark import DEBIAN, LOOPS, PROGRAMS, answer, compiled, parsed
+from benchmark import DEBIAN, LAMMPS, LOOPS, answer, compiled, parsed, write_hpcc
 
 from harness.analyse import summary
 from harness.analyse.advise import CANDIDATES
@@ -54,11 +54,9 @@ NAMES = ("c-fine", "c-coarse", "fortran", "lammps", "hpcc", "mixed")
 def command(name, seconds, folder):
     """Launcher and words of a program that takes about so long alone."""
     if name == "lammps":
-        steps = str(round(180 * seconds))
-        return [DEBIAN, "lmp", "-in", str(PROGRAMS / "melt.in"), "-var", "steps", steps, "-log", "none"]
+        return [DEBIAN, *LAMMPS, str(round(180 * seconds))]
     if name == "hpcc":
-        small = (PROGRAMS / "hpccinf.txt").read_text()
-        (folder / "hpccinf.txt").write_text(small.replace("64 Ns", "1000 Ns").replace("16 NBs", "80 NBs"))
+        write_hpcc(folder, 1000)
         return [DEBIAN, "hpcc"]
     if name == "fortran":
         made = compiled(DEBIAN, folder, *LOOPS["fortran-f08"])

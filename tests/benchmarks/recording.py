@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from benchmark import DEBIAN, ENVIRONMENT, LOOPS, PROGRAMS, compiled, headed, launched, parsed, tabled
+from benchmark import DEBIAN, ENVIRONMENT, LAMMPS, LOOPS, compiled, headed, launched, parsed, tabled
 
 from harness.analyse.statistics import median_interval
 from workloads import native
@@ -53,7 +53,7 @@ def main():
             words = [made, str(options.granularity_us), "0.25"]
             words += [str(int(options.seconds * 1e6 / options.granularity_us))]
         else:
-            words = ["lmp", "-in", PROGRAMS / "melt.in", "-var", "steps", options.steps, "-log", "none"]
+            words = [*LAMMPS, options.steps]
         argv = launched(launcher, 2, words)
         files = folder / "files"
         files.mkdir()

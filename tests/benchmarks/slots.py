@@ -12,16 +12,12 @@ Are runs lost?
     python -P tests/benchmarks/slots.py --quanta 1 --rounds 50 --seconds 0.2
 """
 
-from __future__ import annotations
-
 import math
 import os
 import statistics
 import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
@@ -30,23 +26,18 @@ from benchmark import headed, parsed, shown, tabled
 from runs import workload
 
 from coordinator.drive.driver import run_workload
-from coordinator.workload import Result
 
 JOBS = 3
 
 
-@dataclass
 class SlotRow:
     """What was measured with slots of one length, with the helper or without it."""
 
-    quantum_ms: float
-    in_python: bool
-    slowdowns: list[float] = field(default_factory=list)
-    late_us: list[float] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
-    agent: str = ""
+    def __init__(self, quantum_ms, in_python):
+        self.quantum_ms, self.in_python, self.agent = quantum_ms, in_python, ""
+        self.slowdowns, self.late_us, self.lost = [], [], []
 
-    def add(self, result: Result, alone_s: float) -> None:
+    def add(self, result, alone_s):
         self.agent = result.nodes[0].priority
         if why := failure(result):
             self.lost.append(why)
@@ -54,24 +45,23 @@ class SlotRow:
         self.slowdowns.append(makespan_s(result) / (JOBS * alone_s))
         self.late_us += [switch.lateness_ns / 1e3 for switch in result.switches]
 
-    def show(self) -> None:
+    def show(self):
         late = statistics.quantiles(self.late_us, n=100) if len(self.late_us) > 1 else [math.nan] * 99
         slowdown = shown(self.slowdowns or [math.nan], ".3f")
         lateness = f"{late[49]:.0f} / {late[89]:.0f} / {late[98]:.0f}"
-        runs = len(self.slowdowns) + len(self.lost)
-        lost = f"{len(self.lost)} of {runs}"
+        lost = f"{len(self.lost)} of {len(self.slowdowns) + len(self.lost)}"
         tabled(f"{self.quantum_ms:g}", slowdown, lateness, len(self.late_us), lost, self.agent)
 
 
-def failure(result: Result) -> str:
+def failure(result):
     return next(filter(None, [result.failure, *(job.failure for job in result.jobs)]), "")
 
 
-def makespan_s(result: Result) -> float:
+def makespan_s(result):
     return max(job.finish_ns or 0 for job in result.jobs) / 1e9
 
 
-def ran(options: Any, quantum_ms: float | None, *, in_python: bool) -> Result:
+def ran(options, quantum_ms=None, in_python=False):
     """The run of one job alone, or of JOBS with slots of ``quantum_ms``."""
     phases = round(options.seconds * 1e6 / options.granularity_us)
     shared = {"granularity_us": options.granularity_us, "phases": phases, "timeout_s": 300.0}
@@ -86,7 +76,7 @@ def ran(options: Any, quantum_ms: float | None, *, in_python: bool) -> Result:
             return run_workload(workload("gang", jobs=JOBS, **slots, **shared))
 
 
-def main() -> None:
+def main():
     options = parsed(
         __doc__,
         quanta={"default": "10,5,2,1", "help": "in milliseconds"},
@@ -97,12 +87,12 @@ def main() -> None:
     ways = (False, True) if options.python else (False,)
     rows = [SlotRow(float(quantum_ms), way) for quantum_ms in options.quanta.split(",") for way in ways]
     for number in range(options.rounds):
-        alone = ran(options, None, in_python=False)
+        alone = ran(options)
         if why := failure(alone):
             raise SystemExit(f"the job alone has failed: {why}")
         for at in range(len(rows)):
             row = rows[(number + at) % len(rows)]
-            row.add(ran(options, row.quantum_ms, in_python=row.in_python), makespan_s(alone))
+            row.add(ran(options, row.quantum_ms, row.in_python), makespan_s(alone))
         said = f"round {number + 1} of {options.rounds}: alone {makespan_s(alone):.3f} s"
         print(said, file=sys.stderr, flush=True)
     late = "late, us: 50 / 90 / 99 %"

@@ -23,6 +23,9 @@ LOOPS = {
 }
 """Source, compiler wrapper and flags of a bulk-synchronous loop."""
 
+LAMMPS = ["lmp", "-in", str(PROGRAMS / "melt.in"), "-log", "none", "-var", "steps"]
+"""Its number of steps follows."""
+
 OPENMPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), **OPENMPI}
 
@@ -82,6 +85,12 @@ def compiled(launcher, folder, source, wrapper="mpicc", *flags):
     compiler = mpicc.with_name(mpicc.name.replace("mpicc", wrapper))
     subprocess.run([compiler, "-O2", "-o", made, PROGRAMS / source, *flags], check=True, cwd=folder)
     return str(made)
+
+
+def write_hpcc(folder, order):
+    """The input of Debian's HPC Challenge, for a matrix of that order."""
+    small = (PROGRAMS / "hpccinf.txt").read_text()
+    (folder / "hpccinf.txt").write_text(small.replace("64 Ns", f"{order} Ns").replace("16 NBs", "80 NBs"))
 
 
 def launched(launcher, ranks, program):

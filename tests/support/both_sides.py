@@ -7,7 +7,7 @@ that only writes down what it is asked to hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,32 +42,8 @@ class Recorded:
     changes: list[Said] = field(default_factory=list)
     """What jobs said of how many processes they could use from then on."""
 
-    @property
-    def folds(self) -> bool:
-        return self.policy.folds
-
-    @property
-    def follows_phases(self) -> bool:
-        return self.policy.follows_phases
-
-    @property
-    def weighs_service(self) -> bool:
-        return self.policy.weighs_service
-
-    @property
-    def relocates(self) -> bool:
-        return self.policy.relocates
-
-    @property
-    def observation(self) -> Mapping[str, float]:
-        return self.policy.observation
-
-    @property
-    def coscheduling(self) -> Mapping[str, float]:
-        return self.policy.coscheduling
-
-    def processes(self, job: Job, view: View) -> int | None:
-        return self.policy.processes(job, view)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
 
     def decide(self, view: View, why: Reason) -> Decision:
         decision = self.policy.decide(view, why)

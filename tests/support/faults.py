@@ -27,6 +27,9 @@ PHASES = 9000
 """About a second of processor time for each job."""
 
 
+Do = Callable[[Cluster], None]
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault: what is done, and which jobs must finish all the same.
@@ -35,10 +38,10 @@ class Fault:
     """
 
     what: str
-    do: Callable[[Cluster, subprocess.Popen[str]], None]
+    do: Do
     survivors: tuple[int, ...]
     lease_s: float | None = None
-    undo: Callable[[Cluster], None] = lambda cluster: None
+    undo: Do = lambda cluster: None
 
 
 @dataclass(frozen=True)
@@ -61,48 +64,36 @@ def part(host: Host, sign: str) -> int:
     return int(found[-1])
 
 
-def send(sign: str, signum: signal.Signals) -> Callable[[Cluster, subprocess.Popen[str]], None]:
-    """Send a signal to a part of the second node."""
-    return lambda cluster, run: os.kill(part(cluster.nodes[1], sign), signum)
+def send(sign: str, signum: signal.Signals = signal.SIGKILL, *, head: bool = False) -> Do:
+    """Send a signal to a part of the second node, or of the head."""
+    return lambda cluster: os.kill(part(cluster.head if head else cluster.nodes[1], sign), signum)
 
 
-def kill_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
-    os.kill(part(cluster.head, '"hosts"'), signal.SIGKILL)
-
-
-def stop_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
-    os.kill(part(cluster.head, "runs.py"), signal.SIGSTOP)
-
-
-def continue_driver(cluster: Cluster) -> None:
-    os.kill(part(cluster.head, "runs.py"), signal.SIGCONT)
-
-
-def fill_disk(host: Host) -> None:
-    """Leave no byte in the host's runtime directory."""
+def fill_disk(cluster: Cluster) -> None:
+    """Leave no byte in the second node's runtime directory."""
+    host = cluster.nodes[1]
     place = str(host.root / "runtime")
     script = f"mount -o remount,size=1m {place}; cat /dev/zero > {place}/filler"
     subprocess.run(host.enter("bash", "-c", script), capture_output=True, check=False)
 
 
-def kill_launcher(cluster: Cluster, run: subprocess.Popen[str]) -> None:
-    """The launcher that has started the agents of all nodes."""
-    os.kill(part(cluster.head, "coordinator.node.agent"), signal.SIGKILL)
-
+kill_driver = send('"hosts"', head=True)
 
 FAULTS = {
-    "agent killed": Fault("SIGKILL to an agent", send("coordinator.node.agent", signal.SIGKILL), (0, 2)),
+    "agent killed": Fault("SIGKILL to an agent", send("coordinator.node.agent"), (0, 2)),
     "agent stopped": Fault("SIGSTOP to an agent", send("coordinator.node.agent", signal.SIGSTOP), (0, 2)),
-    "launcher killed": Fault("SIGKILL to the launcher of all agents", kill_launcher, (0, 1, 2, 3)),
-    "guardian killed": Fault("SIGKILL to a guardian", send("coordinator.host.guardian", signal.SIGKILL), ()),
-    "rank killed": Fault("SIGKILL to a rank", send("workloads.rank", signal.SIGKILL), (0, 2)),
+    "launcher killed": Fault(
+        "SIGKILL to the launcher of all agents", send("coordinator.node.agent", head=True), (0, 1, 2, 3)
+    ),
+    "guardian killed": Fault("SIGKILL to a guardian", send("coordinator.host.guardian"), ()),
+    "rank killed": Fault("SIGKILL to a rank", send("workloads.rank"), (0, 2)),
     "network cut": Fault(
         "a node's network cut off",
-        lambda cluster, run: cluster.nodes[1].plug(False),
+        lambda cluster: cluster.nodes[1].plug(False),
         (0, 2),
         undo=lambda cluster: cluster.nodes[1].plug(True),
     ),
-    "node lost": Fault("a node's power cut off", lambda cluster, run: cluster.nodes[1].end(), (0, 2)),
+    "node lost": Fault("a node's power cut off", lambda cluster: cluster.nodes[1].end(), (0, 2)),
     "driver killed": Fault("SIGKILL to the driver", kill_driver, ()),
     "driver killed, restarted": Fault(
         "SIGKILL to the driver, another one standing by (lease of 10 s)",
@@ -110,10 +101,13 @@ FAULTS = {
         (0, 1, 2, 3),
         lease_s=10.0,
     ),
-    "driver stopped": Fault("SIGSTOP to the driver", stop_driver, (), undo=continue_driver),
-    "disk full": Fault(
-        "a node's disk filled up", lambda cluster, run: fill_disk(cluster.nodes[1]), (0, 1, 2, 3)
+    "driver stopped": Fault(
+        "SIGSTOP to the driver",
+        send("runs.py", signal.SIGSTOP, head=True),
+        (),
+        undo=send("runs.py", signal.SIGCONT, head=True),
     ),
+    "disk full": Fault("a node's disk filled up", fill_disk, (0, 1, 2, 3)),
 }
 
 
@@ -153,7 +147,7 @@ def inject(cluster: Cluster, fault: Fault, seed: int, **options: Any) -> Outcome
     assert eventually(lambda: any(state(pid) == "T" for pid in node.processes())), "nothing is held"
     time.sleep(random.Random(seed).uniform(0, 0.3))
     everywhere = not fault.survivors
-    fault.do(cluster, run)
+    fault.do(cluster)
     begin_s = time.monotonic()
     places = [*cluster.nodes] if everywhere else [node]
     if len(fault.survivors) < 4:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lives import Life, parent, started
+from lives import OneHost, parent, started
 from places import ROOT
 from runs import command, state
 
@@ -110,13 +110,13 @@ class Kill:
             follow(life, outcome)
             return self._judged(life, outcome)
 
-    def _first_rank_s(self, life: Life) -> float:
+    def _first_rank_s(self, life: OneHost) -> float:
         """Wait for a rank; returns the time in seconds of ``time.monotonic``."""
         while life.status() is None and not any(role(pid) == "rank" for pid in life.processes()):
             time.sleep(0.01)
         return time.monotonic()
 
-    def _strike(self, life: Life, choices: random.Random) -> Outcome:
+    def _strike(self, life: OneHost, choices: random.Random) -> Outcome:
         while life.status() is None:
             driver = life.driver()
             if driver is None:  # between its shell and itself, or between its end and its status
@@ -137,7 +137,7 @@ class Kill:
                 return Outcome(told, chosen)
         return Outcome(f"{self.what}: had ended")
 
-    def _judged(self, life: Life, outcome: Outcome) -> Outcome:
+    def _judged(self, life: OneHost, outcome: Outcome) -> Outcome:
         """Check how the driver ended, too; returns ``outcome``."""
         status, said = life.status(), life.said()
         if status is not None and status not in self._expected(outcome.role):
@@ -161,7 +161,7 @@ class Kill:
         return (130, 0, -self.signum)
 
 
-def follow(life: Life, outcome: Outcome) -> None:
+def follow(life: OneHost, outcome: Outcome) -> None:
     """Wait at most LIFE_S for the end of the driver, and then at most PATIENCE_S until nothing remains."""
     begin_s = time.monotonic()
     while life.status() is None:
@@ -178,7 +178,7 @@ def follow(life: Life, outcome: Outcome) -> None:
     outcome.clean_s = time.monotonic() - begin_s
 
 
-def remains(life: Life) -> list[str]:
+def remains(life: OneHost) -> list[str]:
     """The processes, files and cgroups of a command at this moment."""
     left = []
     for pid in life.processes():

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 import psutil
 from netns_cluster import Cluster, cluster
@@ -64,28 +63,6 @@ TEMPORARY = re.compile(r"(lockstep|hydra|ompi|openmpi|prte|pmix|mpich|mpiexec)",
 """Names that Lockstep and launchers give files in /tmp if they ignore TMPDIR."""
 
 
-class Life(Protocol):
-    """A started command, its processes and its files."""
-
-    def driver(self) -> int | None:
-        """The pid of the command; None before it runs and after its end."""
-        ...
-
-    def processes(self) -> list[int]:
-        """Pids of all its descendants, on any host."""
-        ...
-
-    def status(self) -> int | None:
-        """Its exit status, as in ``subprocess``; None before its end."""
-        ...
-
-    def files(self) -> list[str]:
-        """Everything that it should not leave: files, sockets, shared memory."""
-        ...
-
-    def said(self) -> str: ...
-
-
 class OneHost:
     """A command on this host, in a nest."""
 
@@ -114,10 +91,12 @@ class OneHost:
         return [int(line) for line in text(self._root / "nest").split("\n")[:-1]]
 
     def driver(self) -> int | None:
+        """The pid of the command; None before it runs and after its end."""
         told = self._told()
         return told[0] if len(told) == 1 else None
 
     def processes(self) -> list[int]:
+        """Pids of all its descendants, on any host."""
         parents = {pid: parent(pid) for pid in psutil.pids()}
         found = {self.nest.pid}
         while more := {pid for pid, parent in parents.items() if parent in found} - found:
@@ -125,10 +104,12 @@ class OneHost:
         return sorted(pid for pid in found - {self.nest.pid} if state(pid) not in ("", "Z"))
 
     def status(self) -> int | None:
+        """Its exit status, as in ``subprocess``; None before its end."""
         told = self._told()
         return told[1] if len(told) > 1 else None
 
     def files(self) -> list[str]:
+        """Everything that it should not leave: files, sockets, shared memory."""
         ours = [name for place in ("runtime", "tmp") for name in everything_in(self._root / place)]
         ours += [str(path) for path in self._root.glob("cache/lockstep/.*")]
         ours += [str(path) for path in self._root.glob("records/*") if not _whole(path)]
@@ -149,7 +130,7 @@ class OneHost:
                 self.nest.wait(0.1)
 
 
-class TwoHosts:
+class TwoHosts(OneHost):
     """A command on the head of two emulated hosts."""
 
     def __init__(self, argv: Sequence[str], root: Path, hosts: Cluster) -> None:
@@ -172,9 +153,6 @@ class TwoHosts:
 
     def files(self) -> list[str]:
         return self._hosts.files() + sorted(set(_temporary()) - self._before)
-
-    def said(self) -> str:
-        return text(self._root / "err")
 
     def end(self) -> None:
         """The hosts end with all that is on them."""
@@ -315,7 +293,7 @@ ELSEWHERE = "run on two hosts"
 
 
 @contextmanager
-def started(what: str, number: int) -> Iterator[Life]:
+def started(what: str, number: int) -> Iterator[OneHost]:
     """Start a command; nothing of it remains afterwards."""
     with TemporaryDirectory(prefix="ls-kill-", ignore_cleanup_errors=True) as name:
         root = Path(name)

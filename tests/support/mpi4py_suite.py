@@ -15,8 +15,7 @@ import tarfile
 import time
 import unittest
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -93,26 +92,24 @@ def be_rank(folder: str, module: str) -> None:
     tests.run(_Written(f"{folder}/{MPI.COMM_WORLD.Get_rank()}"))
 
 
-@dataclass(frozen=True)
 class Suite:
-    """The tests, and how to start ranks for them."""
+    """The tests, and how to start ranks for them; ``before`` is a command before the launcher's."""
 
-    place: Path
-    launcher: Sequence[str]
-    environment: dict[str, str]
-    limit_s: float
-
-    def modules(self) -> list[str]:
-        return sorted(path.stem for path in self.place.glob("test_*.py"))
+    def __init__(self, place: Path, options: argparse.Namespace) -> None:
+        self.place, self.limit_s = place.resolve(), options.limit_s
+        self.launcher = [*options.launcher.split(), "-n", str(options.ranks)]
+        libmpi = {"MPI4PY_LIBMPI": options.libmpi} if options.libmpi else {}
+        self.environment = os.environ | libmpi | {"MPI4PY_SUITE": str(self.place)}
 
     def run(self, module: str, before: Sequence[str] = (), **extra: str) -> tuple[Outcomes, float]:
-        """Run a module with a command before the launcher's, and more variables: outcomes, and seconds."""
+        """The outcomes of a module, run with more variables, and the seconds that it took."""
         with TemporaryDirectory(prefix="ls-mpi4py-") as folder:
             me = [sys.executable, str(Path(__file__).resolve()), "--rank", folder, module]
-            environment = self.environment | {"MPI4PY_SUITE": str(self.place)} | extra
             limited = ["timeout", "-k", "10", str(self.limit_s), *before, *self.launcher, *me]
             begun = time.monotonic()
-            done = subprocess.run(limited, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                limited, env=self.environment | extra, capture_output=True, text=True, check=False
+            )
             taken_s = time.monotonic() - begun
             found: Outcomes = {}
             for file in Path(folder).iterdir():
@@ -120,39 +117,35 @@ class Suite:
                     outcome, _, name = line.partition(" ")
                     if found.get(key := f"{name} on rank {file.name}") != "failed":
                         found[key] = outcome
-        self._tell(done, found)
-        return found, taken_s
-
-    def _tell(self, done: subprocess.CompletedProcess[str], found: Outcomes) -> None:
         if done.returncode or "failed" in found.values():
             print(f"    status {done.returncode}", *done.stderr.splitlines()[-40:], sep="\n    | ")
+        return found, taken_s
 
 
-def compare(suite: Suite, modules: Sequence[str], knobs: dict[str, str], options: Sequence[str]) -> list[str]:
-    """The tests that pass as it is and not two-phase."""
-    lost = []
-    total_s = [0.0, 0.0]
-    passed = [0, 0]
+def compare(suite: Suite, modules: Sequence[str], knobs: dict[str, str], options: Sequence[str]) -> int:
+    """How many tests pass as it is and not two-phase; prints which."""
+    lost, total_s, passed = 0, [0.0, 0.0], [0, 0]
     for module in modules:
         plain, plain_s = suite.run(module, **knobs)
         ours, ours_s = suite.run(module, (*LOCKSTEP, "exec", *options, "--"))
         counts = [sum(outcome == "passed" for outcome in run.values()) for run in (plain, ours)]
-        print(
-            f"{module}: {counts[0]} passed as it is in {plain_s:.1f} s, "
-            f"{counts[1]} two-phase in {ours_s:.1f} s",
-            flush=True,
-        )
+        print(f"{module}: {told(counts, (plain_s, ours_s), '.1f')}", flush=True)
         total_s = [total_s[0] + plain_s, total_s[1] + ours_s]
         passed = [passed[0] + counts[0], passed[1] + counts[1]]
         for name, outcome in sorted(plain.items()):
             if outcome == "passed" and ours.get(name) != "passed":
-                lost.append(name)
+                lost += 1
                 print(f"    {name}: {ours.get(name, 'missing')}", flush=True)
     print(
-        f"{len(modules)} modules: {passed[0]} passed as it is in {total_s[0]:.0f} s, "
-        f"{passed[1]} two-phase in {total_s[1]:.0f} s, {total_s[1] / total_s[0]:.2f} times as long"
+        f"{len(modules)} modules: {told(passed, total_s, '.0f')}, {total_s[1] / total_s[0]:.2f} times as long"
     )
+    print(f"{lost} lost")
     return lost
+
+
+def told(passed: Sequence[int], seconds: Sequence[float], form: str) -> str:
+    plain, ours = (f"{took_s:{form}} s" for took_s in seconds)
+    return f"{passed[0]} passed as it is in {plain}, {passed[1]} two-phase in {ours}"
 
 
 def main() -> int:
@@ -167,22 +160,10 @@ def main() -> int:
     parser.add_argument("--limit-s", type=float, default=300)
     parser.add_argument("modules", nargs="*")
     options = parser.parse_args()
-    if options.suite is None:
-        with suite(options.pip.split()) as options.suite:
-            return _compared(options)
-    return _compared(options)
-
-
-def _compared(options: argparse.Namespace) -> int:
-    environment = dict(os.environ)
-    if options.libmpi:
-        environment["MPI4PY_LIBMPI"] = options.libmpi
-    launcher = [*options.launcher.split(), "-n", str(options.ranks)]
-    made = Suite(options.suite.resolve(), launcher, environment, options.limit_s)
     knobs = dict(knob.split("=", 1) for knob in options.knob)
-    lost = compare(made, options.modules or made.modules(), knobs, ["--blocking", options.blocking])
-    print(f"{len(lost)} lost")
-    return 1 if lost else 0
+    with nullcontext(options.suite) if options.suite else suite(options.pip.split()) as place:
+        modules = options.modules or sorted(path.stem for path in place.glob("test_*.py"))
+        return bool(compare(Suite(place, options), modules, knobs, ["--blocking", options.blocking]))
 
 
 if __name__ == "__main__":

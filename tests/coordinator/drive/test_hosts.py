@@ -117,7 +117,7 @@ def test_a_fault_costs_no_more_than_it_must(hosts, name):
 
 
 def test_a_node_without_room_is_told_of_and_nothing_remains(hosts):
-    fill_disk(hosts.nodes[1])
+    fill_disk(hosts)
     run = start(hosts, policy="gang", phases=500, lease_s=1.0)
     told = json.loads(run.communicate(timeout=60)[0])
     assert "node2: no place for the run" in told["failure"]

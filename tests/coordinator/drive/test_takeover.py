@@ -219,7 +219,7 @@ def nothing_is_left(hosts):
 def test_a_run_goes_from_driver_to_driver(hosts):
     run = begun(hosts, phases=12_000, arrival_s=0.3)
     second = follow(hosts, "second")
-    kill_driver(hosts, run)
+    kill_driver(hosts)
     run.communicate(timeout=40)
     assert says(second, "taking over run")
     third = follow(hosts, "third")
@@ -241,7 +241,7 @@ def test_the_exit_status_of_a_program_is_known_to_another_driver_once_the_first_
     following = follow(hosts)
     refused = resume(hosts, directory_of(hosts))
     assert refused.returncode != 0 and "has a driver that is alive" in refused.stderr
-    kill_driver(hosts, run)
+    kill_driver(hosts)
     run.communicate(timeout=40)
     gate.mkdir()
     told = json.loads(following.communicate(timeout=90)[0])
@@ -253,7 +253,7 @@ def test_the_exit_status_of_a_program_is_known_to_another_driver_once_the_first_
 def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts):
     run = begun(hosts, lease_s=1.0)
     path = directory_of(hosts)
-    kill_driver(hosts, run)
+    kill_driver(hosts)
     run.communicate(timeout=40)
     assert nothing_is_left(hosts)
     late = resume(hosts, path)
@@ -265,7 +265,7 @@ def test_a_driver_that_finds_the_agents_gone_ends_the_run(hosts):
     run = begun(hosts, lease_s=1.0)
     path = directory_of(hosts)
     os.kill(part(hosts.head, "coordinator.host.guardian"), signal.SIGKILL)
-    kill_driver(hosts, run)
+    kill_driver(hosts)
     run.communicate(timeout=40)
     assert eventually(lambda: not any(node.processes() for node in hosts.nodes))
     late = resume(hosts, path)

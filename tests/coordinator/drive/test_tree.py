@@ -119,7 +119,7 @@ def test_a_lost_agent_takes_its_own_jobs_along_and_no_others(hosts, lost, signum
 def test_another_driver_takes_the_tree_over(hosts):
     run = begun(hosts, lease_s=20.0)
     second = follow(hosts)
-    kill_driver(hosts, run)
+    kill_driver(hosts)
     run.communicate(timeout=60)
     told = json.loads(second.communicate(timeout=170)[0])
     judged(told)
@@ -144,7 +144,7 @@ def test_nothing_remains_after_a_kill_at_a_random_instant(hosts, number):
         os.kill(part(hosts.nodes[victim], "coordinator.node.agent"), signal.SIGKILL)
         judged(json.loads(run.communicate(timeout=170)[0]), {victim})
     else:
-        kill_driver(hosts, run)
+        kill_driver(hosts)
         run.communicate(timeout=60)
         if second is not run:
             judged(json.loads(second.communicate(timeout=170)[0]))
