@@ -28,12 +28,18 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(signum, handler)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two processes for the usual tests: most wait, and real runs take two processors. None for one file."""
-    marks = config.option.markexpr
-    usual = ("not slow" in marks or "not soak" in marks) and not config.getoption("with_mpi", False)
-    return 2 if usual and (len(config.args) > 1 or ".py" not in config.args[0]) else 0
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Have the usual tests run in two processes, if pytest-xdist is there and ``-n`` says nothing else.
+
+    Most tests wait, and real runs take two processors. One file, and what is marked, has one process.
+    """
+    option = config.option
+    usual = "not slow" in option.markexpr or "not soak" in option.markexpr
+    several = len(config.args) > 1 or ".py" not in config.args[0]
+    alone = option.usepdb or getattr(option, "with_mpi", False) or hasattr(config, "workerinput")
+    if usual and several and not alone and getattr(option, "numprocesses", 0) is None:
+        option.numprocesses, option.dist = 2, "loadfile"  # a worker has whole files
 
 
 REAL = {"again", "compiled", "host", "hosts", "newest"}
