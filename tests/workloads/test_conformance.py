@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from native_programs import launcher, run, summary, two_phase, wrapper
+from native_programs import hasty_wrapper, launcher, run, summary, two_phase, wrapper
 from places import SUPPORT
 
 from workloads import native
@@ -174,8 +174,9 @@ def test_the_calls_of_an_unknown_mpi_are_tried_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(conformance, "FAULTS", {})
     told = []
-    made = native.library(wrapper("here"), told.append)
+    mpicc = hasty_wrapper(tmp_path)
+    made = native.library(mpicc, told.append)
     assert [line.partition(" the ")[0] for line in told] == ["compiling two-phase waits for", "trying"]
     assert (made.front.parent / "outcomes").read_text().count("'same'") > 30
-    assert native.library(wrapper("here"), told.append) == made
+    assert native.library(mpicc, told.append) == made
     assert len(told) == 2

@@ -1,7 +1,6 @@
 """Two-phase waits in programs that are not ours: the preload and ``lockstep exec``, from outside."""
 
 import ctypes
-import json
 import os
 import random
 import re
@@ -160,26 +159,25 @@ def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tm
 @pytest.mark.parametrize(("computing_us", "naps"), [(0, True), (5, False)])
 def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
     processor = str(min(os.sched_getaffinity(0)))
-    program = [compiled("here", "poll.c"), "100", str(1000 * computing_us)]
+    program = [compiled("here", "poll.c"), "50", str(1000 * computing_us)]
     argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
     result = two_phase(argv, "--record", str(tmp_path))
-    assert (result.returncode, result.stdout) == (0, "99\n"), result.stderr
+    assert (result.returncode, result.stdout) == (0, "49\n"), result.stderr
     # Only the last wait, in which all ranks end, may block if programs compute between their polls.
     records = recorded(tmp_path)
-    assert any(record["voluntary_switches"] > 80 for record in records) == naps
+    assert any(record["voluntary_switches"] > 40 for record in records) == naps
 
 
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_a_rank_that_waits_for_a_window_yields(compiled, tmp_path, mpi):
     processor = str(min(os.sched_getaffinity(0)))
-    program = [compiled(mpi, "others.c"), "fence", "500", "200"]
-    result = two_phase(
-        ["taskset", "-c", processor, *launcher(mpi), "-n", "2", *program], "--record", str(tmp_path)
-    )
+    program = [compiled(mpi, "others.c"), "fence", "500", "100"]
+    argv = ["taskset", "-c", processor, *launcher(mpi), "-n", "2", *program]
+    result = two_phase(argv, "--record", str(tmp_path), "--mpicc", str(wrapper(mpi)))
     assert result.returncode == 0 and "right" in result.stdout, result.stderr
-    # They compute for 0.2 s. To spin would take slices of some milliseconds in each of 200 rounds.
-    assert sum(record["cpu_ns"] for record in recorded(tmp_path)) < 0.8e9
+    # They compute for 0.1 s. To spin would take slices of some milliseconds in each of 100 rounds.
+    assert sum(record["cpu_ns"] for record in recorded(tmp_path)) < 0.65e9
 
 
 def test_open_mpi_yields_except_in_two_phase_waits(compiled):
@@ -193,11 +191,10 @@ def test_open_mpi_yields_except_in_two_phase_waits(compiled):
 def test_fortran_programs_wait_two_phase(compiled, module):
     flags = ["-cpp", "-ffree-line-length-none", *filter(None, [module])]
     program = compiled("openmpi", "bsp.f90", *flags)
-    argv = [*launcher("openmpi"), "-n", "3", program, "100", ".5", "100"]
-    plain, ours = run(argv), two_phase(argv)
-    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
-    assert ours.stdout.split()[1] == plain.stdout.split()[1]
-    assert summary(ours) == {"ranks": 3, "waits": 3 * 303}
+    result = two_phase([*launcher("openmpi"), "-n", "3", program, "100", ".5", "100"])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[1] == str(100 * (3 + 2 * 2))  # sums, and what rank 0 has got twice
+    assert summary(result) == {"ranks": 3, "waits": 3 * 303}
 
 
 OPENMPI_OF_DEBIAN = "/usr/lib/x86_64-linux-gnu/libmpi.so.40"
@@ -235,8 +232,7 @@ def test_calls_of_mpi_4_are_right_and_wake_those_who_wait_for_them(compiled, mpi
     result = two_phase(argv, *options)
     assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
     # If a partition that is ready, a start or a poll did not ring, one wait in each round would end by a nap.
-    for file in tmp_path.glob("rank-*.json"):
-        assert json.loads(file.read_text())["rechecks"] < rounds / 2
+    assert all(record["rechecks"] < rounds / 2 for record in recorded(tmp_path))
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "abi"])
@@ -357,8 +353,8 @@ def test_a_rank_that_is_rung_takes_all_messages_that_are_here(compiled, mpi, tmp
     program = [*launcher(mpi), "-n", "2", compiled(mpi, "halo.c"), "60", "100", "4000", "20"]
     result = two_phase(program, "--blocking", "immediate", "--record", str(tmp_path))
     assert (result.returncode, result.stdout.split()[1]) == (0, "right"), result.stderr
-    for file in tmp_path.glob("rank-*.json"):
-        read = json.loads(file.read_text())["waits"]["read"]
+    for record in recorded(tmp_path):
+        read = record["waits"]["read"]
         assert read["blocks"] < 60 + 3 * read["blocked"]
 
 

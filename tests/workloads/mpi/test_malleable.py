@@ -72,14 +72,14 @@ def test_a_change_takes_effect_within_two_phases():
 
 
 def test_parked_ranks_use_no_processor():
-    """While one rank works for 0.1 s, the others sleep."""
-    program = Program(processes=COMM.size, granularity_us=2000, phases=50, malleable=True)
+    """While one rank works for 50 ms and more, the others sleep."""
+    program = Program(processes=COMM.size, granularity_us=2000, phases=25, malleable=True)
     records = run(program, [1], every=1)
     for record in records[1:]:
         assert record["phases"] == 0
         assert record["cpu_ns"] < 20e6
         assert record["voluntary_switches"] >= 1
-    assert records[0]["computing_ns"] >= 0.1e9 * COMM.size * 0.95  # it does the work of all
+    assert records[0]["computing_ns"] >= 0.05e9 * COMM.size * 0.95  # it does the work of all
 
 
 def test_without_a_wish_it_is_the_program_that_does_not_change():
