@@ -237,35 +237,6 @@ def said(command, tmp_path):
     return done.returncode, done.stderr
 
 
-NINES = "9" * 5000
-
-DOORS = [
-    ("run x.toml --hosts a:" + NINES, "of at least 1 and at most 4096"),
-    ("run x.toml --set jobs.\u00b2=1", "name an entry"),
-    ("run x.toml --seed 99999999999999999999", "at most 9223372036854775807"),
-    ("run x.toml --seed " + NINES, "invalid int value"),
-    ("run x.toml --part 1/" + NINES, "must be K/N"),
-    ("run x.toml --tau nan", "--tau = nan"),
-    ("run /dev/zero", "at most 4 MiB"),
-    ("run " + "a" * 5000, "neither a file"),
-    ("run " + "a" * 5000 + ".toml", "file name too long"),
-    ("simulate x.toml --set repeats=" + NINES, "TOML value"),
-    ("simulate x.toml --set x=" + "[" * 3000 + "]" * 3000, "TOML value"),
-    ("trace . --run 99999999999999999999", "--run = "),
-    ("compare . --tolerance 1e-400", "--tolerance = 0.0"),
-    ("advise --jobs 1001", "--jobs = 1001"),
-    ("calibrate --working-set-bytes " + NINES[:20], "--working-set-bytes"),
-    ("reproduce dusseau96 --figure 2 --seed -1", "seed = -1"),
-]
-
-
-@pytest.mark.parametrize(("command", "complaint"), DOORS, ids=[door[0][:50] for door in DOORS])
-def test_every_door_answers_bad_numbers_with_a_message(lockstep, command, complaint):
-    Path("x.toml").write_text(SMALL)
-    status, _, err = lockstep(*command.split(" "))
-    assert status == 2 and complaint in err and len(err) < 10_000
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "status", "complaint"),
