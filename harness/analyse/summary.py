@@ -26,6 +26,7 @@ from harness.analyse.rows import (
 from harness.analyse.statistics import Estimate, bounded_slowdown, estimate
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
+from harness.spec.table_checks import Table
 from harness.store.records import (
     DEDICATED,
     FURTHER,
@@ -86,15 +87,13 @@ def rows(
     ]
 
 
-def slowdown(
-    cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord], *, simulated: bool = False
-) -> Estimate:
+def slowdown(cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False) -> Estimate:
     """The workload slowdown of a scheduler; ``records`` may be of other cells and kinds, too."""
     return estimate(list(slowdowns(cell, table, records, simulated=simulated).values()))
 
 
 def slowdowns(
-    cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord], *, simulated: bool = False
+    cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False
 ) -> dict[int, float]:
     """The same for each successful repeat."""
     here = [record for record in records if record.cell == cell.index]
@@ -104,8 +103,8 @@ def slowdowns(
 
 def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> Row:
     jobs = cell.jobs()
-    measured = _side(jobs, table, records, RUNS, tau_s)
-    simulated = _side(jobs, table, records, SIMULATIONS, tau_s)
+    measured = _side(jobs, table, records, tau_s, *RUNS)
+    simulated = _side(jobs, table, records, tau_s, *SIMULATIONS)
     return Row(
         jobs=tuple(JobRow(job.arrival_s, described(job.program)) for job in jobs),
         settings=dict(cell.settings),
@@ -116,11 +115,7 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
 
 
 def _side(
-    jobs: Sequence[ParallelJob],
-    table: Mapping[str, Any],
-    records: Sequence[RunRecord],
-    kinds: tuple[str, str],
-    tau_s: float,
+    jobs: Sequence[ParallelJob], table: Table, records: Sequence[RunRecord], tau_s: float, *kinds: str
 ) -> Summary | None:
     """The summary of the runs of two kinds, dedicated and under a policy; None without the latter."""
     ours, alone = _of_kinds(table, records, kinds)
@@ -131,7 +126,7 @@ def _side(
 
 
 def _of_kinds(
-    table: Mapping[str, Any], records: Sequence[RunRecord], kinds: tuple[str, str]
+    table: Table, records: Sequence[RunRecord], kinds: Sequence[str]
 ) -> tuple[list[RunRecord], list[RunRecord]]:
     """The counted runs under a scheduler, and the runs of jobs alone.
 
