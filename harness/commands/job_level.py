@@ -11,7 +11,7 @@ from harness.analyse import schedules, stored
 from harness.analyse.rows import ScheduleRow
 from harness.commands import Answer, report
 from harness.measure.session import Counted, Watcher, session_name
-from harness.predict.job_level import SIMULATOR, SimulatedByJob, run
+from harness.predict.job_level import SIMULATOR, SimulatedByJob
 from harness.predict.pool import Pool
 from harness.report import text
 from harness.simulator.jobs import swf
@@ -57,7 +57,7 @@ def _run(
 
         files += [store.path] if store else []
         try:
-            return run(back_end, progress, compute, keep)
+            return compute(back_end.tasks, back_end.run, progress, keep)
         except KeyboardInterrupt:
             kept = f"recorded in {store.path}: lockstep report {folder} shows them" if store else LOST
             total = len(back_end.experiment.schedulers)

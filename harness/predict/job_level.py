@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -12,7 +11,6 @@ from coordinator.owners import changes
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
 from harness.measure.plan import Task
-from harness.predict.pool import Pool, Progress, compute, forget
 from harness.predict.replicate import Precision, replicate
 from harness.predict.trace import Trace, read
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
@@ -169,16 +167,6 @@ def draw(model: Model, processors: int, random: np.random.Generator, lost: int =
     gap_s = float(demand_s.mean()) / (processors * model.load)
     between = gaps_s(model.arrivals, model.count, gap_s, random, cv=model.cv, unit_s=gap_s / 1000)
     return replace(base, submit_ns=in_ns(np.cumsum(between)))
-
-
-def run(
-    back_end: SimulatedByJob,
-    progress: Progress,
-    compute: Pool = compute,
-    keep: Callable[[RunRecord], None] = forget,
-) -> list[RunRecord]:
-    """Simulate the jobs under every scheduler by ``compute``; ``keep`` receives each run as it ends."""
-    return compute(back_end.tasks, back_end.run, progress, keep)
 
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:

@@ -9,7 +9,7 @@ from coordinator import policies
 from harness.cli import main
 from harness.commands.report import document_of_jobs
 from harness.predict import pool as threads
-from harness.predict.job_level import SimulatedByJob, run
+from harness.predict.job_level import SimulatedByJob
 from harness.predict.replicate import mean_of
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
@@ -79,7 +79,8 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert known == {row["scheduler"]["policy"]: row["metrics"] for row in made["rows"]}
     assert recorded["session"].nunique() == 1
     assert recorded["schedule"][0]["source"]["model"]["maxima"] == [2, 8]
-    again = document_of_jobs(run(load(MODEL), lambda *step: None))
+    back_end = load(MODEL)
+    again = document_of_jobs([*map(back_end.run, back_end.tasks)])
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
 

@@ -10,8 +10,8 @@ from places import SUPPORT
 
 from harness import papers
 from harness.measure.time_left import OVERDUE, Guess, TimeLeft, alike, order, spread
-from harness.predict import job_level as job_simulation
 from harness.predict import process_level
+from harness.predict.job_level import SimulatedByJob
 from harness.spec import experiment, experiment_source, job_level
 
 COSTS = json.loads((SUPPORT / "recorded_costs.json").read_text())
@@ -77,7 +77,8 @@ def of_processes(compute):
 
 def of_adaptive(compute):
     wanted = job_level.load(experiment_source.read("adaptive"))
-    job_simulation.run(job_simulation.SimulatedByJob.of(wanted), lambda *step: None, compute)
+    back_end = SimulatedByJob.of(wanted)
+    compute(back_end.tasks, back_end.run, lambda *step: None)
 
 
 @pytest.mark.parametrize(

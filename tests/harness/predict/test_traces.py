@@ -17,7 +17,7 @@ import slow_trace_reader
 from slow_trace_reader import RefusedError
 
 from coordinator import policies
-from harness.predict.job_level import SimulatedByJob, run
+from harness.predict.job_level import SimulatedByJob
 from harness.predict.trace import Trace, read
 from harness.simulator import interruption
 from harness.simulator.interruption import InterruptedSimulationError
@@ -256,7 +256,8 @@ def test_what_no_clock_holds_is_refused(tmp_path: Path) -> None:
 def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(
     tmp_path: Path, at_s: int, responses_s: list[float]
 ) -> None:
-    rows = run(study(tmp_path, HEADER + JOBS.replace("2 5", f"2 {at_s}")), lambda *_: None)
+    back_end = study(tmp_path, HEADER + JOBS.replace("2 5", f"2 {at_s}"))
+    rows = [*map(back_end.run, back_end.tasks)]
     assert [row.schedule.saturated for row in rows] == [""] * 4
     assert [row.schedule.metrics["response_s"] for row in rows] == responses_s
 
