@@ -60,7 +60,7 @@ class Comparison:
         known = {side: one.values if one else [] for side, one in sides.items()}
         low, high = self.interval or (None, None)
         return {
-            "workload": workload_name([job.program for job in self.known.jobs]),
+            "workload": workload_name([job.work for job in self.known.jobs]),
             "settings": dict(self.known.settings),
             **{f"scheduler_{side}": one and one.scheduler for side, one in sides.items()},
             **{side: statistics.median(values) if values else None for side, values in known.items()},

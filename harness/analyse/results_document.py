@@ -13,7 +13,7 @@ from harness.analyse.columns import MEASURED, SIMULATED
 from harness.analyse.rows import COLUMNS, Row, Summary
 from harness.measure.plan import label
 from harness.spec.experiment import Experiment
-from harness.spec.naming import program_name, setting_names
+from harness.spec.naming import setting_names
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.constants import CONSTANTS
 
@@ -130,7 +130,7 @@ def frame_of_jobs(rows: Sequence[Row]) -> pandas.DataFrame:
         for side, known in row.sides.items():
             slowdowns = known.slowdown.per_job if known.slowdown else [None] * len(row.jobs)
             for number, (job, slowdown) in enumerate(zip(row.jobs, slowdowns, strict=True)):
-                values = [number, program_name(job.program), job.arrival_s, slowdown]
+                values = [number, job.work.label, job.arrival_s, slowdown]
                 lines.append((row, [*_names(row, side), *values]))
     return _frame(rows, [*NAMES, "job", "program", "arrival_s", "slowdown"], lines)
 

@@ -21,7 +21,7 @@ from harness.analyse.columns import (
 )
 from harness.analyse.statistics import Estimate
 from harness.spec.jobs import rebuilt
-from harness.spec.naming import scheduler_name, setting_names, short_name, workload_name
+from harness.spec.naming import scheduler_name, setting_names, workload_name
 from harness.store.records import RunRecord, Schedule
 from workloads.work import Work
 
@@ -161,7 +161,7 @@ class Row:
 
     @property
     def workload(self) -> str:
-        return workload_name([job.program for job in self.jobs])
+        return workload_name([job.work for job in self.jobs])
 
     @property
     def name(self) -> str:
@@ -214,7 +214,7 @@ def swept(rows: Sequence[Row]) -> dict[str, str]:
 
 def different_jobs(rows: Sequence[Row]) -> bool:
     """Whether the jobs differ, but in the same way at all points of the sweep: then each has a column."""
-    names = {tuple(short_name(job.program) for job in row.jobs) for row in rows}
+    names = {tuple(job.work.short_name for job in row.jobs) for row in rows}
     return len(names) == 1 and any(job.program != row.program for row in rows for job in row.jobs)
 
 

@@ -29,7 +29,6 @@ from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
 from harness.report.rendering import Page, Picture, Table, pictures
-from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
 from workloads.constants import CONSTANTS
 from workloads.work import Command
@@ -48,7 +47,7 @@ class Content:
         """All pictures, also those that the records have no data for."""
         rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
         commands = any(job.work.kind == Command.kind for row in rows for job in row.jobs)
-        programs = [naming.short_name(job.program) for job in rows[0].jobs] if different_jobs(rows) else []
+        programs = [job.work.short_name for job in rows[0].jobs] if different_jobs(rows) else []
         drawn = {
             "slowdowns": partial(charts.slowdowns, rows),
             "breakdowns": partial(charts.breakdowns, rows),
@@ -109,7 +108,7 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
     yield Table("responses", "Response times of interactive jobs", "Response times", shown, known)
     sides = [*first, Column("side", words=True, page="side")]
     if different_jobs(rows):
-        jobs = [(number, naming.short_name(job.program)) for number, job in enumerate(rows[0].jobs)]
+        jobs = [(number, job.work.short_name) for number, job in enumerate(rows[0].jobs)]
         shown = [
             replace(SLOWDOWN, path=f"measured.slowdown.per_job.{number}", page=f"{number}: {name}")
             for number, name in jobs
@@ -194,7 +193,7 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     last = measured[-1]
     count = len(rows[0].jobs)
     jobs = f"{count} job{'s' if count > 1 else ''}"
-    programs = [naming.program_name(job.program) for row in rows for job in row.jobs]
+    programs = [job.work.label for row in rows for job in row.jobs]
     distinct = list(dict.fromkeys(programs))
     some = "; ".join(distinct[:3]) + (f"; and {len(distinct) - 3} more" if len(distinct) > 3 else "")
     yield "Workload", f"{jobs} of {some}"

@@ -13,7 +13,6 @@ from harness.analyse.results_document import ResultsDocument
 from harness.analyse.sharing import advice
 from harness.report.cells import Table, table
 from harness.report.style import LIGHT
-from harness.spec.naming import short_name
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ def of(found: Mapping[tuple[int, int], ResultsDocument]) -> Pairs:
     """The pairs with names for their programs: short ones, with the numbers of jobs."""
     jobs = {}
     for (first, second), pair in found.items():
-        jobs[first], jobs[second] = (job.program for job in pair.rows[0].jobs)
-    return Pairs([f"{number} {short_name(jobs[number])}" for number in sorted(jobs)], found)
+        jobs[first], jobs[second] = (job.work for job in pair.rows[0].jobs)
+    return Pairs([f"{number} {jobs[number].short_name}" for number in sorted(jobs)], found)
 
 
 def text(pairs: Pairs) -> Table:

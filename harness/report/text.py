@@ -33,7 +33,7 @@ from harness.analyse.rows import (
 from harness.analyse.statistics import Estimate, apart
 from harness.report import cells
 from harness.report.cells import Fitting, Line, Part, Table, listed, table
-from harness.spec.naming import policy_name, program_name, scheduler_name, short_name, waiting_name
+from harness.spec.naming import policy_name, scheduler_name, waiting_name
 from workloads.program import Program
 from workloads.work import duration_name, processes_name
 
@@ -124,7 +124,7 @@ def _block(rows: Sequence[Row], *, wide: bool) -> Fitting:
 
 def _each_job(rows: Sequence[Row]) -> Table:
     """The slowdown of each job under each scheduler, measured before simulated."""
-    names = [f"{n}\n{short_name(job.program)}" for n, job in enumerate(rows[0].jobs)]
+    names = [f"{n}\n{job.work.short_name}" for n, job in enumerate(rows[0].jobs)]
     made = table(["slowdown of job\nunder"], names)
     for row in rows:
         found = [side.slowdown.per_job for side in row.sides.values() if side.slowdown]
@@ -141,12 +141,12 @@ def _programs(rows: Sequence[Row]) -> Table:
             ends = side.slowdown.per_job_ci95[number]
             used = fixed(side.processor_s[number]) if side.processor_s else UNKNOWN
             known = fixed(side.slowdown.per_job[number]), interval(ends, side.workload_slowdown.n), used
-            made.add_row(f"{number} {short_name(job.program)}", row.name, *known)
+            made.add_row(f"{number} {job.work.short_name}", row.name, *known)
     return made
 
 
 def _title(name: str, row: Row) -> str:
-    described = "; ".join(dict.fromkeys(program_name(job.program) for job in row.jobs))
+    described = "; ".join(dict.fromkeys(job.work.label for job in row.jobs))
     jobs = f"{len(row.jobs)} job{'s' if len(row.jobs) > 1 else ''}"
     alone_s = row.measured and row.measured.dedicated_s
     alone = f"; alone, one after the other: {alone_s:.2f} s" if alone_s else ""
@@ -162,7 +162,7 @@ def _title(name: str, row: Row) -> str:
 def simulated(name: str, rows: Sequence[Row]) -> Iterator[Part]:
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)
-        described = "; ".join(dict.fromkeys(program_name(job.program) for job in block[0].jobs))
+        described = "; ".join(dict.fromkeys(job.work.label for job in block[0].jobs))
         point = "".join(f"; {key} = {value}" for key, value in settings.items())
         yield Line(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
         yield listed([*NAMES, *_simulated("", BREAKDOWN)], block, wrap=False)

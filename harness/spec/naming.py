@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator import policies
-from harness.spec.jobs import rebuilt
 from harness.spec.scheduler import plain
 from workloads.options import Options, Remedy
-from workloads.work import duration_name
+from workloads.work import Work, duration_name
 
 QUANTA = ("quantum_ms", "quanta_ms")
 
@@ -90,22 +89,12 @@ def waiting_name(table: Mapping[str, Any]) -> str:
     return str(table["blocking"])
 
 
-def program_name(program: Mapping[str, Any]) -> str:
-    """A job's program, from the table that describes it (``harness.spec.jobs.described``)."""
-    return rebuilt(program).label
-
-
-def workload_name(programs: Sequence[Mapping[str, Any]]) -> str:
+def workload_name(jobs: Sequence[Work]) -> str:
     """The programs of all jobs: in full if alike, else in a word each, as in "2 x NEWS + BARRIER"."""
-    if all(program == programs[0] for program in programs):
-        return program_name(programs[0])
-    counts = Counter(map(short_name, programs))
+    if all(work == jobs[0] for work in jobs):
+        return jobs[0].label
+    counts = Counter(work.short_name for work in jobs)
     return " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
-
-
-def short_name(program: Mapping[str, Any]) -> str:
-    """A job's program in a word: its pattern, its kind, or the name of its file."""
-    return rebuilt(program).short_name
 
 
 def setting_names(keys: Iterable[str]) -> dict[str, str]:

@@ -18,7 +18,6 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import load
 from harness.spec.jobs import described, job_group, rebuilt
-from harness.spec.naming import program_name
 from workloads import locks, native
 from workloads.blocking import FOREVER_NS
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks
@@ -139,7 +138,7 @@ def group(**program):
 def test_a_program_survives_its_record():
     program = group(locks=3, lock="mcs").program
     assert rebuilt(described(program)) == program
-    assert program_name(described(program)) == (
+    assert rebuilt(described(program)).label == (
         "LOCK, 2 processes, g = 80 us, v = 0 g, sections of 20 us under 3 mcs locks"
     )
 

@@ -6,6 +6,7 @@ import pytest
 
 from harness.report.grid import LETTER, wrap
 from harness.spec.experiment import load
+from harness.spec.jobs import rebuilt
 from harness.spec.naming import policy_name, scheduler_name, setting_names, workload_name
 from harness.spec.scheduler import scheduler_of
 
@@ -42,11 +43,14 @@ def test_titles_break_after_commas_where_they_can(text, lines):
 
 
 def test_different_jobs_are_all_named():
-    assert workload_name([NEWS, NEWS]) == "NEWS, 2 processes, g = 100 us, v = 0.5 g"
+    def named(*programs):
+        return workload_name([*map(rebuilt, programs)])
+
+    assert named(NEWS, NEWS) == "NEWS, 2 processes, g = 100 us, v = 0.5 g"
     command = {"argv": ["/usr/bin/lmp", "-in", "x"], "processes": 2}
-    assert workload_name([NEWS, BARRIER, NEWS, command]) == "2 x NEWS + BARRIER + lmp"
+    assert named(NEWS, BARRIER, NEWS, command) == "2 x NEWS + BARRIER + lmp"
     two = [{"work_s": 1.0}, {"burst_ms": 1, "think_ms": 1, "bursts": 1}]
-    assert workload_name(two) == "sequential + interactive"
+    assert named(*two) == "sequential + interactive"
 
 
 def test_swept_keys_have_short_headings_that_differ():

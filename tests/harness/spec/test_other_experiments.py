@@ -20,7 +20,6 @@ from harness.predict.process_level import simulated_job
 from harness.predict.recorded_programs import RecordedPrograms
 from harness.spec.experiment import load
 from harness.spec.jobs import described, rebuilt
-from harness.spec.naming import program_name
 from harness.store.database import Store
 from workloads.program import Program
 from workloads.validation import InputError
@@ -179,7 +178,7 @@ def test_a_wrong_table_is_refused_with_its_key(tmp_path, lines, key, rule):
 )
 def test_what_a_job_runs_survives_its_record(work):
     assert rebuilt(json.loads(json.dumps(described(work)))) == work
-    assert program_name(described(work))
+    assert rebuilt(described(work)).label
 
 
 def test_each_thing_that_is_run_has_a_baseline_of_its_own(tmp_path):
