@@ -100,6 +100,11 @@ def ends(found: Estimate) -> str:
     return interval(found.ends, found.n)
 
 
+def minute(instant: str) -> str:
+    """The day and the minute of a time in ISO 8601."""
+    return instant[:16].replace("T", " ")
+
+
 def duration(seconds: float) -> str:
     """A duration as text: "42 s", "3 min 20 s", "5 h 2 min", "3 days"."""
     whole = round(seconds)

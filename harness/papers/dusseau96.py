@@ -22,6 +22,7 @@ from harness.simulator.processes.outcome import Outcome
 from harness.simulator.processes.simulate import simulate as simulate_processes
 from workloads.options import Options
 from workloads.program import Program
+from workloads.work import duration_name
 
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 WIDE_US = (500_000.0, 50_000.0, 5_000.0, 1_000.0, 400.0, 100.0)
@@ -181,17 +182,13 @@ def _draw_chart(figure: str, results: Results) -> papers.Picture:
             axes.bar(places, shares, 0.9, bottom, color=shade, label=part)
             bottom += shares
         centres = places.reshape(-1, len(IMBALANCES)).mean(axis=1)
-        axes.set_xticks(centres, [_grain(cell.granularity_us) for cell in cells[:: len(IMBALANCES)]])
+        axes.set_xticks(centres, [duration_name(cell.granularity_us) for cell in cells[:: len(IMBALANCES)]])
         if relative:
             axes.axhline(1, color="black", linewidth=0.6)
     row[0].set_ylabel("slowdown" if relative else "fraction of execution time")
     picture.legend(*row[-1].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     picture.suptitle(f"Figure {figure}. {PAPER.figures[figure].caption}")
     return picture
-
-
-def _grain(grain_us: float) -> str:
-    return f"{grain_us / 1e3:g} ms" if grain_us >= 1000 else f"{grain_us:g} us"
 
 
 def _draw_tables(figure: str, results: Results) -> papers.Picture:
@@ -208,7 +205,7 @@ def _draw_tables(figure: str, results: Results) -> papers.Picture:
             text = f"{value:.2f}" + (f"\n({PUBLISHED[cell]:.2f})" if known else "")
             color = "white" if value >= BLACK else "black"
             axes.text(column, row, text, ha="center", va="center", color=color, fontsize=8)
-        columns = [f"{_grain(g)}\nv = {v:g} g" for g, v in product(TABLE_US, TABLE_IMBALANCES)]
+        columns = [f"{duration_name(g)}\nv = {v:g} g" for g, v in product(TABLE_US, TABLE_IMBALANCES)]
         axes.set_xticks(range(len(columns)), columns, fontsize=8)
         rows = [f"switch {switch:g} us\nlatency {latency:g} us" for switch, latency in TABLE_MACHINES]
         axes.set_yticks(range(len(rows)), rows, fontsize=8)

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from coordinator.topology import runs
-from harness.analyse.columns import Column, four_digits, needed, percent
+from harness.analyse.columns import Column, four_digits, minute, needed, percent
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import OF_JOBS, SCHEDULER, ScheduleRow
 from harness.analyse.schedules import against_first, by_size, timed
@@ -138,7 +138,7 @@ def _conditions(first: RunRecord, warm_up: int, tau_s: float) -> Iterator[tuple[
     yield "Warm-up", f"the first {warm_up} jobs do not count"
     yield "Bounded slowdown", f"jobs shorter than {tau_s:g} s count as {tau_s:g} s"
     yield "Seed", str(first.seed)
-    yield "Simulated", f"{first.recorded_at[:16].replace('T', ' ')} UTC"
+    yield "Simulated", f"{minute(first.recorded_at)} UTC"
 
 
 PARTS = 90  # points of the utilisation over time

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
+from harness.analyse.columns import minute
 from harness.analyse.comparison import EXPECTED, POWER
 from harness.report.cells import Heading, Line, Part, Table, doubts, table
 from workloads.constants import CONSTANTS
@@ -77,18 +78,14 @@ def experiments(document: Mapping[str, Any]) -> Iterator[Part]:
         for row in document["experiments"]:
             size = " x ".join(str(row[key]) for key in ("schedulers", "cells", "repeats"))
             numbers = (str(row[key]) for key in counts)
-            last = _minute(row["last"])
+            last = minute(row["last"])
             made.add_row(size, *numbers, last, f"{row['experiment']} ({row['digest'][:8]})")
         yield made
     for row in document["job_level"]:
-        last = f"the last at {_minute(row['last'])} UTC"
+        last = f"the last at {minute(row['last'])} UTC"
         yield f"{row['experiment']}: {row['schedulers']} simulated schedules of jobs, {last}"
     if not (document["experiments"] or document["job_level"]):
         yield "no runs"
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")
 
 
 def findings(document: Mapping[str, Any]) -> Iterator[Part]:

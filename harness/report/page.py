@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.analyse.caveats import conclusive
-from harness.analyse.columns import SIDES, Column, at, needed
+from harness.analyse.columns import SIDES, Column, at, minute, needed
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
@@ -208,10 +208,7 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     known = [one.said.format(machine[one.name]) for one in CONSTANTS if machine.get(one.name)]
     if known:
         yield "Calibrated", ", ".join(known)
-    yield (
-        "Recorded",
-        f"{measured[0].recorded_at[:16].replace('T', ' ')} to {last.recorded_at[:16].replace('T', ' ')} UTC",
-    )
+    yield "Recorded", f"{minute(measured[0].recorded_at)} to {minute(last.recorded_at)} UTC"
     yield "Seed", str(last.seed)
     yield "Digest", content.results.digest[:16]
     if commit := last.conditions.commit:
