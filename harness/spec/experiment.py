@@ -210,8 +210,7 @@ def _experiment(data: Table, file: Path, here: bool) -> Experiment:
     if nodes and any(scheduler.options.quota_ns for scheduler in schedulers):
         rule = "a CPU quota is of one host (quota_processors)"
         raise InputError("hosts", data["hosts"], rule, "leave one of the two out")
-    present = owners.parse(data.get("owners", []), file.parent)
-    owners.check_heeded(present, [s.name for s in schedulers], [s.policy for s in schedulers])
+    present = owners.parse(data.get("owners", []), file.parent, schedulers)
     for cell in cells:
         _check_sizes(cell, schedulers)
         owners.on(present, cell.processors)

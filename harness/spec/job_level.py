@@ -123,8 +123,7 @@ def _experiment(data: Table, file: Path, trace: str | None) -> JobExperiment:
         'policy = "easy"',
         lambda table: JobScheduler(policy=policy_of(table), name=table["policy"], written=table),
     )
-    present = owners.parse(data.get("owners", []), file.parent)
-    owners.check_heeded(present, [one.name for one in schedulers], [one.policy for one in schedulers])
+    present = owners.parse(data.get("owners", []), file.parent, schedulers)
     migration = build(Migration, as_table(data.get("migration", {}), "migration"), "migration")
     return JobExperiment(
         name=experiment_name(data, file.stem),

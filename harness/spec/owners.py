@@ -8,8 +8,8 @@ from typing import Any
 
 from coordinator import policies
 from coordinator.owners import Owner
-from coordinator.policies import Policy
 from harness.spec import trace_text
+from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import Table, each
 from workloads.bounds import within
 from workloads.validation import InputError, known_keys
@@ -18,11 +18,21 @@ KINDS = ("present_s", "times_s", "trace")
 """The keys that say when an owner is there; a table has one of them."""
 
 
-def parse(given: Any, folder: Path) -> tuple[Owner, ...]:
-    """The owners of [[owners]] tables: without ``processors`` one for each. Traces lie in ``folder``."""
+def parse(given: Any, folder: Path, schedulers: Sequence[Scheduler] = ()) -> tuple[Owner, ...]:
+    """The owners of [[owners]] tables: without ``processors`` one for each. Traces lie in ``folder``.
+
+    The policies of all ``schedulers`` must take notice of them.
+    """
     if given == []:
         return ()
-    return each(given, "owners", "present_s = 600.0", lambda table: _owner(table, folder))
+    found = each(given, "owners", "present_s = 600.0", lambda table: _owner(table, folder))
+    for index, one in enumerate(schedulers):
+        if not one.policy.heeds_owners:
+            heeding = ", ".join(known for known, kind in policies.known().items() if kind.heeds_owners)
+            rule = f"takes no notice of owners; these policies do: {heeding}"
+            remedy = "choose one of them, or leave [[owners]] out"
+            raise InputError(f"schedulers[{index}].policy", one.name, rule, remedy)
+    return found
 
 
 def _owner(table: Table, folder: Path) -> Owner:
@@ -106,12 +116,3 @@ def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
         places = [owner.processors] if owner.processors else [(p,) for p in range(processors)]
         found += [replace(owner, processors=place) for place in places]
     return tuple(found)
-
-
-def check_heeded(owners: Sequence[Owner], names: Iterable[str], kinds: Iterable[Policy]) -> None:
-    for index, (name, policy) in enumerate(zip(names, kinds, strict=True)):
-        if owners and not policy.heeds_owners:
-            heeding = ", ".join(known for known, kind in policies.known().items() if kind.heeds_owners)
-            rule = f"takes no notice of owners; these policies do: {heeding}"
-            remedy = "choose one of them, or leave [[owners]] out"
-            raise InputError(f"schedulers[{index}].policy", name, rule, remedy)
