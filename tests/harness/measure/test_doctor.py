@@ -6,6 +6,7 @@ import os
 import re
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,8 @@ def test_the_command_says_how_much_is_wrong(capsys, monkeypatch):
     assert cli.main(["doctor", "--processors", "-1"]) == 2
 
 
-@pytest.mark.slow  # watches the processors for two seconds
 def test_what_is_shared_names_no_user_no_host_and_no_path(found, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(host_check, "check", partial(host_check.check, watch_s=0.0))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("coordinator.host.quotas.quotas", lambda: {Path("/user.slice/alice"): 0.5})
     with Store(tmp_path / "lockstep-results") as store:

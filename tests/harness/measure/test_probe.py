@@ -13,6 +13,7 @@ from coordinator.host.launchers import find_launcher
 from harness.measure import calibrate
 
 pytestmark = pytest.mark.slow
+FEW = "--samples", "8"
 
 
 def probe(processors, *options, ranks=3):
@@ -42,11 +43,11 @@ def test_a_switch_costs_more_than_a_message():
     for name in ("latency_ns", "receive_ns", "send_ns"):
         assert 0 < found[name] < found["remote_wakeup_ns"], name
     assert 0 < found["poll_ns"] < found["send_ns"]
-    # Differences: other load can make them negative.
+    # Differences: other load can make them negative, and as long as its turns.
     for name in ("switch_after_idle_ns 10000", "send_after_idle_ns 10000"):
-        assert abs(found[name]) < 5e6, name
-    assert 0 < found["overrun_ns"] < 1e6
-    assert abs(found["reload_ns"]) < 1e6 and abs(found["move_ns"]) < 1e6  # 100 kB may stay in the cache
+        assert abs(found[name]) < 5e7, name
+    assert 0 < found["overrun_ns"] < 1e7
+    assert abs(found["reload_ns"]) < 1e7 and abs(found["move_ns"]) < 1e7  # 100 kB may stay in the cache
     assert found["detour_gap_ns"] <= 1e9 and 0 <= found["tick_lateness_ns"] < 4e6
 
 
@@ -57,7 +58,7 @@ def test_other_load_shows_as_detours():
     burn = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
     others = [subprocess.Popen([sys.executable, "-c", burn, str(processor)]) for processor in processors]
     try:
-        found = json.loads(probe(processors).stdout)
+        found = json.loads(probe(processors, *FEW).stdout)
     finally:
         for other in others:
             other.kill()
@@ -77,7 +78,7 @@ def test_changes_of_slot_cost_time():
 
 
 def test_one_processor_is_enough_for_a_switch_but_two_ranks_are_not():
-    found = json.loads(probe(two_processors()[:1]).stdout)
+    found = json.loads(probe(two_processors()[:1], *FEW).stdout)
     assert found["latency_ns"] == [0.0] and set(found["send_after_idle_ns 500"]) == {0.0}
     for name in ("remote_wakeup_ns", "switch_after_idle_ns 500", "overrun_ns"):
         assert statistics.median(found[name]) > 0, name

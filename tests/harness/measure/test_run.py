@@ -194,17 +194,12 @@ def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
     assert "slot_cost_us" not in constants.of_run("").recorded()
 
 
-def test_without_calibration_the_nominal_constants_stand():
+def test_without_calibration_the_nominal_constants_stand_and_steps_are_known_for_each_working_set(place):
     told = session.constants([]).of_run("")
     assert told.remote_wakeup_us > 0
-    assert told.detour_gap_us == told.send_us == 0
-
-
-def test_steps_are_calibrated_for_each_working_set(place):
+    assert told.detour_gap_us == told.send_us == session.constants([]).walk_step_of({0}) == 0
     constants = calibrate.constants(place.calibrate([4096, 8192], [], Quiet()))
-    assert constants.walk_step_of({4096}) == 64.0
-    assert constants.walk_step_of({4096, 8192}) == 0.0
-    assert session.constants([]).walk_step_of({0}) == 0.0
+    assert (constants.walk_step_of({4096}), constants.walk_step_of({4096, 8192})) == (64.0, 0.0)
 
 
 COMMANDS = {

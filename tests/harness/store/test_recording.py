@@ -286,19 +286,18 @@ def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
         recording.read(tmp_path / "array.npz")
 
 
-def test_a_rank_that_was_killed_while_it_began_is_in_no_recording(tmp_path):
-    """It has a world, but no magic and no windows yet."""
+@pytest.mark.parametrize(
+    ("header", "slots_ns"),
+    [
+        ({"magic": b"", "slot_ns": 0, "slots": 0}, [62_500_000]),  # killed while it began
+        ({"slot_ns": 0, "rank": 1}, [62_500_000, 0]),  # keeps nobody busy for ever
+    ],
+)
+def test_a_rank_without_windows_is_in_no_recording_or_has_none(tmp_path, header, slots_ns):
     (tmp_path / "rank-0-1.operations").write_bytes(rank_file())
-    (tmp_path / "rank-1-2.operations").write_bytes(rank_file(magic=b"", slot_ns=0, slots=0))
+    (tmp_path / "rank-1-2.operations").write_bytes(rank_file(**header))
     (found,) = recording.gather(tmp_path, ["true"])
-    assert len(found.ranks) == 1
-
-
-def test_a_length_of_windows_that_cannot_be_keeps_nobody_busy_for_ever(tmp_path):
-    (tmp_path / "rank-0-1.operations").write_bytes(rank_file())
-    (tmp_path / "rank-1-2.operations").write_bytes(rank_file(slot_ns=0, rank=1))
-    (found,) = recording.gather(tmp_path, ["true"])
-    assert [rank.slot_ns for rank in found.ranks] == [62_500_000, 0]
+    assert [rank.slot_ns for rank in found.ranks] == slots_ns
 
 
 def windows_with(kept):
