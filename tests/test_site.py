@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from browser import BROWSER, OPTIONS, look
+from browser import BROWSER, look, opened
 from places import ROOT
 
 import lockstep
@@ -101,8 +101,6 @@ def test_no_page_scrolls_sideways_or_asks_a_host(site):
 
 @needs_browser
 def test_the_search_finds_a_page_from_files(site, tmp_path):
-    options = [option for option in OPTIONS if option != "--allow-file-access-from-files"]
     address = (site / "index.html").as_uri() + "?q=guardian"
-    command = [str(BROWSER), *options, f"--user-data-dir={tmp_path}", address]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "faults.html?h=guardian" in ran.stdout
+    found, _ = opened(address, tmp_path, without="file-access")
+    assert "faults.html?h=guardian" in found

@@ -6,82 +6,65 @@ Each host has one of this machine's cores; the jobs' messages go through TCP. Pr
 workload slowdowns, and how far apart the hosts were at the changes of slot.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import headed, parsed, tabled
-from netns_cluster import Cluster, cluster, unavailable
+from netns_cluster import cluster, unavailable
 
 EXPERIMENT = """
 name = "two-hosts"
 repeats = {repeats}
-
+schedulers = [
+  {{ policy = "gang", quantum_ms = 100 }}, {{ policy = "gang", quantum_ms = 10 }},
+  {{ policy = "implicit" }}, {{ policy = "partitioned" }},
+]
 [[jobs]]
 count = 3
-program = {{ pattern = "BARRIER", processes = 2, granularity_us = {granularity_us}, \
-imbalance = 0.25, dedicated_s = {dedicated_s} }}
-
-[[schedulers]]
-policy = "gang"
-quantum_ms = 100
-
-[[schedulers]]
-policy = "gang"
-quantum_ms = 10
-
-[[schedulers]]
-policy = "implicit"
-
-[[schedulers]]
-policy = "partitioned"
+[jobs.program]
+pattern = "BARRIER"
+processes = 2
+imbalance = 0.25
+granularity_us = {granularity_us}
+dedicated_s = {dedicated_s}
 """
 
-HEAD = (
-    *("scheduler", "workload slowdown", "95 %", "late p50/p99, us", "between hosts p50/p99, us"),
-    "clocks, us",
-)
 
-
-def run(hosts: Cluster, text: str) -> list[Any]:
+def rows(hosts, text):
     file = hosts.root / "two-hosts.toml"
     file.write_text(text)
     argv = [sys.executable, "-m", "harness.cli", "run", str(file), "--json", "--no-simulate"]
     places = ",".join(f"{host}:1" for host in hosts.hosts)
-    argv += ["--hosts", places, "--results", str(hosts.root / "results")]
-    started = hosts.start(argv)
+    started = hosts.start([*argv, "--hosts", places, "--results", str(hosts.root / "results")])
     out, err = started.communicate()
     if started.returncode:
         raise SystemExit(err)
-    return list(json.loads(out)["rows"])
+    return json.loads(out)["rows"]
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def cells(row):
     scheduler, measured = row["scheduler"], row["measured"]
     slowdown, switches = measured["workload_slowdown"], measured["switches"] or {}
     low, high = slowdown["ci95"] or slowdown["extremes"]
     name = scheduler["policy"] + (f" {scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else "")
-    pairs = [
-        f"{switches[key]['p50']:.0f}/{switches[key]['p99']:.0f}" if key in switches else ""
-        for key in ("lateness_us", "between_nodes_us")
-    ]
+    known = [switches.get(key) for key in ("lateness_us", "between_nodes_us")]
+    pairs = [f"{found['p50']:.0f}/{found['p99']:.0f}" if found else "" for found in known]
     doubt = f"{switches['clock_uncertainty_us']:.0f}" if "clock_uncertainty_us" in switches else ""
-    return [name, f"{slowdown['median']:.2f}", f"{low:.2f} to {high:.2f}", *pairs, doubt]
+    return name, f"{slowdown['median']:.2f}", f"{low:.2f} to {high:.2f}", *pairs, doubt
 
 
-def main() -> None:
+def main():
     options = parsed(__doc__, granularity_us=1000.0, repeats=5, dedicated_s=2.0)
     if why := unavailable():
         sys.exit(why)
     with cluster(2) as hosts:
-        rows = run(hosts, EXPERIMENT.format(**vars(options)))
-    headed(*HEAD)
-    for row in rows:
+        found = rows(hosts, EXPERIMENT.format(**vars(options)))
+    times = "late p50/p99, us", "between hosts p50/p99, us", "clocks, us"
+    headed("scheduler", "workload slowdown", "95 %", *times)
+    for row in found:
         tabled(*cells(row))
 
 

@@ -138,6 +138,15 @@ class Looked:
     asked: set[str]
 
 
+def opened(address: str, profile: Path, *options: str, without: str = "") -> tuple[str, str]:
+    """What the browser writes of a page, and its log; ``without`` the usual option of such a name."""
+    usual = [option for option in OPTIONS if not without or without not in option]
+    command = [str(BROWSER), *usual, *options, f"--user-data-dir={profile}", address]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout, ran.stderr
+
+
 def look(pages: Mapping[str, str], folder: Path) -> Looked:
     """Each page in each width; one browser looks at them one after the other. PAPER is shown as in print."""
     for name, page in pages.items():
@@ -145,10 +154,8 @@ def look(pages: Mapping[str, str], folder: Path) -> Looked:
     known = f"const NAMES = {json.dumps(list(pages))}, WIDTHS = {json.dumps(list(WIDTHS))}, PAPER = {PAPER};"
     outer, net_log = folder / "look at all.html", folder / "net.json"
     outer.write_text(f"<!doctype html><meta charset=utf-8><body><script>{known}{SCRIPT}</script>")
-    command = [str(BROWSER), *OPTIONS, f"--user-data-dir={folder / 'profile'}", f"--log-net-log={net_log}"]
-    ran = subprocess.run([*command, outer.as_uri()], capture_output=True, text=True, timeout=240, check=False)
-    assert ran.returncode == 0, ran.stderr
-    (found,) = re.findall(r'<pre id="found">(.*?)</pre>', ran.stdout, flags=re.DOTALL)
+    written, log = opened(outer.as_uri(), folder / "profile", f"--log-net-log={net_log}")
+    (found,) = re.findall(r'<pre id="found">(.*?)</pre>', written, flags=re.DOTALL)
     sights = {
         name: {
             int(width): Sight([Line(*line) for line in sight["lines"]], sight["empty"], sight["reaches"])
@@ -159,20 +166,13 @@ def look(pages: Mapping[str, str], folder: Path) -> Looked:
     # The browser's own chatter has no origin.
     events = [event.get("params", {}) for event in json.loads(net_log.read_text())["events"]]
     urls = {one["url"] for one in events if one.get("initiator", NO_ORIGIN) != NO_ORIGIN and "url" in one}
-    return Looked(sights, ran.stderr, {url for url in urls if not url.startswith(("file:", "data:"))})
+    return Looked(sights, log, {url for url in urls if not url.startswith(("file:", "data:"))})
 
 
 def dom(page: Path, *options: str) -> tuple[str, str]:
     """The elements of a page at the end of its scripts, in a window, and the log of the browser."""
-    command = [
-        str(BROWSER),
-        *OPTIONS,
-        *options,
-        f"--user-data-dir={page.parent / 'profile of one'}",
-        page.as_uri(),
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return html.unescape(ran.stdout), ran.stderr
+    written, log = opened(page.as_uri(), page.parent / "profile of one", *options)
+    return html.unescape(written), log
 
 
 PAINTED = """
