@@ -85,6 +85,23 @@ def two_phase(argv: list[str], *options: str) -> subprocess.CompletedProcess[str
     return run([*LOCKSTEP, "exec", *options, "--", *argv])
 
 
+def ended(compiled, mpi: str, ranks: int, source: str, *words, options=(), before=(), flags=()):
+    """A program of so many ranks, behind the words of ``before``, that was run two-phase and ended well."""
+    argv = [*before, *launcher(mpi), "-n", str(ranks), compiled(mpi, source, *flags), *map(str, words)]
+    result = two_phase(argv, *options)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def as_without(argv: list[str], mpi: str, wanted: str = "") -> subprocess.CompletedProcess[str]:
+    """A two-phase run that ends well and prints the same as one without, at least lines with ``wanted``."""
+    plain, ours = run(argv), two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    told = [[line for line in one.stdout.splitlines() if line.startswith(wanted)] for one in (plain, ours)]
+    assert told[0] == told[1] != [], ours.stderr
+    return ours
+
+
 def recorded(folder: Path) -> list[dict[str, Any]]:
     """What the ranks have recorded in a folder, in the order of their names; some have."""
     found = [json.loads(file.read_text()) for file in sorted(folder.glob("rank-*.json"))]

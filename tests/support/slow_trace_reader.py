@@ -1,4 +1,4 @@
-"""Traces read again, independently: character by character, with exact numbers, one rule after the other.
+"""Traces read again, independently: line by line, with exact numbers, one rule after the other.
 
 It says what the format says, slowly. A trace that it refuses must be refused.
 """
@@ -6,10 +6,10 @@ It says what the format says, slowly. A trace that it refuses must be refused.
 from __future__ import annotations
 
 import calendar
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-DIGITS = "0123456789"
 YEARS_16 = 500_000_000
 
 
@@ -34,16 +34,12 @@ def read(data: bytes) -> list[SlowJob]:
     Raises:
         RefusedError: if the data are no trace, or no job ran.
     """
-    if data[:3] == bytes((0xEF, 0xBB, 0xBF)):
-        data = data[3:]
     if 0 in data:
         raise RefusedError("zero")
-    lines = []
-    for piece in data.split(b"\n"):
-        end = len(piece) - 1 if piece[-1:] == b"\r" else len(piece)
-        lines.append(piece[:end].decode("utf-8", errors="replace"))
-    full = [line for line in lines if any(c not in " \t" for c in line)]
-    swf = bool(full) and next(c for c in full[0] if c not in " \t") in ";+-." + DIGITS
+    pieces = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = [piece.removesuffix(b"\r").decode("utf-8", errors="replace") for piece in pieces]
+    first = next(filter(None, (line.strip(" \t") for line in lines)), "")
+    swf = bool(re.match("[-;+.0-9]", first))
     jobs = [job for job in (_swf(lines) if swf else _sacct(lines)) if job.run >= 0 and job.size > 0]
     jobs = [job for job in jobs if job.submit >= 0]
     if not jobs:
@@ -55,19 +51,10 @@ def read(data: bytes) -> list[SlowJob]:
 
 
 def _number(text: str) -> Decimal:
-    """A number: sign, digits, point, digits, exponent."""
-    rest = text[1:] if text[:1] in ("+", "-") else text
-    mantissa, mark, exponent = rest, "", ""
-    for letter in "eE":
-        if letter in rest:
-            mantissa, mark, exponent = rest.partition(letter)
-            break
-    whole, _, part = mantissa.partition(".")
-    power = exponent[1:] if exponent[:1] in ("+", "-") else exponent
-    if not whole + part or any(c not in DIGITS for c in whole + part + power) or (mark and not power):
+    """A number: sign, digits, point, digits, exponent; none larger or finer than any that is meant."""
+    found = re.fullmatch(r"([+-]?([0-9]*)\.?([0-9]*))([eE][+-]?[0-9]{1,2})?", text)
+    if not found or not found[2] + found[3] or len(found[1]) > 25:
         raise RefusedError(text)
-    if len(power) > 2 or len(text.lower().partition("e")[0]) > 25:
-        raise RefusedError("larger or finer than any number that is meant")
     return Decimal(text)
 
 
@@ -81,13 +68,7 @@ def _in(text: str, most: float, *, whole: bool) -> Decimal:
 
 
 def _fields(line: str) -> list[str]:
-    found = [""]
-    for c in line:
-        if c in " \t":
-            found.append("")
-        else:
-            found[-1] += c
-    return [word for word in found if word]
+    return re.findall(r"[^ \t]+", line)
 
 
 def _swf(lines: list[str]) -> list[SlowJob]:
@@ -95,8 +76,7 @@ def _swf(lines: list[str]) -> list[SlowJob]:
     for line in lines:
         before, semicolon, comment = line.partition(";")
         key, colon, value = (part.strip(" \t") for part in comment.partition(":"))
-        is_key = bool(key) and all(c == "_" or c.isalnum() for c in key)
-        if semicolon and not _fields(before) and colon and is_key and key not in seen:
+        if semicolon and not _fields(before) and colon and re.fullmatch(r"\w+", key) and key not in seen:
             seen.add(key)
             if key in ("MaxProcs", "MaxNodes") and value:
                 _in(value, 1_000_000, whole=True)
@@ -130,7 +110,7 @@ def _sacct(lines: list[str]) -> list[SlowJob]:
     jobs: list[SlowJob] = []
     parts: dict[str, tuple[SlowJob, set[str]]] = {}
     for line in lines[1:]:
-        if all(c in " \t" for c in line):
+        if not line.strip(" \t"):
             continue
         words = line.split("|")
         if len(words) != len(names):
@@ -166,62 +146,38 @@ def _sacct(lines: list[str]) -> list[SlowJob]:
 
 def _name(text: str) -> tuple[str, str, str]:
     """The number of a job, and ``_``, ``+`` or ``.`` (a step) with what follows."""
-    end = next((n for n, c in enumerate(text) if c not in DIGITS), len(text))
-    number, rest = text[:end], text[end:]
-    if not 0 < len(number) < 19:
+    found = re.fullmatch(r"([0-9]{1,18})(([_+])([0-9]+)|(_)\[.*\])?(\..+)?", text, re.DOTALL)
+    if not found:
         raise RefusedError(text)
-    if not rest:
-        return number, "", ""
-    if rest[0] == "." and len(rest) > 1:
-        return number, ".", rest
-    task = next((n for n, c in enumerate(rest[1:], 1) if c not in DIGITS), len(rest))
-    if rest[0] in "_+" and task > 1 and rest[task:] == "":
-        return number, rest[0], rest[1:]
-    if rest[0] in "_+" and task > 1 and rest[task] == "." and rest[task + 1 :]:
-        return number, ".", rest
-    if rest[:2] == "_[" and rest.endswith("]"):
-        return number, "_", rest
-    if rest[:2] == "_[" and "]." in rest and not rest.endswith("]."):
-        return number, ".", rest
-    raise RefusedError(text)
-
-
-def _digits(text: str, form: str) -> list[int]:
-    """The numbers in a text with the form of ``form``, whose digits stand for any digits."""
-    same = (c in DIGITS if f in DIGITS else c == f for c, f in zip(text, form, strict=False))
-    if len(text) != len(form) or not all(same):
-        raise RefusedError(text)
-    return [int(word) for word in "".join(c if c in DIGITS else " " for c in text).split()]
+    number, task, mark, _, tasks, step = found.groups(default="")
+    if step:
+        return number, ".", task + step
+    return number, mark or tasks, task[1:]
 
 
 def _time(text: str) -> Decimal:
-    if len(text) == 10 and text[0] == "1" and all(c in DIGITS for c in text):
+    if re.fullmatch("1[0-9]{9}", text):
         return Decimal(text)
-    moment, offset = text[:19], text[19:]
-    year, month, day, hour, minute, second = _digits(moment.replace("T", " ", 1), "0000-00-00 00:00:00")
+    day, clock = "([0-9]{4})-([0-9]{2})-([0-9]{2})", "([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    found = re.fullmatch(f"{day}[T ]{clock}(?:Z|([+-])([0-9]{{2}}):?([0-9]{{2}}))?", text)
+    if not found:
+        raise RefusedError(text)
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    hours, minutes = (int(word or 0) for word in found.groups()[7:])
     in_month = (31, 28 + (calendar.isleap(year) if year else 0), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
     if not (year and 1 <= month <= 12 and 1 <= day <= in_month[month - 1]):
         raise RefusedError(text)
-    if hour > 23 or minute > 59 or second > 59:
+    if max(hour, hours) > 23 or max(minute, second, minutes) > 59:
         raise RefusedError(text)
-    found = calendar.timegm((year, month, day, hour, minute, second))
-    if offset not in ("", "Z"):
-        hours, minutes = _digits(offset[1:].replace(":", "", 1)[:2] + ":" + offset[-2:], "00:00")
-        if offset[0] not in "+-" or len(offset) != (6 if offset[3:4] == ":" else 5):
-            raise RefusedError(text)
-        if hours > 23 or minutes > 59:
-            raise RefusedError(text)
-        found -= (1 if offset[0] == "+" else -1) * (hours * 3600 + minutes * 60)
-    return Decimal(found)
+    ahead = (hours * 3600 + minutes * 60) * (-1 if found[7] == "-" else 1)
+    return Decimal(calendar.timegm((year, month, day, hour, minute, second)) - ahead)
 
 
 def _limit(text: str) -> Decimal:
     if text in ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "None"):
         return Decimal(-1)
-    days, _, clock = text.rpartition("-")
-    if "-" in text and not (0 < len(days) < 6 and all(c in DIGITS for c in days)):
+    found = re.fullmatch("(?:([0-9]{1,5})-)?([0-9]{2}):([0-5][0-9]):([0-5][0-9])", text)
+    if not found:
         raise RefusedError(text)
-    hours, minutes, seconds = _digits(clock, "00:00:00")
-    if minutes > 59 or seconds > 59:
-        raise RefusedError(text)
-    return _in(str(((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds), YEARS_16, whole=False)
+    days, hours, minutes, seconds = (int(word or 0) for word in found.groups())
+    return _in(str(((days * 24 + hours) * 60 + minutes) * 60 + seconds), YEARS_16, whole=False)

@@ -3,8 +3,7 @@
 import subprocess
 
 import pytest
-from native_programs import hasty_wrapper, launcher, run, summary, two_phase, wrapper
-from places import SUPPORT
+from native_programs import as_without, hasty_wrapper, launcher, summary, two_phase, wrapper
 
 from workloads import native
 from workloads.native import calls, conformance
@@ -134,24 +133,14 @@ def test_the_table_knows_the_faults_for_many_cases_and_ranks(program, mpi, ranks
 @pytest.mark.parametrize(("mpi", "ranks"), [("here", 3), ("openmpi", 2)])
 def test_blocking_calls_leave_the_same_with_two_phase_waits(program, mpi, ranks):
     argv = [*launcher(mpi), "-n", str(ranks), str(program(mpi)), "5", "5", "60"]
-    plain = run(argv)
-    ours = two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
-    ended = [[line for line in done.stdout.splitlines() if line.startswith("end ")] for done in (plain, ours)]
-    assert ended[0] == ended[1] != [], ours.stderr
-    assert summary(ours)["ranks"] == ranks
+    assert summary(as_without(argv, mpi, "end "))["ranks"] == ranks
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mpi", "ranks"), [("here", 3), ("openmpi", 1), ("openmpi", 2)])
-def test_ignored_arguments_and_handled_errors_give_what_they_give_without(tmp_path, mpi, ranks):
-    made = tmp_path / "ignored"
-    source = SUPPORT / "native" / "ignored.c"
-    subprocess.run([wrapper(mpi), "-o", made, source], check=True)
-    argv = [*launcher(mpi), "-n", str(ranks), str(made), *(["garbage"] if mpi == "here" else [])]
-    plain = run(argv)
-    ours = two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
-    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
-    assert ours.stdout.splitlines() == plain.stdout.splitlines()
+def test_ignored_arguments_and_handled_errors_give_what_they_give_without(compiled, mpi, ranks):
+    words = ["garbage"] if mpi == "here" else []
+    as_without([*launcher(mpi), "-n", str(ranks), compiled(mpi, "ignored.c"), *words], mpi)
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ from native_programs import (
     LAUNCHERS,
     LOCKSTEP,
     PROGRAMS,
+    as_without,
+    ended,
     launcher,
     recorded,
     run,
@@ -72,6 +74,10 @@ def test_the_rule_in_c_learns_as_the_leaf_does(rule):
         assert list(sample) == plain
 
 
+BOTH = pytest.mark.parametrize("mpi", ["here", "openmpi"])
+IMMEDIATE = ("--blocking", "immediate")
+
+
 def test_the_table_covers_what_an_mpi_has_and_no_more():
     covered = calls.covered({"MPI_Send", "MPI_Isend", "MPI_Send_c", "MPI_Allreduce", "MPI_Bsend", "MPI_Wait"})
     assert [call.name for call in covered] == ["Send", "Bsend", "Isend", "Wait"]
@@ -116,20 +122,15 @@ def test_the_list_of_mpi_s_calls_knows_every_call_of_an_mpi(mpi):
 
 @pytest.mark.parametrize(("mpi", "ranks"), [("here", 3), ("openmpi", 3), ("abi", 2)])
 def test_rare_and_wrong_uses_give_what_they_give_without(compiled, mpi, ranks):
-    argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
-    plain = run(argv)
-    ours = two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
-    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
-    assert ours.stdout.splitlines() == plain.stdout.splitlines()
+    ours = as_without([*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")], mpi)
     assert summary(ours)["ranks"] == ranks
 
 
 @pytest.mark.parametrize("rule_name", ["spin", "immediate", "global-adaptive"])
 def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, tmp_path, rule_name):
     ranks = 2 if rule_name == "spin" else 4
-    argv = [*launcher("here"), "-n", str(ranks), compiled("here", "bsp.c"), "200", ".5", "300"]
-    result = two_phase(argv, "--blocking", rule_name, "--record", str(tmp_path))
-    assert result.returncode == 0, result.stderr
+    options = ("--blocking", rule_name, "--record", str(tmp_path))
+    result = ended(compiled, "here", ranks, "bsp.c", 200, 0.5, 300, options=options)
     assert result.stdout.split()[1] == str(300 * ranks)
     records = recorded(tmp_path)
     assert [record["rank"] for record in records] == list(range(ranks))
@@ -142,40 +143,37 @@ def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, 
     assert (blocked == 0) == (rule_name == "spin")
 
 
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
-def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tmp_path):
-    processor = str(min(os.sched_getaffinity(0)))
-    program = [compiled("here", "bsp.c"), "200", ".5", "300"]
-    argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
-    result = two_phase(argv, "--blocking", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
-    assert result.returncode == 0, result.stderr
+@pytest.fixture
+def one_processor():
+    """The words before a command that has one processor."""
+    if shutil.which("taskset") is None:
+        pytest.skip("needs taskset")
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+
+
+def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tmp_path, one_processor):
+    options = ("--blocking", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
+    ended(compiled, "here", 2, "bsp.c", 200, 0.5, 300, options=options, before=one_processor)
     records = recorded(tmp_path)
     # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations,
     # though the rule lets a rank spin for ten seconds.
     assert sum(record["cpu_ns"] for record in records) < 0.4e9
 
 
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 @pytest.mark.parametrize(("computing_us", "naps"), [(0, True), (5, False)])
-def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
-    processor = str(min(os.sched_getaffinity(0)))
-    program = [compiled("here", "poll.c"), "50", str(1000 * computing_us)]
-    argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
-    result = two_phase(argv, "--record", str(tmp_path))
-    assert (result.returncode, result.stdout) == (0, "49\n"), result.stderr
+def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps, one_processor):
+    options = {"options": ("--record", str(tmp_path)), "before": one_processor}
+    assert ended(compiled, "here", 2, "poll.c", 50, 1000 * computing_us, **options).stdout == "49\n"
     # Only the last wait, in which all ranks end, may block if programs compute between their polls.
     records = recorded(tmp_path)
     assert any(record["voluntary_switches"] > 40 for record in records) == naps
 
 
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
-def test_a_rank_that_waits_for_a_window_yields(compiled, tmp_path, mpi):
-    processor = str(min(os.sched_getaffinity(0)))
-    program = [compiled(mpi, "others.c"), "fence", "500", "100"]
-    argv = ["taskset", "-c", processor, *launcher(mpi), "-n", "2", *program]
-    result = two_phase(argv, "--record", str(tmp_path), "--mpicc", str(wrapper(mpi)))
-    assert result.returncode == 0 and "right" in result.stdout, result.stderr
+@BOTH
+def test_a_rank_that_waits_for_a_window_yields(compiled, tmp_path, mpi, one_processor):
+    options = ("--record", str(tmp_path), "--mpicc", str(wrapper(mpi)))
+    result = ended(compiled, mpi, 2, "others.c", "fence", 500, 100, options=options, before=one_processor)
+    assert "right" in result.stdout
     # They compute for 0.1 s. To spin would take slices of some milliseconds in each of 100 rounds.
     assert sum(record["cpu_ns"] for record in recorded(tmp_path)) < 0.65e9
 
@@ -202,7 +200,7 @@ OPENMPI_OF_DEBIAN = "/usr/lib/x86_64-linux-gnu/libmpi.so.40"
 
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@BOTH
 def test_mpi4py_s_own_tests_pass_where_they_pass_without(mpi, ranks):
     argv = [sys.executable, str(PROGRAMS.parent / "mpi4py_suite.py"), "--ranks", str(ranks)]
     argv += ["--launcher", " ".join(launcher(mpi))]
@@ -213,11 +211,9 @@ def test_mpi4py_s_own_tests_pass_where_they_pass_without(mpi, ranks):
     assert done.returncode == 0 and " passed as it is" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@BOTH
 def test_a_program_whose_threads_wait_is_right_and_says_how_it_waits(compiled, mpi):
-    argv = [*launcher(mpi), "-n", "3", compiled(mpi, "threads.c", "-pthread"), "4", "50", "100"]
-    result = two_phase(argv, "--blocking", "immediate")
-    assert result.returncode == 0, result.stderr
+    result = ended(compiled, mpi, 3, "threads.c", 4, 50, 100, flags=["-pthread"], options=IMMEDIATE)
     assert result.stdout.split()[0] == "0"
     assert 1 <= result.stderr.count("several threads wait") <= 3
 
@@ -227,21 +223,18 @@ def test_calls_of_mpi_4_are_right_and_wake_those_who_wait_for_them(compiled, mpi
     rounds = 100
     if "Isendrecv" not in declared(mpi):
         pytest.skip("the MPI is older")
-    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "newer.c"), str(rounds)]
-    options = ["--blocking", "immediate", "--mpicc", str(wrapper(mpi)), "--record", str(tmp_path)]
-    result = two_phase(argv, *options)
-    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+    options = [*IMMEDIATE, "--mpicc", str(wrapper(mpi)), "--record", str(tmp_path)]
+    assert ended(compiled, mpi, 2, "newer.c", rounds, options=options).stdout == "0\n"
     # If a partition that is ready, a start or a poll did not ring, one wait in each round would end by a nap.
     assert all(record["rechecks"] < rounds / 2 for record in recorded(tmp_path))
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "abi"])
 def test_a_program_of_another_mpi_is_left_alone(compiled, mpi):
-    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "bsp.c"), "100", ".5", "50"]
-    result = two_phase(argv, "--mpicc", str(wrapper("here")))
+    options = ("--mpicc", str(wrapper("here")))
+    result = ended(compiled, mpi, 2, "bsp.c", 100, 0.5, 50, options=options)
     if mpi == "openmpi" and "Open" in run(["mpiexec", "--version"]).stdout:
         pytest.skip("both are Open MPI")
-    assert result.returncode == 0, result.stderr
     assert result.stdout.split()[1] == "100"
     assert "waits as it is" in result.stderr and "libmpi" in result.stderr
 
@@ -300,25 +293,20 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
 @pytest.mark.parametrize(("mpi", "rule_name"), [("here", "immediate"), ("openmpi", "global-adaptive")])
 def test_no_nap_is_between_two_steps_of_collective_operations_that_were_started(compiled, mpi, rule_name):
     """Naps took MPICH 6 s."""
-    program = [*launcher(mpi), "-n", "4", compiled(mpi, "dups.c"), "50"]
-    result = two_phase(program, "--blocking", rule_name)
-    assert result.returncode == 0, result.stderr
+    result = ended(compiled, mpi, 4, "dups.c", 50, options=("--blocking", rule_name))
     assert int(result.stdout) < 3000
 
 
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@BOTH
 def test_communicators_are_made_while_comm_idup_is_under_way(compiled, mpi):
     """Other nonblocking operations took the places of Open MPI's own, and all ranks waited for ever."""
-    program = [*launcher(mpi), "-n", "6", compiled(mpi, "idups.c")]
-    result = two_phase(program, "--blocking", "immediate")
-    assert (result.returncode, result.stdout.strip()) == (0, "0"), result.stderr
+    assert ended(compiled, mpi, 6, "idups.c", options=IMMEDIATE).stdout.strip() == "0"
 
 
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@BOTH
 def test_collective_operations_of_a_revoked_communicator_stay_mpi_s_own(compiled, mpi):
     """Open MPI 5.0's nonblocking ones never end; MPI's own fail at once."""
-    result = two_phase([*launcher(mpi), "-n", "2", compiled(mpi, "revoked.c", "-rdynamic")])
-    assert result.returncode == 0, result.stderr
+    result = ended(compiled, mpi, 2, "revoked.c", flags=["-rdynamic"])
     assert summary(result)["waits"] == 2 * (2 + 1 + 10 + 1)  # copies, barriers, the end
 
 
@@ -341,32 +329,28 @@ def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp
 )
 def test_no_nap_is_between_two_of_the_many_parts_of_a_message(compiled, mpi, megabytes, rule_name, others):
     """Naps took 8 to 9 s."""
-    program = [*launcher(mpi), "-n", "2", compiled(mpi, "parts.c"), str(megabytes), *others]
-    result = two_phase(program, "--blocking", rule_name)
-    assert result.returncode == 0, result.stderr
+    result = ended(compiled, mpi, 2, "parts.c", megabytes, *others, options=("--blocking", rule_name))
     assert int(result.stdout) < 3000
 
 
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@BOTH
 def test_a_rank_that_is_rung_takes_all_messages_that_are_here(compiled, mpi, tmp_path):
     """MPICH takes one in a test, so the rank slept 500 times: 1.0 s instead of 0.08."""
-    program = [*launcher(mpi), "-n", "2", compiled(mpi, "halo.c"), "60", "100", "4000", "20"]
-    result = two_phase(program, "--blocking", "immediate", "--record", str(tmp_path))
-    assert (result.returncode, result.stdout.split()[1]) == (0, "right"), result.stderr
+    options = [*IMMEDIATE, "--record", str(tmp_path)]
+    assert ended(compiled, mpi, 2, "halo.c", 60, 100, 4000, 20, options=options).stdout.split()[1] == "right"
     for record in recorded(tmp_path):
         read = record["waits"]["read"]
         assert read["blocks"] < 60 + 3 * read["blocked"]
 
 
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@BOTH
 def test_several_collective_writes_to_a_file_at_a_time_are_right(compiled, mpi, monkeypatch, tmp_path):
     """MPICH's tests of their requests mix their messages up; its waits do not."""
     monkeypatch.chdir(tmp_path)
-    result = two_phase([*launcher(mpi), "-n", "4", compiled(mpi, "files.c")])
-    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+    assert ended(compiled, mpi, 4, "files.c").stdout == "0\n"
 
 
-@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+@BOTH
 def test_jobs_whose_ranks_have_a_processor_each_can_be_left_alone(compiled, mpi):
     core = str(min(os.sched_getaffinity(0)))
     program = [*launcher(mpi), "-n", "2", "taskset", "-c", core, compiled(mpi, "bsp.c"), "100", ".25", "10"]
