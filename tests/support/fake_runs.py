@@ -88,34 +88,16 @@ def failing(when: Callable[[Workload], bool]) -> Tools:
 
 def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> dict[str, Any]:
     waits = {
-        "spun": 10,
-        "blocked": 5,
-        "blocks": 6,
-        "spun_ns": 1000,
-        "blocked_ns": 5000,
-        "spun_histogram": [3 if bin == 11 else 7 if bin == 17 else 0 for bin in range(64)],
-        "blocked_histogram": [5 if bin == 22 else 0 for bin in range(64)],
+        **{"spun": 10, "blocked": 5, "blocks": 6, "spun_ns": 1000, "blocked_ns": 5000},
+        "spun_histogram": [{11: 3, 17: 7}.get(bin, 0) for bin in range(64)],
+        "blocked_histogram": [{22: 5}.get(bin, 0) for bin in range(64)],
     }
     return {
-        "job": job,
-        "rank": rank,
-        "processes": 2,
-        "processor": processor,
-        "host": "imitation",
-        "pid": 1000 + rank,
-        "phases": 100,
-        "start_ns": ORIGIN_NS,
-        "finish_ns": finish_ns,
-        "cpu_ns": computing_ns,
-        "computing_ns": computing_ns * 9 // 10,
-        "communicating_ns": 0,
-        "synchronizing_ns": computing_ns // 20,
-        "voluntary_switches": 10,
-        "involuntary_switches": 4,
-        "run_queue_ns": 100,
-        "served": 0,
-        "rechecks": 0,
-        "estimate_ns": -1,
+        **{"job": job, "rank": rank, "processes": 2, "processor": processor, "host": "imitation"},
+        **{"pid": 1000 + rank, "phases": 100, "start_ns": ORIGIN_NS, "finish_ns": finish_ns},
+        **{"cpu_ns": computing_ns, "computing_ns": computing_ns * 9 // 10, "communicating_ns": 0},
+        **{"synchronizing_ns": computing_ns // 20, "voluntary_switches": 10, "involuntary_switches": 4},
+        **{"run_queue_ns": 100, "served": 0, "rechecks": 0, "estimate_ns": -1},
         "waits": {"barrier": waits, "read": waits},
     }
 
@@ -158,12 +140,11 @@ class ImitatedSimulator:
 
     def run(self, task: Task) -> RunRecord:
         measured = self._measured[task.key]
+        share = 0.97 if measured.kind == POLICY else 1
         jobs = tuple(
             dataclasses.replace(
-                job, admitted_ns=None, finish_ns=job.finish_ns and round(0.97 * job.finish_ns)
+                job, admitted_ns=None, finish_ns=job.finish_ns and round(share * job.finish_ns)
             )
-            if measured.kind == POLICY
-            else dataclasses.replace(job, admitted_ns=None)
             for job in measured.jobs
         )
         ranks = tuple(

@@ -1,7 +1,6 @@
 """Two-phase waits in a program that is not ours, whose ranks are on two nodes."""
 
 import ctypes
-import json
 import os
 import re
 import shutil
@@ -13,47 +12,43 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from native_programs import LOCKSTEP, recorded, two_phase
 from netns_cluster import cluster, unavailable
-from places import SUPPORT
 from runs import eventually, text
 
 from workloads import native
 
-PROGRAMS = SUPPORT / "native"
 RUNG, TIMED_OUT, LOOPBACK = 0, 1, 9  # of bell.h
-EXEC = [sys.executable, "-P", "-m", "harness", "exec", "--blocking"]
+EXEC = [*LOCKSTEP, "exec", "--blocking"]
 
 
 def run(hosts, before, ranks, *program):
-    """What the program prints, with its ranks dealt to the hosts in turn."""
+    """What the program prints and what is said, with its ranks dealt to the hosts in turn."""
     argv = [*before, "mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", str(ranks), *program]
     job = hosts.start(argv)
     out, err = job.communicate(timeout=120)
     assert job.returncode == 0, err
-    return out
+    return out, err
 
 
 def datagrams(hosts):
     """How many UDP datagrams the two hosts have received."""
-    counts = run(hosts, [], 2, "grep", "Udp:", "/proc/net/snmp").split("\n")
-    return sum(int(line.split()[1]) for line in counts if re.match(r"Udp: \d", line))
+    counts, _ = run(hosts, [], 2, "grep", "Udp:", "/proc/net/snmp")
+    return sum(map(int, re.findall(r"^Udp: (\d+)", counts, re.MULTILINE)))
 
 
 def answers(printed):
     """The lines of all ranks. MPI does not say whether a message that was only probed is cancelled."""
-    return sorted(re.sub(r"(probe: .*) cancelled \d", r"\1", line) for line in printed.splitlines())
+    return sorted(re.sub(r"(probe: .*) cancelled \d", r"\1", line) for line in printed[0].splitlines())
 
 
 def test_a_rank_on_another_node_rings(hosts, compiled, tmp_path):
     """A rank that blocks asks for a ring, and the other one rings: few waits end with a nap instead."""
     before = datagrams(hosts)
-    loop = [compiled("here", "bsp.c"), "20000", "1.5", "24"]
-    run(hosts, [*EXEC, "immediate", "--record", str(tmp_path), "--"], 2, *loop)
-    records = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
-    blocked = sum(record["waits"]["barrier"]["blocked"] for record in records)
+    blocked, late, _ = rechecks(hosts, [compiled("here", "bsp.c"), "20000", "1.5", "24"], tmp_path)
     assert blocked >= 20
     assert datagrams(hosts) - before >= 1.5 * blocked
-    assert sum(record["rechecks"] for record in records) <= blocked / 4
+    assert late <= blocked / 4
 
 
 def said_of_rings(err):
@@ -100,12 +95,8 @@ def dress(hosts, commands):
 
 def rechecks(hosts, loop, records, ranks=2):
     """How many waits blocked, how many of these ended with a nap, and what was said."""
-    argv = [*EXEC, "immediate", "--record", str(records), "--"]
-    argv += ["mpiexec", "-hosts", ",".join(hosts.hosts), "-n", str(ranks), *loop]
-    job = hosts.start(argv)
-    _, err = job.communicate(timeout=120)
-    assert job.returncode == 0, err
-    found = [json.loads(path.read_text()) for path in records.iterdir()]
+    _, err = run(hosts, [*EXEC, "immediate", "--record", str(records), "--"], ranks, *loop)
+    found = recorded(records)
     blocked = sum(waits["blocked"] for record in found for waits in record["waits"].values())
     return blocked, sum(record["rechecks"] for record in found), err
 
@@ -146,16 +137,11 @@ def test_ranks_that_may_not_look_into_each_other_ring(compiled, tmp_path, how):
         pytest.skip(f"no {' '.join(APART[how])} here")
     program = shutil.copy(compiled("here", "bsp.c"), tmp_path / "program")
     Path(program).chmod(0o111 if how == "unreadable" else 0o755)
-    loop = [*APART[how], program, "10000", "1.5", "40"]
-    argv = [*EXEC, "immediate", "--record", str(tmp_path / "rec"), "--", "mpiexec", "-n", "2", *loop]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    loop = ["mpiexec", "-n", "2", *APART[how], program, "10000", "1.5", "40"]
+    done = two_phase(loop, "--blocking", "immediate", "--record", str(tmp_path / "rec"))
     assert done.returncode == 0, done.stderr
     assert not said_of_rings(done.stderr)
-    waits = [
-        kind
-        for path in (tmp_path / "rec").iterdir()
-        for kind in json.loads(path.read_text())["waits"].values()
-    ]
+    waits = [kind for record in recorded(tmp_path / "rec") for kind in record["waits"].values()]
     blocked, blocks = (sum(kind[name] for kind in waits) for name in ("blocked", "blocks"))
     assert blocked >= 27 and blocks <= 4.5 * blocked
 
@@ -178,8 +164,7 @@ def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch,
             pytest.skip("no namespaces of users here")
         before, expected = NO_NETWORK, "has no network"
     loop = [*before, compiled("here", "bsp.c"), "1000", "1", "20"]
-    argv = [*EXEC, "immediate", "--", "mpiexec", "-n", "3", *loop]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    done = two_phase(["mpiexec", "-n", "3", *loop], "--blocking", "immediate")
     assert done.returncode == 0 and done.stdout.split()[-1] == "60", done.stderr
     (said,) = said_of_rings(done.stderr)
     assert expected in said
@@ -290,7 +275,9 @@ def test_datagrams_of_strangers_change_nothing(hosts, compiled, tmp_path):
     flood = ["-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", "2", sys.executable, "-P", "-c", FLOOD]
     stranger = hosts.start(["mpiexec", *flood, str(tmp_path / "over")])
     try:
-        printed = run(hosts, [*EXEC, "immediate", "--"], 2, compiled("here", "bsp.c"), "1000", "0.5", "1000")
+        printed, _ = run(
+            hosts, [*EXEC, "immediate", "--"], 2, compiled("here", "bsp.c"), "1000", "0.5", "1000"
+        )
     finally:
         (tmp_path / "over").touch()
     assert printed.split()[1] == "2000"

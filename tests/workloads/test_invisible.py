@@ -122,18 +122,9 @@ def test_an_mpi_program_with_a_sanitizer_waits_two_phase(mpi, sanitizer, tmp_pat
 )
 def test_tools_see_the_calls_that_they_see_without_it(mpi, how, tmp_path):
     """Two around each other in the caller's LD_PRELOAD, one that a script adds to ours, or one linked."""
-    first, second = (
-        mpicc(
-            mpi,
-            tmp_path / f"lib{name}.so",
-            "-shared",
-            "-fPIC",
-            f'-DTOOL="{name}"',
-            *flags,
-            PROGRAMS / "tool.c",
-        )
-        for name, flags in (("first", ["-DNEXT"]), ("second", []))
-    )
+    shared = ("-shared", "-fPIC", PROGRAMS / "tool.c")
+    first = mpicc(mpi, tmp_path / "libfirst.so", '-DTOOL="first"', "-DNEXT", *shared)
+    second = mpicc(mpi, tmp_path / "libsecond.so", '-DTOOL="second"', *shared)
     flags = ["-Wl,--no-as-needed", first, f"-Wl,-rpath,{tmp_path}"] if how == "linked" else []
     words = [mpicc(mpi, tmp_path / "bsp", PROGRAMS / "bsp.c", *flags), "100", ".25", "50"]
     if how in ("before", "behind"):
