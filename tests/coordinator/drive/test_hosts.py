@@ -25,7 +25,6 @@ MS = 1_000_000
     [
         {"policy": "gang", "options": {"quantum_ms": 10}, "mechanism": "freezer"},
         {"policy": "implicit", "blocking": "global-adaptive", "imbalance_estimate": "arrival-spread"},
-        {"policy": "partitioned"},
     ],
     ids=lambda options: options["policy"],
 )

@@ -144,11 +144,10 @@ def hybrid(compiled, processes, *words):
     return Command((program, *words), processes, environment=passive, threads=2)
 
 
-@pytest.mark.parametrize("policy", ["gang", "none"])
-def test_each_thread_of_a_rank_gets_a_processor(compiled, policy):
+def test_each_thread_of_a_rank_gets_a_processor(compiled):
     one, other = workload().processors
     command = hybrid(compiled, 2, "3", "5", "100")
-    made = policies.create(policy, {})
+    made = policies.create("gang", {})
     for processors, may in (((one, one, other, other), "1 1"), ((one, other, other, one), "2 2")):
         jobs = tuple(ParallelJob(number, command) for number in (0, 1))
         result = run_workload(Workload(jobs, made, processors, timeout_s=60))

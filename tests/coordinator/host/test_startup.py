@@ -61,38 +61,28 @@ def test_the_directory_of_all_runs_is_removed_if_its_maker_is_killed_at_once(cal
     assert eventually(lambda: not everything_in(tmp_path))
 
 
-def commands():
-    """What can be killed: a run, and the command with its calibration."""
-    options = {"policy": "gang", "mechanism": "freezer" if os.getuid() == 0 else "signals", "phases": 9000}
-    return {
-        "run": [sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)],
-        "command": [sys.executable, "-m", "harness", "run", "three-jobs", "--no-simulate"],
-    }
-
-
-def kill_after(what, delay_s, folder):
+def kill_after(delay_s):
     """Kill a driver so long after its start, and look for remains."""
-    with running(argv=commands()[what], popen={"cwd": folder}) as run:
+    mechanism = "freezer" if os.getuid() == 0 else "signals"
+    with running(policy="gang", mechanism=mechanism, phases=9000) as run:
         time.sleep(delay_s)
         segments = run.segments()
         run.note()
         run.driver.kill()
         run.driver.communicate()
         eventually(lambda: not run.remains(), PATIENCE_S)
-        assert run.remains() == [], f"{what} killed after {delay_s} s"
+        assert run.remains() == [], f"killed after {delay_s} s"
         assert [path for path in segments if path.exists()] == []
 
 
-@pytest.mark.parametrize(("what", "delay_s"), [("run", 0.4), ("run", 1.0), ("command", 1.0)])
-def test_nothing_remains_of_a_start(what, delay_s, tmp_path):
-    kill_after(what, delay_s, tmp_path)
+def test_nothing_remains_of_a_start():
+    kill_after(0.4)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(100))
-@pytest.mark.parametrize("what", ["run", "command"])
-def test_nothing_remains_of_a_start_at_any_instant(what, number, tmp_path):
-    kill_after(what, 0.02 * number, tmp_path)
+def test_nothing_remains_of_a_start_at_any_instant(number):
+    kill_after(0.02 * number)
 
 
 def kill_across_hosts(hosts, delay_s):

@@ -339,7 +339,7 @@ def test_simulated_processes_wait_less_if_no_slot_ends_in_a_section():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["rank", "agent"])
 def test_nothing_is_left_when_a_part_is_killed_as_ranks_hold_locks(part):
-    how = {"section_us": 500, "granularity_us": 20, "phases": 3000, "blocking": "fixed"}
+    how = {"section_us": 500, "granularity_us": 20, "phases": 1500, "blocking": "fixed"}
     with running(policy="gang", remedy={"kind": "defer"}, **how) as run:
         eventually(run.holds)
         os.kill(run.part(part), signal.SIGKILL)
@@ -451,6 +451,6 @@ def test_the_picture_has_the_throughput_of_each_remedy_against_the_share_of_time
 )
 def test_real_ranks_finish_under_each_remedy(policy, how):
     options = {"quantum_ms": 5, "synchronised": False} if policy == "gang" else {}
-    sections = {"granularity_us": 47, "section_us": 20}
+    sections = {"granularity_us": 47, "section_us": 20, "phases": 800}
     result = run_workload(workload(policy, options=options, remedy=Remedy(how), **sections))
     assert [job.failure for job in result.jobs] == ["", ""]

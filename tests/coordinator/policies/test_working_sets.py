@@ -295,7 +295,7 @@ def test_real_jobs_that_communicate_often_get_slots(granularities_us):
     options = {"quantum_ms": 20, "observe_ms": 20}
     made = workload("working-sets", jobs=len(granularities_us), options=options)
     jobs = [
-        replace(job, program=replace(job.program, granularity_us=us, phases=600_000 // us))
+        replace(job, program=replace(job.program, granularity_us=us, phases=400_000 // us))
         for job, us in zip(made.jobs, granularities_us, strict=True)
     ]
     result = run_workload(replace(made, jobs=tuple(jobs)), None)
