@@ -8,7 +8,6 @@
     python -P tests/benchmarks/native.py --program lammps
     python -P tests/benchmarks/native.py --program hpcc
     python -P tests/benchmarks/native.py --program ping-pong [--launcher mpirun.openmpi]
-    python -P tests/benchmarks/native.py --program threads [--launcher mpirun.openmpi]
 
 A row for each program and loop: the makespan of the jobs together over the sum of their times alone as they
 are. Columns: the jobs as they are, with each setting of their MPI, and two-phase (``lockstep waits``); under
@@ -16,8 +15,8 @@ gang scheduling while they spin (``lockstep run``); one job alone with two-phase
 with their 95 % intervals. Look at ratios, not times, and only on a machine that does nothing else.
 
 lammps and hpcc are Debian's packages, linked with its Open MPI. ``--jobs 1 --ranks 4`` is one job larger than
-the machine; ``--only two-phase`` leaves the settings of the MPI out. ping-pong and threads (3 ranks
-of 4 threads that wait at the same time) are one job alone, in turn as it is and two-phase.
+the machine; ``--only two-phase`` leaves the settings of the MPI out. ping-pong is one job alone, in turn as
+it is and two-phase.
 """
 
 import json
@@ -35,12 +34,7 @@ from benchmark import DEBIAN, ENVIRONMENT, LOOPS, PROGRAMS, answer, compiled, la
 from workloads import native
 from workloads.blocking import waiting
 
-PAIRED = {
-    "ping-pong": (("pingpong.c", "mpicc"), 2, ["20000"]),
-    "threads": (("threads.c", "mpicc", "-pthread"), 3, ["4", "300", "100"]),
-}
-"""Source, wrapper and flags, ranks and words of programs whose last word is the time that they took."""
-
+PING_PONG = "ping-pong"
 QUANTA_MS = (10, 100)
 
 
@@ -101,11 +95,10 @@ def shown(estimate):
     return f"{estimate['median']:.2f}{ends}"
 
 
-def paired(options, folder):
-    """The time that a program says it took, with two-phase waits over without, in each round."""
-    source, ranks, words = PAIRED[options.program]
-    program = compiled(options.launcher, folder, *source)
-    argv = launched(options.launcher, ranks, [program, *words])
+def round_trips(options, folder):
+    """The time of a round trip with two-phase waits over that without, in the median of all rounds."""
+    program = compiled(options.launcher, folder, "pingpong.c")
+    argv = launched(options.launcher, 2, [program, "20000"])
     library = native.library(native.wrapper([options.launcher]))
     two_phase = library.environment(waiting("global-adaptive", switch_us=10, latency_us=2))
     ratios = []
@@ -122,7 +115,7 @@ def main():
     options = parsed(
         __doc__,
         **{"rounds": 5, "ranks": 2, "jobs": 3, "give_up": 10.0},
-        program={"choices": [*LOOPS, "mpi4py", "lammps", "hpcc", *PAIRED], "default": "c"},
+        program={"choices": [*LOOPS, "mpi4py", "lammps", "hpcc", PING_PONG], "default": "c"},
         launcher={"help": "of the MPI (default: mpiexec for C, Debian's Open MPI for others)"},
         seconds={"default": 1.6, "help": "of work of each job of the loop"},
         loops={"nargs": "*", "default": ["100:.25", "1000:1.5"], "help": "US:IMBALANCE of the loop"},
@@ -132,11 +125,11 @@ def main():
         no_gang={"default": False, "help": "not under gang scheduling"},
     )
     if options.launcher is None:
-        options.launcher = "mpiexec" if options.program in ("c", *PAIRED) else DEBIAN
+        options.launcher = "mpiexec" if options.program in ("c", PING_PONG) else DEBIAN
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if options.program in PAIRED:
-            return show(paired(options, folder))
+        if options.program == PING_PONG:
+            return show(round_trips(options, folder))
         for number, (label, words) in enumerate(commands(options, folder)):
             cells = {"program": label, **waits(options, words, folder)}
             if not options.no_gang and options.jobs > 1:

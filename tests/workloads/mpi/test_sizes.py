@@ -1,10 +1,13 @@
-"""Moldable programs: some of the launched ranks begin, the others sleep. For any number of ranks."""
+"""Moldable programs, of whose ranks some begin and the others sleep, and malleable ones, whose ranks leave
+and join between phases. For any number of ranks.
+"""
 
 import pytest
 from mpi4py import MPI
 
 from workloads.blocking import waiting
 from workloads.execute import LaunchedProgram
+from workloads.malleable import ANYWHERE
 from workloads.messaging import Messenger
 from workloads.program import Draws, Program
 from workloads.rank import prepare
@@ -16,6 +19,7 @@ KEY = (1, 0, 0)
 LAST = range(COMM.size)[-1:]
 SOME = range(COMM.size)[: max(1, COMM.size // 2)]
 REVERSED = range(COMM.size)[::-1]
+PHASES = 60
 
 
 def rule(name):
@@ -44,7 +48,7 @@ def run(program, ranks, blocking="immediate", timeline=None):
     ids=str,
 )
 def test_those_that_take_part_do_the_work_of_all(options, blocking, ranks):
-    phases = 24 if blocking == "spin" else 60  # ranks that outnumber the processors spin for whole slices
+    phases = 24 if blocking == "spin" else PHASES  # ranks that outnumber the processors spin for whole slices
     program = Program(processes=COMM.size, granularity_us=20, imbalance=1, phases=phases, **options)
     records = run(program, ranks, blocking)
     moulded = program.on(len(ranks))
@@ -83,3 +87,70 @@ def test_ranks_leave_and_come_back_without_a_message(network):
     messenger.close()
     assert recorder.barriers.spun + recorder.barriers.blocked == took_part
     assert messenger.rechecks == 0
+
+
+def wishes(sizes, every):
+    """Asked after each phase, it wishes the next of ``sizes`` after ``every`` more."""
+    asked = 0
+
+    def wish():
+        nonlocal asked
+        asked += 1
+        if asked % every or asked // every >= len(sizes):
+            return None
+        return [ANYWHERE] * sizes[asked // every]
+
+    return wish
+
+
+def changing(program, sizes, every=10, blocking="immediate"):
+    """The records of all ranks of a malleable program, whose sizes are wished in turn."""
+    execution = prepare(LaunchedProgram(COMM, program, rule(blocking), KEY, 0.0), wish=wishes(sizes, every))
+    record = execution.run(range(sizes[0]) if sizes else ())
+    execution.close()
+    return COMM.allgather(record)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "blocking"),
+    [("BARRIER", "global-adaptive"), ("BARRIER", "spin"), ("NEWS", "immediate"), ("TRANSPOSE", "immediate")],
+)
+def test_every_phase_is_run_once_whoever_is_active(pattern, blocking):
+    size = COMM.size
+    # Ranks that outnumber the processors spin for whole time slices.
+    phases, every = (24, 4) if blocking == "spin" else (PHASES, 10)
+    program = Program(pattern=pattern, processes=size, granularity_us=20, phases=phases, malleable=True)
+    sizes = [size, 1, max(1, size // 2), size]
+    records = changing(program, sizes, every, blocking)
+    told = records[0]["sizes"]
+    assert sum(phases for phases, _ in told) == records[0]["phases"] == phases
+    assert [active for _, active in told] == [
+        n for at, n in enumerate(sizes) if at == 0 or n != sizes[at - 1]
+    ]
+    for rank, record in enumerate(records):
+        assert record["phases"] == sum(phases for phases, active in told if rank < active)
+
+
+def test_a_change_takes_effect_within_two_phases():
+    program = Program(processes=COMM.size, granularity_us=20, phases=PHASES, malleable=True)
+    (first, _), *rest = changing(program, [COMM.size, 1], every=10)[0]["sizes"]
+    if COMM.size == 1:
+        assert (first, rest) == (PHASES, [])
+    else:
+        assert 10 <= first <= 12
+
+
+def test_parked_ranks_use_no_processor():
+    """While one rank works for 50 ms and more, the others sleep."""
+    program = Program(processes=COMM.size, granularity_us=2000, phases=25, malleable=True)
+    records = changing(program, [1], every=1)
+    for record in records[1:]:
+        assert record["phases"] == 0
+        assert record["cpu_ns"] < 20e6
+        assert record["voluntary_switches"] >= 1
+    assert records[0]["computing_ns"] >= 0.05e9 * COMM.size * 0.95  # it does the work of all
+
+
+def test_without_a_wish_it_is_the_program_that_does_not_change():
+    program = Program(processes=COMM.size, granularity_us=50, imbalance=1, phases=PHASES, malleable=True)
+    assert changing(program, [])[0]["sizes"] == [(PHASES, COMM.size)]
