@@ -1,8 +1,6 @@
 """Topologies: hops against a search of the graph, what a file may say, and who gets to know it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.drive import preflight
@@ -46,13 +44,8 @@ def test_hops_are_the_steps_of_a_search(topology):
 def test_hops_of_a_tree_go_through_its_switches():
     tree = Machine(8, Topology("tree"))
     assert [tree.hops(0, p) for p in range(8)] == [0, 2, 4, 4, 6, 6, 6, 6]
+    assert [tree.hops(p, 5) for p in range(8)] == [6, 6, 6, 6, 2, 0, 4, 4]
     assert [Machine(3).hops(1, p) for p in range(3)] == [1, 0, 1], "a flat machine is one switch"
-
-
-@given(st.sampled_from([*GRIDS, *map(Topology, ("flat", "tree"))]), st.integers(0, 4), st.integers(0, 4))
-def test_hops_are_a_distance(topology, a, b):
-    assert topology.hops(a, b) == topology.hops(b, a)
-    assert (topology.hops(a, b) == 0) == (a == b)
 
 
 @pytest.mark.parametrize(

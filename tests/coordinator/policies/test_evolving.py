@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from crews import Crew
 from runs import workload
-from sessions import MS, session
+from sessions import MS, after, session
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
@@ -28,39 +28,28 @@ def test_other_policies_are_not_asked(name):
     assert run.plan is plan
 
 
-def test_the_service_of_jobs_that_share_a_processor_is_counted_in_equal_parts():
+@pytest.mark.parametrize(
+    ("name", "options", "sizes", "events", "service_ms"),
+    [
+        ("none", {}, (2, 1), "0 1@10 0:1@30", [{0: 0}, {0: 20, 1: 0}, {0: 50, 1: 10}]),
+        (
+            *("gang", {"quantum_ms": 10}, (2, 2, 1), "0 1 2@35 ~1@36"),
+            [{0: 0}, {0: 0, 1: 0}, {0: 40, 1: 30, 2: 0}, {0: 40, 2: 0}],
+        ),
+    ],
+)
+def test_service_follows_slots_and_equal_parts_of_them(name, options, sizes, events, service_ms):
     seen = []
 
-    class Watching(type(policies.create("none", {}))):
+    class Watching(type(policies.create(name, {}))):
         follows_phases = weighs_service = True
 
         def decide(self, view, why):
-            seen.append(dict(view.attained_ns))
+            seen.append({job: attained_ns / MS for job, attained_ns in view.attained_ns.items()})
             return super().decide(view, why)
 
-    run = Session(Watching(), Machine(2), [Job(0, 2), Job(1, 1)])
-    run.arrive(0, 0)
-    run.arrive(1, 10 * MS)
-    run.evolve(0, 1, 30 * MS)
-    assert seen == [{0: 0}, {0: 20 * MS, 1: 0}, {0: 50 * MS, 1: 10 * MS}]
-
-
-def test_service_follows_the_slots_and_a_policy_that_weighs_it_sees_it():
-    seen = []
-
-    class Watching(type(policies.create("gang", {}))):
-        weighs_service = True
-
-        def decide(self, view, why):
-            seen.append(dict(view.attained_ns))
-            return super().decide(view, why)
-
-    run = Session(Watching(quantum_ms=10), Machine(2), [Job(0, 2), Job(1, 2), Job(2, 1)])
-    run.arrive(0, 0)
-    run.arrive(1, 0)
-    run.arrive(2, 35 * MS)
-    run.depart(1, 36 * MS)
-    assert seen == [{0: 0}, {0: 0, 1: 0}, {0: 40 * MS, 1: 30 * MS, 2: 0}, {0: 40 * MS, 2: 0}]
+    after(Session(Watching(**options), Machine(2), [*map(Job, range(len(sizes)), sizes)]), events)
+    assert seen == service_ms
 
 
 @pytest.mark.parametrize("read", [dict, bool, list, lambda found: found.get(0)])

@@ -41,6 +41,11 @@ SCENES = [
     ("gang", {"synchronised": False, **GANG}, (2, 2), 2, "0 1", "0 1 | 0 0 | 1 0 | 1 1", 5),
     ("gang", {"share": "sequential"}, (2, 1), 2, "0 1", "0+1 0", None),
     ("gang", {}, (2, 1), 2, "0 1", "0 0 | 1 -", 100),
+    # Gangs in their slots share with the sequential jobs of their processors.
+    *(
+        (name, {"share": "sequential"}, (2, 2, 1, 1), 2, "0 1 2 3", "0+2 0+3 | 1+2 1+3", ...)
+        for name in ("dhc", "gang", "modified-two-queue", "multilevel-two-queue", "two-queue")
+    ),
     # Processes hold their processors until their time is over and others wait; then they share the pool.
     ("processor-sets", {"hold_ms": 100}, (2, 2, 1, 1), 3, "0 1@30", "0 0 -", 100),
     ("processor-sets", {"hold_ms": 100}, (2, 2, 1, 1), 3, "0 1@30 end@100", "0+1 0 1", None),
@@ -120,6 +125,8 @@ PLACES = [
         *("process-control", {}, RIGID_BESIDE, 4, "0 1 2"),
         *({0: (3,), 1: (0, 1, 2), 2: (3, 0, 1, 2)}, "1+2 1+2 1+2 0+2"),
     ),
+    ("dyn-equi", {}, ABLE, 4, "0 1", {0: (0, 1), 1: (2, 3)}, ""),
+    ("dyn-equi", {}, ABLE, 4, "0 1 ~0", {1: (2, 3, 0, 1)}, ""),
     # What a program cannot use goes to the others at once and back, what is over to the least served.
     ("dynamic", {}, ABLE, 4, "0 1", {0: 2, 1: 2}, ""),
     ("dynamic", {}, ABLE, 4, "0 1 0:1", {0: 1, 1: 3}, ""),

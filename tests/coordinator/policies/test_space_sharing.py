@@ -104,13 +104,6 @@ def test_the_simulators_let_jobs_of_one_instant_arrive_together(name):
     assert plans.count(0) == 1
 
 
-def test_malleable_jobs_keep_their_processors():
-    session = Session(policies.create("dyn-equi", {}), Machine(8), MALLEABLE)
-    session.arrive(0, 0)
-    assert session.arrive(1, 1).decision.placements == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
-    assert session.depart(0, 2).decision.placements[1][:4] == (4, 5, 6, 7)
-
-
 BY_PARALLELISM = {
     "average-parallelism": (9, 9),
     "knee": (10, 4),

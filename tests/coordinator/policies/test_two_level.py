@@ -2,24 +2,13 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sessions import MS, session, slots
+from sessions import MS, session
 
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.view import Job, Machine, Reason
 
 SHARING = sorted(name for name in policies.known() if "share" in policies.parameters(name))
-
-
-def test_these_policies_share():
-    assert SHARING == ["dhc", "gang", "modified-two-queue", "multilevel-two-queue", "two-queue"]
-
-
-def test_the_gang_in_its_slot_shares_with_the_sequential_process():
-    """Two gangs of 2 take turns; job 2 is on processor 0 in both slots, job 3 on processor 1."""
-    for name in SHARING:
-        run = session(name, [2, 2, 1, 1], arrived=4, share="sequential")
-        assert slots(run.plan) == "0+2 0+3 | 1+2 1+3", name
 
 
 def test_a_sequential_job_moves_only_if_its_processor_is_lost():

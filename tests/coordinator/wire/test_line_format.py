@@ -66,14 +66,11 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("policy", policies.known())
-def test_a_beginning_comes_back_whatever_its_policy(policy):
-    assert BEGINNING.decode(BEGINNING.encode(beginning(policy))) == beginning(policy)
-
-
-@pytest.mark.parametrize("bind", [True, False, "job"])
-def test_a_beginning_comes_back_however_processes_are_bound(bind):
-    made = beginning()
+@pytest.mark.parametrize(
+    ("policy", "bind"), [*((name, True) for name in policies.known()), ("gang", False), ("gang", "job")]
+)
+def test_a_beginning_comes_back_whatever_its_policy_and_however_processes_are_bound(policy, bind):
+    made = beginning(policy)
     made = dataclasses.replace(made, workload=dataclasses.replace(made.workload, options=Options(bind=bind)))
     assert BEGINNING.decode(BEGINNING.encode(made)) == made
 
