@@ -62,23 +62,15 @@ class Host:
                 self.heard.append(message)
 
     def hear(self, kind: type[Any], count: int = 1) -> list[Any]:
-        def enough() -> list[Any] | None:
-            self.listen()
-            found = [one for one in self.heard if isinstance(getattr(one, "said", one), kind)]
-            return found if len(found) >= count else None
+        def found() -> list[Any]:
+            return [one for one in self.heard if isinstance(getattr(one, "said", one), kind)]
 
-        found = eventually(enough)
-        assert found, self.heard
-        return list(found)
+        assert self.eventually(lambda: len(found()) >= count), self.heard
+        return found()
 
     def eventually(self, condition: Any, timeout_s: float = 60.0) -> Any:
         """As ``runs.eventually``, answering beats meanwhile."""
-
-        def heard() -> Any:
-            self.listen()
-            return condition()
-
-        return eventually(heard, timeout_s)
+        return eventually(lambda: self.listen() or condition(), timeout_s)
 
     def say(self, message: Any) -> None:
         self.hub.send(0, TO_AGENT.encode(message))

@@ -124,16 +124,14 @@ class Run:
         """The pid of the driver, agent, guardian, mpiexec of a job, or a rank."""
         if name == "driver":
             return self.driver.pid
-        signs = {
-            "agent": "coordinator.node.agent",
-            "guardian": "coordinator.host.guardian",
-            "rank": "workloads.rank",
-        }
+        places = {"agent": "coordinator.node", "guardian": "coordinator.host", "rank": "workloads"}
         for pid in self.processes():
             words = command(pid)
-            if (name == "mpiexec" and words and Path(words[0]).name in ("mpiexec", "prterun", "mpirun")) or (
-                name in signs and "-m" in words[1:4] and signs[name] in words[:6]
-            ):
+            if name == "mpiexec":
+                found = bool(words) and Path(words[0]).name in ("mpiexec", "prterun", "mpirun")
+            else:
+                found = "-m" in words[1:4] and f"{places[name]}.{name}" in words[:6]
+            if found:
                 return pid
         return None
 

@@ -40,10 +40,8 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
         time.sleep(0.1)
         opponent = psutil.Process(rival.pid)
         elapsed, used, taken = [], [], 0.0
-        for _ in range(5):
-            compute = Compute(
-                working_set_bytes, measured_step_ns(working_set_bytes)
-            )  # as fast as memory is now
+        for _ in range(5):  # as fast as memory is now
+            compute = Compute(working_set_bytes, measured_step_ns(working_set_bytes))
             taken -= sum(opponent.cpu_times()[:2])
             begin, cpu = time.perf_counter(), time.thread_time()
             compute(100_000_000)
@@ -63,19 +61,16 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
 
 def test_rounding_to_whole_steps_is_carried_on():
     compute = Compute(1 << 15, walk_step_ns=1000.0)
-    taken = []
-    compute._steps = [_Counting(taken)]
+    taken = _Counting()
+    compute._steps = [taken]
     for _ in range(1000):
         compute(300)
     assert len(taken) == pytest.approx(300, abs=1)
 
 
-class _Counting:
+class _Counting(list):
     """Stands for a piece of memory and counts how often a step adds to it."""
 
-    def __init__(self, taken):
-        self.taken = taken
-
     def __iadd__(self, other):
-        self.taken.append(other)
+        self.append(other)
         return self

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from threads import ended, together
 
 from workloads.doorbell import NetworkBell, NodeBell, node_bytes, reachable
 
@@ -33,8 +34,7 @@ def node_bells():
 
 def network_bells():
     meeting = threading.Barrier(2)
-    cards = [None, None]
-    bells = [None, None]
+    cards, bells = [None, None], [None, None]
 
     def make(rank):
         def exchange(card):
@@ -44,11 +44,7 @@ def network_bells():
 
         bells[rank] = NetworkBell(rank, 2, exchange)
 
-    threads = [threading.Thread(target=make, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert ended(together(lambda: make(0), lambda: make(1)))
     return None, bells
 
 
