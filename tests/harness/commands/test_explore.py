@@ -26,13 +26,13 @@ def test_an_experiment_without_lanes_is_refused_and_no_file_made(words, message,
 
 
 @needs_two
-@pytest.mark.parametrize("command", ["explore", "demo"])
-def test_a_page_that_cannot_be_written_is_refused_before_the_work(command, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("words", ["explore -o", "demo -o", "run demo --junit"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(words, monkeypatch, tmp_path, capsys):
     for deed in ("explore", "run"):
         monkeypatch.setattr(application, deed, lambda *_, **__: pytest.fail("it began"))
-    page = str(tmp_path / "nowhere" / "page.html")
-    assert cli.main([command, "--results", str(tmp_path), "-o", page]) == 2
-    assert f"--output = '{page}': cannot be written: No such file" in capsys.readouterr().err
+    file = str(tmp_path / "nowhere" / "file")
+    assert cli.main([*words.split(), file, "--results", str(tmp_path)]) == 2
+    assert f"'{file}': cannot be written: No such file" in capsys.readouterr().err
 
 
 def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path):
@@ -42,10 +42,3 @@ def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path):
     for path in (pipe, link, tmp_path / "new"):
         shared.check_writable("--output", path)
     assert sorted(tmp_path.iterdir()) == [link, pipe]
-
-
-@needs_two
-def test_a_file_of_junit_that_cannot_be_written_is_refused_before_the_work(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(application, "run", lambda *_, **__: pytest.fail("it began"))
-    assert cli.main(["run", "demo", "--junit", str(tmp_path)]) == 2
-    assert "cannot be written: Is a directory" in capsys.readouterr().err

@@ -152,19 +152,6 @@ def test_a_task_of_hori_et_al_goes_down_the_lighter_branches(show):
     assert notes(new, "2 wide") == ["(9)", "(9)"] and notes(new, "1 wide") == ["(2)", "(1)", "(3)", "(2)"]
 
 
-def test_the_two_queues_of_zhou_et_al(show):
-    """Figure 3, M = 6 and N = 3: the i-th process waits as long as the (i - 3)-th is served."""
-    jobs = "".join(f"0 arrive P{i} 1 {300 + 100 * i}\n" for i in range(6))
-    scenes = show("two-queue", "--processors", "1", "--set", "service=3", events=jobs)
-    ends = {scene["cause"].split()[0]: scene["at_ms"] for scene in scenes if scene["why"] == "departure"}
-    enters = {}
-    for scene in scenes[:-1]:
-        assert service(scene) == service(scene)[:3]
-        for job in service(scene):
-            enters.setdefault(job, scene["at_ms"])
-    assert [enters[f"P{i}"] for i in range(6)] == [0, 0, 0, *(ends[f"P{i}"] for i in range(3))]
-
-
 def test_a_new_process_of_zhou_et_al_displaces_the_one_with_least_service(show):
     """Figure 4: after f_0 slots a process is at level 1; the longest served stay beside a newcomer."""
     events = "0 arrive A 1\n300 arrive B 1\n700 arrive new 1\n950 end A"

@@ -164,10 +164,15 @@ def parts(lockstep):
 
 
 @pytest.mark.slow
-def test_running_jobs_take_turns_and_go_on_after_an_interrupt(tmp_path):
+def test_running_jobs_take_turns_and_go_on_while_it_is_suspended_and_after_an_interrupt(tmp_path):
     with attached(tmp_path) as (lockstep, pids):
         none, one, both = shares(pids, 1.0)
         assert one > 0.5, (none, one, both)  # on a busy host, it takes time to stop
+        lockstep.send_signal(signal.SIGTSTP)
+        assert eventually(lambda: state(lockstep.pid) == "T", 20) and go_on(pids)
+        assert shares(pids, 0.2)[2] == 1
+        lockstep.send_signal(signal.SIGCONT)
+        assert eventually(lambda: shares(pids, 0.3)[1] > 0.5, 20)
         lockstep.send_signal(signal.SIGINT)
         assert lockstep.wait(20) == 130 and "go on" in lockstep.stderr.read()
         assert go_on(pids) and shares(pids, 0.2)[2] == 1
@@ -200,16 +205,6 @@ def test_clean_lets_jobs_go_on_after_all_parts_were_killed_at_once(tmp_path, mon
         told = "\n".join(cleanup.clean())
         assert "continued 3 processes of others" in told
         assert go_on(pids) and everything_in(tmp_path) == []
-
-
-@pytest.mark.slow
-def test_a_suspended_lockstep_lets_jobs_go_on_and_then_take_turns_again(tmp_path):
-    with attached(tmp_path) as (lockstep, pids):
-        lockstep.send_signal(signal.SIGTSTP)
-        assert eventually(lambda: state(lockstep.pid) == "T", 20) and go_on(pids)
-        assert shares(pids, 0.2)[2] == 1
-        lockstep.send_signal(signal.SIGCONT)
-        assert eventually(lambda: shares(pids, 0.3)[1] > 0.5, 20)
 
 
 @pytest.mark.slow

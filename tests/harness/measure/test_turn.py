@@ -193,18 +193,6 @@ def test_anyway_measures_beside_the_other(lockstep, theirs):
     assert theirs.take() == []
 
 
-def test_a_run_that_waits_can_be_interrupted_and_reserves_nothing(lockstep, monkeypatch, theirs):
-    monkeypatch.setattr(
-        session,
-        "time",
-        SimpleNamespace(monotonic=time.monotonic, sleep=lambda s: signal.raise_signal(signal.SIGTERM)),
-    )
-    status, out, err = lockstep(*SMALL)
-    assert (status, out) == (130, "") and err.endswith("lockstep: interrupted\n")
-    theirs.close()
-    assert rivals(HERE) == []
-
-
 def test_what_the_other_recorded_meanwhile_is_not_measured_again(lockstep, monkeypatch):
     @contextlib.contextmanager
     def after_another(*given):

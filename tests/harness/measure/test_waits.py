@@ -371,12 +371,10 @@ def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
     assert document["fastest"] in {row["choice"] for row in document["choices"]}
 
 
-@pytest.mark.parametrize(("mpi", "argv"), [("here", ["mpiexec", "-n", "2"]), ("gcc", [])])
-def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, monkeypatch, mpi, argv):
-    """Two ranks of two threads each, or a program without MPI, two at a time on two processors."""
+def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, monkeypatch):
+    """Two ranks of two threads each, two at a time on two processors."""
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    flags = ["-fopenmp", *([] if argv else ["-DALONE"])]
-    program = [*argv, compiled(mpi, "hybrid.c", *flags), "5", "20", "200"]
+    program = ["mpiexec", "-n", "2", compiled("here", "hybrid.c", "-fopenmp"), "5", "20", "200"]
     words = [
         *("waits", "--anyway", "--json", "--rounds", "1", "--jobs", "2", "--only", "passive threads", "--"),
         *program,
