@@ -10,6 +10,7 @@ from fake_runs import TOOLS
 from runs import needs_two
 
 from harness import application, cli
+from harness.predict import neighbourhood
 
 pytestmark = [
     needs_two,
@@ -80,8 +81,12 @@ setTimeout(() => document.body.append(Object.assign(document.createElement("p"),
 """
 
 
-def written(folder, *words):
-    assert cli.main(["explore", *words, "-o", str(folder / "page.html")]) == 0
+def written(folder, *words, factors=neighbourhood.FACTORS, imbalances=neighbourhood.IMBALANCES):
+    """A page; few ``factors`` and ``imbalances`` make the grid behind its sliders small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbourhood, "FACTORS", factors)
+        patch.setattr(neighbourhood, "IMBALANCES", imbalances)
+        assert cli.main(["explore", *words, "-o", str(folder / "page.html")]) == 0
     return (folder / "page.html").read_text()
 
 
@@ -103,7 +108,7 @@ def beside(folder):
         schedulers = "schedulers=[{policy='none'},{policy='implicit'},{policy='gang',quantum_ms=20}]"
         words = ["three-jobs", "--timeline", "--no-simulate", "--quick", "--set", schedulers]
         assert cli.main(["run", *words, "--results", str(folder / "runs")]) == 0
-    return written(folder, "--results", str(folder / "runs"))
+    return written(folder, "--results", str(folder / "runs"), factors=(1, 4), imbalances=(0.25,))
 
 
 def acted(folder, page):
@@ -218,7 +223,8 @@ def test_the_situations_of_dusseau_figure_7(found):
 def test_reads_have_their_request_and_their_answer(folder):
     """The first waits of all three schedulers: barriers and reads, with an arrow each way."""
     set_it = ("--set", "program.pattern=NEWS")
-    found = acted(folder, written(folder, "three-jobs", "--results", str(folder / "none"), *set_it))
+    words = "three-jobs", "--results", str(folder / "none"), *set_it
+    found = acted(folder, written(folder, *words, factors=(1,), imbalances=(0.25,)))
     waits = [(*told(text), arrows) for text, arrows in found["waits"]]
     reads = [(when, arrows) for wait, when, arrows in waits if wait["whom"].startswith("process")]
     assert 0 < len(reads) < len(waits)
