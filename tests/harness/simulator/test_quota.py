@@ -1,11 +1,14 @@
 """CPU quotas in the simulator: what they cost, and what they leave alone."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from coordinator import policies
+from harness.simulator.processes.local.eevdf import TICK_NS
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
 from workloads.options import Options, Remedy
 from workloads.program import Program
@@ -32,6 +35,38 @@ def simulated(
     return simulate(work, machine, policies.create(policy, options), limits, timeline=True)
 
 
+def used(outcome, since_ns, until_ns):
+    """Processor time of all processes between two times."""
+    total = 0
+    for p in range(2):
+        rows = [row for row in outcome.timeline.tolist() if row[1] == p]
+        ends = [row[0] for row in rows[1:]] + [outcome.end_ns]
+        for (begin, _, process, category, _), end in zip(rows, ends, strict=True):
+            if process >= 0 and category != IDLE:
+                total += max(0, min(end, until_ns) - max(begin, since_ns))
+    return total
+
+
+@pytest.mark.parametrize("period_ms", [20.0, 100.0])
+@pytest.mark.parametrize("quota", [0.5, 1.0, 1.5])
+def test_in_each_period_the_processes_use_the_quota_up_to_a_tick_which_they_owe(quota, period_ms):
+    found, period_ns = simulated(quota, period_ms=period_ms), round(period_ms * 1e6)
+    whole = found.end_ns // period_ns
+    assert whole > 8
+    for n in range(1, 10):
+        over_ns = used(found, 0, n * period_ns) - n * quota * period_ns
+        assert 0 <= over_ns <= 2 * TICK_NS
+
+
+def test_processors_stop_one_after_the_other_and_who_blocks_leaves_the_budget_to_the_others():
+    """Both take slices of 5 ms, so the one that runs out first may find nothing where the other still has."""
+    spinning = simulated(1.0, imbalance=0.0)
+    stops = [first_stop_ns(spinning, p) for p in range(2)]
+    assert 44e6 < min(stops) < max(stops) < 56e6
+    alone = simulated(1.0, imbalance=2.0, blocking="immediate")
+    assert max(first_stop_ns(alone, p) for p in range(2)) > max(stops)
+
+
 def test_spinning_uses_the_quota_and_blocking_does_not():
     """With a quota of one processor only work counts: two seconds for those that block."""
     spun, blocked = simulated(1.0), simulated(1.0, blocking="immediate")
@@ -43,11 +78,23 @@ def test_spinning_uses_the_quota_and_blocking_does_not():
     assert 0 < blocked.throttled < spun.throttled
 
 
+def first_stop_ns(outcome, p):
+    """When processor ``p`` idles for 10 ms for the first time."""
+    rows = [row for row in outcome.timeline.tolist() if row[1] == p]
+    idle = (one[0] for one, after in pairwise(rows) if one[2] < 0 and after[0] - one[0] > 10e6)
+    return next(idle)
+
+
 def test_under_a_quota_that_one_spinning_process_uses_up_the_way_out_is_told():
     machine = replace(MACHINE, context_switch_us=5.0, latency_us=2.0)
     found = {rule: simulated(0.05, blocking=rule, machine=machine).failure for rule in ("spin", "immediate")}
     assert found["spin"].endswith("spinning uses the quota up: give more, or let ranks block (blocking)")
     assert found["immediate"] == ""
+
+
+def test_a_quota_of_as_many_processors_hardly_stops_any():
+    found, free = simulated(2), simulated(0)
+    assert found.end_ns == pytest.approx(free.end_ns, rel=0.01)
 
 
 @pytest.mark.parametrize("quota", [0, 3.5])
@@ -56,6 +103,16 @@ def test_a_quota_of_more_than_all_processors_changes_nothing(quota):
     assert found.end_ns == free.end_ns
     assert found.throttled == 0
     assert found.timeline.tolist() == free.timeline.tolist()
+
+
+def test_slots_go_on_by_the_clock_while_processors_stand_still():
+    """The budget ends with the first of two slots: the second job gets nothing before the first one's end."""
+    found = simulated(1.0, jobs=2, imbalance=0.0, policy="gang", quantum_ms=50)
+    first, second = (sum(job.cpu_ns) for job in found.jobs)
+    ends = [job.finish_ns for job in found.jobs]
+    assert ends[0] < ends[1]
+    assert used(found, 0, ends[0]) == pytest.approx(first, rel=0.1)
+    assert found.end_ns / 1e9 == pytest.approx((first + second) / 1e9, rel=0.1)
 
 
 @pytest.mark.parametrize(

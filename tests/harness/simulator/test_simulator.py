@@ -7,6 +7,8 @@ import sys
 
 import pytest
 from compiled_only import needs_compiler
+from naive_simulator.comparison import compare
+from naive_simulator.simulation import NaiveSimulation
 from places import ROOT
 
 from coordinator import policies
@@ -80,6 +82,22 @@ def test_the_same_seed_gives_the_same_bytes():
     first, again = (run(*shapes, blocking="fixed", seed=7, timeline=True) for _ in range(2))
     assert first.timeline.tobytes() == again.timeline.tobytes()
     assert run(*shapes, blocking="fixed", seed=8).end_ns != first.end_ns
+
+
+def test_detours_take_their_share_of_the_time():
+    """A lone process that computes for 2 s loses to 2000 detours of 0.1 ms what they take."""
+    alone = program(processes=1, granularity_us=500.0, phases=4000)
+    host = {"processors": 1, "local": "eevdf", "messages_to_self": False}
+    undisturbed = run(alone, on=machine(**host))
+    disturbed = run(alone, on=machine(**host, detour_gap_us=1000.0, detour_length_us=100.0))
+    assert disturbed.makespan_ns - undisturbed.makespan_ns == pytest.approx(0.2e9, rel=0.15)
+
+
+def test_compute_times_are_drawn_anew_when_they_run_out():
+    jobs = [SimulatedJob(0, program(imbalance=1.0, phases=2000, granularity_us=10.0))]
+    policy = policies.create("none", {})
+    outcome = simulate(jobs, machine(), policy, seed=3, timeline=True)
+    compare(outcome, NaiveSimulation(jobs, machine(), policy, seed=3).run())
 
 
 @pytest.mark.parametrize(
