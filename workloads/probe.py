@@ -43,9 +43,11 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter_ns, thread_time_ns
-from typing import Any
+from typing import Any, TypeVar
 
 from workloads import detours
 from workloads.blocking import FIXED, FOREVER_NS, Waiting
@@ -72,16 +74,8 @@ WALK_NS = 1_000_000  # how long the rival walks before it looks for a message
 LOOK_S = 0.005  # how often a rival without work looks for some
 
 ACROSS = (
-    "latency",
-    "idle_wakeup",
-    "ring",
-    "send",
-    "receive",
-    "serve",
-    "poll",
-    "detour",
-    "detour_gap",
-    "tick_lateness",
+    *("latency", "idle_wakeup", "ring", "send", "receive", "serve", "poll"),
+    *("detour", "detour_gap", "tick_lateness"),
 )
 """Quantities that take two processors."""
 
@@ -106,6 +100,17 @@ class TimedMessenger(Messenger):
         kind = super()._handle()
         self.handling[kind].append(perf_counter_ns() - begin)
         return kind
+
+
+M = TypeVar("M", bound=Messenger)
+
+
+@contextmanager
+def _talking(messenger: M) -> Iterator[M]:
+    """A context for messages, at whose end both wait for each other."""
+    yield messenger
+    messenger.barrier(learning=False)
+    messenger.close()
 
 
 class Probe:
@@ -133,32 +138,28 @@ class Probe:
         the times exclude. A rival may keep the server's processor busy. The server gets an empty list.
         """
         os.sched_setaffinity(0, {places[self._pair.rank]})
-        if rival and self._reads:
-            self._world.send(places[SERVER], RIVAL)
-            self._world.recv(source=RIVAL)
-        messenger = Messenger(self._pair, (server, reader)[self._pair.rank], Recorder())
-        found = self._read(messenger, count or self.samples * BATCH, pause_ns) if self._reads else []
-        messenger.barrier(learning=False)
-        messenger.close()
-        if rival and self._reads:
-            self._world.send(None, RIVAL)
-            self._world.recv(source=RIVAL)
+        if rival:
+            self._tell_rival(places[SERVER])
+        found = []
+        with _talking(Messenger(self._pair, (server, reader)[self._pair.rank], Recorder())) as messenger:
+            if self._reads:
+                found = self._read(messenger, count or self.samples * BATCH, pause_ns)
+        if rival:
+            self._tell_rival(None)
         return found
 
     def overheads_ns(self, places: tuple[int, int]) -> Samples:
         """Processor time of the parts of a read with both ends spinning; empty on the server."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
-        messenger = TimedMessenger(self._pair)
         polls = []
-        if self._reads:
-            self._read(messenger, self.samples * BATCH)
-            for _ in range(self.samples):
-                begin = perf_counter_ns()
-                for _ in range(BATCH):
-                    messenger.poll()
-                polls.append((perf_counter_ns() - begin) / BATCH)
-        messenger.barrier(learning=False)
-        messenger.close()
+        with _talking(TimedMessenger(self._pair)) as messenger:
+            if self._reads:
+                self._read(messenger, self.samples * BATCH)
+                for _ in range(self.samples):
+                    begin = perf_counter_ns()
+                    for _ in range(BATCH):
+                        messenger.poll()
+                    polls.append((perf_counter_ns() - begin) / BATCH)
         served = self._pair.bcast(_batches(messenger.handling[REQUEST]), SERVER)
         to_sleeper = self._sends_to_sleeper_ns(places[SERVER])
         if not self._reads:
@@ -167,54 +168,38 @@ class Probe:
         both_ns = statistics.median(sent) + statistics.median(received)
         serves = [max(0.0, time_ns - both_ns) for time_ns in served]
         rings = [time_ns - statistics.median(sent) for time_ns in to_sleeper]
-        return {
-            "send_ns": sent,
-            "ring_ns": rings,
-            "receive_ns": received,
-            "serve_ns": serves,
-            "poll_ns": polls,
-        }
+        found = {"send_ns": sent, "ring_ns": rings, "receive_ns": received, "serve_ns": serves}
+        return found | {"poll_ns": polls}
 
     def _sends_to_sleeper_ns(self, place: int) -> list[float]:
         """Processor time of a send to a server that sleeps on ``place``, which the rival keeps busy."""
         if not self._reads:
-            messenger = Messenger(self._pair, BLOCKING, Recorder())
-            messenger.barrier(learning=False)
-            messenger.close()
-            return []
-        self._world.send(place, RIVAL)
-        self._world.recv(source=RIVAL)
-        timed = TimedMessenger(self._pair)
-        self._read(timed, self.samples * BATCH, FALL_ASLEEP_NS)
-        timed.barrier(learning=False)
-        timed.close()
-        self._world.send(None, RIVAL)
-        self._world.recv(source=RIVAL)
-        return _batches(timed.sending)
+            with _talking(Messenger(self._pair, BLOCKING, Recorder())):
+                return []
+        self._tell_rival(place)
+        with _talking(TimedMessenger(self._pair)) as messenger:
+            self._read(messenger, self.samples * BATCH, FALL_ASLEEP_NS)
+        self._tell_rival(None)
+        return _batches(messenger.sending)
 
     def overruns_ns(self, places: tuple[int, int], server: Waiting) -> list[float]:
         """By how much longer than STEP_NS each step of a program takes without messages; reader only."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
-        messenger = Messenger(self._pair, server, Recorder())
-        compute = Compute()
-        found = []
-        for _ in range(self.samples * BATCH if self._reads else 0):
-            begin = perf_counter_ns()
-            compute(STEP_NS)
-            messenger.poll()
-            messenger.read(messenger.rank)
-            thread_time_ns()
-            found.append(float(perf_counter_ns() - begin - STEP_NS))
-        messenger.barrier(learning=False)
-        messenger.close()
+        compute, found = Compute(), []
+        with _talking(Messenger(self._pair, server, Recorder())) as messenger:
+            for _ in range(self.samples * BATCH if self._reads else 0):
+                begin = perf_counter_ns()
+                compute(STEP_NS)
+                messenger.poll()
+                messenger.read(messenger.rank)
+                thread_time_ns()
+                found.append(float(perf_counter_ns() - begin - STEP_NS))
         return found
 
     def detours_ns(self, places: tuple[int, int]) -> Samples:
         """The detours and clock ticks of ``places``, watched at the same time, while the rival sleeps."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
-        if self._reads:
-            self._world.send(WATCH_NS / 1e9, RIVAL)
-            self._world.recv(source=RIVAL)
+        self._tell_rival(WATCH_NS / 1e9)
         self._pair.barrier()
         seen = detours.watch(WATCH_NS)
         lengths = [jump.length_ns for jump in seen if jump.switched]
@@ -243,9 +228,8 @@ class Probe:
             return walk.ended_ns - walk.began_ns
 
         def beside(sets: int) -> None:
-            if self._reads and there != here:
-                self._world.send((there, sets * working_set_bytes, walk_step_ns) if sets else None, RIVAL)
-                self._world.recv(source=RIVAL)
+            if there != here:
+                self._tell_rival((there, sets * working_set_bytes, walk_step_ns) if sets else None)
 
         # The server sleeps at the first barrier until the reader comes, too; then they take turns.
         beside(1)
@@ -266,6 +250,12 @@ class Probe:
         usual_ns = statistics.median(alone)
         found = {"reload_ns": [time_ns - usual_ns for time_ns in turns[1:]]}
         return found | {"move_ns": [time_ns - usual_ns for time_ns in moves]}
+
+    def _tell_rival(self, wish: Any) -> None:
+        """Let the rival act on a wish (``compete``), if this is the reader."""
+        if self._reads:
+            self._world.send(wish, RIVAL)
+            self._world.recv(source=RIVAL)
 
     def _read(self, messenger: Messenger, count: int, pause_ns: int = 0) -> list[int]:
         pause = Compute()
