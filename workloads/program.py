@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from workloads import patterns
@@ -240,6 +239,7 @@ class Program(Work):
         )
 
 
+COMPUTE, GAP, PLACE = range(3)  # kinds of random numbers
 SKIPPED = 1 << 16  # times passed over at once, so that memory does not grow with their number
 
 
@@ -254,36 +254,25 @@ class Draws:
         seed, *rest = key
         self._program = program
         self._seed, self._key = seed, (*rest, rank)
+        self._made: dict[int, np.random.Generator] = {}
 
-    # Programs rarely need all three, and each takes as long to make as many numbers.
-
-    @cached_property
-    def _compute(self) -> np.random.Generator:
-        return self._generator(0)
-
-    @cached_property
-    def _gap(self) -> np.random.Generator:
-        return self._generator(1)
-
-    @cached_property
-    def _place(self) -> np.random.Generator:
-        return self._generator(2)
-
-    def _generator(self, kind: int) -> np.random.Generator:
-        sequence = np.random.SeedSequence(self._seed, spawn_key=(*self._key, kind))
-        return np.random.Generator(np.random.PCG64(sequence))
+    def _random(self, kind: int) -> np.random.Generator:
+        """The generator of a kind, made when it is first used: it takes as long as many numbers."""
+        if kind not in self._made:
+            sequence = np.random.SeedSequence(self._seed, spawn_key=(*self._key, kind))
+            self._made[kind] = np.random.Generator(np.random.PCG64(sequence))
+        return self._made[kind]
 
     def skip(self, phases: int) -> None:
         for begin in range(0, phases, SKIPPED):
-            count = min(SKIPPED, phases - begin)
-            self._compute.random(count)
-            self._gap.random(count)
+            for kind in (COMPUTE, GAP):
+                self._random(kind).random(min(SKIPPED, phases - begin))
 
     def compute_ns(self, count: int) -> NDArray[np.int64]:
         """Compute times of the next ``count`` phases, shape (count,), in nanoseconds."""
         program = self._program
         width = program.imbalance_us
-        uniform = self._compute.random(count)
+        uniform = self._random(COMPUTE).random(count)
         if program.imbalance_kind == "uniform":
             micros = program.granularity_us + width * (uniform - 0.5)
         else:
@@ -293,10 +282,10 @@ class Draws:
     def gap_ns(self, count: int) -> NDArray[np.int64]:
         """The gap before each read in the next ``count`` phases, shape (count,), nanoseconds."""
         program = self._program
-        uniform = self._gap.random(count)
+        uniform = self._random(GAP).random(count)
         micros = program.read_gap_us * (1 + program.read_imbalance * (uniform - 0.5))
         return np.rint(micros * 1e3).astype(np.int64)
 
     def among(self, places: int, count: int) -> NDArray[np.int64]:
         """The next ``count`` numbers from 0 to ``places`` - 1, all equally likely, shape (count,)."""
-        return self._place.integers(places, size=count)
+        return self._random(PLACE).integers(places, size=count)
