@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinator.host import identity, mechanisms, processes
 from coordinator.host.directories import home, locked_home
-from coordinator.host.processes import Evidence, Process
+from coordinator.host.processes import Evidence, Steps
 from coordinator.host.rundir import RUN_ID, SHARED_MEMORY, RunDirectory
 
 UNSEEN = (
@@ -117,7 +117,8 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
     with step():
         did += [f"continued {_count(number)} of others"] if (number := processes.let_go(notes)) else []
     with step():
-        ended, left = processes.end(run, spare=spare, evidence=Evidence.of(notes, groups))
+        evidence = Evidence.of(notes, groups)
+        ended, left = processes.end(processes.ending(run, spare=spare, evidence=evidence))
         did += [f"ended {_count(ended)}"] if ended else []
         did += [f"{_count(left)} did not end; run lockstep clean later"] if left else []
     with step():
@@ -239,7 +240,7 @@ class Discards:
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
         self._directory = directory
         self._warn = warn
-        self._steps: dict[int, Generator[tuple[Process, float], None, tuple[int, int]]] = {}
+        self._steps: dict[int, Steps] = {}
         self._dues_ns: dict[int, int] = {}
         self._then: dict[int, Callable[[], None]] = {}
 

@@ -267,15 +267,11 @@ def starts_s(run: str) -> list[float]:
     return [identity.start_s(found) for pid in pids if (found := identity.stat(pid))]
 
 
-def end(
-    run: str,
-    job: int | None = None,
-    spare: Collection[int] = (),
-    grace_s: float = GRACE_S,
-    evidence: Evidence = NOTHING,
-) -> tuple[int, int]:
-    """End the processes of a run or job; waits between the steps of ``ending`` and returns its result."""
-    steps = ending(run, job, spare, grace_s, evidence)
+Steps = Generator[tuple[Process, float], None, tuple[int, int]]
+
+
+def end(steps: Steps) -> tuple[int, int]:
+    """Carry out the steps of ``ending``, and wait between them; returns its result."""
     while True:
         try:
             process, wait_s = next(steps)
@@ -291,7 +287,7 @@ def ending(
     spare: Collection[int] = (),
     grace_s: float = GRACE_S,
     evidence: Evidence = NOTHING,
-) -> Generator[tuple[Process, float], None, tuple[int, int]]:
+) -> Steps:
     """End the processes of a run or job, also stopped ones and launchers' proxies: SIGTERM, grace, SIGKILL.
 
     A proxy without its launcher waits for ever. A handle on each process stays open until the process has

@@ -84,7 +84,7 @@ def test_the_mark_of_our_own_run_on_a_foreign_process_ends_nothing(shared, neigh
     """Our marks can be guessed at least by who watches over our shoulder."""
     directory = RunDirectory.create()
     process = neighbour("sleep", "60", **directory.marks, **{JOB: "0"})
-    processes.end(directory.run, job=0, grace_s=0)
+    processes.end(processes.ending(directory.run, job=0, grace_s=0))
     said = cleanup.release(directory)
     directory.unlock()
     assert said == [f"run {directory.run}: removed directory {directory.path}"]
