@@ -47,8 +47,7 @@ def simulate(
     whole("processors", processors, least=1)
     jobs.check(processors, len(lost))
     # The kernels count free processors, or halve the machine: they know no processor that is missing.
-    run = None if lost else kernel(policy, jobs, processors, watched)
-    if run is not None:
+    if not lost and (run := kernel(policy, jobs, processors, watched)):
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
     return event_by_event.simulate(

@@ -83,13 +83,11 @@ def expire(state: State, p: int) -> None:
     """The clock tick; else an alarm: of an activation, detour, slot, slice, or of processes that wake."""
     processor = state.processors[p]
     if processor.tick_ns <= state.clock.now_ns:
-        state.clock.ticks += 1
         tick(state, p)
         return
     if state.machine.remedy == ACTIVATIONS:
         locks.end_activation(state, p)
     if processor.detour_ns <= state.clock.now_ns:
-        state.clock.ticks += 1
         detour(state, p)
     if processor.deferral_ns <= state.clock.now_ns:
         locks.retry_slot(state, p)

@@ -232,7 +232,6 @@ def put_off_slot(state: State, p: int, times: int) -> bool:
 def retry_slot(state: State, p: int) -> None:
     """Change the slot on processor ``p`` now, or put it off once more."""
     processor = state.processors[p]
-    state.clock.ticks += 1
     if put_off_slot(state, p, processor.deferrals_left - 1):
         return
     for k in range(processor.residents):

@@ -323,7 +323,6 @@ CLOCK = np.dtype(
         ("resized", np.int64),  # and the processors of a job with a queue of tasks
         ("messages", np.int64),
         ("timers", np.int64),
-        ("ticks", np.int64),  # the timers among them that are clock ticks
         ("recording", np.int64),
         ("recorded", np.int64),
         ("stale", np.int64),  # processors whose timers are no longer right

@@ -261,8 +261,7 @@ class _ProcessLevelRun:
     def _evolve(self, index: int) -> None:
         """A phase of job ``index`` has begun that can use another number of processes."""
         usable, now_ns = int(self.state.jobs[index].usable), int(self.state.clock.now_ns)
-        plan = self._session.evolve(self.jobs[index].number, usable, now_ns)
-        if plan is not None:
+        if (plan := self._session.evolve(self.jobs[index].number, usable, now_ns)) is not None:
             self._follow(plan)
 
     def _look(self, q: int) -> None:

@@ -203,7 +203,6 @@ def carry_out_ticks(state: State) -> None:
         while processor.tick_ns < now_ns:
             state.clock.now_ns = processor.tick_ns
             state.clock.timers += 1
-            state.clock.ticks += 1
             tick(state, p)
         state.clock.now_ns = now_ns
         processor.since_ns = now_ns
