@@ -105,28 +105,21 @@ def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = 
     Source: Batsim, "Output files: jobs"; evalys, ``JobSet.columns``.
     """
     jobs, places = outcome.jobs, dict(placements(outcome))
-    alone_s = outcome.asked_s
+    numbers = np.arange(1, len(jobs) + 1) if numbers is None else numbers
+    begun, ended = outcome.start_ns < NEVER_NS, outcome.finished
     asked_s = jobs.estimates_ns() / WHOLE_NS
+    submit_s, start_s, finish_s = (
+        times / WHOLE_NS for times in (jobs.submit_ns, outcome.start_ns, outcome.finish_ns)
+    )
+    spent_s = finish_s - submit_s
+    known = [(start_s, begun), (finish_s - start_s, ended), (finish_s, ended), (start_s - submit_s, begun)]
+    known += [(spent_s, ended), (spent_s / np.maximum(outcome.asked_s, 1 / WHOLE_NS), ended)]
+    columns = [np.where(there, times, UNKNOWN) for times, there in known]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for i in range(len(jobs)):
-            begun, ended = outcome.start_ns[i] < NEVER_NS, outcome.finish_ns[i] < NEVER_NS
-            submit_s, start_s, finish_s = (
-                times[i] / WHOLE_NS for times in (jobs.submit_ns, outcome.start_ns, outcome.finish_ns)
-            )
-            spent_s = finish_s - submit_s if ended else UNKNOWN
-            times_s = [
-                start_s if begun else UNKNOWN,
-                finish_s - start_s if ended else UNKNOWN,
-                finish_s if ended else UNKNOWN,
-                start_s - submit_s if begun else UNKNOWN,
-                spent_s,
-                spent_s / max(alone_s[i], 1 / WHOLE_NS) if ended else UNKNOWN,
-            ]
-            number = i + 1 if numbers is None else int(numbers[i])
-            asked = [int(jobs.most[i]), f"{asked_s[i]:.10g}", int(ended)]
+        for i, number in enumerate(numbers):
+            asked = [int(jobs.most[i]), f"{asked_s[i]:.10g}", int(ended[i])]
+            told = [f"{column[i]:.10g}" for column in columns]
             place = ranges(places.get(i, ())).replace(",", " ")
-            writer.writerow(
-                [number, "lockstep", f"{submit_s:.10g}", *asked, *(f"{t:.10g}" for t in times_s), place]
-            )
+            writer.writerow([int(number), "lockstep", f"{submit_s[i]:.10g}", *asked, *told, place])
