@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies.sharing import folded
-from coordinator.view import Decision, Job, Reason
+from coordinator.view import Job, Reason
 
 
 class Crew(Protocol):
@@ -55,16 +54,6 @@ class Stage(Enum):
     OVER = 4
 
 
-@dataclass(frozen=True)
-class LoggedDecision:
-    """Why and when the policy decided, and what; one for each of the jobs that arrive together."""
-
-    why: Reason
-    at_ns: int
-    job: int | None
-    decision: Decision
-
-
 class Conductor:
     """Plays one workload.
 
@@ -80,7 +69,6 @@ class Conductor:
     Attributes:
         placements: the last placement of each job.
         admitted_ns: when each job first had processors and a slot on them.
-        log: every decision.
     """
 
     def __init__(
@@ -104,7 +92,6 @@ class Conductor:
         self._last_ns = 0
         self.placements: dict[int, tuple[int, ...]] = {}
         self.admitted_ns: dict[int, int] = {}
-        self.log: list[LoggedDecision] = []
 
     @property
     def over(self) -> bool:
@@ -156,7 +143,7 @@ class Conductor:
         usable = min(max(1, processes), self._jobs[job].processes)
         if (plan := self._session.evolve(job, usable, now_ns)) is not None:
             self._last_ns = now_ns
-            self._decided(Reason.PHASE, plan, job)
+            self._decided(plan)
 
     def observe(self, job: int, rank: int, peers: Iterable[int], now_ns: int) -> None:
         """Note that a rank of the job, which runs, gets messages often from ``peers`` and no others."""
@@ -167,7 +154,7 @@ class Conductor:
         known = [peer for peer in peers if peer in ranks]
         if (plan := self._session.observe(job, rank, known, now_ns)) is not None:
             self._last_ns = now_ns
-            self._decided(Reason.OBSERVATION, plan, job)
+            self._decided(plan)
 
     def leave(self, job: int, now_ns: int) -> None:
         self._leave([job], now_ns)
@@ -179,7 +166,7 @@ class Conductor:
         for job in leaving:
             if job in self._arrived:
                 self._last_ns = max(now_ns, self._last_ns)
-                self._decided(Reason.DEPARTURE, self._session.depart(job, self._last_ns), job)
+                self._decided(self._session.depart(job, self._last_ns))
             else:
                 self._agenda.coming.remove((self._jobs[job].arrival_ns, job))
 
@@ -194,7 +181,7 @@ class Conductor:
                 self._stages[job] = Stage.ABSENT
         self._leave(failed, now_ns)
         self._last_ns = max(now_ns, self._last_ns)
-        self._decided(Reason.NODE_LOST, self._session.decide(Reason.NODE_LOST, self._last_ns), None)
+        self._decided(self._session.decide(Reason.NODE_LOST, self._last_ns))
 
     def repeat(self) -> None:
         """Pass the plan in force, and the start of each running job, to the crew once more."""
@@ -215,13 +202,12 @@ class Conductor:
             self._last_ns = max(due.at_ns, self._last_ns)
             arriving, plan = self._agenda.decide(due, self._last_ns)
             self._arrived.update(arriving)
-            self._decided(due.why, plan, *(arriving or (None,)))
+            self._decided(plan)
             end_ns = plan.cycle.end_ns
             if due.why is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
                 raise ValueError("the policy answers the end of a table with one that is over as well")
 
-    def _decided(self, why: Reason, plan: Plan, *jobs: int | None) -> None:
-        self.log += [LoggedDecision(why, self._last_ns, job, plan.decision) for job in jobs]
+    def _decided(self, plan: Plan) -> None:
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:
                 self._stages[number] = Stage.ABSENT

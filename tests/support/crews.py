@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coordinator.decide.session import Plan
+from coordinator.decide.session import Plan, Session
+from coordinator.view import Decision, Reason
 
 
 class Crew:
@@ -15,6 +16,23 @@ class Crew:
         self.places: dict[int, Sequence[int]] = {}
         self.launched: dict[int, Sequence[int]] = {}
         self.begun: dict[int, tuple[int, Sequence[int]]] = {}
+        self.decided: list[tuple[Reason, int, Decision]] = []
+
+    def watch(self, session: Session) -> Session:
+        """The session, which notes in ``decided`` from now on why, when and what it decides."""
+        decide = session.decide
+
+        def noted(why: Reason, now_ns: int) -> Plan:
+            plan = decide(why, now_ns)
+            self.decided.append((why, now_ns, plan.decision))
+            return plan
+
+        session.decide = noted  # type: ignore[method-assign]
+        return session
+
+    @property
+    def whys(self) -> list[Reason]:
+        return [why for why, _, _ in self.decided]
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         self.published.append((from_ns, plan))

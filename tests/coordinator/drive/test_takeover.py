@@ -28,7 +28,7 @@ from coordinator.host.environment import passed_on
 from coordinator.host.launchers import Hydra
 from coordinator.host.processes import environment_of
 from coordinator.host.rundir import RunDirectory
-from coordinator.view import Job, Machine
+from coordinator.view import Job, Machine, Reason
 from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Switch
 from harness.store.database import Store
@@ -75,7 +75,7 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(policy, arr
         return Session(policies.create(policy, {}), Machine(2), jobs)
 
     crew = Crew()
-    conductor = Conductor(session(), jobs, crew, 5 * MS, [0, 1])
+    conductor = Conductor(crew.watch(session()), jobs, crew, 5 * MS, [0, 1])
     conductor.prepare()
     seen = []
     for event in happen(conductor, crew, jobs, choices):
@@ -84,12 +84,12 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(policy, arr
         if len(seen) > 60:
             break
     cut = choices.randrange(len(seen) + 1)
-    replay = Replay(session(), jobs, 5 * MS, [0, 1], seen[:cut])
     again = Crew()
+    replay = Replay(again.watch(session()), jobs, 5 * MS, [0, 1], seen[:cut])
     replay.conductor.crew = again
     for event in seen[cut:]:
         log.tell(replay.conductor, event)
-    assert replay.conductor.log == conductor.log
+    assert again.decided == crew.decided
     assert replay.conductor.placements == conductor.placements
     assert replay.conductor.due_ns() == conductor.due_ns()
     assert again.published == crew.published[len(crew.published) - len(again.published) :]
@@ -108,7 +108,8 @@ def test_jobs_that_a_loss_ends_do_not_move_as_others_end():
     """Gang scheduling would give the place of the first to the second, which is about to end as well."""
     jobs = [Job(number, 1, number * MS) for number in range(3)]
     crew = Crew()
-    conductor = Conductor(Session(policies.create("gang", {}), Machine(2), jobs), jobs, crew)
+    session = crew.watch(Session(policies.create("gang", {}), Machine(2), jobs))
+    conductor = Conductor(session, jobs, crew)
     conductor.prepare()
     conductor.advance(5 * MS)
     for job in range(3):
@@ -116,7 +117,7 @@ def test_jobs_that_a_loss_ends_do_not_move_as_others_end():
     conductor.advance(500 * MS)
     assert crew.begun.keys() == {0, 1, 2} and crew.places[0] == crew.places[2]
     conductor.lose(crew.places[0], 600 * MS, [0, 2])
-    assert [entry.job for entry in conductor.log[-3:]] == [0, 2, None]
+    assert crew.whys[-3:] == [Reason.DEPARTURE, Reason.DEPARTURE, Reason.NODE_LOST]
     assert not conductor.is_over(1) and conductor.is_over(2)
 
 

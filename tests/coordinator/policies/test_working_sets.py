@@ -126,14 +126,15 @@ def conducted():
 
 def test_a_rank_is_not_believed_more_than_it_can_know_and_another_driver_decides_as_the_first():
     run, jobs, events = conducted()
-    conductor = Conductor(run, jobs, Crew())
+    crew, other = Crew(), Crew()
+    conductor = Conductor(crew.watch(run), jobs, crew)
     conductor.prepare()
     for event in events:
         log.tell(conductor, event)
-    told = [(entry.why, entry.at_ns) for entry in conductor.log if entry.why is Reason.OBSERVATION]
-    assert told == [(Reason.OBSERVATION, 5)]
+    assert [at_ns for why, at_ns, _ in crew.decided if why is Reason.OBSERVATION] == [5]
     again, jobs, _ = conducted()
-    assert Replay(again, jobs, 0, [0, 0], events).conductor.log == conductor.log
+    Replay(other.watch(again), jobs, 0, [0, 0], events)
+    assert other.decided == crew.decided
 
 
 # What the policy decides.

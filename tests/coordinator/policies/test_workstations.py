@@ -110,7 +110,7 @@ def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch):
 def conduct(name, sizes, owners, processors=3, **options):
     jobs = [Job(number, size) for number, size in enumerate(sizes)]
     crew = Crew()
-    run = session(name, sizes, processors, **options)
+    run = crew.watch(session(name, sizes, processors, **options))
     conductor = Conductor(run, jobs, crew, owners=changes(owners, 1, 0))
     conductor.prepare()
     for number in range(len(sizes)):
@@ -131,12 +131,7 @@ def test_the_driver_launches_a_vacated_job_again_when_it_has_a_workstation():
     conductor.advance(9 * S)
     conductor.ready(0, 9 * S + 1)
     assert crew.orders[1:] == [("launch", 0, (0,)), ("begin", 0, 9 * S + 1, (0,))]
-    assert [entry.why for entry in conductor.log] == [
-        Reason.ARRIVAL,
-        Reason.OWNER,
-        Reason.TIMER,
-        Reason.OWNER,
-    ]
+    assert crew.whys == [Reason.ARRIVAL, Reason.OWNER, Reason.TIMER, Reason.OWNER]
 
 
 def test_the_driver_lets_a_process_continue_on_another_processor():
