@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from contextlib import suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -44,9 +44,7 @@ class Interrupt:
                     self._former[signum] = signal.signal(signum, self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ignored: object) -> None:
         if threading.current_thread() is threading.main_thread():
             for signum, handler in self._former.items():
                 signal.signal(signum, handler)

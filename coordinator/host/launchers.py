@@ -27,6 +27,9 @@ from workloads.validation import InputError
 
 TRIAL_S = 60.0
 
+Words = Sequence[str]
+Variables = Mapping[str, str]
+
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
 
@@ -59,15 +62,13 @@ class Launcher(ABC):
         return f"{self.kind} {self.version} ({self.path})"
 
     @abstractmethod
-    def argv(
-        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
-    ) -> list[str]:
+    def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
         """The command line that runs ``command`` in ``processes`` processes, bound to no core.
 
         ``hosts`` has the host of each rank, none if all are here. ``options`` are a user's (``accepted``).
         """
 
-    def together(self, command: Sequence[str], hosts: Sequence[str]) -> list[str]:
+    def together(self, command: Words, hosts: Words) -> list[str]:
         """The command line that starts ``command`` once on each host; empty if the launcher cannot.
 
         The end of a process, or the loss of a host, ends no other. Each process finds its place among
@@ -78,12 +79,12 @@ class Launcher(ABC):
 
     def environment(
         self,
-        extra: Mapping[str, str],
-        source: Mapping[str, str] | None = None,
+        extra: Variables,
+        source: Variables | None = None,
         *,
-        hosts: Sequence[str] = (),
+        hosts: Words = (),
         root: bool | None = None,
-        command: Mapping[str, str] | None = None,
+        command: Variables | None = None,
     ) -> dict[str, str]:
         """The environment for the launcher: ``environment.passed_on`` and the variables that its kind needs.
 
@@ -127,14 +128,12 @@ class Launcher(ABC):
         return _identify(self.path)
 
     @classmethod
-    def words(cls, command: list[str], variables: Mapping[str, str], source: Mapping[str, str]) -> list[str]:
+    def words(cls, command: list[str], variables: Variables, source: Variables) -> list[str]:
         """The words of a command which, if it is such a launcher, gives ``variables`` to all ranks."""
         return command
 
     @classmethod
-    def told(
-        cls, variables: Mapping[str, str], libraries: Iterable[str], source: Mapping[str, str]
-    ) -> dict[str, str]:
+    def told(cls, variables: Variables, libraries: Iterable[str], source: Variables) -> dict[str, str]:
         """Further variables with which such a launcher in ``source`` passes ``variables`` on to all ranks."""
         return {}
 
@@ -174,14 +173,12 @@ class Hydra(Launcher):
     LEAVES_OUT: ClassVar = {"-genvnone", "-genvlist", "-envnone", "-envlist"}
     """Options with which it does not pass everything on; HYDRA_ENV stands for one of them."""
 
-    def argv(
-        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
-    ) -> list[str]:
+    def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
         runs = ",".join(f"{host}:{count}" for host, count in _runs(hosts))
         where = ["-hosts", runs] if runs else []
         return [self.path, *self.unbound, *where, *options, "-n", str(processes), *command]
 
-    def together(self, command: Sequence[str], hosts: Sequence[str]) -> list[str]:
+    def together(self, command: Words, hosts: Words) -> list[str]:
         return self.argv(len(hosts), command, hosts, ["-disable-auto-cleanup"])
 
     def needs(self, *, root: bool) -> dict[str, str]:
@@ -189,7 +186,7 @@ class Hydra(Launcher):
         return {"HWLOC_XMLFILE": os.devnull}
 
     @classmethod
-    def words(cls, command: list[str], variables: Mapping[str, str], source: Mapping[str, str]) -> list[str]:
+    def words(cls, command: list[str], variables: Variables, source: Variables) -> list[str]:
         """The command with -genv for each variable, if it leaves out variables."""
         program = Path(command[0]).name
         by_variable = program.startswith("mpi") and "HYDRA_ENV" in source
@@ -237,9 +234,7 @@ class OpenMpi(Launcher):
     Open MPI 4 refuses the second one beside ``-x``, and Open MPI 5 does not know the first.
     """
 
-    def argv(
-        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
-    ) -> list[str]:
+    def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
         argv = [self.path, *self.unbound, *self.UNCOUNTED]
         if not hosts:
             return [*argv, *options, "-n", str(processes), *command]
@@ -270,9 +265,7 @@ class OpenMpi(Launcher):
         return dict.fromkeys(self.MEMORY, str(place))
 
     @classmethod
-    def told(
-        cls, variables: Mapping[str, str], libraries: Iterable[str], source: Mapping[str, str]
-    ) -> dict[str, str]:
+    def told(cls, variables: Variables, libraries: Iterable[str], source: Variables) -> dict[str, str]:
         """Its list of variables; a name stands for the value at the launch, with what a script adds."""
         known = next(
             (cls.LISTS[sign] for sign in cls.LISTS for name in libraries if name.startswith(sign)), None
@@ -330,16 +323,14 @@ class Srun(Launcher):
     def _mpi(self) -> list[str]:
         return [f"--mpi={self.plugin}"] if self.plugin else []
 
-    def argv(
-        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
-    ) -> list[str]:
+    def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
         hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
         return self._step(hosts, ["--kill-on-bad-exit=1", *options], command)
 
-    def together(self, command: Sequence[str], hosts: Sequence[str]) -> list[str]:
+    def together(self, command: Words, hosts: Words) -> list[str]:
         return self._step(hosts, ["--kill-on-bad-exit=0", "--no-kill", "--wait=0"], command)
 
-    def _step(self, hosts: Sequence[str], options: Sequence[str], command: Sequence[str]) -> list[str]:
+    def _step(self, hosts: Words, options: Words, command: Words) -> list[str]:
         where = ["--distribution=arbitrary", f"--nodelist={','.join(hosts)}"]
         count = [f"--nodes={len(set(hosts))}", f"--ntasks={len(hosts)}"]
         return [self.path, *self._mpi, *self.OPTIONS, *count, *where, *options, *command]
@@ -348,7 +339,7 @@ class Srun(Launcher):
         return self if os.access(self.path, os.X_OK) else None
 
     @classmethod
-    def words(cls, command: list[str], variables: Mapping[str, str], source: Mapping[str, str]) -> list[str]:
+    def words(cls, command: list[str], variables: Variables, source: Variables) -> list[str]:
         """The command with the variables in its --export."""
         words = list(command)
         for place, word in enumerate(command if Path(command[0]).name in cls.programs else ()):
@@ -360,9 +351,7 @@ class Srun(Launcher):
         return words
 
     @classmethod
-    def told(
-        cls, variables: Mapping[str, str], libraries: Iterable[str], source: Mapping[str, str]
-    ) -> dict[str, str]:
+    def told(cls, variables: Variables, libraries: Iterable[str], source: Variables) -> dict[str, str]:
         """The variables in the list of those to export, if there is one."""
         there = source.get(cls.EXPORTS)
         return {} if there is None else {cls.EXPORTS: _exported(there, variables)}
@@ -397,9 +386,7 @@ class NoLauncher(Launcher):
     def __str__(self) -> str:
         return self.kind
 
-    def argv(
-        self, processes: int, command: Sequence[str], hosts: Sequence[str] = (), options: Sequence[str] = ()
-    ) -> list[str]:
+    def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
         return [*command]
 
     def found_again(self) -> Launcher | None:
@@ -407,10 +394,7 @@ class NoLauncher(Launcher):
 
 
 def launched(
-    command: Sequence[str],
-    variables: Mapping[str, str],
-    libraries: Iterable[str],
-    source: Mapping[str, str] | None = None,
+    command: Words, variables: Variables, libraries: Iterable[str], source: Variables | None = None
 ) -> tuple[list[str], dict[str, str]]:
     """The words of a command, and the variables to set for it in ``source`` (default: our environment).
 
