@@ -203,10 +203,6 @@ def _run(number: int, hosts: Sequence[str] = ()) -> list[str]:
     return [*LOCKSTEP, "run", "x.toml", "--no-simulate", "--set", mechanism, *where]
 
 
-def _calibrate(number: int) -> list[str]:
-    return [*LOCKSTEP, "calibrate"]
-
-
 def _calibrate_again(number: int) -> list[str]:
     """A run that calibrates before each repeat, as a long series does every few minutes."""
     return [sys.executable, "-P", "-c", AGAIN, *_run(number)[len(LOCKSTEP) :], "--set", "repeats=3"]
@@ -254,13 +250,8 @@ def _turns_of_others(number: int) -> list[str]:
     jobs = [subprocess.Popen(_spinning(3.0), start_new_session=True) for _ in range(2)]
     OTHERS.extend(jobs)
     _bystander()
-    return [
-        *LOCKSTEP,
-        "turns",
-        "--quantum-ms",
-        "20",
-        *(word for job in jobs for word in ("--pid", str(job.pid))),
-    ]
+    pids = [word for job in jobs for word in ("--pid", str(job.pid))]
+    return [*LOCKSTEP, "turns", "--quantum-ms", "20", *pids]
 
 
 def _bystander() -> None:
@@ -272,17 +263,13 @@ OTHERS: list[subprocess.Popen[bytes]] = []
 """Programs that a command may stop, but must let go."""
 
 
-def _submit(number: int) -> list[str]:
-    return [*LOCKSTEP, "submit", "x.toml"]
-
-
 COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "run": _run,
-    "calibrate": _calibrate,
+    "calibrate": lambda number: [*LOCKSTEP, "calibrate"],
     "calibrate again": _calibrate_again,
     "simulate": _simulate,
     "exec": _exec,
-    "submit": _submit,
+    "submit": lambda number: [*LOCKSTEP, "submit", "x.toml"],
     "beside": _beside,
     "turns": _turns,
     "turns of others": _turns_of_others,

@@ -57,10 +57,8 @@ class Job:
 
     def reallot(self, placement):
         """Whether these are other processors than before."""
-        before, self.allotted = (
-            [process.home.number for process in self.processes[: self.allotted]],
-            len(placement),
-        )
+        before = [process.home.number for process in self.processes[: self.allotted]]
+        self.allotted = len(placement)
         for process, p in zip(self.processes, placement, strict=False):
             process.home = self.simulation.processors[p]
         return before != list(placement)

@@ -10,21 +10,12 @@ class Bound:
     shuffles_together = False
     newcomer = "ready"
 
+    # A processor is about to choose who runs next, or its process to queue up behind the others; a process
+    # is about to wake; whether a processor has got a process at its clock tick.
+    chooses = turn_ends = wakes = ticks = lambda self, who: False
+
     def __init__(self, simulation):
         self.processors = simulation.processors
-
-    def chooses(self, processor):
-        """A processor is about to choose who runs next."""
-
-    def turn_ends(self, processor):
-        """The running process is about to queue up behind the others."""
-
-    def wakes(self, process):
-        """A process is about to wake."""
-
-    def ticks(self, processor):
-        """Whether a processor has got a process at its clock tick."""
-        return False
 
 
 class Unbound(Bound):

@@ -125,9 +125,11 @@ class Eevdf:
     def fall_asleep(self, process):
         # With a debt it stays in the competition until it would be its turn ("delayed dequeue").
         self.turn_ends(process)
-        lag = process.virtual() - self.average(process.processor)
-        process.lag = max(-self.most_ns, min(lag, self.most_ns))
+        process.lag = self.lag(process)
         process.lingers = process.lag > 0
+
+    def lag(self, process):
+        return max(-self.most_ns, min(process.virtual() - self.average(process.processor), self.most_ns))
 
     def wake_up(self, process):
         processor = process.processor
@@ -140,9 +142,7 @@ class Eevdf:
 
     def change_queues(self, process, processor):
         """It takes its lag along, and what is left until its deadline."""
-        lag = process.virtual() - self.average(process.processor)
-        left = process.deadline - process.virtual()
-        lag = max(-self.most_ns, min(lag, self.most_ns))
+        lag, left = self.lag(process), process.deadline - process.virtual()
         process.offset += self.average(processor) + lag - process.virtual()
         process.deadline = process.virtual() + left
 

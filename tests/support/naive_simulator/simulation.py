@@ -62,10 +62,7 @@ class NaiveSimulation:
         """What the machine's messages and switches cost, in ns; returns what waiting rules know of them."""
         us = {name[:-3]: v for name, v in vars(machine).items() if name.endswith("_us") and np.isscalar(v)}
         us = {"rule_latency": us["latency"], **us}
-        rule_us, usual_us = (
-            us["remote_wakeup"] or us["context_switch"],
-            us["local_switch"] or us["context_switch"],
-        )
+        rule_us, usual_us = (us[name] or us["context_switch"] for name in ("remote_wakeup", "local_switch"))
         us["wakeup"] = max(0, us["remote_wakeup"] - usual_us)
         us["idle_wakeup"] = max(0, (us["idle_wakeup"] or us["remote_wakeup"]) - usual_us)
         self.cost = {name: round(value * 1e3) for name, value in us.items()}
@@ -94,15 +91,12 @@ class NaiveSimulation:
         self.jobs = {}
         known = [
             view.Job(
-                j.number,
-                j.program.processes,
-                round(j.arrival_s * 1e9),
-                j.moldable,
-                j.program.pattern == "TASKS",
-                partners=partners(j.program.pattern, j.program.processes),
-                memory_bytes=getattr(j.program, "working_set_bytes", 0),
+                *(job.number, job.program.processes, round(job.arrival_s * 1e9), job.moldable),
+                malleable=job.program.pattern == "TASKS",
+                partners=partners(job.program.pattern, job.program.processes),
+                memory_bytes=getattr(job.program, "working_set_bytes", 0),
             )
-            for j in jobs
+            for job in jobs
         ]
         self.session = Session(policy, self.machine.seen(), known)
         self.session.lost(self.machine.lost)
@@ -255,6 +249,7 @@ class NaiveSimulation:
             end = self.ends
             self.slot_end = self.at(max(end + late_ns, self.now), PLANS, 1, partial(self.end_slot, end))
         processes = [process for job in self.jobs.values() for process in job.processes]
+        by_number = sorted(processes, key=lambda process: process.number)
         late = [processor for processor in self.processors if processor.puts_off(self.put_offs)]
         for process in processes:
             process.allowed = process.allowed if process.processor in late else self.lets(process)
@@ -263,10 +258,10 @@ class NaiveSimulation:
             process.state = self.queues.newcomer
         for processor in self.processors:
             processor.reconsider(processor.slot_cost_ns)
-        for process in sorted(processes, key=lambda process: process.number):
+        for process in by_number:
             if process.held_off and process.state == "running" and not self.warns(process):
                 process.processor.go_on(process.processor.stop_timer())
-        for process in sorted(processes, key=lambda process: process.number):
+        for process in by_number:
             if self.activations and process.inside and process.wait is None:
                 process.visit()
         for job in sorted(self.jobs.values(), key=lambda job: job.processes[0].number):

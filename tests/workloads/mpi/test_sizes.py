@@ -2,6 +2,8 @@
 and join between phases. For any number of ranks.
 """
 
+import itertools
+
 import pytest
 from mpi4py import MPI
 
@@ -91,14 +93,11 @@ def test_ranks_leave_and_come_back_without_a_message(network):
 
 def wishes(sizes, every):
     """Asked after each phase, it wishes the next of ``sizes`` after ``every`` more."""
-    asked = 0
+    asked = itertools.count(1)
 
     def wish():
-        nonlocal asked
-        asked += 1
-        if asked % every or asked // every >= len(sizes):
-            return None
-        return [ANYWHERE] * sizes[asked // every]
+        turn, between = divmod(next(asked), every)
+        return None if between or turn >= len(sizes) else [ANYWHERE] * sizes[turn]
 
     return wish
 
