@@ -5,13 +5,12 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from fake_runs import Quiet
-from native_programs import LOCKSTEP, PROGRAMS, launcher, run
+from native_programs import LOCKSTEP, launcher, run
 from places import ROOT
 from runs import command as command_line
 from runs import eventually, running
@@ -297,16 +296,9 @@ def test_options_are_checked(command, words, complaint):
 
 
 @pytest.fixture
-def program(tmp_path):
+def program(compiled):
     """The command line of a loop of two ranks, compiled for an MPI, that goes round so often."""
-
-    def command(mpi, iterations):
-        start = launcher(mpi)
-        made = str(tmp_path / "bsp")
-        subprocess.run([native.wrapper(start), "-O1", "-o", made, PROGRAMS / "bsp.c"], check=True)
-        return [*start, "-n", "2", made, "100", ".25", iterations]
-
-    return command
+    return lambda mpi, rounds: [*launcher(mpi), "-n", "2", compiled(mpi, "bsp.c"), "100", ".25", rounds]
 
 
 @pytest.mark.slow
