@@ -94,7 +94,7 @@ def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim):
 
 def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed(hosts):
     """Job 0 has both hosts; jobs 1 and 2 one each, whose rank there has waited since the beginning."""
-    run = start(hosts, policy="asp", jobs=3, phases=2000, arrival_s=0.01)
+    run = start(hosts, policy="asp", jobs=3, phases=1000, arrival_s=0.01)
 
     def launchers():
         found = [(pid, command(pid)) for pid in hosts.head.processes()]

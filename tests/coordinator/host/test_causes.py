@@ -61,9 +61,7 @@ def test_a_cache_from_which_nothing_can_be_loaded_is_refused(tmp_path):
     assert done.returncode == 2 and "noexec" in done.stderr and "XDG_CACHE_HOME" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "words", [["exec"], ["waits", "--anyway", "--only", "two-phase"], ["observe", "--anyway"]]
-)
+@pytest.mark.parametrize("words", [["exec"], ["observe", "--anyway"]])
 def test_a_small_shared_memory_is_named(compiled, tmp_path, words):
     argv = [*launcher("here"), "-n", "4", compiled("here", "bsp.c"), "100", ".25", "10"]
     if words[0] == "observe":

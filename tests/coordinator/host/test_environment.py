@@ -13,7 +13,7 @@ from runs import UNCALIBRATED, two_processors, workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.environment import HELD, of_command
-from coordinator.host.launchers import Hydra, OpenMpi, Srun, launcher_at
+from coordinator.host.launchers import Hydra, OpenMpi, Srun, find_launcher, launcher_at
 from coordinator.workload import ParallelJob
 from workloads.validation import InputError
 from workloads.work import Command
@@ -143,12 +143,11 @@ policy = "none"
 
 
 @pytest.mark.slow
-@kinds()
-def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(launcher, tmp_path):
+def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(tmp_path):
     two_processors()
-    found, folder, file = launcher_at(launcher), tmp_path / "told", tmp_path / "inside.toml"
+    found, folder, file = find_launcher(), tmp_path / "told", tmp_path / "inside.toml"
     folder.mkdir()
-    command = [launcher, "-n", "2", sys.executable, "-c", TELL.format(RANK), str(folder)]
+    command = ["mpiexec", "-n", "2", sys.executable, "-c", TELL.format(RANK), str(folder)]
     file.write_text(EXPERIMENT.format(json.dumps(command)))
     run = ["run", str(file), "--no-simulate", "--anyway", "--results", str(tmp_path / "results")]
     argv = found.argv(1, [sys.executable, "-c", UNCALIBRATED, *run])

@@ -133,12 +133,9 @@ def test_a_quota_is_of_one_host():
         load("quota", settings=["hosts=['a','b']"])
 
 
-ENTER = "import os, sys; open(sys.argv[1], 'w').write('0'); os.execv(sys.executable, sys.argv[2:])"
-
-
 @pytest.fixture
 def limited():
-    """A function that runs Python in a real group with a quota of 0.1 processors."""
+    """The file by which a process enters a real group with a quota of 0.1 processors."""
     base = quotas.cgroup_base("cpu") or quotas.cgroup_base()
     if base is None or not os.access(base, os.W_OK):
         pytest.skip("no control group can be made here")
@@ -151,19 +148,16 @@ def limited():
             (group / "cpu.cfs_quota_us").write_text("10000")
         else:
             pytest.skip("this control group has no CPU controller")
-
-        def run(*words):
-            python = [sys.executable, "-c", ENTER, str(group / "cgroup.procs"), sys.executable]
-            return subprocess.run([*python, *words], capture_output=True, text=True, timeout=60, check=False)
-
-        yield run
+        yield str(group / "cgroup.procs")
     finally:
         remove_cgroups(group)
 
 
 SPIN = """
-import json, os, time
+import json, os, sys, time
 from harness.store.conditions import Moment, of_run, of_session
+with open(sys.argv[1], "w") as procs:
+    procs.write("0")
 session, before = of_session([0, 1], ""), Moment.now([0, 1])
 end = time.monotonic() + 1
 child = os.fork()
@@ -180,8 +174,7 @@ print(json.dumps(during.recorded()))
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two must spin at once")
 def test_the_kernel_stops_two_that_spin_and_the_conditions_tell_how_long(limited):
-    done = limited("-c", SPIN)
-    during = json.loads(done.stdout)
+    during = json.loads(subprocess.check_output([sys.executable, "-c", SPIN, limited], timeout=60))
     assert during["quota_processors"] == 0.1
     assert 1 <= during["throttled_periods"] <= 13
     assert 0 < during["throttled"] <= 1
