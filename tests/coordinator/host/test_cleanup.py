@@ -86,21 +86,24 @@ def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime, directory
     assert list(runtime.iterdir()) == []
 
 
-def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(directory):
-    segments = [Path(f"/dev/shm/mpich_shm_lockstep_test_{directory.run}_{age}") for age in ("old", "new")]
-    try:
-        segments[0].touch()
-        time.sleep(0.05)  # the kernel tells the start of a process in hundredths of a second
-        process = sleeper(directory)
-        segments[1].touch()
-        directory.unlock()
-        assert directory.remove()
-        assert f"run {directory.run}: ended 1 process" in cleanup.release(RunDirectory(directory.path))
-        assert process.wait(5) == -signal.SIGTERM
-        assert [segment.exists() for segment in segments] == [True, False]
-    finally:
-        for segment in segments:
-            segment.unlink(missing_ok=True)
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    """A directory in the place of that for shared memory, where other runs remove nothing."""
+    monkeypatch.setattr(cleanup, "SHARED_MEMORY", tmp_path)
+    return tmp_path
+
+
+def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(directory, memory):
+    segments = [memory / f"mpich_shm_{age}" for age in ("old", "new")]
+    segments[0].touch()
+    time.sleep(0.05)  # the kernel tells the start of a process in hundredths of a second
+    process = sleeper(directory)
+    segments[1].touch()
+    directory.unlock()
+    assert directory.remove()
+    assert f"run {directory.run}: ended 1 process" in cleanup.release(RunDirectory(directory.path))
+    assert process.wait(5) == -signal.SIGTERM
+    assert [segment.exists() for segment in segments] == [True, False]
 
 
 def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(directory):
@@ -111,21 +114,16 @@ def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(directory):
     assert not directory.memory.exists() and not directory.path.exists()
 
 
-def test_segments_in_use_and_those_of_others_stay():
-    ours = Path("/dev/shm/mpich_shm_lockstep_test_0")
-    other = Path("/dev/shm/lockstep_test_other")
-    try:
-        ours.touch()
-        other.touch()
-        since_s = ours.stat().st_ctime
-        with ours.open():
-            assert ours not in cleanup.remove_files(since_s)
-        assert ours not in cleanup.remove_files(since_s + 10)
-        assert ours in cleanup.remove_files(since_s)
-        assert other.exists()
-    finally:
-        ours.unlink(missing_ok=True)
-        other.unlink(missing_ok=True)
+def test_segments_in_use_and_those_of_others_stay(memory):
+    ours, other = memory / "mpich_shm_0", memory / "other"
+    ours.touch()
+    other.touch()
+    since_s = ours.stat().st_ctime
+    with ours.open():
+        assert ours not in cleanup.remove_files(since_s)
+    assert ours not in cleanup.remove_files(since_s + 10)
+    assert ours in cleanup.remove_files(since_s)
+    assert other.exists()
 
 
 NOT_UTF8 = """
@@ -307,28 +305,17 @@ input()
 """
 
 
-def test_files_whose_names_are_not_utf8_are_no_obstacle(tmp_path):
-    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xc3"))
-    odd.write_bytes(b"x")
-    segments = [
-        Path("/dev/shm/mpich_shm_lockstep_test_1"),
-        Path("/dev/shm/mpich_shm_lockstep_test_caf\udcc3"),
-    ]
-    for segment in segments:
-        segment.write_bytes(b"x")
-    try:
-        with subprocess.Popen(
-            [sys.executable, "-S", "-c", MAPPING, odd, segments[1]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as process:
-            process.stdout.readline()
-            removed = cleanup.remove_files(segments[0].stat().st_ctime)
-            process.kill()
-        assert segments[0] in removed and segments[1] not in removed
-    finally:
-        for segment in segments:
-            segment.unlink(missing_ok=True)
+def test_files_whose_names_are_not_utf8_are_no_obstacle(memory):
+    odd = Path(os.fsdecode(os.fsencode(memory) + b"/caf\xc3"))
+    segments = [memory / "mpich_shm_1", memory / "mpich_shm_caf\udcc3"]
+    for file in (odd, *segments):
+        file.write_bytes(b"x")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-S", "-c", MAPPING, odd, segments[1]], **pipes) as process:
+        process.stdout.readline()
+        removed = cleanup.remove_files(segments[0].stat().st_ctime)
+        process.kill()
+    assert segments[0] in removed and segments[1] not in removed
 
 
 def test_mount_points_and_cgroups_whose_names_are_not_utf8_are_found(tmp_path):
