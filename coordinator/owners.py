@@ -1,7 +1,5 @@
 """Owners of workstations, who come and go: when each makes a load on the processors of a workstation."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Iterable, Iterator

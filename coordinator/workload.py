@@ -1,7 +1,5 @@
 """The coordinator's interface: a :class:`Workload` to run, and its :class:`Result`, both plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

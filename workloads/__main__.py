@@ -3,8 +3,6 @@
 Runs under any launcher, on any number of nodes, and prints its record.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

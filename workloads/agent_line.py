@@ -6,8 +6,6 @@ Ranks read the run's clock as CLOCK_MONOTONIC plus an offset, which the agent ke
 they map. In a run on the driver's host only, both clocks are the same, and there is no such file.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

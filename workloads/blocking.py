@@ -8,8 +8,6 @@ Source: Dusseau, Arpaci, Culler, SIGMETRICS 1996, sections 4 (immediate), 5 (fix
 approximation), 6.3 (global approximation).
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableSequence
 from typing import Any, NamedTuple
 

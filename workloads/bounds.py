@@ -4,8 +4,6 @@ Within the bounds the arithmetic holds: times fit into 64-bit nanoseconds, with 
 a run, and counts fit into memory. No experiment of practical length is outside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ walks the memory for a calibrated number of steps, so that it takes longer after
 process has displaced the memory from the cache.
 """
 
-from __future__ import annotations
-
 from time import thread_time_ns
 
 import numpy as np

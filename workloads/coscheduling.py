@@ -17,8 +17,6 @@ that is enough for those from which it got so many before, so that no working se
 look only begins. Source: Feitelson and Rudolph 1995, which counts accesses to shared objects.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,8 +7,6 @@ Coghlan, "The Influence of Operating Systems on the Performance of Collective Op
 2006 (the selfish detour benchmark). ``python -P -m workloads.detours PROCESSOR`` prints :func:`turn_ns`.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import statistics

@@ -10,8 +10,6 @@ bell with the number of messages taken from each rank so far, and should not sle
 It looks again, sleeps until the bell rings, false if the time runs out first, and disarms the bell.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -4,8 +4,6 @@ A program starts on as many of its launched ranks as the policy grants; the othe
 their agent wakes them: all have made MPI's collective calls before the start line.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from functools import partial

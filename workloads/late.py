@@ -3,8 +3,6 @@
 ``np = Late("numpy")``, where type checkers see ``import numpy as np``; not for compiled or hot code.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The values of a simulated machine that experiment files and the simulator accept."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ with other peers, compute times and cores.
 Source: malleable jobs as in Anastasiadis and Sevcik 1997, section 3.1 (DYN-EQUI).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Callable, Sequence

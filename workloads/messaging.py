@@ -7,8 +7,6 @@ Only the target process serves it: while it waits, and after each gap before its
 All messages arrive in one persistent receive, so that a poll is a single MPI test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns, sleep, time_ns
 from typing import Any

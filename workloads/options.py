@@ -3,8 +3,6 @@
 Remedies are for processes that lose their processors in critical sections: docs/critical-sections.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -9,8 +9,6 @@
 The name carries the unit, the docstring of the class the meaning. :class:`Checked` refuses other values.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import types
 import typing

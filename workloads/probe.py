@@ -34,8 +34,6 @@ With a single processor the hand-off also stands for the switch, and all constan
 are 0.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ waits again: so neither the start of MPI nor its end disturbs other jobs' measur
 all ranks when one of them fails.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ Records come from processes that run other people's programs, so the check trust
 wrong value would spoil the results of all other ranks much later.
 """
 
-from __future__ import annotations
-
 import base64
 import reprlib
 import resource

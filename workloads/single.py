@@ -3,8 +3,6 @@
 It begins and ends like a rank of a parallel job under a coordinator (``workloads.rank``).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

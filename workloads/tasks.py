@@ -8,8 +8,6 @@ the kernel. Process 0 always runs, and writes what the agent says.
 Source: Tucker and Gupta 1989 (process control). Their processes ask a central server every 6 s.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ These classes override the few steps that deserve a row, and watch the clock for
 another process ran. Runs without a timeline do not use them, and pay nothing.
 """
 
-from __future__ import annotations
-
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 

@@ -4,8 +4,6 @@ Every check of a value in Lockstep raises :class:`InputError`. It carries the fo
 message needs, so that a caller that knows the file can put its name in front.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

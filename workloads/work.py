@@ -5,8 +5,6 @@ Dusseau, Arpaci, Culler 1996, sections 1 and 8, which ask what coscheduling and 
 interactive jobs beside parallel ones.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ can do the same, so a test can compare the driver's decisions with the simulator
 nanoseconds since the start of the run.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from enum import Enum

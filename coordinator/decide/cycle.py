@@ -1,7 +1,5 @@
 """Consecutive slots on a clock: the only place for their arithmetic."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

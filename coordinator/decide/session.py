@@ -4,8 +4,6 @@ The real driver and the simulator both own a :class:`Session` and feed it the sa
 neither ever calls a policy itself. That is why their decisions can be compared one by one.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

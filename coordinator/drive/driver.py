@@ -4,8 +4,6 @@ The conductor (``coordinator.decide.conductor``) makes the decisions, and the ag
 The driver connects them with processes, the clock and the user's signals, and leaves nothing behind.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -4,8 +4,6 @@ Every node has one agent. On this host it is a child of the driver; on others th
 starts it: all in one launch if the end of one does not affect the others then, else one launch for each.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import socket

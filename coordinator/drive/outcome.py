@@ -1,7 +1,5 @@
 """The :class:`Result` of a run, from the reports of its agents and launchers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Checks before a run: can this machine do what the workload asks for?"""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,6 @@ run, in its directory, where its user alone can write. Only the same version on 
 the reader refuses a line that is none of the dataclasses in ``events``.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import time

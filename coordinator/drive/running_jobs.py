@@ -4,8 +4,6 @@
 ready, ends, or is lost.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ that the first driver has written down, binds the same endpoints with the same k
 single host there is nothing to take over: the agent is the driver's child, and ends with it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Launchers that bind ranks count processors from the first one, and know nothing 
 that are started side by side then share the first processors of a host, and leave the rest idle.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

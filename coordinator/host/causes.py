@@ -1,7 +1,5 @@
 """Why a launch of an MPI program failed, or nothing was heard of its ranks: causes with remedies."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

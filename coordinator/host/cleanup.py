@@ -5,8 +5,6 @@ certainly ended, as the lock of a run's directory shows. If the directory lies i
 in a container, we look at it through the run's processes; if it is gone, they name the run's keeper.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

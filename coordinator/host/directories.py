@@ -5,8 +5,6 @@ we read or lock anything, we check each directory on the path, as ssh does for i
 a run that is being made: nobody takes it for a leftover, and the directory does not vanish meanwhile.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat

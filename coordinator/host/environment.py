@@ -5,8 +5,6 @@ Commands of users get what a shell would give them. Nobody gets the variables of
 would make our launchers part of that job.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ It serves ranks that no agent watches: on another host, or under a launcher that
 Whichever process is killed, the guardian ends the program and removes the files of its MPI.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -6,8 +6,6 @@ tests the release after a crash. A stopped agent does not close its end: with a
 lease, the guardian also releases the run if it hears nothing for that long.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

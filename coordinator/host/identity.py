@@ -4,8 +4,6 @@ A pid identifies a process only together with its start, on one boot, in one pid
 the start is a time of one time namespace.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """Starting programs, each in its own session, following them to their end, and limiting their output."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """An event loop over files and one alarm."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import selectors

@@ -4,8 +4,6 @@ This is the only code that stops or continues the processes of a run. Each mecha
 which privilege it needs, whether it is available here, and its worst harm.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

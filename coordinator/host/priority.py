@@ -5,8 +5,6 @@ time: above realtime ranks if the user has that privilege, otherwise with a shor
 a limit (RLIMIT_RTPRIO), all priorities are below it, in the same order.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

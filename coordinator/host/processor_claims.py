@@ -9,8 +9,6 @@ that wants one looks for claims of others and makes its claim while it has the g
 one process of the host can have: so no two that share a processor find it free at once.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

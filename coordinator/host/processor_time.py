@@ -1,7 +1,5 @@
 """How long a program has run and waited for a processor, as the kernel counts it for each thread."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ The kernel gives a group with a quota so much processor time in each period (``c
 ``cpu.cfs_quota_us``), and stops its processes once that is used up. Waiting by spinning uses it, too.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

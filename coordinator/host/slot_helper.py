@@ -4,8 +4,6 @@ The library is made when it is first used, like ``workloads.native``. An agent w
 changes slots in Python.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Mapping, Sequence

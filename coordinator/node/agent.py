@@ -6,8 +6,6 @@ guardian ends first, the agent asks the driver to end the run, or releases it it
 from the driver, it continues until its lease ends.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The agent's contact with its driver, also through others: signs of life, answers, and the run's clock."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 

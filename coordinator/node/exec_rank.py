@@ -8,8 +8,6 @@ those that were held back from the launcher.
 Every rank runs this module, so it imports little, and only from the standard library.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

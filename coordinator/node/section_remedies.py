@@ -17,8 +17,6 @@ of MPI are processes, so a visit costs two moves. Source: Anderson, Bershad, Laz
 Activations", 1992.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

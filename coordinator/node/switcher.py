@@ -3,8 +3,6 @@
 This is the agent's core. It decides nothing and owns no socket; a mechanism holds and runs the processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

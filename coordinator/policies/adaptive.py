@@ -4,8 +4,6 @@ The policies differ in the number of processors for each job and in the order in
 are leaf functions of :mod:`coordinator.policies.allocation`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated

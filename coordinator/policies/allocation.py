@@ -7,8 +7,6 @@ job. ``grants[i]`` is the number of processors for ``queue[first + i]``. ``bound
 known of a job, as the bound and the share of its processors.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 FIXED, SHARE_FREE, TARGET_WAITING, TARGET_ALL, SHARE_ALL = range(5)

@@ -1,7 +1,5 @@
 """Equal parts of the processors for malleable jobs, by their sizes or present phases, and process control."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace

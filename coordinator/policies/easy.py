@@ -4,8 +4,6 @@ The simulator compiles these leaf functions over arrays, too. A compiled leaf ca
 ``easy`` takes ``reservation`` as an argument.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

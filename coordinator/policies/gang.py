@@ -1,7 +1,5 @@
 """Gang scheduling (coscheduling): all processes of a job run in the same slots. Also Slurm's, to compare."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -5,8 +5,6 @@ to one controller for good. The levels of the tree take turns, the largest block
 level has its turn, each of its controllers time-slices its own jobs, independently of its peers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, chain

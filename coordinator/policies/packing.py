@@ -7,8 +7,6 @@ In the matrix packings windows are rows; in the linear ones they begin anywhere.
 packing gets the number of rows, and returns None if it finds no place in them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import filterfalse, islice

@@ -1,7 +1,5 @@
 """Steps that policies have in common."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace

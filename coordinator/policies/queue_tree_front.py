@@ -8,8 +8,6 @@ round is over while the round of the other half is not.
 Source: Hori et al. 1996, section 3.1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -9,8 +9,6 @@ it is then the rightmost there, so no node ever moves in the list.
 Source: Zhou, Brent, Qu 1997, sections 2 to 5.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The registry of policies, and their base class."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 from abc import ABC, abstractmethod

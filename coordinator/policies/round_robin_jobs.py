@@ -1,7 +1,5 @@
 """Round robin by job: equal service to jobs, however many processes they have."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ A machine whose size is a power of two is a tree of blocks in heap order: block 
 1 for a block that is free as a whole; ``counts[d]`` is the number of these at depth d.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

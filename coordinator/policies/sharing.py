@@ -5,8 +5,6 @@ Lockstep stops nothing: on every processor the local scheduler picks a process o
 coordinate the jobs. Under ``dynamic-coscheduling`` messages do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 

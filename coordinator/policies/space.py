@@ -1,7 +1,5 @@
 """Space sharing without estimates: partitions, one job at a time, and processor sets as in Mach."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import chain
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Coscheduling of the processes that are seen to communicate, whatever else their jobs are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated

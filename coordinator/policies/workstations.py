@@ -3,8 +3,6 @@
 Every processor is a workstation, or part of one. ``View.owner_load`` says what its owner does.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

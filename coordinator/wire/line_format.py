@@ -9,8 +9,6 @@ the count of the numbers of 64 bits, these, and numbers of 32 bits, each with th
 begins like a frame.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -4,8 +4,6 @@ Tables go down and signs of life go up through it: each replaces the one before,
 between. Everything else goes straight between an agent and the driver, who stay connected all the time.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Machine constants for waiting rules and simulator, measured just before they are used."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -1,7 +1,5 @@
 """Several commands at once, or copies of one, under a guardian: no process of theirs outlives this one."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """What on a host matters to a measurement, with a remedy for what disturbs it (``lockstep doctor``)."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

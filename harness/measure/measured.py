@@ -1,7 +1,5 @@
 """The back end that runs tasks for real, here, on several hosts or as jobs of Slurm's; constants for them."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Sequence

@@ -1,7 +1,5 @@
 """Passing on what several programs write, line by line, each line with the name of its program."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Carry out the runs of an experiment one after the other, and record every one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Measures Slurm's own gang scheduling, with jobs on the nodes of the dedicated runs in an allocation."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import socket

@@ -1,7 +1,5 @@
 """Waiting for submitted jobs: their states and the ends of their logs, until all are over."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

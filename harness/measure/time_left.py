@@ -1,7 +1,5 @@
 """The time that the parts of a piece of work still take: guesses, corrected by the parts that have ended."""
 
-from __future__ import annotations
-
 import bisect
 import math
 import statistics

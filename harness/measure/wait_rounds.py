@@ -1,7 +1,5 @@
 """Rounds of runs of programs, with each way for their processes to wait, alone and several at a time."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence

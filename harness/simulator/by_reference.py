@@ -11,8 +11,6 @@ With NUMBA_DISABLE_JIT=1 the tuple itself is passed.
 # Numba's interface for extensions has no types.
 # mypy: disable-error-code="no-untyped-call,untyped-decorator,override"
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

@@ -6,8 +6,6 @@ the directory is a digest of all compiled sources and of the compilers' versions
 never holds code from other sources.
 """
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import os

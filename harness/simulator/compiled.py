@@ -9,8 +9,6 @@ None counts an index from the end of an array: an index below 0 is a fault.
 With NUMBA_DISABLE_JIT=1 all three leave the function as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 

@@ -1,7 +1,5 @@
 """Ends simulations on other threads, whose results nobody waits for any more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar

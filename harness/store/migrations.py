@@ -1,7 +1,5 @@
 """What older stores and records lack or call by other names, and the present form of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

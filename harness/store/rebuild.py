@@ -1,7 +1,5 @@
 """The experiment that records belong to, rebuilt from them: its file may be gone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

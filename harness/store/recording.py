@@ -6,8 +6,6 @@ length in time for each rank. Of a short program they hold everything; of a long
 operations, and stands for all of its time.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 import zlib

@@ -1,7 +1,5 @@
 """How the file of a store is opened, made, migrated or refused."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Finished runs that the store could not take: files beside it, which the next invocation takes in."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json

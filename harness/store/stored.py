@@ -1,7 +1,5 @@
 """From the rows of a store to Python: checked values, or a StoreError with a remedy."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Stretches of a recording: operations of all ranks between two points of the program."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The tables of the store: most columns are the fields of the records."""
 
-from __future__ import annotations
-
 import types
 import typing
 from collections.abc import Mapping, Sequence

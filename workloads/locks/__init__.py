@@ -3,8 +3,6 @@
 The library is made when it is first used, like ``workloads.native``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

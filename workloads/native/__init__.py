@@ -5,8 +5,6 @@ The library has two parts. ``front`` is preloaded into every process, and leaves
 docs/native.md says what programs get; the C files say how.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -25,8 +25,6 @@ One line a call: what kind it is, its name, its arguments as in the MPI standard
 Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and are timed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace

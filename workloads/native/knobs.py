@@ -4,8 +4,6 @@ Settings come and go with versions of a library, and one that it does not know i
 a library is looked through for the names: it must hold them to read them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Each notes what the call was when it has returned (``operation.h``). Calls that 
 are written in C, in ``recorded.c``. ``KINDS`` are the kinds of operations in a recording.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

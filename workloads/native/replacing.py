@@ -3,8 +3,6 @@
 Recording functions, which are made likewise, are in ``recorded.py``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence, Set

@@ -6,8 +6,6 @@ numbers. An allocator *recognizes* a subcube if it finds it when nothing else is
 free subcube in its own order, ascending, or nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import combinations

@@ -5,8 +5,6 @@ Processor p is in column p mod ``columns`` and row p div ``columns``. ``free`` i
 job's ranks, or nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, NamedTuple

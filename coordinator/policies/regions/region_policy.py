@@ -7,8 +7,6 @@ and which jobs were refused although enough processors were free (external fragm
 Sets of processors are whole numbers: bit p is processor p. So a few operations look at all processors.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

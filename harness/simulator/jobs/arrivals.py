@@ -3,8 +3,6 @@
 Every function takes its random generator; the same seed gives the same jobs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

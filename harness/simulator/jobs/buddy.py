@@ -1,7 +1,5 @@
 """Kernel of the batch policies over buddy blocks, for rigid jobs on a power-of-two machine."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernel of dynamic equipartition: malleable jobs whose processors change at every event."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.policies import allocation

@@ -1,7 +1,5 @@
 """Kernel of EASY backfilling for rigid jobs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.policies import easy

@@ -5,8 +5,6 @@ time sharing. A job progresses while all its processes run. The time between two
 nothing, however often a cyclic table repeats.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 The heap is binary, of (time, job) in two arrays, the smallest first, ties by job.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.policies import allocation

@@ -1,7 +1,5 @@
 """What a schedule loses: to regions that do not fit, and to jobs that move or vacate their processors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from coordinator.decide.session import Plan

@@ -1,7 +1,5 @@
 """Metrics of a schedule: response, wait, slowdowns, utilisation, fairness."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,5 @@
 """The front door: jobs under a policy, by a compiled kernel where there is one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ The rule decides as in :class:`coordinator.decide.session.Session`, after each d
 arrivals of one instant: departures come before arrivals, and jobs that depart at the same time by number.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Schedules of jobs, written: the Standard Workload Format 2.2, processors of each job, a table of jobs."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 An arrival takes effect when the next quantum begins, and a job ends with a quantum.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ Observation, by the rule of ``workloads.coscheduling``: at the end of a phase a 
 gets messages often. How many it gets in a phase follows from its program, so that the kernel counts none.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import step
 from harness.simulator.processes import model as m
 from harness.simulator.processes.model import Records, State

@@ -13,8 +13,6 @@ Source: Squillante and Lazowska 1993 (footprints), without partial walks: a proc
 processor brings its whole set.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

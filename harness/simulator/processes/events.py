@@ -13,8 +13,6 @@ time are one event: a detour begins, then processes wake in the order of their p
 learns of a departure before the next event.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import NEVER_NS, State
 

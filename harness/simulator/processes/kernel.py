@@ -5,8 +5,6 @@ table of slots that does not repeat, when the timeline is full, at a given time,
 EVENTS events, so that an interrupt is noticed; the next call goes on where the last one stopped.
 """
 
-from __future__ import annotations
-
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, step
 from harness.simulator.processes import locks, quota

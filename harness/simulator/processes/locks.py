@@ -36,8 +36,6 @@ Lehoczky, "Priority Inheritance Protocols", 1990; Marsh, Scott, LeBlanc, Markato
 Threads", 1991 (Psyche); Anderson, Bershad, Lazowska, Levy, "Scheduler Activations", 1992.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import step
 from harness.simulator.processes import model as m
 from harness.simulator.processes.costs import operation_of

@@ -1,7 +1,5 @@
 """The machine to simulate and the jobs to put on it, as validated plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

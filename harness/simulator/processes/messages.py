@@ -15,8 +15,6 @@ time: it is in the computations of a recorded program.
 Sources: Dusseau et al. 1996, footnote 1 (the barrier) and section 3.1 (reads).
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
 from harness.simulator.processes.costs import operation_of

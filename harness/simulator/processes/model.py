@@ -36,8 +36,6 @@ late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it be
 lateness_ns[0] late.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

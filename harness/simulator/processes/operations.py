@@ -19,8 +19,6 @@ process has those at hand in a ring of its own. ``program.py`` carries them out.
 central queue of tasks take their operations from one ring. What a recorded program does is known before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

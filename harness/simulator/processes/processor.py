@@ -13,8 +13,6 @@ processor. Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating 
 Collective Operations at Extreme Scale", 2006.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
 from harness.simulator.processes import quota

@@ -11,8 +11,6 @@ begins a phase of another parallelism, wakes those, and so does a decision that 
 queue is in memory: it takes no message and no time. The same on real ranks: ``workloads/tasks.py``.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import locks, messages
 from harness.simulator.processes import model as m

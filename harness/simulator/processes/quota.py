@@ -14,8 +14,6 @@ __assign_cfs_rq_runtime, check_enqueue_throttle, distribute_cfs_runtime, __retur
 do_sched_cfs_slack_timer.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import step
 from harness.simulator.processes.model import NOBODY, State
 

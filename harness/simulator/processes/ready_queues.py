@@ -27,8 +27,6 @@ half a process's load counts after a failure), sched_balance_rq. Weights are equ
 processes; a running process is never moved (no active balancing).
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import model as m
 from harness.simulator.processes.local import eevdf

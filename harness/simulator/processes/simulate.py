@@ -5,8 +5,6 @@ which asks the policy at arrivals, departures and the ends of tables that do not
 compiled kernel simulates all that happens in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 

@@ -10,8 +10,6 @@ Nothing is skipped while a timeline is recorded or under a CPU quota, nor on mac
 processor time or the local scheduler is ``eevdf``.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes import messages
 from harness.simulator.processes import model as m

@@ -1,7 +1,5 @@
 """Makes the arrays of a simulation, and puts jobs and slots into them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

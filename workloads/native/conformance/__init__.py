@@ -4,8 +4,6 @@ Two-phase waits replace blocking calls by their nonblocking forms. MPIs have fau
 these: ``FAULTS`` says which, for the MPIs that we know, and a program in C finds out for others.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

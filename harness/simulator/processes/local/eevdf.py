@@ -17,8 +17,6 @@ Sources: Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 199
 kernel/sched/fair.c: pick_eevdf, place_entity, update_deadline, requeue_delayed_entity.
 """
 
-from __future__ import annotations
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, TAKING_OVER, Records, State
 

@@ -23,8 +23,6 @@ Sources: Goodheart and Cox, The Magic Garden Explained, 1994, chapter 4; manual 
 al. 1996, section 3.3.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from harness.simulator.compiled import hot, step
