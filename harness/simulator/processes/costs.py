@@ -49,9 +49,9 @@ def drawn(source: Records, values: NDArray[np.int64]) -> int:
 
 @hot
 def operation_of(state: State, q: int) -> Records:
-    """The operation that process ``q`` has begun last."""
-    process = state.processes[q]
-    return state.operations[process.source, (process.at - 1) & (state.operations.shape[1] - 1)]
+    """The operation that process ``q`` has begun last; of a queue of tasks, the last that any has begun."""
+    source = state.processes[q].source
+    return state.operations[source, (state.processes[source].at - 1) & (state.operations.shape[1] - 1)]
 
 
 @hot

@@ -17,9 +17,10 @@ TICK_NS = 10_000_000
 NEVER = 32_000
 
 
-def spans_ns(count, seconds, seed=0, **machine):
-    """Who runs on one processor for how long, of ``count`` processes that only compute."""
-    program = Program(processes=1, granularity_us=1e5, phases=100)
+def spans_ns(count, seconds, seed=0, *, tasks=False, **machine):
+    """Who runs on one processor for how long, of ``count`` processes that only compute, or take ``tasks``."""
+    pattern, processes = ("TASKS", count) if tasks else ("BARRIER", 1)
+    program = Program(pattern, processes, granularity_us=1e5, phases=100)
     on = SimulatedMachine(
         processors=1,
         context_switch_us=1.0,
@@ -28,7 +29,7 @@ def spans_ns(count, seconds, seed=0, **machine):
         timers="synchronised",
         **machine,
     )
-    jobs = [SimulatedJob(number, program) for number in range(count)]
+    jobs = [SimulatedJob(number, program) for number in range(count // processes)]
     outcome = simulate(jobs, on, policies.create("none", {}), seed=seed, timeline=True)
     began = [(row[0], row[2]) for row in outcome.timeline.tolist() if row[3] == SWITCHING]
     spans = [(who, begin, end) for (begin, who), (end, _) in pairwise(began)]
@@ -49,6 +50,7 @@ LINUX = {"local": "eevdf"}
         # A process that asks for its time, where measured turns are nearer to a slice than to a clock tick.
         (1.4, {**LINUX, "turn_us": 1400}),
         (1.4, {**LINUX, "turn_us": 1900}),
+        (1.4, {**LINUX, "turn_us": 1900, "tasks": True}),
         (4, {**LINUX, "turn_us": 3900}),
     ],
 )
