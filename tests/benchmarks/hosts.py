@@ -48,7 +48,7 @@ def rows(hosts, text):
 def cells(row):
     scheduler, measured = row["scheduler"], row["measured"]
     slowdown, switches = measured["workload_slowdown"], measured["switches"] or {}
-    low, high = slowdown["ci95"] or slowdown["extremes"]
+    low, high = slowdown["ci95"] or slowdown["extremes"] or 2 * [slowdown["median"]]
     name = scheduler["policy"] + (f" {scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else "")
     known = [switches.get(key) for key in ("lateness_us", "between_nodes_us")]
     pairs = [f"{found['p50']:.0f}/{found['p99']:.0f}" if found else "" for found in known]
