@@ -14,7 +14,7 @@ from coordinator.host import mechanisms, priority
 from coordinator.host.environment import passed_on
 from coordinator.host.mechanisms import Freezer, Realtime, Signals, choose, known
 from coordinator.host.priority import prompt
-from coordinator.host.processes import Process, end, find
+from coordinator.host.processes import Process, end, ending, find
 from workloads.validation import InputError
 
 
@@ -131,8 +131,8 @@ def test_frozen_and_stopped_processes_are_found_and_ended(spinner, directory):
     eventually(lambda: state(spinner.pid) == "T")
     assert [process.pid for process in find(directory.run)] == [spinner.pid]
     assert find(directory.run, job=0) == []
-    assert end(directory.run, spare={spinner.pid}) == (0, 0)
-    assert end(directory.run) == (1, 0)
+    assert end(ending(directory.run, spare={spinner.pid})) == (0, 0)
+    assert end(ending(directory.run)) == (1, 0)
     assert state(spinner.pid) in ("Z", "")
 
 
@@ -145,7 +145,7 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(directory):
         stdout=subprocess.PIPE,
     )
     child.stdout.readline()
-    assert end(directory.run, grace_s=0.2) == (1, 0)
+    assert end(ending(directory.run, grace_s=0.2)) == (1, 0)
     assert child.wait(5) == -signal.SIGKILL
     child.stdout.close()
 
