@@ -89,8 +89,10 @@ def output(parser: ArgumentParser, help_text: str, default: Path | None = None) 
 
 def load(options: Namespace, *settings: str, **how: Any) -> Experiment:
     """The experiment that the options of EXPERIMENT ask for, with more settings; ``how`` as there."""
-    asked: dict[str, Any] = {"settings": [*options.settings, *settings], "quick": options.quick}
-    return experiment.load(options.experiment, **asked, seed=options.seed, **how)
+    all_settings = [*options.settings, *settings]
+    return experiment.load(
+        options.experiment, settings=all_settings, quick=options.quick, seed=options.seed, **how
+    )
 
 
 def environment_of(options: Namespace) -> dict[str, str]:

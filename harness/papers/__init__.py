@@ -23,10 +23,10 @@ from workloads.bounds import within
 from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib import axes, figure
 
-    Picture = Figure
+    Axes = axes.Axes
+    Picture = figure.Figure
 else:  # slow to load, and needed only after simulations
     Axes = Picture = Any
 

@@ -195,7 +195,7 @@ def _draw_bars(names: Sequence[str], results: Results) -> papers.Picture:
     return picture
 
 
-def _responses(axes: Any, names: Sequence[str], cells: Sequence[Cell], results: Results) -> None:
+def _responses(axes: papers.Axes, names: Sequence[str], cells: Sequence[Cell], results: Results) -> None:
     """Time running and waiting; bars of saturated policies are hatched."""
     running, waiting = ({name: [0.0] * len(cells) for name in names} for _ in range(2))
     endless = {f"_{name}": [0.0] * len(cells) for name in names}  # matplotlib's legends leave these names out

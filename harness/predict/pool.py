@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from coordinator.host import guarded_program
 from coordinator.host.environment import PYTHON
@@ -47,8 +47,17 @@ def forget(value: object) -> None:
     """Keeps no value."""
 
 
-Pool = Callable[..., list[Any]]
-"""Computes parts of a piece of work, with the arguments and the result of :func:`compute`."""
+class Pool(Protocol):
+    """A function that computes the parts of a piece of work, as :func:`compute` does."""
+
+    def __call__(
+        self,
+        parts: Sequence[Part],
+        work: Callable[[Part], Value],
+        progress: Progress,
+        keep: Callable[[Value], None] = forget,
+        guess: Callable[[Part], Guess] = alike,
+    ) -> list[Value]: ...
 
 
 def compute(

@@ -114,7 +114,7 @@ def changing(program, sizes, every=10, blocking="immediate"):
     ("pattern", "blocking"),
     [("BARRIER", "global-adaptive"), ("BARRIER", "spin"), ("NEWS", "immediate"), ("TRANSPOSE", "immediate")],
 )
-def test_every_phase_is_run_once_whoever_is_active(pattern, blocking):
+def test_every_phase_is_run_once_by_the_ranks_that_are_active(pattern, blocking):
     size = COMM.size
     # Ranks that outnumber the processors spin for whole time slices.
     phases, every = (24, 4) if blocking == "spin" else (PHASES, 10)
