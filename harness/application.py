@@ -23,16 +23,24 @@ from harness.analyse.columns import duration
 from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
-from harness.measure import host_check, measured, plan, runner, session
+from harness.measure import host_check, measured, plan, runner, session, trust
 from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
 from harness.measure.measured import Recalibrated
 from harness.measure.plan import Key, Task
-from harness.measure.session import Counted, MeasurementSession, Tools, Watcher, announce_compiler
+from harness.measure.session import (
+    Counted,
+    MeasurementSession,
+    OverloadedError,
+    Tools,
+    Watcher,
+    announce_compiler,
+)
+from harness.measure.trust import Chosen
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
 from harness.store import conditions
 from harness.store.database import FILE_NAME, Store
-from harness.store.records import MEASURED_KINDS, Calibration, RunRecord
+from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.bounds import within
 from workloads.late import Late
 from workloads.program import Program
@@ -209,11 +217,9 @@ def _measure(
     users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
     ways = {mechanisms.choose(scheduler.options.mechanism)[0] for scheduler in users}
     try:
-        constants: Callable[[Task], Constants] = Recalibrated(
-            here, working_sets, ways, caveats.calibration_load, watcher
-        )
+        constants: Callable[[Task], Constants] = Recalibrated(here, working_sets, ways, watcher)
         if not any(job.program.needs_constants for job in every):
-            constants = lambda task: session.constants([])  # noqa: E731
+            constants = lambda task: Constants()  # noqa: E731
         back_end = measured.Measured(here, constants, watcher.note, timeline)
         to_do = list(tasks.values())
         for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):
@@ -243,18 +249,18 @@ def simulate(
 ) -> tuple[ResultsDocument, list[str]]:
     """Simulate every scheduler of an experiment without running it; also returns notes on the results.
 
-    The last calibration in ``results`` gives the constants that the experiment leaves open. The store in
-    ``output``, if any, gets the simulated runs, with the ranks' activities if ``timeline``.
+    The last good calibration of this host in ``results`` gives the constants that the experiment leaves open.
+    The store in ``output``, if any, gets the simulated runs, with the ranks' activities if ``timeline``.
     """
     recorded_programs.check(wanted)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
-    calibrated, recorded = _stored(results, wanted)
+    taken, recorded = _stored(results, wanted)
     announce_compiler(watcher)
     with Store(output, warn=watcher.warn) if output else nullcontext() as store:
         records = process_level.predict(
             wanted,
-            calibrated,
+            taken.constants,
             Counted(watcher, wanted.name),
             compute or threads.compute,
             recorded,
@@ -268,39 +274,42 @@ def simulate(
     failures = [record.failure for record in records if record.failure]
     first = next(task for task in plan.plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
     rows = summary.rows(wanted, records, tau_s, wanted.cells)
-    machine = vars(process_level.Host.of_calibration(calibrated, first).machine(first.scheduler))
+    machine = vars(process_level.Host.of_calibration(taken.constants, first).machine(first.scheduler))
     notes = [f"{len(records)} simulated runs recorded in {store.path}"] if store else []
     notes += [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
     given = [cell.machine for cell in wanted.cells]
-    if not calibrated and any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given):
-        notes.append(f"no calibration in {results}: values missing in [machine] are from Dusseau et al. 1996")
+    if any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given) and taken.line:
+        notes.append(taken.line)
     return ResultsDocument(wanted.name, wanted.digest, "", machine, rows, None, failures, ()), notes
 
 
-def explore(base: Experiment, results: Path, watcher: Watcher) -> tuple[Neighbourhood, list[RunRecord], bool]:
-    """Simulate the neighbours with timelines; also returns whether ``results`` has a calibration for that."""
+def explore(
+    base: Experiment, results: Path, watcher: Watcher
+) -> tuple[Neighbourhood, list[RunRecord], Chosen]:
+    """Simulate the neighbours with timelines; also returns the calibration in ``results`` for that."""
     recorded_programs.check(base)
     from harness.predict import neighbourhood, process_level  # noqa: PLC0415 - numba is slow to load
 
-    calibrated, recorded = _stored(results, base)
+    taken, recorded = _stored(results, base)
     around = neighbourhood.around(base)
     announce_compiler(watcher)
     progress = Counted(watcher, f"around {base.name}")
     made = process_level.predict(
-        around.experiment, calibrated, progress, threads.compute, recorded, timeline=True
+        around.experiment, taken.constants, progress, threads.compute, recorded, timeline=True
     )
-    return around, made, calibrated is not None
+    return around, made, taken
 
 
-def _stored(results: Path, wanted: Experiment) -> tuple[Constants | None, RecordedPrograms]:
-    """The constants of the last calibration in a store, None without one, and recordings of the commands."""
+def _stored(results: Path, wanted: Experiment) -> tuple[Chosen, RecordedPrograms]:
+    """The calibration in a store to go by, and recordings of the commands."""
+    here = conditions.of_session(usable_processors(), "")
     try:
         with Store(results, existing=True) as store:
-            found, records = store.last_calibration(), store.runs(wanted.digest)
+            records = store.runs(wanted.digest)
             recorded = recorded_programs.of(wanted, records, store.path.parent)
+            return trust.chosen(store.calibrations(), here, results), recorded
     except InputError:
-        return None, recorded_programs.of(wanted, (), results)
-    return (session.constants(found) if found else None), recorded
+        return trust.chosen((), here, results), recorded_programs.of(wanted, (), results)
 
 
 def advise(
@@ -312,29 +321,22 @@ def advise(
     anyway: bool = False,
     record: Callable[[], tuple[Path, list[str]]] | None = None,
 ) -> advice.Advice:
-    """Simulate the candidates for ``jobs`` jobs with this host's last calibration; calibrate without one.
+    """Simulate the candidates for ``jobs`` jobs with this host's last good calibration, made now without one.
 
     ``asked`` is the program, or its recording; without it ``record`` makes one, and gives doubts of it.
-    Unless ``anyway``, a calibration that was made under load is refused.
     """
     within("--jobs", jobs)
     processors = len(usable_processors())
     known = _jobs_of(asked, jobs, processors) if asked else None  # bad input shows before a calibration
-    calibrated = _calibration(results, watcher, anyway=anyway)
-    age = duration(caveats.calibration_age_s(calibrated)) if calibrated else ""
-    if not anyway and (taken := caveats.calibration_load(calibrated)):
-        rule = (
-            f"its last calibration, {age} old, was made under load: others took {taken:.0%} of the processors"
-        )
-        remedy = f"repeat it on an idle host (lockstep calibrate --results {results}), or add --anyway"
-        raise InputError("--results", str(results), rule, remedy)
-    doubts = list(caveats.of_use(calibrated, conditions.of_session(usable_processors(), "")))
+    taken = _calibration(results, watcher, anyway=anyway)
+    age = duration(trust.age_s(taken.calibration)) if taken.calibration else ""
+    doubts = list(caveats.of_use(taken, conditions.of_session(usable_processors(), "")))
     if known is None:
         assert record is not None
         path, more = record()
         known, doubts = _jobs_of(path, jobs, processors), [*doubts, *more]
     wanted, program = known
-    used = session.constants(calibrated)
+    used = taken.constants or Constants()
     announce_compiler(watcher)
     rows = advice.predict(wanted, used, Counted(watcher, "simulating"))
     ranges: list[advice.Range] = []
@@ -347,7 +349,7 @@ def advise(
             compared = advice.compared(store)
     rows.sort(key=advice.slowdown)
     missed = errors_of(compared), by_scheduler(compared)
-    return advice.Advice(program, rows, ranges, processors, used, calibrated, age, doubts, *missed)
+    return advice.Advice(program, rows, ranges, processors, used, taken.calibration, age, doubts, *missed)
 
 
 def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:
@@ -359,11 +361,17 @@ def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experim
     return wanted, command
 
 
-def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> list[Calibration]:
+def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> Chosen:
+    """The calibration of this host to go by; it is made now if there is none that is good."""
+    at = conditions.of_session(usable_processors(), "")
     with Store(folder, warn=watcher.warn) as store:
-        if calibrated := store.last_calibration():
-            return calibrated
-        here = MeasurementSession.here(usable_processors()[:2], real_tools(), store)
-        with here.reserved(watcher, anyway=anyway):
-            here.warn_of_disturbances(watcher)
-            return here.calibrate([0], ["signals"], watcher)
+        if not (taken := trust.chosen(store.calibrations(), at, folder)).calibration:
+            here = MeasurementSession.here(usable_processors()[:2], real_tools(), store)
+            with here.reserved(watcher, anyway=anyway):
+                here.warn_of_disturbances(watcher)
+                try:
+                    here.calibrate([0], ["signals"], watcher)
+                except OverloadedError as error:
+                    watcher.warn(str(error))
+            taken = trust.chosen(store.calibrations(), at, folder)
+        return taken

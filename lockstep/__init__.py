@@ -180,9 +180,8 @@ def advise(
     The jobs run the program of a ``recording``, if there is one, else the described one.
 
     Raises:
-        InputError: for a program that does not fit the machine, or, unless ``anyway``, a last calibration
-            in ``results`` that was made under load.
-        LockstepError: if the calibration fails, which is made if ``results`` has none.
+        InputError: for a program that does not fit the machine.
+        LockstepError: if the calibration fails, which is made if ``results`` has no good one.
     """
     from harness import application  # noqa: PLC0415
     from harness.analyse.advise import LEAST_S  # noqa: PLC0415

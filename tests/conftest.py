@@ -42,6 +42,15 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses, option.dist = 2, "loadfile"  # a worker has whole files
 
 
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """No test rests on what else runs on this host."""
+    if not request.config.getoption("with_mpi", False):
+        from harness.store import conditions  # noqa: PLC0415 # tests that run on ranks do without
+
+        monkeypatch.setattr(conditions, "wanting", lambda: 0)
+
+
 REAL = {"again", "compiled", "host", "hosts", "newest"}
 """Fixtures of real processes, whose tests are slow."""
 

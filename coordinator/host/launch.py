@@ -18,12 +18,18 @@ HEAD_BYTES = 1 << 20  # length of the beginning of an output file that is kept a
 TAIL_BYTES = 1 << 16  # length of the end of an output file that is kept and read
 LOOK_S = 0.5  # from one look at launchers, or at the children of one, to the next
 
+ORPHANED = "waits for processes that have ended"
+
 KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
 """Runs a program and leaves its exit status in a file, for a process that is not its parent."""
 
 
 class LaunchError(LockstepError):
     """A program did not start, failed, or took too long; the message names it and shows its output."""
+
+
+class TooLongError(LaunchError):
+    """A program did not end in its time."""
 
 
 def start(
@@ -165,7 +171,8 @@ def run_session(
             process = start(argv, {**environment, **directory.marks}, out, err)
             directory.note_process(process.pid)
             if why := _unended(process, timeout_s, OrphanedLauncher(parent=parent)):
-                raise LaunchError(f"{argv[0]} {why}\n{tail(err)}")
+                kind = LaunchError if why == ORPHANED else TooLongError
+                raise kind(f"{argv[0]} {why}\n{tail(err)}".rstrip())
             if status := process.wait():
                 raise LaunchError(f"{argv[0]} {failed(status, err, out)}")
             return out.read_text(errors="replace")
@@ -184,7 +191,7 @@ def _unended(process: subprocess.Popen[bytes], timeout_s: float, orphaned: Orpha
             if time.monotonic() >= deadline:
                 return f"took longer than {timeout_s:g} s"
             if orphaned.look(process.pid, time.monotonic_ns()):
-                return "waits for processes that have ended"
+                return ORPHANED
     return ""
 
 

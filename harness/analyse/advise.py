@@ -155,8 +155,8 @@ class Advice:
     ranges: list[Range]  # of granularities in which one candidate is best; none for a recorded program
     processors: int  # how many the jobs share
     used: Constants  # the constants of the simulations
-    # The calibration from which they are, empty for nominal ones; ``age`` in words.
-    calibrated: list[Calibration]
+    # The calibration from which they are, empty for the machine of 1996; ``age`` in words.
+    calibrated: Sequence[Calibration]
     age: str
     doubts: list[str]  # weaknesses of calibration and recording
     # What simulations of recorded programs have missed: of all schedulers, and of each.

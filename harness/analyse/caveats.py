@@ -3,16 +3,17 @@
 import re
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.columns import interval
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, Estimate, estimate
-from harness.measure.host_check import LOAD, OTHERS, STEAL
+from harness.measure import trust
+from harness.measure.host_check import OTHERS, STEAL
+from harness.measure.trust import Chosen
 from harness.spec.scheduler import shortest_ms
-from harness.store.conditions import Conditions, Moment, of_run
+from harness.store.conditions import Conditions, Moment, crowding, of_run
 from harness.store.records import DEDICATED, Calibration, RunRecord, quantile
 from workloads.work import Command, processes_name
 
@@ -24,6 +25,8 @@ LATE = 0.10
 FREQUENCY = 0.05
 THROTTLED = 0.01
 """Most share of the processors' time in which a CPU quota stops programs that are measured."""
+
+WAITING = "{} threads of other programs waited for a processor: repeat on an idle host"
 
 SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep exec)"
 
@@ -57,13 +60,13 @@ def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
 
 def of_host(during: Conditions) -> Iterator[str]:
     """Disturbances in the conditions of a measurement (``conditions.of_run``)."""
-    steal, load = during.steal or 0.0, during.load_before or 0.0
+    steal, waiting = during.steal or 0.0, crowding(during)
     if steal > STEAL:
         yield f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host"
     if (lost := during.throttled or 0.0) > THROTTLED:
         yield f"a CPU quota stopped the processes for {lost:.0%} of the processors' time: {SPARE}"
-    if load > LOAD:
-        yield f"a load average of {load:.1f} at the start: repeat on an idle host"
+    if waiting:
+        yield WAITING.format(waiting)
     first_mhz, last_mhz = during.frequency_before_mhz, during.frequency_mhz
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
         change = f"from {first_mhz:.0f} to {last_mhz:.0f} MHz"
@@ -102,12 +105,8 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
     own = ([one for one in r.conditions.warnings if not tells_of_another_run(one)] for r in records)
     if warned := [warnings[0] for warnings in own if warnings]:
         yield f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}"
-    first: dict[str, RunRecord] = {}
-    for record in records:
-        first.setdefault(record.session, record)
-    load = max((record.conditions.load_before or 0.0 for record in first.values()), default=0.0)
-    if load > LOAD:
-        yield f"a load average of {load:.1f} at the start: repeat on an idle host"
+    if waiting := max(map(crowding, during), default=0):
+        yield WAITING.format(waiting)
 
 
 def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
@@ -185,19 +184,19 @@ def _wakeups(records: Sequence[RunRecord]) -> Iterator[str]:
 
 DETOURS = 0.02
 SPREAD = 3
-LOADED = 0.05
-"""A calibration in which others took more of the processors' time than this was made under load."""
 
 OLD_DAYS = 7
-SAME = ("host", "cpu_model", "kernel")  # conditions on which a calibration rests
 MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns", "send_ns", "receive_ns")
 """Quantities whose samples should be similar."""
 
 
 def of_calibration(found: Sequence[Calibration]) -> Iterator[str]:
-    yield from of_host(_conditions(found))
-    if (lost := _lost(found)) > DETOURS:
-        yield f"other programs took {lost:.1%} of the processors' time: end them, and repeat"
+    during = found[-1].conditions if found else Conditions()
+    yield from of_host(during)
+    lost = max(trust.in_detours(found), during.others or 0.0)
+    if lost > DETOURS:
+        agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
+        yield f"other programs took {lost:.1%} of the processors' time: end them, and repeat{agrees}"
     samples = _samples(found)
     unsteady = [
         f"{name.replace('_ns', '')} ({spread:.1f}x)"
@@ -209,45 +208,20 @@ def of_calibration(found: Sequence[Calibration]) -> Iterator[str]:
         yield f"{told}; the medians are valid, but on an idle host the tails are shorter"
 
 
-def of_use(found: Sequence[Calibration], here: Conditions, now: datetime | None = None) -> Iterator[str]:
+def of_use(taken: Chosen, here: Conditions, now: datetime | None = None) -> Iterator[str]:
     """Doubts about what rests on a calibration, now and on a host with the conditions ``here``."""
+    found = taken.calibration
+    if taken.line:
+        yield taken.line
     yield from (f"the calibration: {doubt}" for doubt in of_calibration(found))
-    then, remedy = _conditions(found), "repeat it (lockstep calibrate)"
-    days = calibration_age_s(found, now) / 86_400
+    then, remedy = found[-1].conditions if found else here, "repeat it (lockstep calibrate)"
+    days = trust.age_s(found, now) / 86_400
     if days > OLD_DAYS:
         yield f"the calibration is {days:.0f} days old: {remedy}"
     if found and then.steal is None:
         yield f"the calibration does not say what else ran: {remedy}"
-    for field in SAME if found else ():
-        made, now_is = getattr(then, field), getattr(here, field)
-        if made != now_is:
-            yield f"the calibration was made with {field} = {made!r}, and now it is {now_is!r}: {remedy}"
-
-
-def calibration_load(found: Sequence[Calibration]) -> float:
-    """The share of the processors' time that others took during a calibration, if it is too much; else 0."""
-    taken = max(_lost(found), _conditions(found).steal or 0.0)
-    return taken if taken > LOADED else 0.0
-
-
-def calibration_age_s(found: Sequence[Calibration], now: datetime | None = None) -> float:
-    """The time since a calibration, in seconds; 0 if it is of the future, or there is none."""
-    made = [datetime.fromisoformat(one.recorded_at) for one in found]
-    return max(0.0, ((now or datetime.now(UTC)) - max(made)).total_seconds()) if made else 0.0
-
-
-def _conditions(found: Sequence[Calibration]) -> Conditions:
-    """Those of the last one; without the load, if that was the load of the session's own runs."""
-    during = found[-1].conditions if found else Conditions()
-    return replace(during, load_before=None) if during.again else during
-
-
-def _lost(found: Sequence[Calibration]) -> float:
-    """The share of the processors' time in detours; 0 where it is unknown."""
-    samples = _samples(found)
-    if "detour_gap_ns" not in samples:
-        return 0.0
-    return statistics.fmean(samples["detour_ns"]) / statistics.fmean(samples["detour_gap_ns"])
+    if then.kernel != here.kernel:
+        yield f"the calibration was made with kernel {then.kernel}, and now it is {here.kernel}: {remedy}"
 
 
 def _samples(found: Sequence[Calibration]) -> dict[str, list[float]]:

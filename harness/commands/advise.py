@@ -28,13 +28,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
     add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")
     add("--jobs", type=int, default=3, metavar="N", help="number of jobs (default: %(default)s)")
-    also = ", and go by a calibration that was made under load"
-    shared.add(parser, "--anyway", help=shared.OPTIONS["--anyway"]["help"] + also)
-    shared.add(parser, "--results")
+    shared.add(parser, "--anyway", "--results")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Simulate the candidates with this host's last calibration; calibrate first if there is none."""
+    """Simulate the candidates with this host's last good calibration; calibrate first if there is none."""
     command, jobs = _command(options), options.jobs
     asked: Program | Path | None = options.recording
     if options.recording and options.like:

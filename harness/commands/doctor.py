@@ -14,11 +14,12 @@ from coordinator.topology import ranges
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared, user_defaults
-from harness.measure import host_check
+from harness.measure import host_check, trust
 from harness.measure.host_check import Finding
 from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
+from harness.store import conditions
 from harness.store.database import FILE_NAME, Store
 from harness.store.records import Calibration
 from workloads.bounds import within
@@ -103,13 +104,14 @@ def _aa(options: Namespace, processors: Sequence[int], watcher: Watcher) -> tupl
     return aa_check(aa_pairs(records)), failures
 
 
-def _calibrations() -> list[Calibration]:
-    """The last calibration in the usual results directory, if there is one."""
+def _calibrations() -> Sequence[Calibration]:
+    """The last good calibration in the usual results directory, if there is one."""
     folder = user_defaults.read().get("results", shared.OPTIONS["--results"]["default"])
     if not (folder / FILE_NAME).is_file():
         return []
     with Store(folder, existing=True) as store:
-        return store.last_calibration()
+        here = conditions.of_session(usable_processors(), "")
+        return trust.chosen(store.calibrations(), here, folder).calibration
 
 
 def _defaults() -> Finding:

@@ -8,6 +8,7 @@ from harness.analyse import stored
 from harness.analyse.timelines import Span
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
+from harness.measure.trust import PAPER
 from harness.predict.neighbourhood import PANELS
 from harness.spec import experiment
 from harness.spec.experiment import Experiment
@@ -45,8 +46,10 @@ def write(
     """Write the page, with measured runs of what was ``found``; returns the policies of these runs."""
     from harness.report import explore  # noqa: PLC0415 - numpy and jinja are slow to import
 
-    around, simulated, calibrated = application.explore(base, results, watcher)
-    machine = "this host's calibrated constants" if calibrated else "the machine of Dusseau et al. 1996"
+    around, simulated, taken = application.explore(base, results, watcher)
+    machine = "this host's calibrated constants" if taken.calibration else f"the machine of {PAPER}"
+    if taken.line:
+        watcher.warn(taken.line)
     measured = _measured(results, found) if found else {}
     shared.write("--output", path, explore.html(around, simulated, measured, machine))
     return list(measured)

@@ -14,17 +14,18 @@ from coordinator.host import mechanisms, quotas
 from coordinator.host.launchers import find_launcher, launchers
 from coordinator.host.processor_claims import rivals
 from harness.measure import runner
+from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
-from harness.measure.session import MeasurementSession, Watcher, constants
+from harness.measure.session import MeasurementSession, Watcher
 from harness.spec import experiment
 from harness.store import conditions
 from harness.store.conditions import Conditions, Moment
 from harness.store.records import DEDICATED, Calibration, RunRecord
 from workloads.validation import InputError
 
-LOAD, OTHERS, STEAL = 0.5, 0.05, 0.01
-"""Most load average, share of other programs, and share of the hypervisor on a quiet host."""
+OTHERS, STEAL = 0.05, 0.01
+"""Most share of the processors' time that other programs, and the hypervisor, take on a quiet host."""
 
 WATCH_S = 2.0
 GLANCE_S = 0.7
@@ -61,7 +62,7 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
     session = conditions.of_session(processors, "")
     yield from _processors(processors, session.cpu_model, session.siblings or {})
     yield from _rivals(processors)
-    yield from _watched(processors, watch_s)
+    yield from _watched(session, processors, watch_s)
     yield _frequency(session.governor)
     yield from _quota(len(processors))
     yield from _mechanisms()
@@ -75,7 +76,7 @@ def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterat
     """What disturbs measurements here now, with remedies; ``session.reserved`` tells of other Locksteps."""
     session = conditions.of_session(processors, "")
     of_host = _frequency(session.governor), *_quota(len(processors)), *_mechanisms()
-    findings = *_watched(processors, watch_s), *of_host
+    findings = *_watched(session, processors, watch_s), *of_host
     return (f"{one.subject}: {one.found}; {one.remedy}" for one in findings if one.remedy)
 
 
@@ -106,12 +107,13 @@ def _rivals(processors: Sequence[int]) -> Iterator[Finding]:
         yield Finding("Lockstep", "no other run uses these processors")
 
 
-def _watched(processors: Sequence[int], watch_s: float) -> Iterator[Finding]:
+def _watched(session: Conditions, processors: Sequence[int], watch_s: float) -> Iterator[Finding]:
     before = Moment.now(processors)
     time.sleep(watch_s)
-    during = conditions.of_run(Conditions(), before, Moment.now(processors))
-    load = before.load
-    yield Finding("load", f"average {load:.1f}", "wait, or end other programs" if load > LOAD else "")
+    during = conditions.of_run(session, before, Moment.now(processors))
+    waiting = conditions.crowding(during)
+    found = f"{during.wanting} threads of other programs want a processor"
+    yield Finding("load", found, "wait, or end other programs" if waiting else "")
     others = during.others
     if others is not None:
         remedy = "end them, or measure at another time" if others > OTHERS else ""
@@ -175,8 +177,7 @@ def shared(
 def aa_records(pairs: int, site: MeasurementSession, watcher: Watcher) -> list[RunRecord]:
     """The records of all runs: of each pair one dedicated run, and two repeats under the scheduler."""
     wanted = experiment.load({**AA_EXPERIMENT, "repeats": 2 * pairs}, here=True)
-    nominal = constants([])
-    back_end = Measured(site, lambda task: nominal, watcher.note)
+    back_end = Measured(site, lambda task: Constants(), watcher.note)
     # Without the dedicated run of every second repeat.
     tasks = [task for task in plan(wanted) if task.kind != DEDICATED or task.repeat % 2 == 0]
     return list(runner.run(tasks, back_end, site.store, watcher))

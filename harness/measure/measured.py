@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,16 +11,16 @@ from typing import Any
 from coordinator.host.launch import LaunchError
 from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import Result, Workload
-from harness.measure import dedicated_recordings, execution_times, session
+from harness.measure import dedicated_recordings, execution_times, trust
 from harness.measure.calibrate import Constants
 from harness.measure.execution_times import Estimates
 from harness.measure.plan import Key, Task, plan
-from harness.measure.session import MeasurementSession, Watcher
+from harness.measure.session import MeasurementSession, OverloadedError, Watcher
 from harness.spec import jobs
 from harness.spec.experiment import Experiment
 from harness.store import conditions, records
 from harness.store.database import StoreError
-from harness.store.records import POLICY, Calibration, RunRecord
+from harness.store.records import POLICY, RunRecord
 from workloads.validation import InputError
 
 START_S = 1.0  # guessed time to start the ranks and to end them
@@ -92,8 +92,8 @@ class Measured:
             processors=() if site.nodes else site.processors[: task.cell.processors],
             nodes=site.nodes,
             options=scheduler.options,
-            switch_us=purpose.constants.remote_wakeup_us,
-            latency_us=purpose.constants.latency_us,
+            switch_us=purpose.constants.remote_wakeup_us or Workload.switch_us,
+            latency_us=purpose.constants.latency_us or Workload.latency_us,
             seed=experiment.seed,
             repeat=task.repeat,
             walk_step_ns=purpose.constants.walk_step_of(jobs.working_sets(task.jobs)),
@@ -187,18 +187,16 @@ FRESH_S = 300.0
 class Recalibrated:
     """Returns the constants for a task, from a calibration that is fresh when the runs of its cell begin.
 
-    All runs of a cell and repeat that one invocation makes have the same constants: they are compared.
+    All runs of a cell and repeat that one invocation makes have the same constants: they are compared. If a
+    calibration is not good, the last good one of the store stands.
     """
 
     site: MeasurementSession
     # What to calibrate beside messages, as in ``MeasurementSession.calibrate``.
     working_sets: Collection[int]
     mechanisms: Collection[str]
-    # Returns the share of the processors' time that others took during a calibration, if it is too much;
-    # else 0.
-    load: Callable[[Sequence[Calibration]], float]
-    # Receives notes, a warning of such a load, and one if a later calibration fails: then the last one
-    # stands.
+    # Receives notes, a warning of each new reason for other constants than the newest, and one if a later
+    # calibration fails: then the last one stands.
     watcher: Watcher
     clock: Callable[[], float] = time.monotonic
     _known: Constants | None = field(default=None, init=False)
@@ -209,26 +207,30 @@ class Recalibrated:
         """The constants for ``task``; it calibrates first if the last calibration is too old."""
         group = task.cell.index, task.repeat
         if self._known is None:
-            found = self.site.calibrate(self.working_sets, self.mechanisms, self.watcher)
-            self._known = self._constants(found)
+            self._known = self._calibrated()
         elif group != self._group and self.clock() >= self._until_s:
             try:
                 # All but the times of steps, so that programs do the same work as before.
-                mechanisms, steps_ns = self._known.slots.keys(), self._known.walk_steps_ns
-                found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=True)
-                self._known = replace(self._constants(found), walk_steps_ns=steps_ns)
+                self._known = replace(self._calibrated(again=True), walk_steps_ns=self._known.walk_steps_ns)
             except (LaunchError, StoreError) as error:
                 self._until_s = self.clock() + FRESH_S
                 self.watcher.warn(f"the machine constants are not measured again: {error}")
         self._group = group
         return self._known
 
-    def _constants(self, found: list[Calibration]) -> Constants:
-        if taken := self.load(found):
-            self.watcher.warn(
-                f"others took {taken:.0%} of the processors' time during a calibration, on which simulated "
-                "slowdowns rest: end them, and measure again"
-            )
-        # A host with one processor cannot be calibrated.
-        self._until_s = self.clock() + FRESH_S if found else math.inf
-        return session.constants(found)
+    def _calibrated(self, *, again: bool = False) -> Constants:
+        mechanisms = (self._known and self._known.slots.keys()) or self.mechanisms
+        try:
+            found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=again)
+        except OverloadedError as error:
+            self.watcher.warn(f"{error}; the runs go on")
+        else:
+            # A host with one processor cannot be calibrated.
+            if not found:
+                return Constants()
+        self._until_s = self.clock() + FRESH_S
+        store = self.site.store
+        taken = trust.chosen(store.calibrations(), self.site.conditions, store.path.parent)
+        if taken.line:
+            self.watcher.warn(taken.line)
+        return taken.constants or Constants()

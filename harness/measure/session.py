@@ -6,17 +6,17 @@ import os
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from coordinator.host.launch import LaunchError
+from coordinator.host.launch import LaunchError, TooLongError
 from coordinator.host.processor_claims import Reservation, Rival
-from coordinator.workload import Node, Workload
-from harness.measure import calibrate
-from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetween, RunWorkload
+from coordinator.workload import Node
+from harness.measure import calibrate, trust
+from harness.measure.calibrate import Measurement, Probe, ProbeBetween, RunWorkload
 from harness.simulator import cache
 from harness.spec.experiment import usable_processors
 from harness.store import conditions, records
@@ -25,6 +25,10 @@ from harness.store.database import Store
 from harness.store.records import Calibration
 
 COMPILING = "compiling the simulator, once for this version"
+
+
+class OverloadedError(LaunchError):
+    """A host is too busy to be calibrated."""
 
 
 @dataclass(frozen=True)
@@ -145,39 +149,63 @@ class MeasurementSession:
                 watcher.warn(disturbance)
 
     def calibrate(
-        self, working_sets: Iterable[int], mechanisms: Iterable[str], watcher: Watcher, *, again: bool = False
+        self,
+        working_sets: Collection[int],
+        mechanisms: Collection[str],
+        watcher: Watcher,
+        *,
+        again: bool = False,
     ) -> list[Calibration]:
-        """Measure and store the constants, ``again`` after runs of this session; empty on one processor."""
-        processors = self._calibrated
-        if len(processors) < 2:
+        """Measure and store the constants, ``again`` after others of this session; empty on one processor.
+
+        Under load it repeats that up to ``trust.AGAIN`` times, until two in a row agree.
+
+        Raises:
+            OverloadedError: if the host is too busy for it.
+            LaunchError: if a program of it fails, or if ``again`` nothing could be measured of a mechanism.
+        """
+        if len(self._calibrated) < 2:
             watcher.warn(
                 "not calibrated: a calibration needs two processors; waiting rules use nominal constants"
             )
             return []
-        watcher.note("calibrating: messages, context switches, detours, slot switches")
-        before = Moment.now(processors)
-        measured = list(self._measure(processors, working_sets, mechanisms))
-        during = conditions.of_run(self.conditions, before, Moment.now(processors))
-        if again:
-            during = replace(during, again=True)
-            seen = {one.quantity.split()[-1] for one in measured}
-            if lost := sorted(set(mechanisms) - seen):
+        found: list[Calibration] = []
+        for repetition in range(1 + trust.AGAIN):
+            why = f", again: {trust.load(found)}" if repetition else ""
+            watcher.note(f"calibrating: messages, context switches, detours, slot switches{why}")
+            before, found = found, self._calibration(working_sets, mechanisms)
+            seen = {one.quantity.split()[-1] for one in found}
+            if again and (lost := sorted(set(mechanisms) - seen)):
                 raise LaunchError(f"no slots could be measured with {', '.join(lost)}")
-        found = [
+            if trust.load(found) and before and trust.agree(before, found):
+                found = [replace(one, conditions=replace(one.conditions, agrees=True)) for one in found]
+            self.store.add_calibrations(found)
+            if trust.good(found):
+                break
+        return found
+
+    def _calibration(self, working_sets: Collection[int], mechanisms: Collection[str]) -> list[Calibration]:
+        processors = self._calibrated
+        before = Moment.now(processors)
+        try:
+            measured = list(self._measure(processors, working_sets, mechanisms))
+        except TooLongError as error:
+            raise OverloadedError(f"calibration needs an idle host: {error}") from None
+        during = conditions.of_run(self.conditions, before, Moment.now(processors))
+        made = records.now()
+        return [
             Calibration(
                 session=self.session,
-                recorded_at=records.now(),
+                recorded_at=made,
                 quantity=quantity,
                 samples=samples,
                 processors=processors,
                 working_set_bytes=working_set_bytes,
                 launcher=self.tools.launcher,
-                conditions=during,
+                conditions=replace(during, processors=list(processors)),
             )
             for quantity, samples, working_set_bytes in measured
         ]
-        self.store.add_calibrations(found)
-        return found
 
     @property
     def _calibrated(self) -> tuple[int, ...]:
@@ -204,13 +232,6 @@ class MeasurementSession:
 def session_name() -> str:
     """A new name for an invocation of Lockstep: the time and a random number."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-
-
-def constants(calibrations: list[Calibration]) -> Constants:
-    """The constants for a run: calibrated, or without a calibration a workload's nominal ones."""
-    if not calibrations:
-        return Constants(remote_wakeup_us=Workload.switch_us, latency_us=Workload.latency_us)
-    return calibrate.constants(calibrations)
 
 
 LOOK_S = 0.1  # time from one look at the processors to the next

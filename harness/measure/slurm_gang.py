@@ -16,8 +16,8 @@ from coordinator.host.launchers import find_launcher
 from coordinator.policies.gang import SlurmGang
 from coordinator.wire import protocol
 from coordinator.workload import JobResult, ParallelJob, Result, Workload
-from harness.measure import session, slurm_wait
-from harness.measure.calibrate import mpi_probe
+from harness.measure import session, slurm_wait, trust
+from harness.measure.calibrate import Constants, mpi_probe
 from harness.measure.measured import Measured
 from harness.measure.plan import plan, recorded
 from harness.measure.runner import run
@@ -98,7 +98,10 @@ def measure(
             nodes=nodes,
         )
         done = recorded(records) if resume else {}
-        constants = session.constants(store.last_calibration())
+        taken = trust.chosen(store.calibrations(), made_on.conditions, results)
+        constants = taken.constants or Constants()
+        if taken.line:
+            watcher.warn(taken.line)
         back_end = Measured(here, lambda task: constants, watcher.note, by_slurm=True)
         tasks = [task for task in plan(wanted) if not back_end.refusal(task) and task.key not in done]
         return list(run(tasks, back_end, store, watcher))

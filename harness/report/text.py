@@ -31,6 +31,7 @@ from harness.analyse.rows import (
     places,
 )
 from harness.analyse.statistics import Estimate, apart
+from harness.measure.trust import PAPER
 from harness.report import cells
 from harness.report.cells import Fitting, Line, Part, Table, listed, table
 from harness.spec.naming import policy_name, scheduler_name, waiting_name
@@ -236,7 +237,7 @@ def advice(found: Advice) -> Iterator[Part]:
     best, jobs = found.rows[0], len(found.rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
     yield from cells.doubts(found.doubts)
-    constants = f"this host's constants of {found.age} ago" if found.age else "nominal constants"
+    constants = f"this host's constants of {found.age} ago" if found.age else f"constants of {PAPER}"
     yield f"{what} on {found.processors} processors, simulated with {constants}"
     if found.doubts:
         yield f"Not conclusive; {best.name} has the least slowdown."

@@ -8,8 +8,10 @@ import os
 import platform
 import re
 import socket
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -71,6 +73,7 @@ class Passing:
 
     load_before: float | None = None
     load_after: float | None = None
+    wanting: int | None = None  # so many threads of others ran or waited for a processor when it began
     steal: float | None = None  # what the hypervisor gave to others
     busy: float | None = None
     others: float | None = None  # what foreign processes used
@@ -94,7 +97,7 @@ class Conditions(Passing, Lasting):
     # The fields of ``coordinator.workload.NodeResult`` for each of several hosts.
     nodes_after: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()  # faults that did not end the run
-    again: bool = False  # whether a calibration follows runs of its session, whose load it sees
+    agrees: bool = False  # whether a calibration under load found what the one before it had found
     # The variables of commands that begin with one of TOLD.
     environment: Mapping[str, str] = field(default_factory=dict)
     # A digest of all others but PASSING; empty if there are no commands, or it is unknown.
@@ -153,6 +156,7 @@ class Moment:
     frequency_mhz: float | None
     own_s: float = 0.0  # the processor time of this process and of its children that have ended
     throttled: Throttled = NEVER  # what CPU quotas have done to its control groups
+    wanting: int = 0  # threads that run or wait for a processor anywhere on the host, without this one
 
     @classmethod
     def now(cls, processors: Sequence[int]) -> Moment:
@@ -169,7 +173,33 @@ class Moment:
             frequency_mhz=frequency.current if frequency else None,
             own_s=sum(os.times()[:4]),
             throttled=quotas.throttled(),
+            wanting=wanting(),
         )
+
+
+LOOKS, BETWEEN_S = 5, 0.002
+"""Looks at the threads that want a processor, and the time between two."""
+
+
+def wanting() -> int:
+    """Threads of this host that run or wait for a processor, without this one; 0 if the kernel does not say.
+
+    It is the median of some looks: what wakes up for a moment is no load.
+    """
+    looks = []
+    for look in range(LOOKS):
+        if look:
+            time.sleep(BETWEEN_S)
+        found = re.search(r"^procs_running (\d+)$", _read("/proc/stat") or "", re.MULTILINE)
+        looks.append(int(found[1]) - 1 if found else 0)
+    return max(0, statistics.median_low(looks))
+
+
+def crowding(during: Conditions) -> int:
+    """How many threads of others more than the processors beside ours wanted one when a run began."""
+    if during.wanting is None or not during.cores:
+        return 0
+    return max(0, during.wanting - (during.cores - len(during.processors or ())))
 
 
 def of_run(session: Conditions, before: Moment, after: Moment) -> Conditions:
@@ -180,6 +210,7 @@ def of_run(session: Conditions, before: Moment, after: Moment) -> Conditions:
         session,
         load_before=before.load,
         load_after=after.load,
+        wanting=before.wanting,
         steal=max(0.0, (after.steal_s - before.steal_s) / span_s) if span_s > 0 else 0.0,
         busy=(after.busy_s - before.busy_s) / span_s if span_s > 0 else None,
         others=others_s / span_s if span_s > SHORT_S else None,

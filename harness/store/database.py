@@ -177,14 +177,31 @@ class Store:
                 median = {"median": statistics.median(one.samples)}
                 self._insert("calibrations", plain(one) | median)
 
-    def last_calibration(self) -> list[Calibration]:
-        """The constants of the last session that calibrated, the first ``walk_step_ns``; or none."""
-        session = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
-        one = "CASE WHEN quantity IN ('walk_step_ns', 'unit_ns') THEN min(id) ELSE max(id) END"
-        last = f"SELECT {one} FROM calibrations WHERE {session} GROUP BY quantity, working_set_bytes"
+    def calibrations(self) -> Iterator[list[Calibration]]:
+        """All calibrations, the newest first; each has the first steps and units of its session.
+
+        Programs do the same work in all runs of a session, so these are not measured again.
+        """
+        with reading(self.path):
+            known = self._database.execute(
+                "SELECT session, recorded_at FROM calibrations "
+                "GROUP BY session, recorded_at ORDER BY max(id) DESC"
+            ).fetchall()
+        for made in known:
+            yield self._calibration(made["session"], made["recorded_at"])
+
+    def _calibration(self, session: str, recorded_at: str) -> list[Calibration]:
+        lasting = "quantity IN ('walk_step_ns', 'unit_ns')"
+        groups = "GROUP BY quantity, working_set_bytes"
+        first = f"SELECT min(id) FROM calibrations WHERE session = ? AND {lasting} {groups}"
+        its = f"session = ? AND recorded_at = ? AND NOT {lasting}"
+        own = f"SELECT max(id) FROM calibrations WHERE {its} {groups}"
         fields = [f.name for f in dataclasses.fields(Calibration)]
         with reading(self.path):
-            rows = self._database.execute(f"SELECT * FROM calibrations WHERE id IN ({last}) ORDER BY id")
+            rows = self._database.execute(
+                f"SELECT * FROM calibrations WHERE id IN ({first}) OR id IN ({own}) ORDER BY id",
+                (session, session, recorded_at),
+            )
             known = [decoded("calibrations", row) for row in rows]
             found = [Calibration(**typed({name: row[name] for name in fields})) for row in known]
             for made in found:

@@ -137,7 +137,7 @@ class Calibration:
     """Samples of one machine constant, taken in one calibration."""
 
     session: str
-    recorded_at: str
+    recorded_at: str  # the same for all constants of a calibration
     quantity: str  # its name in ``workloads.probe`` or ``harness.measure.calibrate``
     samples: Sequence[float]
     processors: Sequence[int]

@@ -15,9 +15,10 @@ from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import ScheduleRow
 from harness.analyse.summary import TAU_S
 from harness.analyse.timelines import PLANNED, Lanes, planned_slots
+from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
 from harness.measure.plan import Task, plan
-from harness.measure.session import MeasurementSession, constants
+from harness.measure.session import MeasurementSession
 from harness.predict.job_level import SimulatedByJob
 from harness.report import job_page, page, rendering
 from harness.simulator.jobs.event_by_event import simulate
@@ -35,7 +36,7 @@ def records(experiment: Experiment) -> list[RunRecord]:
     store: Any = SimpleNamespace(path=Path("nowhere"), runs=lambda *_, **__: [])
     known = conditions.of_session(processors, fake_runs.TOOLS.launcher)
     site = MeasurementSession("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
-    nominal = constants([])
+    nominal = Constants(remote_wakeup_us=10.0, latency_us=2.0)
     back_end = Measured(site, lambda task: nominal, lambda text: None)
     tasks = plan(experiment)
     measured = {task.key: back_end.run(task) for task in tasks}

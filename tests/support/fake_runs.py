@@ -23,6 +23,7 @@ from harness.measure.session import MeasurementSession, Progress, Standing, Tool
 from harness.predict import missing, neighbourhood
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
+from harness.store import conditions
 from harness.store.database import Store
 from harness.store.records import POLICY, RunRecord
 from workloads.record import OBSERVED, PLACE
@@ -245,6 +246,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
         time.sleep(pause_s)
         return imitate(workload, progress)
 
+    conditions.wanting = lambda: 0  # whatever else runs on this host
     tools = Tools(TOOLS.launcher, probe, slowly)
     application.real_tools = lambda *nodes, **also: tools
     missing.back_end = ImitatedSimulator

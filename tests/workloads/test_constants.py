@@ -160,7 +160,7 @@ def test_a_calibration_with_former_names_gives_todays_constants(tmp_path):
             site = MeasurementSession.here((0, 1), dataclasses.replace(TOOLS, probe=one), store)
             for _ in range(2):
                 site.calibrate([4096], ["signals"], Quiet())
-            found.append(constants(store.last_calibration()))
+            found.append(constants(next(store.calibrations())))
             names = {
                 row[0] for row in sqlite3.connect(store.path).execute("SELECT quantity FROM calibrations")
             }

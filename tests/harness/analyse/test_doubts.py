@@ -3,21 +3,24 @@
 import dataclasses
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from coordinator.host.quotas import Throttled
 from harness.analyse import caveats
 from harness.analyse.caveats import of_calibration, of_waits
+from harness.measure import trust
+from harness.measure.trust import Chosen
 from harness.store.conditions import Conditions, Moment, of_run
 from harness.store.records import Calibration
 
 CALM = Moment(load=0.1, steal_s=0.0, busy_s=1.0, total_s=10.0, frequency_mhz=3000.0)
-LATER = Moment(load=1.0, steal_s=0.0, busy_s=9.0, total_s=20.0, frequency_mhz=3000.0)
+LATER = Moment(load=1.0, steal_s=0.0, busy_s=9.0, total_s=20.0, frequency_mhz=3000.0, own_s=8.0)
 
 
 MADE = "2026-03-01T12:00:00.000+00:00"
-HERE = Conditions(host="h", cpu_model="c", kernel="6")
+HERE = Conditions(host="h", cpu_model="c", kernel="6", cores=2, processors=[0, 1])
 
 
 def sampled(quantity, *samples):
@@ -45,13 +48,13 @@ def test_nothing_is_said_of_a_calm_host():
     assert not list(of_calibration(between(CALM, LATER)))
     assert not list(of_calibration(between(moment(CALM, frequency_mhz=None), LATER)))
     assert not list(of_calibration([]))
-    assert not list(caveats.of_use(between(CALM, LATER), HERE, datetime.fromisoformat(MADE)))
+    assert not list(caveats.of_use(Chosen(between(CALM, LATER), ""), HERE, datetime.fromisoformat(MADE)))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "more", "said"),
     [
-        (moment(CALM, load=1.3), LATER, [], "load average of 1.3"),
+        (moment(CALM, wanting=1), LATER, [], "1 threads of other programs waited"),
         (CALM, moment(LATER, steal_s=0.5), [], "took 5.0% of the processors' time: repeat"),
         (CALM, LATER, [sampled("detour_ns", 4e6)], "other programs took 4.1%"),
         (CALM, LATER, [sampled("remote_wakeup_ns", *[90_000.0] * 5)], "remote_wakeup (4.5x)"),
@@ -65,31 +68,83 @@ def test_each_disturbance_is_told_with_its_number(before, after, more, said):
 
 
 def test_programs_of_others_are_told_where_our_own_time_is_known():
-    ours = moment(LATER, own_s=7.8)
-    assert of_waits(CALM, ours, complete=True) == []
-    (doubt,) = of_waits(CALM, LATER, complete=True)
+    theirs = moment(LATER, own_s=0.0)
+    assert of_waits(CALM, moment(LATER, own_s=7.8), complete=True) == []
+    (doubt,) = of_waits(CALM, theirs, complete=True)
     assert "other programs took 80% of" in doubt
-    assert of_waits(CALM, LATER, complete=False) == []
+    assert of_waits(CALM, theirs, complete=False) == []
 
 
 @pytest.mark.parametrize(
     ("found", "here", "days", "said"),
     [
-        (between(moment(CALM, load=1.3), LATER), HERE, 0, "the calibration: a load average of 1.3"),
+        (between(moment(CALM, wanting=2), LATER), HERE, 0, "the calibration: 2 threads of other programs"),
         (between(CALM, LATER), HERE, 9, "is 9 days old"),
-        (between(CALM, LATER), replace(HERE, kernel="7"), 0, "with kernel = '6', and now it is '7'"),
+        (between(CALM, LATER), replace(HERE, kernel="7"), 0, "with kernel 6, and now it is 7"),
         ([dataclasses.replace(one, conditions=HERE) for one in STEADY], HERE, 0, "not say what else ran"),
     ],
 )
 def test_what_rests_on_a_calibration_shares_its_doubts(found, here, days, said):
     now = datetime.fromisoformat(MADE) + timedelta(days=days)
-    (doubt,) = caveats.of_use(found, here, now)
+    (doubt,) = caveats.of_use(Chosen(found, ""), here, now)
     assert said in doubt
-    assert caveats.calibration_age_s(found, now) == days * 86_400
+    assert trust.age_s(found, now) == days * 86_400
 
 
-def test_a_calibration_was_made_under_load_if_others_took_the_processors_not_by_the_average_alone():
-    assert caveats.calibration_load(between(moment(CALM, load=3.0), LATER)) == 0
-    assert caveats.calibration_load(between(CALM, LATER)) == 0
-    assert caveats.calibration_load(between(CALM, moment(LATER, steal_s=1.0))) == pytest.approx(0.1)
-    assert caveats.calibration_load(between(CALM, LATER, sampled("detour_ns", 50e6))) > 0.4
+def made(at, *, others=0.0, host="h", **known):
+    """A calibration at minute ``at``, during which others took that share of the processors."""
+    during = of_run(replace(HERE, host=host), CALM, moment(LATER, own_s=8.0 - 10 * others))
+    return [
+        replace(one, recorded_at=MADE.replace("12:00", f"12:0{at}"), conditions=replace(during, **known))
+        for one in STEADY
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (between(moment(CALM, load=3.0), LATER), ""),  # the average lags in both directions
+        (made(0), ""),
+        (between(CALM, moment(LATER, steal_s=1.0)), "others took 10%"),
+        (between(CALM, LATER, sampled("detour_ns", 50e6)), "others took 50%"),
+        (made(0, others=0.3), "others took 30%"),
+        (between(moment(CALM, wanting=1), LATER), "1 threads of other programs waited"),
+        ([], ""),
+    ],
+)
+def test_a_calibration_was_made_under_load_if_others_had_or_wanted_the_processors(found, why):
+    assert why in trust.load(found) and bool(why) == bool(trust.load(found))
+
+
+IDLE, BUSY, STRANGE = made(1), made(2, others=0.3), made(3, host="other", cpu_model="d")
+AGREED = made(4, others=0.1, agrees=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "taken", "said"),
+    [
+        ([], [], "no calibration in r: values missing in [machine] are from Dusseau et al. 1996"),
+        ([IDLE], IDLE, ""),
+        ([AGREED, IDLE], AGREED, ""),
+        ([BUSY, IDLE], IDLE, "constants of 2026-03-01 12:01 UTC: a later calibration was made under load"),
+        ([BUSY], [], "no calibration on an idle host in r: "),
+        ([made(5, others=0.3, agrees=True)], [], "no calibration on an idle host in r: "),
+        ([STRANGE], [], "no calibration of this host in r: "),
+        ([STRANGE, IDLE], IDLE, ""),
+        ([made(1, host="container")], made(1, host="container"), ""),  # of the same machine
+    ],
+)
+def test_one_rule_chooses_the_calibration_of_all_commands_and_says_so_in_one_line(known, taken, said):
+    found = trust.chosen(known, HERE, Path("r"))
+    assert found.calibration == taken or list(found.calibration) == taken
+    assert said in found.line and bool(said) == bool(found.line) and "\n" not in found.line
+
+
+def test_calibrations_agree_if_all_constants_that_slowdowns_rest_on_are_alike():
+    def taking(**changed):
+        usual = {"remote_wakeup_ns": 20e3, "latency_ns": 2e3, "turn_ns": 4e6}
+        return [sampled(name, value) for name, value in (usual | changed).items()]
+
+    assert trust.agree(taking(), taking(latency_ns=2.15e3, remote_wakeup_ns=18.5e3))
+    assert not trust.agree(taking(), taking(latency_ns=2.25e3))
+    assert not trust.agree(taking(), taking(turn_ns=2.8e6))

@@ -11,7 +11,7 @@ from harness.analyse.caveats import doubts
 from harness.analyse.columns import needed
 from harness.analyse.rows import COLUMNS
 from harness.analyse.statistics import estimate
-from harness.measure import calibrate, runner, session
+from harness.measure import calibrate, runner
 from harness.measure.plan import plan, recorded
 from harness.measure.session import MeasurementSession, Tools
 from harness.spec.experiment import load
@@ -171,7 +171,7 @@ def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):
 
 def test_calibration_gives_medians_and_keeps_samples(place):
     found = place.calibrate([0], ["signals"], Quiet())
-    constants = session.constants(found)
+    constants = calibrate.constants(found)
     assert (constants.remote_wakeup_us, constants.local_switch_us, constants.latency_us) == (5.0, 3.0, 2.0)
     assert constants.detour_length_us == pytest.approx((10 + 10 + 100) / 3)
     assert constants.detour_gap_us == 25_000
@@ -186,7 +186,7 @@ def test_calibration_gives_medians_and_keeps_samples(place):
 
 
 def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
-    constants = session.constants(place.calibrate([0], ["signals"], Quiet()))
+    constants = calibrate.constants(place.calibrate([0], ["signals"], Quiet()))
     told = constants.of_run("signals")
     assert len(told.slot_cost_us) == 2
     assert list(told.lateness_us) == sorted(told.lateness_us)
@@ -194,10 +194,7 @@ def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
     assert "slot_cost_us" not in constants.of_run("").recorded()
 
 
-def test_without_calibration_the_nominal_constants_stand_and_steps_are_known_for_each_working_set(place):
-    told = session.constants([]).of_run("")
-    assert told.remote_wakeup_us > 0
-    assert told.detour_gap_us == told.send_us == session.constants([]).walk_step_of({0}) == 0
+def test_steps_are_known_for_each_working_set(place):
     constants = calibrate.constants(place.calibrate([4096, 8192], [], Quiet()))
     assert (constants.walk_step_of({4096}), constants.walk_step_of({4096, 8192})) == (64.0, 0.0)
 
@@ -265,7 +262,7 @@ def test_doubts_are_told_in_numbers(place):
     calm = [during(record, **quiet) for record in records]
     assert doubts(summary.rows(experiment, calm), calm) == []
     stolen = [during(record, steal=0.031) for record in calm[:2]] + calm[2:]
-    loaded = [during(record, load_before=1.4) for record in calm]
+    loaded = [during(record, wanting=3, cores=2, processors=[0, 1]) for record in calm]
     single = [record for record in calm if record.repeat == 0]
     double = [record for record in calm if record.repeat < 2]
 
@@ -273,7 +270,7 @@ def test_doubts_are_told_in_numbers(place):
         return " ".join(doubts(summary.rows(experiment, records), records))
 
     assert "2 of 27 runs, up to 3.1%" in told(stolen)
-    assert "load average of 1.4" in told(loaded)
+    assert "3 threads of other programs waited" in told(loaded)
     stopped = [during(record, throttled=0.5) for record in calm]
     assert "in 27 of 27 runs, up to 50%: raise it (cpu.max)" in told(stopped)
     rows = summary.rows(experiment, stopped)
@@ -315,7 +312,7 @@ def test_between_nodes_messages_cost_what_they_cost_there(place):
     between = {"latency_ns": [50_000.0], "idle_wakeup_ns": [90_000.0]}
     tools = dataclasses.replace(place.tools, probe_between=lambda: between)
     spread = dataclasses.replace(place, tools=tools, nodes=(Node("a"), Node("b")))
-    constants = session.constants(spread.calibrate([0], [], Quiet()))
+    constants = calibrate.constants(spread.calibrate([0], [], Quiet()))
     assert (constants.latency_us, constants.idle_wakeup_us) == (50.0, 90.0)
     assert constants.remote_wakeup_us == 5.0  # as on this host
     assert calibrate.mpi_probe_between(None, ["a", "a"]) is None

@@ -165,7 +165,7 @@ def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
     assert cli.main(words) == 0
     first = json.loads(capsys.readouterr().out)
     with Store(tmp_path, existing=True) as store:
-        assert store.last_calibration()
+        assert next(store.calibrations())
     assert first["constants"]["remote_wakeup_us"] == 5.0
     assert len(first["rows"]) == len(advise.CANDIDATES)
     slowdowns = {row["scheduler"]["policy"]: row["workload_slowdown"]["median"] for row in first["rows"]}

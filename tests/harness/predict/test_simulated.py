@@ -10,7 +10,7 @@ from fake_runs import TOOLS, Quiet, measure
 from harness.analyse import results_document, summary
 from harness.analyse.timelines import BLOCKED, COMMUNICATING, RUNNING, SWITCHING, occupancy, spans
 from harness.cli import main
-from harness.measure import session
+from harness.measure import calibrate
 from harness.measure.calibrate import Constants
 from harness.measure.session import MeasurementSession
 from harness.predict import missing
@@ -188,10 +188,11 @@ SAMPLES_NS = {
 
 def calibrated(store):
     """Stores SAMPLES_NS as what a calibration has measured."""
+    now = records.now()
     for quantity, sample in SAMPLES_NS.items():
-        found = Calibration("c", records.now(), quantity, [sample], (0, 1), 0, TOOLS.launcher, Conditions())
+        found = Calibration("c", now, quantity, [sample], (0, 1), 0, TOOLS.launcher, Conditions())
         store.add_calibrations([found])
-    return session.constants(store.last_calibration())
+    return calibrate.constants(next(store.calibrations()))
 
 
 def test_simulate_gives_what_run_simulates_number_by_number(tmp_path, capsys):

@@ -99,7 +99,7 @@ def test_a_damaged_calibration_is_refused(tmp_path, fields):
     made = Calibration("s", records.now(), "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", Conditions())
     with Store(tmp_path) as store:
         store.add_calibrations([made])
-        assert store.last_calibration() == [made]
+        assert next(store.calibrations()) == [made]
         store.add_calibrations([replace(made, session="t", **fields)])
         with pytest.raises(StoreError, match="is damaged: "):
-            store.last_calibration()
+            list(store.calibrations())

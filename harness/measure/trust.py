@@ -1,0 +1,122 @@
+"""Whether a calibration is good, and the one that every command goes by.
+
+A calibration is good if it was made on an idle host, or if it found what the one before it had found although
+other programs took some of the processors. Its records say which.
+"""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.measure.calibrate import Constants, constants
+from harness.store.conditions import Conditions, crowding
+from harness.store.records import Calibration
+
+LOADED = 0.05
+"""A calibration in which others took more of the processors' time than this was made under load."""
+
+SPOILT = 0.20
+"""One in which they took more than this is not good, whatever the next one finds."""
+
+ALIKE = 0.10
+"""Two calibrations agree if their constants differ by at most this share of the smaller one."""
+
+AGAIN = 3  # so often a calibration under load is repeated at the most
+
+PAPER = "Dusseau et al. 1996"  # has the machine where none is calibrated
+
+RESTED_ON = (
+    *("latency_us", "remote_wakeup_us", "local_switch_us", "idle_wakeup_us", "turn_us"),
+    *("send_us", "ring_us", "receive_us", "serve_us", "poll_us"),
+)
+"""The constants that slowdowns rest on, and that two calibrations of the same host should find alike."""
+
+
+def taken(found: Sequence[Calibration]) -> float:
+    """The share of the processors' time that others and the hypervisor took during a calibration."""
+    during = found[-1].conditions if found else Conditions()
+    return max(in_detours(found), during.others or 0.0, during.steal or 0.0)
+
+
+def in_detours(found: Iterable[Calibration]) -> float:
+    """The share of the processors' time in detours; 0 where it is unknown."""
+    samples: dict[str, list[float]] = {"detour_ns": [], "detour_gap_ns": []}
+    for one in found:
+        samples.get(one.quantity, []).extend(one.samples)
+    if not all(samples.values()):
+        return 0.0
+    return statistics.fmean(samples["detour_ns"]) / statistics.fmean(samples["detour_gap_ns"])
+
+
+def load(found: Sequence[Calibration]) -> str:
+    """What says that a calibration was made under load, in words; empty if it was made on an idle host."""
+    if (share := taken(found)) > LOADED:
+        return f"others took {share:.0%} of the processors"
+    waiting = crowding(found[-1].conditions) if found else 0
+    return f"{waiting} threads of other programs waited for a processor" if waiting else ""
+
+
+def good(found: Sequence[Calibration]) -> bool:
+    return not load(found) or (found[-1].conditions.agrees and taken(found) <= SPOILT)
+
+
+def agree(one: Sequence[Calibration], other: Sequence[Calibration]) -> bool:
+    """Whether two calibrations are alike in every constant that slowdowns rest on."""
+    ours, theirs = constants(one), constants(other)
+    pairs = ((getattr(ours, name), getattr(theirs, name)) for name in RESTED_ON)
+    return all(max(pair) <= (1 + ALIKE) * min(pair) for pair in pairs)
+
+
+def same_host(one: Conditions, other: Conditions) -> bool:
+    """Whether both are conditions of one host, or of containers there, which have names of their own."""
+    if one.host is None or one.cpu_model != other.cpu_model:
+        return one.host is None  # unknown, as in what a user writes by hand
+    names = ("kernel", "cores", "memory_bytes")
+    return one.host == other.host or all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The calibration that a command goes by, none for the machine of 1996, and why in one line.
+
+    The line is empty where it is the newest calibration.
+    """
+
+    calibration: Sequence[Calibration]
+    line: str
+
+    @property
+    def constants(self) -> Constants | None:
+        return constants(self.calibration) if self.calibration else None
+
+
+def chosen(known: Iterable[Sequence[Calibration]], here: Conditions, folder: Path) -> Chosen:
+    """The newest good calibration of the host ``here`` among those in ``folder``, the newest first."""
+    loaded: list[str] = []
+    elsewhere: list[str] = []
+    for found in known:
+        made = found[-1].conditions
+        if not same_host(made, here):
+            elsewhere.append(str(made.host))
+        elif not good(found):
+            loaded.append(load(found))
+        else:
+            at = found[-1].recorded_at[:16].replace("T", " ")
+            why = "".join(f" ({one})" for one in loaded[:1])
+            line = f"constants of {at} UTC: a later calibration was made under load{why}"
+            return Chosen(found, line if loaded else "")
+    which, remedy = "no calibration", ""
+    if loaded:
+        which, remedy = "no calibration on an idle host", f" ({loaded[0]}); lockstep calibrate needs one"
+    elif elsewhere:
+        which, remedy = "no calibration of this host", f", only of {', '.join(dict.fromkeys(elsewhere))}"
+    given = f"values missing in [machine] are from {PAPER}"
+    return Chosen((), f"{which} in {folder}: {given}{remedy}")
+
+
+def age_s(found: Sequence[Calibration], now: datetime | None = None) -> float:
+    """The time since a calibration, in seconds; 0 if it is of the future, or there is none."""
+    made = [datetime.fromisoformat(one.recorded_at) for one in found]
+    return max(0.0, ((now or datetime.now(UTC)) - max(made)).total_seconds()) if made else 0.0
