@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,16 +65,29 @@ class Topology:
 FLAT = Topology()
 
 
-def runs(processors: Iterable[int]) -> list[tuple[int, int]]:
-    """The first and the last of each run of consecutive processors, ascending."""
+Runs = Sequence[tuple[int, int]]
+"""The first and the last of each run of consecutive processors."""
+
+
+def runs(processors: Iterable[int]) -> Runs:
+    """The processors as runs, ascending."""
+    return joined((processor, processor) for processor in processors)
+
+
+def joined(apart: Iterable[tuple[int, int]]) -> Runs:
+    """The same processors in as few runs as possible, ascending."""
     found: list[tuple[int, int]] = []
-    for processor in sorted(processors):
-        if found and found[-1][1] == processor - 1:
-            found[-1] = (found[-1][0], processor)
+    for first, last in sorted(apart):
+        if found and found[-1][1] == first - 1:
+            found[-1] = (found[-1][0], last)
         else:
-            found.append((processor, processor))
+            found.append((first, last))
     return found
 
 
 def ranges(processors: Iterable[int]) -> str:
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs(processors))
+    return written(runs(processors))
+
+
+def written(found: Runs) -> str:
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)

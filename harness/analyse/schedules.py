@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from coordinator.topology import Runs
 from harness.analyse import comparison
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import ScheduleRow
@@ -196,12 +196,12 @@ def _nanoseconds(times_s: Floats) -> Integers:
     return np.where(known, np.rint(np.where(known, times_s, 0.0) * WHOLE_NS), NEVER_NS).astype(np.int64)
 
 
-def _places(text: str, processors: int) -> tuple[int, ...]:
+def _places(text: str, processors: int) -> Runs:
     """The processors in ranges such as ``0-3 8``; ValueError for anything else, and for others."""
     parts = []
     for part in text.split():
         first, _, last = part.partition("-")
-        parts.append(range(int(first), int(last or first) + 1))
-        if not 0 <= parts[-1].start < parts[-1].stop <= processors:
+        parts.append((int(first), int(last or first)))
+        if not 0 <= parts[-1][0] <= parts[-1][1] < processors:
             raise ValueError(f"there are no processors {part[:20]}")
-    return tuple(chain(*parts))
+    return parts

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from coordinator.topology import runs
+from coordinator.topology import Runs
 from harness.analyse.columns import Column, four_digits, minute, needed, percent
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import OF_JOBS, SCHEDULER, ScheduleRow
@@ -242,7 +242,7 @@ def processors(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
         of_colour: dict[int, list[tuple[float, float, float, float]]] = {}
         for job, place in places:
             start_s, finish_s = (times[job] / WHOLE_NS for times in (outcome.start_ns, outcome.finish_ns))
-            for first, last in runs(place) if start_s < end_s else ():
+            for first, last in place if start_s < end_s else ():
                 box = (start_s, min(finish_s, end_s), first - 0.5, last + 0.5)
                 of_colour.setdefault(job % JOBS, []).append(box)
         for colour, found_boxes in of_colour.items():
@@ -264,12 +264,13 @@ def _clock(axes: Axes, width: int) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / size:g} {unit}"))
 
 
-def _alone(outcome: JobLevelOutcome, places: Sequence[tuple[int, Sequence[int]]]) -> bool:
+def _alone(outcome: JobLevelOutcome, places: Sequence[tuple[int, Runs]]) -> bool:
     """Whether each processor had one job at a time."""
     free_ns = np.zeros(outcome.processors, dtype=np.int64)
     for job, place in places:
-        held = list(place)
-        if (free_ns[held] > outcome.start_ns[job]).any():
-            return False
-        free_ns[held] = outcome.finish_ns[job]
+        for first, last in place:
+            held = free_ns[first : last + 1]
+            if (held > outcome.start_ns[job]).any():
+                return False
+            held[:] = outcome.finish_ns[job]
     return True

@@ -17,7 +17,7 @@ from coordinator.migration import Migration
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.policies.regions.region_policy import RegionPolicy
-from coordinator.topology import FLAT, Topology
+from coordinator.topology import FLAT, Topology, runs
 from coordinator.view import Decision, Machine, Reason
 from harness.simulator import interruption
 from harness.simulator.jobs.losses import FragmentationMeter, Relocations
@@ -204,7 +204,7 @@ class _JobLevelRun:
             self.finish_ns,
             sizes,
             self.first,
-            places={} if self.malleable else self.places,
+            places={} if self.malleable else {job: runs(place) for job, place in self.places.items()},
             fragmentation=self.meter.found() if self.meter else None,
             relocations=self.relocations.found() if self.relocations else None,
         )

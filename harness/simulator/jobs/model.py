@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.topology import Runs
 from coordinator.view import ExecutionTime, Job, execution_time_s
 from harness.simulator.jobs.losses import Fragmentation, Relocated
 from workloads.bounds import fits
@@ -158,7 +159,7 @@ class JobLevelOutcome:
     size: Floats
     first: Integers
     saturated: bool = False
-    places: Mapping[int, tuple[int, ...]] | None = None
+    places: Mapping[int, Runs] | None = None
     """The processors of each job, if ``first`` and ``size`` do not determine them; empty if they change."""
     fragmentation: Fragmentation | None = None
     """Of a policy of regions; None for others."""

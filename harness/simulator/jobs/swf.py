@@ -2,15 +2,19 @@
 
 import csv
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from coordinator.topology import ranges
+from coordinator.topology import Runs, joined, written
 from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Integers, JobLevelOutcome
 
 UNKNOWN = -1
+
+LINE = "{} {:.10g} {:.10g} {:.10g} {:.10g} {:.10g} -1 {:.10g} {:.10g} -1 {}" + 7 * " -1"
+"""Of what a job has: number, submission, wait, run time, processors, CPU time, processors and time requested,
+and status."""
 
 
 def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integers | None = None) -> None:
@@ -27,15 +31,14 @@ def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integer
         f"; MaxJobs: {len(jobs)}",
         f"; MaxProcs: {outcome.processors}",
     ]
-    asked_s = jobs.estimates_ns() / WHOLE_NS
-    for i in range(len(jobs)):
-        begun, ended = outcome.start_ns[i] < NEVER_NS, outcome.finish_ns[i] < NEVER_NS
-        wait = (outcome.start_ns[i] - jobs.submit_ns[i]) / WHOLE_NS if begun else UNKNOWN
-        run = (outcome.finish_ns[i] - outcome.start_ns[i]) / WHOLE_NS if ended else UNKNOWN
-        size = round(outcome.size[i]) if begun else UNKNOWN
-        fields = [jobs.submit_ns[i] / WHOLE_NS, wait, run, size, run, -1, jobs.most[i], asked_s[i], -1]
-        fields += [int(ended), *[-1] * 7]
-        lines.append(" ".join([str(numbers[i]), *(f"{field:.10g}" for field in fields)]))
+    begun, ended = outcome.start_ns < NEVER_NS, outcome.finished
+    wait_s = np.where(begun, (outcome.start_ns - jobs.submit_ns) / WHOLE_NS, UNKNOWN)
+    run_s = np.where(ended, (outcome.finish_ns - outcome.start_ns) / WHOLE_NS, UNKNOWN)
+    size = np.where(begun, np.rint(outcome.size), UNKNOWN)
+    asked = (jobs.most, jobs.estimates_ns() / WHOLE_NS, ended.astype(int))
+    columns = (numbers, jobs.submit_ns / WHOLE_NS, wait_s, run_s, size, run_s, *asked)
+    # Lists, since numbers of NumPy take several times as long to format, one by one.
+    lines += map(LINE.format, *(column.tolist() for column in columns))
     text = "\n".join(lines) + "\n"
     data = text.encode()
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
@@ -61,37 +64,49 @@ def write_placement(path: Path, outcome: JobLevelOutcome, numbers: Integers | No
     for job, place in placements(outcome):
         start_s = outcome.start_ns[job] / WHOLE_NS
         finish_s = outcome.finish_ns[job] / WHOLE_NS if outcome.finish_ns[job] < NEVER_NS else UNKNOWN
-        lines.append(f"{numbers[job]} {start_s:.10g} {finish_s:.10g} {ranges(place)}")
+        lines.append(f"{numbers[job]} {start_s:.10g} {finish_s:.10g} {written(place)}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def placements(outcome: JobLevelOutcome) -> Iterator[tuple[int, Sequence[int]]]:
-    """The jobs that ran with their processors, ascending, in order of start; nothing if places change.
+def placements(outcome: JobLevelOutcome) -> Iterator[tuple[int, Runs]]:
+    """The jobs that ran with their processors, in order of start; nothing if places change.
 
     If the policy takes any free processors, a job gets the lowest ones that are free.
     """
     if outcome.places == {}:
         return
     begun = np.flatnonzero(outcome.start_ns < NEVER_NS)
-    held: dict[int, Sequence[int]] = {}
-    free: Sequence[int] = list(range(outcome.processors))
+    held: dict[int, Runs] = {}
+    free: Runs = [(0, outcome.processors - 1)]
     ends = sorted((int(outcome.finish_ns[i]), int(i)) for i in begun)
     gone = 0
     for job in sorted(begun.tolist(), key=lambda i: (outcome.start_ns[i], i)):
         start_ns = int(outcome.start_ns[job])
         while gone < len(ends) and ends[gone][0] <= start_ns:
             if ends[gone][1] in held:
-                free = sorted([*free, *held.pop(ends[gone][1])])
+                free = joined([*free, *held.pop(ends[gone][1])])
             gone += 1
         size = round(outcome.size[job])
         first = int(outcome.first[job])
         if outcome.places is not None:
             yield job, outcome.places[job]
         elif first >= 0:
-            yield job, range(first, first + size)
+            yield job, [(first, first + size - 1)]
         else:
-            held[job], free = free[:size], free[size:]
+            held[job], free = _lowest(free, size)
             yield job, held[job]
+
+
+def _lowest(free: Runs, count: int) -> tuple[Runs, Runs]:
+    """The ``count`` lowest processors of ``free``, and the others."""
+    taken: list[tuple[int, int]] = []
+    for place, (first, last) in enumerate(free):
+        if count < last - first + 1:
+            part = [(first, first + count - 1)] if count else []
+            return [*taken, *part], [(first + count, last), *free[place + 1 :]]
+        taken.append((first, last))
+        count -= last - first + 1
+    return taken, []
 
 
 def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = None) -> None:
@@ -112,12 +127,12 @@ def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = 
     spent_s = finish_s - submit_s
     known = [(start_s, begun), (finish_s - start_s, ended), (finish_s, ended), (start_s - submit_s, begun)]
     known += [(spent_s, ended), (spent_s / np.maximum(outcome.asked_s, 1 / WHOLE_NS), ended)]
-    columns = [np.where(there, times, UNKNOWN) for times, there in known]
+    columns = [submit_s, jobs.most, asked_s, ended.astype(int)]
+    columns += [np.where(there, times, UNKNOWN) for times, there in known]
+    rows = zip(numbers.tolist(), *(column.tolist() for column in columns), strict=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for i, number in enumerate(numbers):
-            asked = [int(jobs.most[i]), f"{asked_s[i]:.10g}", int(ended[i])]
-            told = [f"{column[i]:.10g}" for column in columns]
-            place = ranges(places.get(i, ())).replace(",", " ")
-            writer.writerow([int(number), "lockstep", f"{submit_s[i]:.10g}", *asked, *told, place])
+        for i, (number, *values) in enumerate(rows):
+            place = written(places.get(i, ())).replace(",", " ")
+            writer.writerow([number, "lockstep", *map("{:.10g}".format, values), place])

@@ -6,10 +6,8 @@ import pytest
 from coordinator import policies
 from harness.predict.trace import read
 from harness.simulator.jobs import swf
-from harness.simulator.jobs.model import rigid
+from harness.simulator.jobs.model import JobLevelOutcome, rigid
 from harness.simulator.jobs.simulate import simulate
-
-pytestmark = pytest.mark.slow
 
 S = 1_000_000_000
 
@@ -20,6 +18,7 @@ def outcome():
     return simulate(jobs, 4, policies.create("easy", {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out.swf", "out.swf.gz"])
 def test_what_is_written_can_be_read_again(tmp_path, name):
     first = outcome()
@@ -33,6 +32,7 @@ def test_what_is_written_can_be_read_again(tmp_path, name):
     assert (tmp_path / name).read_bytes() == data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["easy", "fcfs-bb", "gang", "asp"])
 def test_the_placement_never_gives_a_processor_twice_in_space_sharing(tmp_path, name):
     jobs = outcome().jobs
@@ -52,3 +52,39 @@ def test_the_placement_never_gives_a_processor_twice_in_space_sharing(tmp_path, 
             assert all(place.isdisjoint(other) for end, other in held if end > float(start))
         held.append((float(finish), place))
     assert len(held) == len(jobs)
+
+
+def begun_at_random(seed, count, processors):
+    """Jobs that start one after the other where enough processors are free, and end at random."""
+    random = np.random.default_rng(seed)
+    sizes = random.integers(1, processors // 3, count)
+    start, finish = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    now = 0
+    for job in range(count):
+        while processors - sizes[:job][finish[:job] > now].sum() < sizes[job]:
+            now = finish[:job][finish[:job] > now].min()
+        start[job], finish[job] = now, now + random.integers(1, 9) * S
+    jobs = rigid(np.zeros(count, dtype=np.int64), sizes, finish - start)
+    return JobLevelOutcome(jobs, processors, start, finish, sizes.astype(float), np.full(count, -1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jobs_get_the_lowest_free_processors(seed):
+    outcome = begun_at_random(seed, 60, 16)
+    held: dict[int, list[int]] = {}
+    for job, place in swf.placements(outcome):
+        running = [other for other in held if outcome.finish_ns[other] > outcome.start_ns[job]]
+        taken = {p for other in running for p in held[other]}
+        free = [p for p in range(16) if p not in taken]
+        held[job] = free[: outcome.jobs.most[job]]
+        assert [p for first, last in place for p in range(first, last + 1)] == held[job]
+    assert len(held) == 60
+
+
+def test_the_places_on_a_machine_of_a_million_processors_are_written_as_ranges(tmp_path):
+    outcome = begun_at_random(1, 1_000, 1_000_000)
+    swf.write_placement(tmp_path / "p", outcome)  # a list of the free processors would take minutes
+    lines = (tmp_path / "p").read_text().splitlines()[1:]
+    assert len(lines) == 1_000
+    parts = [part.split("-") for part in lines[-1].split()[3].split(",")]
+    assert sum(int(ends[-1]) - int(ends[0]) + 1 for ends in parts) == outcome.jobs.most[999]
