@@ -118,8 +118,9 @@ def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) 
 def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Task]:
     """All runs in the order in which they are made; ``cells`` are by default the measured ones.
 
-    Repeats are outermost and cells next. Each repeat shuffles the dedicated runs of a cell together with its
-    runs under every scheduler, so that a machine that drifts favours none of them.
+    Repeats are outermost and cells next. Each repeat shuffles the runs of a cell under every scheduler, so
+    that a machine that drifts favours none of them. In their middle it has the dedicated runs, with which
+    they are compared.
     """
     return [
         task
@@ -134,17 +135,20 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     everything = cell.jobs()
     first = {job.program: job for job in reversed(everything)}
     alone = [ParallelJob(job.number, job.program) for job in reversed(first.values())]
-    tasks = [
+    dedicated = [
         Task(experiment, cell, repeat, kind, scheduler, (job,))
         for job in alone
         for kind in ((DEDICATED, RECORDED) if job.program.record and repeat < RECORDINGS else (DEDICATED,))
         for scheduler in _dedicated(job, cell, experiment)
     ]
-    tasks += [
+    shared = [
         Task(experiment, cell, repeat, POLICY, scheduler, everything) for scheduler in experiment.schedulers
     ]
-    random.Random(f"{experiment.seed}/{cell.index}/{repeat}").shuffle(tasks)
-    return tasks
+    chance = random.Random(f"{experiment.seed}/{cell.index}/{repeat}")
+    chance.shuffle(dedicated)
+    chance.shuffle(shared)
+    middle = len(shared) // 2
+    return [*shared[:middle], *dedicated, *shared[middle:]]
 
 
 def _dedicated(job: ParallelJob, cell: Cell, experiment: Experiment) -> tuple[Scheduler, ...]:

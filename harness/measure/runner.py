@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from harness.measure.disturbance import disturbed
 from harness.measure.plan import BackEnd, Task
 from harness.measure.session import Progress, Watcher
 from harness.measure.time_left import Guess, Pace
@@ -25,11 +26,14 @@ def run(
 ) -> Iterator[RunRecord]:
     """Do the tasks that are ``needed`` when their turn comes; yields each run's record once it is stored.
 
+    A run that other programs disturb is repeated at once, up to AGAIN times, as long as that helps.
+
     The time left counts the tasks ``expected`` to be needed, by default all that are needed now. A run that
     fails becomes a record as well. If a user's program fails alone that has not succeeded before, no row with
     it can be known, and its runs are skipped; if the first HOPELESS runs all fail, the rest.
     """
     pace, guesses, expects = Pace(), [_guess(task, back_end) for task in tasks], expected or needed
+    patience = Patience()
     skipped: dict[Work, int] = {}  # runs, by the program that fails alone
 
     def lost(task: Task) -> Work | None:
@@ -56,15 +60,18 @@ def run(
             skipped[program] += 1
         if program or not needed(task):
             continue
-        progress(f"{task.label}{_of_most(task)}", number)
-        record = back_end.run(task)
-        store.add_run(record)
-        pace.took(guesses[number], record.wall_s)
-        yield record
-        for warning in record.conditions.warnings:
-            if (kind := re.sub(r"\brun \w+", "", warning)) not in warned:
-                warned.add(kind)  # other runs of Lockstep come and go, and each has another number
-                watcher.warn(f"{task.label}: {warning}")
+        record = None
+        while record is None or patience.has(record):
+            again = ", since other programs disturbed it" if record else ""
+            progress(f"{task.label}{_of_most(task)}{again}", number)
+            record = back_end.run(task)
+            store.add_run(record)
+            pace.took(guesses[number], record.wall_s)
+            yield record
+            for warning in record.conditions.warnings:
+                if (kind := re.sub(r"\brun \w+", "", warning)) not in warned:
+                    warned.add(kind)  # other runs of Lockstep come and go, and each has another number
+                    watcher.warn(f"{task.label}: {warning}")
         if record.failure:
             failures += 1
             watcher.warn(f"{task.label} failed: {record.failure}")
@@ -80,6 +87,33 @@ def run(
     progress(f"{what} done", len(tasks))
     for program, count in skipped.items():
         watcher.warn(f"{' '.join(program.argv)} fails alone: skipped {count} runs for rows with it")
+
+
+AGAIN = 2
+"""So often a run that other programs disturb is repeated at the most."""
+
+USELESS = 6
+"""After so many repeats that were disturbed as well, runs are not repeated until others are not disturbed."""
+
+
+class Patience:
+    """Tells whether to repeat a run: while it may help."""
+
+    def __init__(self) -> None:
+        self._left, self._times = USELESS, 0
+
+    def has(self, record: RunRecord) -> bool:
+        """Whether to repeat the run of ``record``, of which it has heard all records so far."""
+        if record.failure or not disturbed(record):
+            self._left, self._times = min(USELESS, self._left + 1), 0
+            return False
+        if self._times:
+            self._left = max(0, self._left - 1)
+        self._times += 1
+        if self._times <= AGAIN and self._left:
+            return True
+        self._times = 0
+        return False
 
 
 def _of_most(task: Task) -> str:

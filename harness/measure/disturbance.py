@@ -1,0 +1,56 @@
+"""How much of its processors a run lost to other programs, and which runs stand for their repeats."""
+
+from collections.abc import Iterable, Sequence
+
+from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
+
+DISTURBED = 0.03
+"""A run that lost more than this share of its processors' time is repeated, and then set aside."""
+
+MOST = 0.20
+"""Nothing is known from runs that lost more than this."""
+
+
+def lost(record: RunRecord) -> float:
+    """The share of its processors' time that others took from a measured run; 0 where it is unknown.
+
+    In a dedicated run with a processor for each rank, ranks wait for processors only while others have these:
+    the kernel counts that exactly, and from the start of the program to its end.
+    """
+    # What others took on other hosts is unknown.
+    elsewhere = record.conditions.nodes or record.conditions.submitted_from
+    if record.kind not in MEASURED_KINDS or elsewhere:
+        return 0.0
+    if record.kind == DEDICATED and len(record.processors) >= len(record.ranks):
+        whole_ns = sum(
+            rank["finish_ns"] - rank["start_ns"] for rank in record.ranks if "run_queue_ns" in rank
+        )
+        if whole_ns:
+            waited_ns = sum(rank["run_queue_ns"] for rank in record.ranks)
+            return float(min(1.0, waited_ns / whole_ns))
+    return record.conditions.others or 0.0
+
+
+def disturbed(record: RunRecord) -> bool:
+    return lost(record) > DISTURBED
+
+
+def least_disturbed(records: Iterable[RunRecord]) -> dict[int, RunRecord]:
+    """Of the records of each repeat the one that lost least, or of those not disturbed the last."""
+    found: dict[int, RunRecord] = {}
+    for record in records:
+        before = found.get(record.repeat)
+        if before is None or not disturbed(record) or lost(record) <= lost(before):
+            found[record.repeat] = record
+    return found
+
+
+def standing(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The runs that are not disturbed; all of them if all are."""
+    return [record for record in records if not disturbed(record)] or list(records)
+
+
+def too_much(records: Sequence[RunRecord]) -> bool:
+    """Whether most of these runs, or all together, lost too much for anything to be known from them."""
+    shares = [lost(record) for record in records]
+    return 2 * sum(share > MOST for share in shares) > len(shares)
