@@ -69,6 +69,14 @@ def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
     return Tools(str(launcher), *probes, host_check.disturbances, session.reserved)
 
 
+class Stopped(Interrupted):
+    """A run was interrupted after some of its runs; ``ran`` has the results so far."""
+
+    def __init__(self, message: str, ran: Ran) -> None:
+        super().__init__(message)
+        self.ran = ran
+
+
 @dataclass(frozen=True)
 class Ran:
     """The results of an experiment, and runs that this invocation ``made`` and ``simulated``."""
@@ -124,7 +132,14 @@ def run(
             with here.reserved(watcher, anyway=anyway):
                 # The Lockstep that used the processors until now may have recorded runs of this experiment.
                 earlier, before, precision = _begun(wanted, here, made, resumed=resume)
-                made += _measure(wanted, cells, here, [*before, *made], precision, timeline, watcher)
+                try:
+                    _measure(wanted, cells, here, before, made, precision, timeline, watcher)
+                except Interrupted as stopped:
+                    if not (known := [*before, *made]):
+                        raise
+                    results_so_far = results_document.results(wanted, known, tau_s, here.session)
+                    ran = Ran(results_so_far, store.path, earlier, made, (), before)
+                    raise Stopped(str(stopped), ran) from None
         simulated: list[RunRecord] = []
         if simulate:
             watcher.note("simulating the measured runs")
@@ -201,14 +216,15 @@ def _measure(
     cells: Collection[int],
     here: MeasurementSession,
     before: Sequence[RunRecord],
+    made: list[RunRecord],
     precision: RowPrecision,
     timeline: bool,
     watcher: Watcher,
-) -> list[RunRecord]:
-    """Measure the runs of these cells that ``before`` lacks, and take them into ``precision``."""
-    made: list[RunRecord] = []
-    if not (tasks := _to_do(wanted, cells, before, precision)):
-        return made
+) -> None:
+    """Measure the runs of these cells that are lacking, and add them to ``made`` and ``precision``."""
+    if not (tasks := _to_do(wanted, cells, [*before, *made], precision)):
+        return
+    earlier = len(made)
     here.warn_of_disturbances(watcher)
     for standing in precision.unknown():
         watcher.standing(standing)
@@ -227,14 +243,14 @@ def _measure(
             precision.heard(record, watcher)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         ended = plan.recorded(made)
-        total = len(made) + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
-        kept = f"{len(made)} of {total} runs are recorded in {here.store.path}"
+        count = len(made) - earlier
+        total = count + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
+        kept = f"{count} of {total} runs are recorded in {here.store.path}"
         raise Interrupted(f"interrupted: everything is released; {kept}; continue with --resume") from None
     if wanted.least_repeats < wanted.repeats and (wide := list(precision.wide())):
         shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
         asked = f"precision = {wanted.precision:.0%}"
         watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
-    return made
 
 
 def simulate(

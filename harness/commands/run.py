@@ -5,7 +5,7 @@ import json
 import shlex
 from pathlib import Path
 
-from harness import application
+from harness import INTERRUPTED, application
 from harness.analyse import stored
 from harness.application import Ran
 from harness.commands import Answer, report
@@ -39,24 +39,32 @@ def passed_on(options: argparse.Namespace) -> list[str]:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Run the experiment; the status is 1 if any run of this session failed."""
+    """Run the experiment; the status is 1 if any run of this session failed.
+
+    If it is interrupted, the answer has what is known so far.
+    """
     where = hosts.of_allocation() if options.allocation else []
     entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
     where += [f"hosts={json.dumps(entries)}"] if any(entries) else []
     wanted = load(options, *where, here=True)
     conditions = thresholds_of(options, wanted)
-    ran = application.run(
-        wanted,
-        options.results,
-        watcher,
-        simulate=options.simulate,
-        resume=options.resume,
-        timeline=options.timeline,
-        anyway=options.anyway,
-        part=options.part,
-        tau_s=options.tau,
-        in_allocation=options.allocation,
-    )
+    try:
+        ran = application.run(
+            wanted,
+            options.results,
+            watcher,
+            simulate=options.simulate,
+            resume=options.resume,
+            timeline=options.timeline,
+            anyway=options.anyway,
+            part=options.part,
+            tau_s=options.tau,
+            in_allocation=options.allocation,
+        )
+    except application.Stopped as stopped:
+        found = stopped.ran.results
+        shown = list(text.render(found, wide=options.wide))
+        return Answer(found.document(), shown, status=INTERRUPTED, notes=(f"lockstep: {stopped}",))
     notes = [f"{len(ran.made)} runs recorded in {ran.store}{_earlier(ran, resumed=options.resume)}"]
     bad = 0
     for what, ours in (("runs", ran.made), ("simulations", ran.simulated)):

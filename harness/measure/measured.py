@@ -23,6 +23,8 @@ from harness.store.database import StoreError
 from harness.store.records import POLICY, RunRecord
 from workloads.validation import InputError
 
+SLOWEST = 5.0  # on an overloaded host leases are at most so many times as long
+
 START_S = 1.0  # guessed time to start the ranks and to end them
 
 
@@ -99,11 +101,16 @@ class Measured:
             walk_step_ns=purpose.constants.walk_step_of(jobs.working_sets(task.jobs)),
             timeout_s=60 + 20 * self.guess_s(task),
             timeline=self.timeline,
-            lease_s=experiment.lease_s,
+            lease_s=experiment.lease_s * self._slowness(purpose.before),
             topology=task.cell.topology,
             owners=task.owners,
             purpose=PURPOSE.encode(purpose).decode(),
         )
+
+    def _slowness(self, now: conditions.Moment) -> float:
+        """By how much this host may be slower to answer than an idle one: an agent may wait for its turn."""
+        waiting = conditions.crowding(replace(self.site.conditions, wanting=now.wanting))
+        return min(SLOWEST, 1 + waiting / (self.site.conditions.cores or 1))
 
 
 def left_to_slurm(task: Task) -> InputError | None:

@@ -1,6 +1,9 @@
 """The command is interrupted or killed: what it says, what is stored, and how it goes on."""
 
+import dataclasses
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,10 +12,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fake_runs import TOOLS, imitate
 from places import ROOT, SUPPORT
 from runs import eventually, needs_two
 
-from harness import cli
+from harness import application, cli
 from harness.store import database
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
@@ -104,6 +108,21 @@ def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
     status, _, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
     assert status == 0
     assert f"{9 - kept} runs recorded" in err and f"{kept} found there" in err
+
+
+def test_an_interrupted_run_prints_the_table_so_far(lockstep, monkeypatch):
+    def until_the_fifth(workload, progress=None):
+        if next(numbers) == 5:
+            raise KeyboardInterrupt
+        return imitate(workload)
+
+    numbers = itertools.count(1)
+    tools = dataclasses.replace(TOOLS, run_workload=until_the_fifth)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)
+    schedulers = "schedulers=[{policy='none'},{policy='implicit'},{policy='batch'},{policy='partitioned'}]"
+    status, out, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--set", schedulers)
+    assert status == 130 and re.search(r"none +spin +(2.80|-)", out) and re.search(r" [12]\.[0-9]{2} ", out)
+    assert "interrupted: everything is released; " in err.splitlines()[-1]
 
 
 @pytest.mark.slow
