@@ -69,7 +69,10 @@ def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[s
             {"field": field, "before": old, "after": new} for field, old, new in conditions.differences(*last)
         ],
         "doubts": [
-            f"{side}: {it}" if side else it for side, found in ends.items() for it in found.results.doubts
+            f"{side}: {it}" if side else it
+            for side, found in ends.items()
+            for it in (found.results.notice, *found.results.doubts)
+            if it
         ],
         "rows": [row.plain() for row in rows],
     }

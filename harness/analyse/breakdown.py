@@ -1,15 +1,17 @@
-"""Shares of time: of each processor in five parts, the breakdown, and of the ranks of commands in three.
+"""Shares of time: of each processor in six parts, the breakdown, and of the ranks of commands in three.
 
 Source of the breakdown: Dusseau, Arpaci, Culler 1996, figures 3 and 5. Commands record no activities, so
 their processors' time has none; the kernel knows of their ranks whether they run, are ready, or sleep.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
-PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")  # the fields of a breakdown
-GRAIN = 2.0**40  # shares are whole multiples of 1 / GRAIN, so that five of them sum to exactly 1
+PARTS = ("computing", "communicating", "synchronizing", "switching", "idle", "others")
+"""The fields of a breakdown."""
+
+GRAIN = 2.0**40  # shares are whole multiples of 1 / GRAIN, so that all of them sum to exactly 1
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Breakdown:
     synchronizing: float  # processor time in waits of barriers
     switching: float  # the cost of context switches
     idle: float  # the rest
+    others: float = 0.0  # the time of other programs
 
     @classmethod
     def of(cls, computing: float, communicating: float, synchronizing: float, switching: float) -> Self:
@@ -31,6 +34,11 @@ class Breakdown:
         while (rest := int(GRAIN) - sum(whole)) < 0:  # rounding of the scale, by a grain or two
             whole[whole.index(max(whole))] += rest
         return cls(*(part / GRAIN for part in (*whole, rest)))
+
+    def beside(self, others: float) -> Self:
+        """The breakdown of processors of which other programs took a share: out of what seemed idle."""
+        share = min(int(others * GRAIN) / GRAIN, self.idle)
+        return replace(self, idle=self.idle - share, others=self.others + share)
 
 
 def of_run(
@@ -53,8 +61,9 @@ def of_run(
 
 
 def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
-    columns = zip(*(astuple(breakdown)[:4] for breakdown in breakdowns), strict=True)
-    return Breakdown.of(*(sum(column) / len(breakdowns) for column in columns))
+    columns = zip(*map(astuple, breakdowns), strict=True)
+    *parts, _, others = (sum(column) / len(breakdowns) for column in columns)
+    return Breakdown.of(*parts).beside(others)
 
 
 def _of_processor(ranks: Sequence[Mapping[str, Any]], window_ns: int, switch_ns: float) -> Breakdown:
@@ -93,8 +102,7 @@ def states(ranks: Iterable[Mapping[str, Any]]) -> States | None:
     ready for the rest of it at most.
     """
     ranks = list(ranks)
-    counts = [_counts(rank) for rank in ranks]
-    known = [count for count in counts if count is not None]
+    known = [count for count in map(counts, ranks) if count is not None]
     if not known or len(known) < len(ranks) or not any("running_ns" in rank for rank in ranks):
         return None
     whole_ns = sum(time_ns for time_ns, _, _ in known)
@@ -104,7 +112,7 @@ def states(ranks: Iterable[Mapping[str, Any]]) -> States | None:
     return States(running, ready, max(0.0, 1.0 - running - ready), _in_waits(ranks))
 
 
-def _counts(rank: Mapping[str, Any]) -> tuple[int, int, int] | None:
+def counts(rank: Mapping[str, Any]) -> tuple[int, int, int] | None:
     """How long the kernel counted for a rank, and how long it ran and was ready in that time."""
     if rank.get("looked_ns"):
         return rank["looked_ns"], rank["running_ns"], rank["ready_ns"]

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from coordinator.host.processor_claims import tells_of_another_run
-from harness.analyse.columns import interval
+from harness.analyse.columns import ends
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, Estimate, estimate
 from harness.measure import trust
+from harness.measure.disturbance import lost
 from harness.measure.host_check import OTHERS, STEAL
 from harness.measure.trust import Chosen
 from harness.spec.scheduler import shortest_ms
@@ -35,6 +36,19 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     """The doubts as sentences, the gravest first."""
     of_runs = *_machine(records), *_threads(records), *_dedicated(records)
     return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_wakeups(records)]))
+
+
+def notice(rows: Sequence[Row], records: Sequence[RunRecord]) -> str:
+    """That measured rows are withheld, and why, in one line; empty if none is."""
+    hidden = [row for row in rows if row.withheld]
+    if not hidden:
+        return ""
+    some = "" if len(hidden) == len(rows) else f": {len(hidden)} of {len(rows)} rows"
+    taken = max(map(lost, records), default=0.0)
+    why = "the dedicated runs were disturbed, since no schedule can be as fast"
+    if taken > OTHERS:
+        why = f"other programs took up to {taken:.0%} of the processors"
+    return f"Not measurable now{some}: {why}." if not some else f"Not measurable now{some}; {why}."
 
 
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
@@ -151,7 +165,7 @@ def _intervals(rows: Sequence[Row]) -> Iterator[str]:
             told = f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each"
             yield f"{told}: set repeats = {FEWEST} or more"
     if wide:
-        names = ", ".join(f"{name} (from {interval(one.extremes, 2)})" for name, one in wide.items())
+        names = ", ".join(f"{name} ({ends(one)})" for name, one in wide.items())
         remedy = "add repeats (run --resume --set repeats=N, beside --rounds N)"
         yield f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}"
 

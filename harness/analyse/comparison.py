@@ -29,6 +29,7 @@ class SlowdownSeries:
     settings: Mapping[str, Any]
     scheduler: str
     by_repeat: Mapping[int, float]
+    withheld: str = ""  # why there are none, if they cannot be right
 
     def same_point(self, other: Self) -> bool:
         return self.jobs == other.jobs and self.settings == other.settings
@@ -78,6 +79,7 @@ def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[Slowdow
             dict(cell.settings),
             scheduler_name(scheduler.table),
             summary.slowdowns(cell, scheduler.table, records, simulated=simulated),
+            "" if simulated else summary.withheld(cell, scheduler.table, records),
         )
         for cell in (experiment.cells if simulated else experiment.measured_cells)
         for scheduler in experiment.schedulers
@@ -120,8 +122,9 @@ def verdict(interval: tuple[float, float] | None) -> str:
 
 def _judged(before: SlowdownSeries, after: SlowdownSeries, found: Ratio | None) -> Comparison:
     if found is None:
-        lacking = "before" if not before.by_repeat else "after"
-        return Comparison(before, after, reason=f"no run succeeded {lacking}")
+        lacking, it = ("before", before) if not before.by_repeat else ("after", after)
+        why = f"not measurable {lacking}: {it.withheld}" if it.withheld else f"no run succeeded {lacking}"
+        return Comparison(before, after, reason=why)
     ratio, interval, repeats = found
     reason = "" if interval else f"{repeats} repeat{'s' if repeats > 1 else ''}: {FEWEST} at least"
     return Comparison(before, after, ratio, interval, verdict(interval), reason)

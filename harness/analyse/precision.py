@@ -124,7 +124,10 @@ class RowPrecision:
         return self._known[row]
 
     def _is_precise(self, cell: Cell, scheduler: Scheduler) -> bool:
-        return self.estimate(cell, scheduler).width <= self._experiment.precision
+        """Whether more runs are of no use: those of a row that is withheld do not help it."""
+        if self.estimate(cell, scheduler).width <= self._experiment.precision:
+            return True
+        return bool(summary.withheld(cell, scheduler.table, self._records[cell.index]))
 
 
 PRECISION = 0.1  # a row whose 95 % interval is wider than this share of its median scatters

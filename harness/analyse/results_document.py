@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analyse import summary
 from harness.analyse.agreement import Agreement, agreement
-from harness.analyse.caveats import doubts
+from harness.analyse.caveats import doubts, notice
 from harness.analyse.columns import MEASURED, SIMULATED
 from harness.analyse.rows import COLUMNS, Row, Summary
 from harness.measure.plan import label
@@ -39,6 +39,7 @@ class ResultsDocument:
     agreement: Agreement | None
     failures: Sequence[str]
     doubts: Sequence[str]
+    notice: str = ""  # that rows are withheld, and why; empty if all are shown
 
     def document(self) -> dict[str, Any]:
         return {
@@ -50,6 +51,7 @@ class ResultsDocument:
             "rows": [row_document(row) for row in self.rows],
             "agreement": self.agreement and _agreement(self.agreement),
             "failures": self.failures,
+            "notice": self.notice,
             "doubts": self.doubts,
         }
 
@@ -77,6 +79,7 @@ def results(
             for one in failed
         ],
         doubts=doubts(rows, measured),
+        notice=notice(rows, measured),
     )
 
 
@@ -86,9 +89,10 @@ def row_document(row: Row) -> dict[str, Any]:
     values |= {"scheduler": row.scheduler, "count": len(row.jobs)}
     if any(job.program != row.program for job in row.jobs):
         values["jobs"] = [asdict(job) for job in row.jobs]
-    for side, known in (("measured", row.measured), ("simulated", row.simulated)):
+    measured = row.withheld.measured if row.withheld else row.measured
+    for side, known in (("measured", measured), ("simulated", row.simulated)):
         values[side] = known and summary_document(known)
-    values["error"] = row.error
+    values |= {"error": row.error, "bound": row.bound, "withheld": row.withheld and row.withheld.why}
     return values | (asdict(row.verdict) if row.verdict else {})
 
 

@@ -145,8 +145,19 @@ class JobRow:
 
 
 @dataclass(frozen=True)
+class Withheld:
+    """Measured values that cannot be right, and why in words."""
+
+    why: str
+    measured: Summary
+
+
+@dataclass(frozen=True)
 class Row:
-    """A scheduler, as its table with defaults, at a point of the sweep; a side is None if not requested."""
+    """A scheduler, as its table with defaults, at a point of the sweep; a side is None if not requested.
+
+    What cannot be right is ``withheld``: then nothing of the measured side is known.
+    """
 
     jobs: tuple[JobRow, ...]
     settings: Mapping[str, Any]
@@ -154,6 +165,8 @@ class Row:
     measured: Summary | None
     simulated: Summary | None
     verdict: Verdict | None = None
+    bound: float | None = None  # no schedule has a smaller workload slowdown; None if that is unknown
+    withheld: Withheld | None = None
 
     @property
     def program(self) -> Mapping[str, Any]:
@@ -179,7 +192,8 @@ class Row:
 
     @property
     def repeats(self) -> int:
-        return self.measured.workload_slowdown.n if self.measured else 0
+        known = self.withheld.measured if self.withheld else self.measured
+        return known.workload_slowdown.n if known else 0
 
     @property
     def error(self) -> float | None:
@@ -276,7 +290,7 @@ ERROR = Column(
     needs=SIMULATED,
     meaning="simulated / measured slowdown, minus 1",
 )
-PART_HEADINGS = "comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%"
+PART_HEADINGS = "comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%"  # of all but others
 STATE_HEADINGS = "run\n%", "ready\n%", "asleep\n%"
 COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
     SLOWDOWN,
@@ -315,11 +329,22 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
     Column("simulated.responses.p99_ms", csv="simulated_response_p99_ms", group=RESPONSES),
     Column("verdict.verdict", csv="verdict", page="verdict", words=True, needs=SIMULATED, meaning="on it"),
     Column("verdict.reason", csv="reason", words=True, meaning="why"),
+    Column(
+        *("withheld.why", "", str, "withheld"),
+        words=True,
+        needs="withheld",
+        meaning="why nothing measured is shown, where it cannot be right",
+    ),
     *(
         Column(f"measured.breakdown.{part}", heading, percent, f"measured_{part}", part, part, "%", BREAKDOWN)
-        for part, heading in zip(PARTS, PART_HEADINGS, strict=True)
+        for part, heading in zip(PARTS, PART_HEADINGS, strict=False)
     ),
-    *(Column(f"simulated.breakdown.{part}", csv=f"simulated_{part}", group=BREAKDOWN) for part in PARTS),
+    Column(
+        *("measured.breakdown.others", "other\n%", percent, "measured_others", "", "others", "%", BREAKDOWN),
+        needs="measured.breakdown.others",
+        meaning="of programs that are not of the run",
+    ),
+    *(Column(f"simulated.breakdown.{part}", csv=f"simulated_{part}", group=BREAKDOWN) for part in PARTS[:-1]),
     *(
         Column(f"measured.states.{state}", heading, percent, f"measured_{state}", "", state, "%", RANKS)
         for state, heading in zip(STATES, STATE_HEADINGS, strict=True)

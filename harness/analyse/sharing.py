@@ -72,7 +72,12 @@ class Advice:
 
 
 def advice(rows: Sequence[Row]) -> Advice | None:
-    """The steady way with the least workload slowdown, or an easier one within TIE; None without runs."""
+    """The steady way with the least workload slowdown, or an easier one within TIE.
+
+    None without runs, or if what was measured of any way is withheld, which may be the best.
+    """
+    if any(row.withheld for row in rows):
+        return None
     ways = [
         Way(_kind(row.scheduler["policy"], row.measured), row.name, row.measured.workload_slowdown)
         for row in rows

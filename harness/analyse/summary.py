@@ -4,11 +4,11 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from coordinator.workload import ParallelJob
-from harness.analyse import breakdown
+from harness.analyse import bounds, breakdown
 from harness.analyse.breakdown import Breakdown
 from harness.analyse.rows import (
     AgainstSpinning,
@@ -22,8 +22,10 @@ from harness.analyse.rows import (
     Summary,
     Switches,
     WaitMeans,
+    Withheld,
 )
 from harness.analyse.statistics import Estimate, bounded_slowdown, estimate
+from harness.measure.disturbance import least_disturbed, lost, standing, too_much
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
 from harness.spec.table_checks import Table
@@ -40,6 +42,8 @@ from harness.store.records import (
 )
 from workloads.locks.lock_program import LockProgram
 
+Known = TypeVar("Known")
+
 TAU_S = 1.0  # default bound of the bounded slowdown
 
 RUNS, SIMULATIONS = (DEDICATED, POLICY), (SIMULATED_DEDICATED, SIMULATED)
@@ -55,6 +59,7 @@ class _Repeat:
     responses_ns: tuple[int, ...]
     dedicated_ns: tuple[int, ...]
     spinning_ns: tuple[int, ...] = ()  # of spinning jobs, if those are of two-phase waits and all are known
+    least_ns: float | None = None  # no schedule takes less time, by the dedicated runs; None if unknown
 
     @property
     def workload_slowdown(self) -> float:
@@ -75,13 +80,15 @@ def rows(
 ) -> list[Row]:
     """A row for each cell (by default the measured ones) and scheduler, in order (docs/formats.md).
 
-    Of several records of the same run, the last successful one counts.
+    Of several records of the same run, the last successful one counts that other programs did not disturb.
+    Measured values that cannot be right are withheld.
     """
     of_cell: dict[int, list[RunRecord]] = defaultdict(list)
     for record in records:
         of_cell[record.cell].append(record)
+    why = _overloaded(records)
     return [
-        _row(cell, scheduler.table, of_cell[cell.index], tau_s)
+        _row(cell, scheduler.table, of_cell[cell.index], tau_s, why)
         for cell in cells or experiment.measured_cells
         for scheduler in experiment.schedulers
     ]
@@ -95,34 +102,81 @@ def slowdown(cell: Cell, table: Table, records: Sequence[RunRecord], *, simulate
 def slowdowns(
     cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False
 ) -> dict[int, float]:
-    """The same for each successful repeat."""
-    here = [record for record in records if record.cell == cell.index]
-    ours, alone = _of_kinds(table, here, SIMULATIONS if simulated else RUNS)
+    """The same for each successful repeat that stands; none if they are withheld."""
+    if not simulated and withheld(cell, table, records):
+        return {}
+    ours, alone = _of_kinds(table, _here(cell, records), SIMULATIONS if simulated else RUNS)
     return {one.run.repeat: one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)}
 
 
-def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> Row:
+def withheld(cell: Cell, table: Table, records: Sequence[RunRecord]) -> str:
+    """Why the measured slowdowns of a scheduler cannot be right; empty if they can."""
+    ours, alone = _of_kinds(table, _here(cell, records), RUNS)
+    return _overloaded(records) or _withheld(_repeats(cell.jobs(), alone, ours), ours, alone)
+
+
+def _here(cell: Cell, records: Iterable[RunRecord]) -> list[RunRecord]:
+    return [record for record in records if record.cell == cell.index]
+
+
+def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float, why: str) -> Row:
+    """A row, whose measured values are withheld if there is a reason ``why``, or one of its own."""
     jobs = cell.jobs()
-    measured = _side(jobs, table, records, tau_s, *RUNS)
-    simulated = _side(jobs, table, records, tau_s, *SIMULATIONS)
-    return Row(
+    ours, alone = _of_kinds(table, records, RUNS)
+    repeats = _repeats(jobs, alone, ours)
+    measured = _side(repeats, ours, tau_s)
+    theirs, their_alone = _of_kinds(table, records, SIMULATIONS)
+    simulated = _side(_repeats(jobs, their_alone, theirs), theirs, tau_s)
+    why = why or _withheld(repeats, ours, alone)
+    row = Row(
         jobs=tuple(JobRow(job.arrival_s, described(job.program)) for job in jobs),
         settings=dict(cell.settings),
         scheduler=table,
         measured=measured or (None if simulated else Summary(estimate([]))),
         simulated=simulated,
+        bound=_bound(repeats),
     )
+    if measured and why:
+        return replace(
+            row,
+            measured=Summary(estimate([]), failures=measured.failures),
+            withheld=Withheld(why, measured),
+        )
+    return row
 
 
-def _side(
-    jobs: Sequence[ParallelJob], table: Table, records: Sequence[RunRecord], tau_s: float, *kinds: str
-) -> Summary | None:
-    """The summary of the runs of two kinds, dedicated and under a policy; None without the latter."""
-    ours, alone = _of_kinds(table, records, kinds)
+def _side(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], tau_s: float) -> Summary | None:
+    """The summary of runs under a scheduler; None without any."""
     if not ours:
         return None
-    failures = sum(1 for record in ours if record.makespan_ns is None)
-    return _summary(_repeats(jobs, alone, ours), tau_s, failures)
+    return _summary(repeats, tau_s, sum(1 for record in ours if record.makespan_ns is None))
+
+
+def _bound(repeats: Sequence[_Repeat]) -> float | None:
+    known = [one.least_ns / sum(one.dedicated_ns) for one in repeats if one.least_ns is not None]
+    return statistics.median(known) if known else None
+
+
+def _overloaded(records: Iterable[RunRecord]) -> str:
+    """Why nothing at all can be known from measured runs; empty if something can be."""
+    measured = [record for record in records if record.kind in RUNS]
+    return TAKEN if too_much(measured) else ""
+
+
+def _withheld(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], alone: Sequence[RunRecord]) -> str:
+    """Why the slowdowns of a row cannot be right; empty if they can."""
+    if too_much(ours) or too_much(alone):
+        return TAKEN
+    ratios = [one.makespan_ns / one.least_ns for one in repeats if one.least_ns]
+    if ratios and statistics.median(ratios) < 1 - BELOW:
+        return "its dedicated runs were disturbed: no schedule can be as fast as it seems"
+    return ""
+
+
+TAKEN = "other programs took too much of the processors"
+
+BELOW = 0.05
+"""A row that is faster by more than this than any schedule can be is not shown."""
 
 
 def _of_kinds(
@@ -141,40 +195,64 @@ def _of_kinds(
 def _repeats(
     jobs: Sequence[ParallelJob], dedicated: Sequence[RunRecord], ours: Sequence[RunRecord]
 ) -> list[_Repeat]:
-    """Successful runs with a dedicated time of each job in the repeat: the two-phase one, if it has one."""
+    """Successful runs with a dedicated run of each job: the two-phase one, if it has one.
+
+    Disturbed runs are set aside if others stand. The dedicated run is of the same repeat; if that one is set
+    aside, it is the median one of those that stand.
+    """
     names = [_name(described(job.program)) for job in jobs]
     two_phase = [record for record in dedicated if alone_two_phase(record)]
-    spinning = _times(record for record in dedicated if not alone_two_phase(record))
-    honest = _times(two_phase)
+    spinning = _Alone(record for record in dedicated if not alone_two_phase(record))
+    honest = _Alone(two_phase)
     concerned = {_name(record.jobs[0].program) for record in two_phase}
     found = []
-    for repeat, record in {
-        record.repeat: record for record in ours if record.makespan_ns is not None
-    }.items():
-        spun = [spinning.get((repeat, name)) for name in names]
+    for record in standing(_successful(ours)):
+        spun = [spinning.at(record.repeat, name) for name in names]
         known = _all_known(
-            honest.get((repeat, name)) if name in concerned else time
-            for name, time in zip(names, spun, strict=True)
+            honest.at(record.repeat, name) if name in concerned else one
+            for name, one in zip(names, spun, strict=True)
         )
         responses = _all_known(job.response_ns for job in record.jobs)
         if known and responses and record.makespan_ns is not None:
-            other = _all_known(spun) if concerned else ()
-            found.append(_Repeat(record, record.makespan_ns, responses, known, other))
+            other = _makespans(_all_known(spun)) if concerned else ()
+            least_ns = bounds.least_ns(record, known)
+            found.append(_Repeat(record, record.makespan_ns, responses, _makespans(known), other, least_ns))
     return found
 
 
-def _times(dedicated: Iterable[RunRecord]) -> dict[tuple[int, tuple[Any, ...]], int]:
-    return {
-        (record.repeat, _name(record.jobs[0].program)): record.makespan_ns
-        for record in dedicated
-        if record.makespan_ns is not None
-    }
+class _Alone:
+    """Dedicated runs by repeat and program."""
+
+    def __init__(self, records: Iterable[RunRecord]) -> None:
+        named: dict[tuple[Any, ...], list[RunRecord]] = defaultdict(list)
+        for record in records:
+            named[_name(record.jobs[0].program)].append(record)
+        made = {name: _successful(found) for name, found in named.items()}
+        self._standing = {name: standing(found) for name, found in made.items()}
+        self._repeats = {name: {one.repeat for one in found} for name, found in made.items()}
+
+    def at(self, repeat: int, name: tuple[Any, ...]) -> RunRecord | None:
+        """The run in a repeat; if it was made but set aside, the median one; None if there is none."""
+        found = self._standing.get(name, [])
+        same = [one for one in found if one.repeat == repeat]
+        if same or not found or repeat not in self._repeats[name]:
+            return same[0] if same else None
+        return sorted(found, key=lambda one: one.makespan_ns or 0)[len(found) // 2]
 
 
-def _all_known(times: Iterable[int | None]) -> tuple[int, ...]:
-    found = tuple(times)
-    known = tuple(time for time in found if time is not None)
-    return known if len(known) == len(found) else ()
+def _successful(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """The successful run of each repeat: of several the least disturbed, or the last that is not."""
+    return list(least_disturbed(one for one in records if one.makespan_ns is not None).values())
+
+
+def _makespans(records: Iterable[RunRecord]) -> tuple[int, ...]:
+    return tuple(record.makespan_ns for record in records if record.makespan_ns is not None)
+
+
+def _all_known(found: Iterable[Known | None]) -> tuple[Known, ...]:
+    every = tuple(found)
+    known = tuple(one for one in every if one is not None)
+    return known if len(known) == len(every) else ()
 
 
 def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -265,7 +343,7 @@ def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
         breakdown.of_run(one.run.ranks, one.run.processors, one.makespan_ns, switch_ns)
         for one, switch_ns in zip(repeats, switches_ns, strict=True)
     ]
-    known = [part for part in parts if part is not None]
+    known = [part.beside(lost(one.run)) for part, one in zip(parts, repeats, strict=True) if part is not None]
     return breakdown.mean(known) if len(known) == len(parts) else None
 
 

@@ -37,6 +37,8 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
         return Verdict(NOT_COMPARABLE, f"{field}: {one!r} and {other!r}")
     if why := _unknown(row):
         return Verdict(NOT_COMPARABLE, f"simulated: {why}")
+    if row.withheld:
+        return Verdict(NOT_COMPARABLE, f"measured: {row.withheld.why}")
     for side in ("measured", "simulated"):
         if row.median(side) is None:
             return Verdict(NOT_COMPARABLE, f"{side}: no run succeeded")

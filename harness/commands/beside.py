@@ -61,6 +61,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
         write("--export-hyperfine", options.export_hyperfine, tables.hyperfine(ran.made))
     said = advice(found.rows)
     lines = [*text.render(found, wide=options.wide, programs=True), *([said.sentence] if said else [])]
+    if found.notice:
+        lines.append("No advice: repeat it when the other programs have ended.")
     advised = said and {
         "way": said.best.kind,
         "scheduler": said.best.scheduler or None,

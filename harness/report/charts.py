@@ -70,14 +70,27 @@ def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
     rows = [row for row in rows if any(id(row) in found for found in known.values())]
     parts = [{number: vars(found) for number, found in known[side].items()} for side in SIDES]
     looks = ((-0.14, 0.42, 1.0), (0.25, 0.22, 0.62)) if all(parts) else ((0.0, 0.6, 1.0), (0.0, 0.6, 0.62))
-    return _stacks(rows, dict(zip(PARTS, PARTS, strict=True)), zip(parts, looks, strict=True), 28, width)
+    taken = any(known["others"] for shares in parts for known in shares.values())
+    labels = {part: part for part in PARTS if taken or part != "others"}
+    return _stacks(rows, labels, zip(parts, looks, strict=True), 28, width)
 
 
-def usage(rows: Sequence[Row], busy: Callable[[Row], float | None], width: int) -> Figure | None:
-    """The used share of processor time by ``busy`` where a breakdown is unknown; None without such a row."""
-    used = {id(row): busy(row) for row in rows if not at(row, "measured.breakdown")}
-    known = {row: {"computing": share, "idle": 1 - share} for row, share in used.items() if share is not None}
-    return _bars(rows, known, {"computing": "used", "idle": "idle"}, width)
+def usage(
+    rows: Sequence[Row], used: Callable[[Row], tuple[float, float] | None], width: int
+) -> Figure | None:
+    """The shares of the processors' time that runs, and that others ``used`` where a breakdown is unknown.
+
+    None without such a row.
+    """
+    known = {id(row): shares for row in rows if not at(row, "measured.breakdown") and (shares := used(row))}
+    parts = {
+        row: {"computing": ours, "idle": max(0.0, 1 - ours - others), "others": others}
+        for row, (ours, others) in known.items()
+    }
+    labels = {"computing": "used", "idle": "idle"}
+    if any(others for _, others in known.values()):
+        labels["others"] = "other programs"
+    return _bars(rows, parts, labels, width)
 
 
 def states(rows: Sequence[Row], width: int) -> Figure | None:

@@ -45,13 +45,15 @@ class Content:
 
     def pictures(self) -> list[Picture]:
         """All pictures, also those that the records have no data for."""
-        rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
+        rows, names = self.results.rows, schedulers(self.results.rows)
+        hidden = [(row.settings, row.scheduler) for row in rows if row.withheld]
+        records = [one for one in self.records if (dict(one.settings), one.scheduler) not in hidden]
         commands = any(job.work.kind == Command.kind for row in rows for job in row.jobs)
         programs = [job.work.short_name for job in rows[0].jobs] if different_jobs(rows) else []
         drawn = {
             "slowdowns": partial(charts.slowdowns, rows),
             "breakdowns": partial(charts.breakdowns, rows),
-            "usage": partial(charts.usage, rows, self._busy),
+            "usage": partial(charts.usage, rows, self._used),
             "states": partial(charts.states, rows),
             "sections": partial(charts.throughput, rows),
             "maps": partial(charts.maps, rows),
@@ -62,17 +64,21 @@ class Content:
         }
         return pictures("runs", drawn, commands=commands, tolerance=self.tolerance)
 
-    def _busy(self, row: Row) -> float | None:
+    def _used(self, row: Row) -> tuple[float, float] | None:
+        """The shares of the processors' time that the runs of a row and others used; None if unknown."""
         known = [
-            record.conditions.busy
+            record.conditions
             for record in self.records
             if record.kind == POLICY
             and record.makespan_ns is not None
             and record.scheduler == row.scheduler
             and dict(record.settings) == row.settings
         ]
-        shares = [share for share in known if share is not None]
-        return min(1.0, statistics.fmean(shares)) if shares else None
+        shares = [(min(1.0, one.busy), one.others or 0.0) for one in known if one.busy is not None]
+        if not shares or row.withheld:
+            return None
+        busy, others = map(statistics.fmean, zip(*shares, strict=True))
+        return max(0.0, busy - others), others
 
 
 def of_runs(content: Content) -> Page:
@@ -85,7 +91,7 @@ def of_runs(content: Content) -> Page:
         facts=list(_facts(content)),
         behind="Experiment and host",
         conditions=list(_conditions(content)),
-        doubts=results.doubts,
+        doubts=[*([results.notice] if results.notice else []), *results.doubts],
         failures=results.failures,
         pictures=content.pictures(),
         tables=list(tables(results.rows, content.tolerance)),

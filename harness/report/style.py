@@ -29,6 +29,7 @@ PALETTE: Mapping[str, tuple[str, str]] = {
     "synchronizing": ("#9e4a40", "#cf4e47"),
     "switching": ("#5f5288", "#b4c5e6"),
     "idle": ("#cad3dc", "#3b4753"),
+    "others": ("#25000f", "#71feb9"),
     "job0": ("#a093f7", "#dabffd"),
     "job1": ("#f19016", "#d78000"),
     "job2": ("#31957a", "#5ec1a2"),

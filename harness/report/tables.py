@@ -61,6 +61,7 @@ def markdown(found: ResultsDocument) -> str:
     """A heading, the doubts and a table."""
     shown = _columns(found.rows)
     lines = [f"# {_short(found.experiment)}", ""]
+    lines += [found.notice, ""] if found.notice else []
     lines += [*(f"- Doubt: {doubt}." for doubt in found.doubts), ""] if found.doubts else []
     lines += [f"| {' | '.join(one.csv for one in shown)} |", "|---" * len(shown) + "|"]
     lines += [f"| {' | '.join(_short(one.value(row)) for one in shown)} |" for row in found.rows]
@@ -115,6 +116,7 @@ def junit(
 def sentence(threshold: Threshold, row: Row, side: str) -> str:
     median = row.median(side)
     found = "is unknown" if median is None else f"is {median:.3f}"
+    found += f" ({row.withheld.why})" if row.withheld else ""
     point = "".join(f", {key} = {value}" for key, value in row.settings.items())
     return f"the {side} slowdown of {row.name}{point} {found}: {threshold.text}"
 

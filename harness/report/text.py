@@ -68,7 +68,9 @@ def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False
     On a terminal that is too narrow for all columns, tables have those that answer the question; if ``wide``,
     all, in two tables. ``programs`` asks for a line for each job, with its processor time.
     """
-    if found.doubts:
+    if found.notice:
+        yield Line(found.notice, style="bold yellow")
+    if found.doubts and not all(row.withheld for row in found.rows):
         yield from cells.doubts(["; ".join(found.doubts) + ". Next: lockstep doctor"])
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
@@ -197,6 +199,8 @@ def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterat
     """A table for each experiment with its verdicts; start-ups are the median and the longest of all jobs."""
     for found in experiments:
         yield Line(f"{found.experiment} ({found.digest[:8]})", style="bold")
+        if found.notice:
+            yield Line(found.notice, style="bold yellow")
         yield from cells.doubts(found.doubts)
         yield listed([*places(found.rows), *JUDGED], found.rows)
         if any(row.repeats == 2 for row in found.rows):
@@ -283,7 +287,7 @@ WAYS = {"none": "at the same time", "gang": "taking turns", "implicit": "waiting
 
 CHANCE = ", a difference that chance may have made"
 NO_ERROR = ", and there is nothing to compare it with"
-NOT_KNOWN = "not known: no run succeeded"
+NOT_KNOWN = "not known: {}"
 
 
 def conclusion(rows: Sequence[Row]) -> list[str]:
@@ -295,11 +299,15 @@ def conclusion(rows: Sequence[Row]) -> list[str]:
     )
     jobs = known["none"].jobs
     what = f"{len(jobs)} jobs of {processes_name(jobs[0].work.processes)} each {WAYS['none']}"
-    first = f"How long {what} take is {NOT_KNOWN}."
+    hidden = [row.withheld.why for row in ways.values() if row.withheld]
+    lacking = NOT_KNOWN.format(*hidden[:1] or ["no run succeeded"])
+    first = f"How long {what} take is {lacking}."
     if together.median is not None:
         chance = "" if together.ci95 and not together.ci95[0] <= 1.0 <= together.ci95[1] else CHANCE
         first = f"{what} took {_times(together)} times as long as one after the other{chance}."
-    second = "; ".join(map(_against, [*WAYS.values()][1:], others, [together, together]))
+    turns, polite = [*WAYS.values()][1:]
+    compared = zip((turns, polite), others, strict=True)
+    second = "; ".join(_against(way, one, together, lacking) for way, one in compared)
     medians = {way: median for way, row in ways.items() if (median := row.median("simulated"))}
     said = ", ".join(f"{fixed(median)} {way}" for way, median in medians.items())
     errors = [abs(row.error) for row in ways.values() if row.error is not None]
@@ -308,9 +316,9 @@ def conclusion(rows: Sequence[Row]) -> list[str]:
     return [first, f"{second[0].upper()}{second[1:]}.", f"The simulator says {third}."]
 
 
-def _against(way: str, found: Estimate, together: Estimate) -> str:
+def _against(way: str, found: Estimate, together: Estimate, lacking: str) -> str:
     if found.median is None:
-        return f"{way} is {NOT_KNOWN}"
+        return f"{way} is {lacking}"
     change = ""
     if together.median is not None:
         faster = ", which is faster" if found.median < together.median else ", which is slower"

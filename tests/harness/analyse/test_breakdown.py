@@ -61,8 +61,18 @@ def test_any_shares_make_a_breakdown(shares):
     ],
 )
 def test_what_a_window_of_1000_ns_and_switches_of_10_ns_are_charged_to(ranks, processors, shares):
-    assert astuple(of_run(ranks, processors, 1000, 10)) == pytest.approx(shares)
+    assert astuple(of_run(ranks, processors, 1000, 10)) == pytest.approx((*shares, 0))
 
 
 def test_the_mean_is_taken_part_by_part():
-    assert astuple(mean([Breakdown.of(1, 0, 0, 0), Breakdown.of(0, 0, 0.5, 0)])) == (0.5, 0, 0.25, 0, 0.25)
+    assert astuple(mean([Breakdown.of(1, 0, 0, 0), Breakdown.of(0, 0, 0.5, 0)])) == (0.5, 0, 0.25, 0, 0.25, 0)
+
+
+@given(st.lists(st.floats(0, 1), min_size=4, max_size=4), st.floats(0, 1))
+def test_what_other_programs_take_is_not_idle(shares, others):
+    alone = Breakdown.of(*shares)
+    beside = alone.beside(others)
+    assert beside.others == pytest.approx(min(others, alone.idle), abs=2**-39)
+    assert sum(astuple(beside)) == 1.0 and astuple(beside)[:4] == astuple(alone)[:4]
+    assert sum(astuple(mean([alone, beside]))) == 1.0
+    assert mean([beside, beside]).others == pytest.approx(beside.others, abs=2**-38)
