@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator.host import guardian
 from coordinator.host.directories import DirectoryGuardian
-from coordinator.host.processes import RUN, Process
+from coordinator.host.processes import RUN, Process, raise_descriptor_limit, restore_descriptor_limit
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from workloads.blocking import RULES, rule_name, waiting
@@ -124,11 +124,13 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     with _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)):
         from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first
         from coordinator.host.launchers import launched  # noqa: PLC0415
+        from coordinator.host.named_hosts import elsewhere  # noqa: PLC0415
         from harness.measure.registrar import RankListener, Registrar, summed  # noqa: PLC0415
 
+        folder = directory.path if directory else None
         with (
             RankListener() as listener,
-            Registrar(directory.path if directory else None, watcher.warn) as registrar,
+            Registrar(folder, watcher.warn, elsewhere=elsewhere([command], os.environ)) as registrar,
         ):
             variables |= {**listener.variables, **registrar.variables}
             words, needed = launched(command, variables, made.needed)
@@ -143,7 +145,7 @@ def _prepare(
     options: Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
     """The library and its variables; also imports what the command needs once its guardian has started."""
-    from coordinator.host import causes, launchers  # noqa: F401, PLC0415
+    from coordinator.host import causes, launchers, named_hosts  # noqa: F401, PLC0415
     from harness.measure import registrar  # noqa: F401, PLC0415
 
     made, variables = preload(options, command, watcher)
@@ -171,6 +173,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[
     """Run the command, whose pid ``note`` gets, passing signals on; returns its status as a shell would."""
     blocked = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    raise_descriptor_limit()  # each rank has a line to us while its job begins
     try:
         with refused("COMMAND", shlex.join(command), "cannot be run", "look at its name and path"):
             child = subprocess.Popen(
@@ -178,6 +181,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[
                 env=environment,
                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 # it locks nothing
             )
+            restore_descriptor_limit(child.pid)
             note(child.pid)
             _pass_on(blocked, child, command)
     finally:

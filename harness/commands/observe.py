@@ -1,6 +1,7 @@
 """``lockstep observe -- COMMAND...``: record an MPI program alone, and describe it in the model's terms."""
 
 import argparse
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
 from coordinator.host.launchers import launched, program_name
+from coordinator.host.named_hosts import elsewhere
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, library, mpicc_argument, unheard
@@ -79,7 +81,11 @@ def _recorded(
 ) -> tuple[list[Recording], str]:
     """Run a command; returns what its ranks left, and why it failed."""
     failure, said = None, ""
-    with rank_files("--output", beside) as files, Registrar(None, watcher.warn) as registrar:
+    away = elsewhere([command], os.environ)
+    with (
+        rank_files("--output", beside) as files,
+        Registrar(None, watcher.warn, elsewhere=away) as registrar,
+    ):
         try:
             variables = made.environment(AS_MPI, files) | registrar.variables
             words, told = launched(command, variables, made.needed)

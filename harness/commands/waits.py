@@ -14,6 +14,7 @@ from typing import Any
 
 from coordinator.host import bindings
 from coordinator.host.launchers import launched
+from coordinator.host.named_hosts import elsewhere
 from coordinator.host.quotas import quotas
 from harness.analyse.caveats import of_waits
 from harness.analyse.comparison import WaitRow, wait_row, wait_verdict
@@ -184,7 +185,8 @@ def _runner(
         if not choice.name.startswith(TWO_PHASE):
             return run_copies([(commands[number], choice.variables) for number in programs], limit_s, look)
         with ExitStack() as stack:
-            registrar = stack.enter_context(Registrar(None, watcher.warn))
+            away = elsewhere(commands, os.environ)
+            registrar = stack.enter_context(Registrar(None, watcher.warn, elsewhere=away))
             heard = {number: stack.enter_context(RankListener()) for number in {*programs} & made.keys()}
 
             def started(number: int) -> Started:

@@ -6,6 +6,7 @@ the others, so ranks ask, and get one answer. ``workloads/native/agree.c`` is th
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -26,7 +27,14 @@ from coordinator.host import identity
 GRACE_S = 1.0
 """So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun."""
 MOST_GRACE_S = 10.0  # for so long a rank that has the library may be on its way out of MPI_Init
+ANSWER_S = 30.0
+"""So long after its first question a job gets a no. A rank waits twice as long, and then as MPI does."""
+
+STRANGER_S = 2.0  # how long a caller may take to show the key; until then it costs a descriptor
+STRANGERS = 64  # as many callers may be about to show it; one more takes the place of the first
 LONGEST_LINE_BYTES = 1024
+LOOPBACK = "127.0.0.1"
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 GET_ADDRESS = 0x8915  # SIOCGIFADDR
 
 
@@ -38,17 +46,25 @@ class Attendance:
     members: set[object] = field(default_factory=set)
     ranks: dict[object, int] = field(default_factory=dict)  # of those that have asked
     size: int = 0  # how many ranks it has; 0 if unknown
+    asked_s: float = 0.0  # when the first of them asked
     news_s: float = 0.0  # when the last of them came or asked
     answer: bool | None = None  # once it is decided
 
     def decide(self, now_s: float) -> bool:
-        """Whether this call has found the answer."""
+        """Whether this call has found the answer.
+
+        A yes waits until all have asked, so that all hear it at once: a rank that asked later, and got no
+        answer in time, would wait as MPI does while the others do not.
+        """
         if self.answer is not None or not self.size:
             return False
-        quiet_s = now_s - self.news_s
-        if len(self.members) >= self.size:
+        whole = len(self.members) >= self.size
+        all_asked = self.members <= self.ranks.keys()
+        if now_s - self.asked_s >= ANSWER_S:
+            self.answer = False
+        elif whole and all_asked:
             self.answer = True
-        elif quiet_s >= (GRACE_S if len(self.ranks) == len(self.members) else MOST_GRACE_S):
+        elif not whole and now_s - self.news_s >= (GRACE_S if all_asked else MOST_GRACE_S):
             self.answer = False
         return self.answer is not None
 
@@ -74,6 +90,7 @@ class Roll:
     def ask(self, member: object, rank: int, size: int, now_s: float) -> None:
         """It wants to know whether all ``size`` ranks have it."""
         job = self.jobs[self._job_of[member]]
+        job.asked_s = job.asked_s if job.ranks else now_s
         job.ranks[member] = rank
         job.size = max(size, job.size)
         job.news_s = now_s
@@ -101,12 +118,18 @@ class Roll:
 
 def sentence(job: Attendance) -> str:
     missing = job.missing
+    if not missing:
+        return (
+            f"the ranks of a job of {job.size} heard nothing of lockstep for {ANSWER_S:g} s, so all of them"
+            " wait as MPI does: let lockstep run while a job begins"
+        )
     which = ", ".join(map(str, missing[:8])) + (" and more" if len(missing) > 8 else "")
     plural = "s" if len(missing) > 1 else ""
     return (
         f"rank{plural} {which} of a job of {job.size} did not say that the library is loaded, so all"
         " its ranks wait as MPI does: let the launcher pass LD_PRELOAD and LOCKSTEP_* on to them (mpirun -x,"
-        " srun --export=ALL), link them with the MPI's shared library, and let them reach this host"
+        " srun --export=ALL), link them with the MPI's shared library, and let them reach this host (if a"
+        " script names other hosts, write lockstep exec in it, in front of the launcher)"
     )
 
 
@@ -114,24 +137,35 @@ class Registrar:
     """Answers the ranks of the jobs that start while it is entered.
 
     Ranks on this host come by a socket in ``folder``, or without one by a socket in no file system; others
-    by TCP. The registrar does not listen to processes without its key. ``tell`` gets a sentence on each job
-    whose ranks have not all got the library.
+    by TCP, for which the port is open to other hosts only with ``elsewhere``. ``tell`` gets a sentence on
+    each job whose ranks have not all got the library.
+
+    Other users can connect to both sockets, and each connection costs a descriptor. So the registrar hangs
+    up on callers that do not show its key soon, and has few of them at a time.
     """
 
-    def __init__(self, folder: Path | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path | None, tell: Callable[[str], None], *, elsewhere: bool = False) -> None:
         self._key, self._tell, self._roll = os.urandom(16).hex(), tell, Roll()
-        self._near = socket.socket(socket.AF_UNIX)
+        near = socket.socket(socket.AF_UNIX)
         name = str(folder / "registrar") if folder else f"\0lockstep-{os.urandom(16).hex()}"
-        self._near.bind(name)
-        self._far = socket.create_server(("", 0))
-        parts = [self._key, name.replace("\0", "@"), str(self._far.getsockname()[1]), *own_addresses()]
+        near.bind(name)
+        self._listeners = [near]
+        by_port = ["0"]
+        with suppress(OSError):  # there is no loopback, and ranks come by the other socket
+            far = socket.create_server(("" if elsewhere else LOOPBACK, 0))
+            by_port = [str(far.getsockname()[1]), *(own_addresses() if elsewhere else [LOOPBACK])]
+            self._listeners.append(far)
+        parts = [self._key, name.replace("\0", "@"), *by_port]
         self.variables = {"LOCKSTEP_REGISTRAR": ",".join(parts)}
         self._woken, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._heard: dict[socket.socket, bytes] = {}
+        self._ready = selectors.DefaultSelector()
+        self._heard: dict[socket.socket, bytes] = {}  # the beginning of each caller's next line
+        self._strangers: dict[socket.socket, float] = {}  # callers without the key, and when each goes
+        self._spare = os.open(os.devnull, os.O_RDONLY)
 
     def __enter__(self) -> Registrar:
-        self._near.listen(4096)
+        self._listeners[0].listen(4096)
         start_without_signals(self._thread)
         return self
 
@@ -142,52 +176,91 @@ class Registrar:
     def _serve(self) -> None:
         try:
             self._answer()
-        finally:  # a rank whose line ends waits as MPI does; it would wait for an answer for ever
-            for one in (self._near, self._far, self._woken, *self._heard):
+        finally:  # a rank whose line ends waits as MPI does
+            self._ready.close()
+            for one in (*self._listeners, self._woken, *self._heard):
                 one.close()
+            os.close(self._spare)
 
     def _answer(self) -> None:
-        with selectors.DefaultSelector() as ready:
-            for one in (self._near, self._far, self._woken):
-                ready.register(one, selectors.EVENT_READ)
-            while True:
-                for key, _ in ready.select(GRACE_S / 4 if self._roll.jobs else None):
-                    if key.fileobj is self._woken:
-                        return
-                    assert isinstance(key.fileobj, socket.socket)
-                    self._attend(key.fileobj, ready)
-                for job in self._roll.decided(time.monotonic()):
-                    if not job.answer:
-                        self._tell(sentence(job))
-                for member, answer in self._roll.answers():
-                    assert isinstance(member, socket.socket)
-                    with suppress(OSError):
-                        member.send(b"y" if answer else b"n")
-                    self._drop(member, ready)
+        for one in (*self._listeners, self._woken):
+            one.setblocking(False)
+            self._ready.register(one, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._ready.select(self._patience_s()):
+                if key.fileobj is self._woken:
+                    return
+                assert isinstance(key.fileobj, socket.socket)
+                if key.fileobj in self._listeners:
+                    self._accept(key.fileobj)
+                elif key.fileobj in self._heard:
+                    self._attend(key.fileobj)
+            now_s = time.monotonic()
+            for one in [one for one, until_s in self._strangers.items() if until_s <= now_s]:
+                self._drop(one)
+            for job in self._roll.decided(now_s):
+                if not job.answer:
+                    self._tell(sentence(job))
+            for member, answer in self._roll.answers():
+                assert isinstance(member, socket.socket)
+                with suppress(OSError):
+                    member.send(b"y" if answer else b"n")
+                self._drop(member)
 
-    def _attend(self, one: socket.socket, ready: selectors.BaseSelector) -> None:
-        if one in (self._near, self._far):
-            with suppress(OSError):
-                caller, _ = one.accept()
-                caller.setblocking(False)
-                self._heard[caller] = b""
-                ready.register(caller, selectors.EVENT_READ)
+    def _patience_s(self) -> float | None:
+        """How long nothing happens by itself; None if nothing ever does."""
+        due_s = [GRACE_S / 4] if self._roll.jobs else []
+        due_s += [until_s - time.monotonic() for until_s in list(self._strangers.values())[:1]]
+        return max(0.0, min(due_s)) if due_s else None
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Let callers in, so many that those at the other socket do not wait for long."""
+        for _ in range(STRANGERS):
+            try:
+                caller, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in NO_DESCRIPTOR:
+                    self._make_room(listener)
+                continue
+            caller.setblocking(False)
+            self._heard[caller] = b""
+            self._strangers[caller] = time.monotonic() + STRANGER_S
+            self._ready.register(caller, selectors.EVENT_READ)
+            self._attend(caller)
+            if len(self._strangers) > STRANGERS:
+                self._drop(next(iter(self._strangers)))
+
+    def _make_room(self, listener: socket.socket) -> None:
+        """Free a descriptor for the next caller, or without strangers turn that caller away."""
+        if self._strangers:
+            self._drop(next(iter(self._strangers)))
             return
-        try:
-            came = one.recv(LONGEST_LINE_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            came = b""
-        *lines, self._heard[one] = (self._heard[one] + came).split(b"\n")
-        short = len(self._heard[one]) <= LONGEST_LINE_BYTES
-        if not (came and short and all(self._hear(one, line) for line in lines)):
-            self._drop(one, ready)
+        os.close(self._spare)
+        with suppress(OSError):
+            listener.accept()[0].close()
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+
+    def _attend(self, one: socket.socket) -> None:
+        """Take all that a caller has said: one that has hung up is gone before anything is decided."""
+        while one in self._heard:
+            try:
+                came = one.recv(LONGEST_LINE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                came = b""
+            *lines, self._heard[one] = (self._heard[one] + came).split(b"\n")
+            short = len(self._heard[one]) <= LONGEST_LINE_BYTES
+            if not (came and short and all(self._hear(one, line) for line in lines)):
+                self._drop(one)
 
     def _hear(self, one: socket.socket, line: bytes) -> bool:
         """One line of a process; returns whether it makes sense."""
         words, now_s = line.decode(errors="replace").split(" "), time.monotonic()
         if len(words) == 2 and words[0] == self._key:
+            self._strangers.pop(one, None)
             self._roll.announce(one, words[1], now_s)
             return True
         try:
@@ -197,9 +270,10 @@ class Registrar:
             return False
         return True
 
-    def _drop(self, one: socket.socket, ready: selectors.BaseSelector) -> None:
+    def _drop(self, one: socket.socket) -> None:
         self._roll.leave(one)
-        ready.unregister(one)
+        self._strangers.pop(one, None)
+        self._ready.unregister(one)
         del self._heard[one]
         one.close()
 

@@ -22,6 +22,7 @@
 
 #define PATIENCE_MS 1000 /* for a connection with another host, which may not be reached at all */
 #define QUEUE_S 10       /* and for one on this host: there many may come at once */
+#define ANSWER_NS INT64_C(60000000000) /* for the answer; the registrar gives no yes half as late */
 
 static int line = -1; /* to the registrar */
 static int expected;  /* there is one */
@@ -158,6 +159,24 @@ void agree_announce(void)
     free(copy);
 }
 
+/* The registrar's answer; 0 if its line ends, or if nothing comes in time: it may be stopped. */
+static char take_answer(void)
+{
+    struct pollfd ready = {.fd = line, .events = POLLIN};
+    int64_t end_ns = now_ns() + ANSWER_NS, left_ns;
+    char answer = 0;
+
+    while ((left_ns = end_ns - now_ns()) > 0) {
+        int come = poll(&ready, 1, (int)(left_ns / 1000000) + 1);
+
+        if (come == 1 && recv(line, &answer, 1, MSG_DONTWAIT) >= 0)
+            break;
+        if (come < 0 && errno != EINTR)
+            break;
+    }
+    return answer;
+}
+
 int agree_reached(int rank, int ranks)
 {
     char text[64], answer = 0;
@@ -170,8 +189,7 @@ int agree_reached(int rank, int ranks)
     }
     snprintf(text, sizeof text, "%d %d\n", rank, ranks);
     if (tell(text) && ranks > 1)
-        while (recv(line, &answer, 1, 0) < 0 && errno == EINTR)
-            ;
+        answer = take_answer();
     close(line);
     line = -1;
     return answer == 'y' || ranks == 1;

@@ -1,15 +1,31 @@
 """Ranks with and without the library of two-phase waits: none waits for ever, and all wait alike."""
 
+import os
 import random
 import shlex
+import socket
 import subprocess
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from native_programs import launcher, losing, missing, summary, two_phase, wrapper
+from native_programs import LOCKSTEP, launcher, losing, missing, summary, two_phase, wrapper
+from places import SUPPORT
+from runs import NOBODY, eventually
 
-from harness.measure.registrar import GRACE_S, MOST_GRACE_S, Registrar, Roll, sentence
+from harness.measure.registrar import (
+    ANSWER_S,
+    GRACE_S,
+    MOST_GRACE_S,
+    STRANGERS,
+    Registrar,
+    Roll,
+    own_addresses,
+    sentence,
+)
 
 
 def answers(roll, now_s):
@@ -20,15 +36,27 @@ def answers(roll, now_s):
     return found
 
 
-def test_ranks_that_have_all_come_get_a_yes_though_some_have_yet_to_ask():
+def test_ranks_that_have_all_come_get_a_yes_once_all_have_asked():
+    """Else the last one might get no answer in time, and wait otherwise than those that have got theirs."""
     roll = Roll()
     for member in ("a", "b"):
         roll.announce(member, "job", 0.0)
     roll.ask("a", 0, 2, 0.1)
-    assert answers(roll, 0.1) == {"a": True}
-    roll.ask("b", 1, 2, 60.0)
-    assert answers(roll, 60.0) == {"b": True}
+    assert answers(roll, 0.1) == {}
+    roll.ask("b", 1, 2, ANSWER_S)
+    assert answers(roll, ANSWER_S) == {"a": True, "b": True}
     assert not roll.jobs
+
+
+def test_a_job_that_has_asked_for_long_gets_a_no():
+    """Its ranks may be about to give up waiting."""
+    roll = Roll()
+    for member in ("a", "b"):
+        roll.announce(member, "job", 0.0)
+        roll.ask(member, int(member == "b"), 2, 5.0)
+    (job,) = roll.decided(5.0 + ANSWER_S)
+    assert "heard nothing of lockstep" in sentence(job)
+    assert answers(roll, 5.0 + ANSWER_S) == {"a": False, "b": False}
 
 
 def test_without_one_rank_the_others_get_a_no_after_the_grace():
@@ -60,7 +88,7 @@ def test_the_ranks_of_a_job_never_get_different_answers(size, data):
         else:
             roll.leave(rank)
         told |= answers(roll, now_s)
-    told |= answers(roll, now_s + MOST_GRACE_S)
+    told |= answers(roll, now_s + max(ANSWER_S, MOST_GRACE_S))
     assert len(set(told.values())) <= 1
     assert not roll.jobs
     assert True not in told.values() or len(ranks) == size
@@ -128,3 +156,146 @@ def test_nobody_without_the_key_is_heard(tmp_path):
             "s.send(b'wrong job\\n0 2\\n'); s.settimeout(5); sys.exit(s.recv(1) != b'')"
         )
         assert subprocess.run(["python3", "-c", script, path], check=False).returncode == 0
+
+
+def told_of(registrar):
+    """The key, the path, the port and the addresses of a registrar."""
+    key, path, port, *addresses = registrar.variables["LOCKSTEP_REGISTRAR"].split(",")
+    return key, path, int(port), addresses
+
+
+def two_ranks(key, name, connect):
+    """The answers to the two ranks of a job, each of which connects so."""
+    with ExitStack() as stack:
+        lines = [stack.enter_context(connect()) for _ in range(2)]
+        for rank, line in enumerate(lines):
+            line.settimeout(20)
+            line.sendall(f"{key} {name}\n{rank} 2\n".encode())
+        return [line.recv(1) for line in lines]
+
+
+def connected(path):
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(path)
+    return line
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["port", "path"])
+def test_callers_without_the_key_are_few_and_go_and_ranks_are_heard_meanwhile(tmp_path, by):
+    with Registrar(tmp_path, lambda line: None) as registrar, ExitStack() as stack:
+        key, path, port, _ = told_of(registrar)
+        before = descriptors()
+        ways = {
+            "port": lambda: socket.create_connection(("127.0.0.1", port)),
+            "path": lambda: connected(path),
+        }
+        silent = [stack.enter_context(ways[by]()) for _ in range(STRANGERS + 30)]
+        for name, way in ways.items():
+            assert two_ranks(key, name, way) == [b"y", b"y"]
+        more = [stack.enter_context(ways[by]()) for _ in range(3 * STRANGERS)]
+        for name, way in ways.items():
+            assert two_ranks(key, name, way) == [b"y", b"y"]
+        assert descriptors() - before - len(silent) - len(more) <= STRANGERS + 1
+        for one in (*silent, *more):
+            one.settimeout(20)
+            with suppress(ConnectionError):
+                assert one.recv(1) == b""
+
+
+FULL = """
+import os, resource, socket, sys
+from pathlib import Path
+from harness.measure.registrar import Registrar
+with Registrar(Path(sys.argv[1]), print) as registrar:
+    key, path, *_ = registrar.variables["LOCKSTEP_REGISTRAR"].split(",")
+    lines = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+    try:
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    for number, line in enumerate(lines):
+        line.settimeout(20)
+        if number == 2:
+            for one in taken:
+                os.close(one)
+        line.connect(path)
+        if number < 2:
+            assert line.recv(1) == b"", "turned away"
+    for rank, line in enumerate(lines[2:]):
+        line.sendall(f"{key} job\\n{rank} 2\\n".encode())
+    assert [line.recv(1) for line in lines[2:]] == [b"y", b"y"]
+"""
+
+
+@pytest.mark.slow
+def test_without_a_descriptor_left_a_rank_is_turned_away_and_later_ones_are_heard(tmp_path):
+    subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], check=True, timeout=60)
+
+
+def test_only_with_ranks_elsewhere_other_hosts_reach_the_port(tmp_path):
+    (tmp_path / "a").mkdir()
+    _, _, port, addresses = told_of(registrar := Registrar(tmp_path, print))
+    assert addresses == ["127.0.0.1"]
+    other = own_addresses()
+    with registrar:
+        for address in other:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((address, port), timeout=20)
+    _, _, port, addresses = told_of(registrar := Registrar(tmp_path / "a", print, elsewhere=True))
+    assert addresses == other
+    with registrar:
+        for address in other:
+            socket.create_connection((address, port), timeout=20).close()
+
+
+BEGIN = """echo "$LOCKSTEP_REGISTRAR" > told.part; mv told.part told
+while ! [ -e go ]; do sleep .05; done; exec "$@" """
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
+def test_a_job_begins_though_another_user_takes_all_connections(tmp_path, compiled):
+    """Silent ones, and ones with garbage, until the job has ended; few descriptors are allowed."""
+    loop = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "50"]
+    words = [*LOCKSTEP, "exec", "--mpicc", str(wrapper("here")), "--", "sh", "-c", BEGIN, "sh", *loop]
+    few = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", *words]
+    with subprocess.Popen(few, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
+        try:
+            assert eventually((tmp_path / "told").exists, 60)
+            port = (tmp_path / "told").read_text().split(",")[2]
+            attack = [sys.executable, "-P", str(SUPPORT / "attack.py"), "127.0.0.1", port, "400"]
+            with subprocess.Popen(
+                attack, stdout=subprocess.PIPE, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/"
+            ) as other:
+                try:
+                    assert other.stdout.readline() == b"attacking\n"
+                    (tmp_path / "go").touch()
+                    _, said = ours.communicate(timeout=60)
+                    assert other.poll() is None
+                finally:
+                    other.kill()
+        finally:
+            ours.kill()
+    assert ours.returncode == 0
+    assert "two-phase waits: 2 ranks" in said
+
+
+@pytest.mark.soak
+def test_a_rank_that_gets_no_answer_waits_as_mpi_does_after_a_minute(tmp_path, compiled):
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "silent"))
+        silent.listen()
+        loop = [compiled("here", "bsp.c"), "100", ".25", "50"]
+        told = f"LOCKSTEP_REGISTRAR=key,{tmp_path}/silent,0"
+        words = [*launcher("here"), "-n", "2", "env", told, *loop]
+        result = two_phase(words, "--mpicc", str(wrapper("here")))
+    assert result.returncode == 0, result.stderr
+    assert "no program that uses" in result.stderr
