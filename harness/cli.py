@@ -66,6 +66,8 @@ class _CommandParser(argparse.ArgumentParser):
         if self.name != "agent":  # others start it
             try:
                 self.set_defaults(**user_defaults.read())
+            except user_defaults.NoHomeError as error:
+                _complain(str(error))
             except InputError as error:
                 self.error(str(error))
         return super().parse_known_args(args, namespace)

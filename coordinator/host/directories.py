@@ -1,13 +1,13 @@
-"""The directory of all runs of a user: checks that no other user can change it, its lock, its guardian.
+"""The directory of all runs of a user: its lock and its guardian.
 
 All users share the directory for temporary files, and any of them can take a name first. So before
-we read or lock anything, we check each directory on the path, as ssh does for its keys. The lock protects
-a run that is being made: nobody takes it for a leftover, and the directory does not vanish meanwhile.
+we read or lock anything, we check each directory on the path (``workloads.own_directories``). The lock
+protects a run that is being made: nobody takes it for a leftover, and the directory does not vanish
+meanwhile.
 """
 
 import fcntl
 import os
-import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,47 +15,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from workloads.own_directories import check_own, check_way
 from workloads.validation import InputError
-
-
-def check_way(path: Path) -> None:
-    """Check that only root and we can replace ``path``, also through the links that lead there."""
-    place, names, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
-    # The owner of the root directory can replace anything; in a namespace without root it has another id.
-    trusted = {0, os.getuid(), place.stat().st_uid}
-    while True:
-        found = place.lstat()
-        _check_owner(place, found, trusted)
-        if stat.S_ISLNK(found.st_mode):
-            links += 1
-            if links > 40:
-                raise OSError(f"{path} leads through too many symbolic links")
-            target = place.readlink()
-            names += reversed(target.parts)
-            place = place.parent
-        elif found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-            mode = stat.S_IMODE(found.st_mode)
-            raise PermissionError(f"{place} can be changed by others (mode {mode:04o})")
-        if not names:
-            return
-        name = names.pop()
-        place = place.parent if name == ".." else place / name
-
-
-def check_own(path: Path) -> None:
-    """Check that ``path`` is a directory that belongs to us and is closed to others."""
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(f"{path} is not a directory")
-    _check_owner(path, found, {os.getuid()})
-    if found.st_mode & 0o077:
-        raise PermissionError(f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o})")
-
-
-def _check_owner(path: Path, found: os.stat_result, trusted: set[int]) -> None:
-    if found.st_uid not in trusted:
-        raise PermissionError(f"{path} belongs to user {found.st_uid}, not to you ({os.getuid()})")
-
 
 _SCRIPT = """read -r word && exit
 exec 9< "$1" && rm -rf -- "$0" && flock -n 9 && [ "$1" -ef /dev/fd/9 ] && rmdir -- "$1"

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from coordinator.host.directories import check_own
 from coordinator.host.environment import HELD, PYTHON, UNDO, of_command, passed_on
 from coordinator.host.launch import LaunchError, run_session
+from workloads.own_directories import check_own
 from workloads.validation import InputError
 
 TRIAL_S = 60.0

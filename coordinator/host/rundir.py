@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.host import directories, identity
-from coordinator.host.directories import DirectoryGuardian, check_own, home, locked, remove_home
+from coordinator.host.directories import DirectoryGuardian, home, locked, remove_home
 from coordinator.host.processes import DIRECTORY, KEEPER, RUN
+from workloads.own_directories import check_own, check_way
 from workloads.validation import InputError
 
 MOST_BYTES = 1 << 24  # readers of a journal stop here; the largest run writes a fraction of this
@@ -222,7 +223,7 @@ class RunDirectory:
     def check(self) -> None:
         """Check that this is a run's directory that only we can have made or changed."""
         self._check_name()
-        directories.check_way(self.path.parent.parent)
+        check_way(self.path.parent.parent)
         check_own(self.path.parent)
         self._check_inside()
 

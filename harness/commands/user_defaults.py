@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.validation import InputError
+from workloads.validation import InputError, LockstepError
 
 if TYPE_CHECKING:
     from harness.spec.experiment_source import Document
@@ -16,9 +17,21 @@ OPTIONS = ("results", *NUMBERS)
 """Long names of the options that may stand there: habits of a user, which change no experiment."""
 
 
+class NoHomeError(LockstepError):
+    """There is no place for a user's defaults."""
+
+
 def file() -> Path:
+    """Where the defaults stand.
+
+    Raises:
+        NoHomeError: nothing says where this user's files are.
+    """
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return (base if base.is_absolute() else Path("~/.config").expanduser()) / "lockstep" / "config.toml"
+    try:
+        return (base if base.is_absolute() else Path.home() / ".config") / "lockstep" / "config.toml"
+    except RuntimeError:
+        raise NoHomeError("no defaults of options: this user has no home directory; set HOME") from None
 
 
 def read() -> dict[str, Any]:
@@ -43,7 +56,13 @@ def _checked(document: Document) -> dict[str, Any]:
                 within(f"--{name}", value, name)
             elif not isinstance(value, str) or not value:
                 raise InputError(name, value, "must be the path of a directory", "write it in quotes")
-            found[name.replace("-", "_")] = value if name in NUMBERS else Path(value).expanduser()
+            found[name.replace("-", "_")] = value if name in NUMBERS else _path(value)
     except InputError as error:
         raise document.located(error) from None
     return found
+
+
+def _path(text: str) -> Path:
+    with suppress(RuntimeError):  # there is no such user
+        return Path(text).expanduser()
+    return Path(text)

@@ -146,10 +146,14 @@ def _programs() -> Iterator[Finding]:
     compiler = shutil.which("cc")
     remedy = "" if compiler else "install one (Debian: gcc): two-phase waits of other programs are compiled"
     yield Finding("C compiler", compiler or "none", remedy)
-    where = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    remedy = "set XDG_CACHE_HOME: without a cache the simulator compiles each time"
+    try:
+        where = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        yield Finding("cache", "no home directory", remedy)
+        return
     usable = os.access(where if where.exists() else where.parent, os.W_OK)
-    remedy = "" if usable else "set XDG_CACHE_HOME: without a cache the simulator compiles each time"
-    yield Finding("cache", f"{where} on {socket.gethostname()}", remedy)
+    yield Finding("cache", f"{where} on {socket.gethostname()}", "" if usable else remedy)
 
 
 def shared(

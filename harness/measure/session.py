@@ -108,7 +108,12 @@ class Counted:
 
 
 def announce_compiler(watcher: Watcher) -> None:
-    """Report if the simulator's event loop must be compiled first, which takes up to a minute."""
+    """Report if the simulator's event loop must be compiled first, which takes up to a minute.
+
+    Also why that is so each time.
+    """
+    if why := cache.refusal():
+        watcher.warn(why)
     if not cache.holds("kernel.advance"):
         watcher.progress(Progress(COMPILING, 0, 1, 0.0, None))
 

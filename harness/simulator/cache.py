@@ -12,36 +12,48 @@ import os
 import platform
 import shutil
 import tempfile
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from coordinator import policies, view
-from coordinator.host.directories import check_own
 from workloads import blocking, machine, options
 from workloads.locks import lock_program
+from workloads.own_directories import open_own, private
 
 COMPILERS = ("numba", "llvmlite", "numpy")
+
+_opened: dict[tuple[int, int], int] = {}
+"""Descriptors of directories that were checked, by device and inode; code is loaded through them."""
 
 
 def directory() -> Path:
     """A writable directory for code compiled from the sources as they are now; nobody else can write to it.
 
     It lies in $NUMBA_CACHE_DIR, else in the user's cache directory. If neither can have one, it is
-    a temporary directory, which this process removes at its end.
+    a temporary directory, which this process removes at its end. The path leads through an open
+    descriptor: what another user puts in the place of the directory later is not found.
     """
-    name = f"kernels-{_digest()[:24]}"
-    for base in _bases():
-        path = base / name
+    return _found()[0]
+
+
+def refusal() -> str:
+    """Why compiled code is not kept for later runs, in a sentence; empty if it is."""
+    why = _found()[1]
+    return f"compiled code is not kept: {why}; set XDG_CACHE_HOME to a directory of your own" if why else ""
+
+
+def _found() -> tuple[Path, str]:
+    """The directory, and why it is a temporary one; empty if it is not."""
+    name, whys = f"kernels-{_digest()[:24]}", list[str]()
+    for base, ours in _bases():
         try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            check_own(path)  # code from there runs as us
+            path = private((private(base) if ours else base) / name)
             with tempfile.TemporaryFile(dir=path):
-                return path
-        except OSError:
-            continue
-    path = Path(tempfile.mkdtemp(prefix="lockstep-kernels-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+                return _held(open_own(path)), ""
+        except OSError as error:
+            whys.append(str(error))
+    return _temporary(), "; ".join(whys) or "there is no home directory"
 
 
 def holds(function: str) -> bool:
@@ -49,9 +61,30 @@ def holds(function: str) -> bool:
     return any(directory().glob(f"*/{function}-*.nbc"))
 
 
-def _bases() -> list[Path]:
+def _bases() -> list[tuple[Path, bool]]:
+    """Directories that may hold ours, and whether they are Lockstep's own."""
     places = {"NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "lockstep", "HOME": ".cache/lockstep"}
-    return [Path(os.environ[name]) / below for name, below in places.items() if os.environ.get(name)]
+    named = ((os.environ.get(name, ""), below) for name, below in places.items())
+    return [(Path(place) / below, bool(below)) for place, below in named if place]
+
+
+@cache
+def _temporary() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="lockstep-kernels-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    held = _held(open_own(path))
+    if any(held.iterdir()):  # where others may change the directory of temporary files, this is another one
+        raise PermissionError(f"{path} was exchanged: set TMPDIR to a directory that others cannot change")
+    return held
+
+
+def _held(descriptor: int) -> Path:
+    """The path of a directory through its descriptor, of which one stays open."""
+    found = os.fstat(descriptor)
+    kept = _opened.setdefault((found.st_dev, found.st_ino), descriptor)
+    if kept != descriptor:
+        os.close(descriptor)
+    return Path(f"/proc/self/fd/{kept}")
 
 
 def _digest() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -241,9 +242,25 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
 
 def as_nobody(do: Callable[[], None]) -> bool:
     """Whether something can be done without an error in a process that is not root's."""
+    return os.waitpid(_of_nobody(do), 0)[1] == 0
+
+
+@contextmanager
+def nobody_at(do: Callable[[], None]) -> Iterator[None]:
+    """A context in which a process that is not root's does something, until it ends or the context does."""
+    child = _of_nobody(do)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _of_nobody(do: Callable[[], None]) -> int:
+    """The pid of a new process that is not root's and does something."""
     child = os.fork()
     if child:
-        return os.waitpid(child, 0)[1] == 0
+        return child
     try:
         if os.getuid() == 0:
             os.setgroups([])

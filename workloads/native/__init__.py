@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from workloads.blocking import Waiting
+from workloads.own_directories import private
 from workloads.validation import LockstepError
 
 
@@ -257,18 +258,18 @@ def _sources() -> list[Path]:
 
 
 def _cache() -> Path:
-    """Where libraries are kept; nobody but us can have put one there."""
+    """Where libraries are kept; nobody but us can put or exchange one there, as long as programs load it."""
     remedy = "set XDG_CACHE_HOME to a directory of your own"
     try:
-        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lockstep").absolute()
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = place.stat()
+        place = private(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lockstep"))
+    except PermissionError as error:
+        if error.errno is not None:  # the kernel's word, and none on other users
+            raise NativeError(f"cannot keep the compiled library: {error}; {remedy}") from error
+        raise NativeError(f"{error}, and a library from there would run as you; {remedy}") from error
     except (OSError, RuntimeError) as error:
         raise NativeError(f"cannot keep the compiled library: {error}; {remedy}") from error
     if re.search(r"[\s:;=$]", str(place)):
         raise NativeError(f"{str(place)!r} has a character that LD_PRELOAD cannot carry; {remedy} without it")
-    if found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise NativeError(f"others can change {place}, and a library from there would run as you; {remedy}")
     if os.statvfs(place).f_flag & os.ST_NOEXEC:
         raise NativeError(f"{place} is mounted noexec, and no library from there can be loaded; {remedy}")
     return place

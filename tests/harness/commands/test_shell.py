@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from harness.cli import main
 from harness.commands import COMMANDS
 from harness.measure import host_check
 
@@ -89,3 +90,18 @@ def test_the_doctor_shows_defaults(lockstep, defaults, monkeypatch, tmp_path):
     assert found() == f"Lockstep's own; {tmp_path}/lockstep/config.toml would change them"
     defaults("tolerance = 0.2")
     assert found() == f"--tolerance 0.2 from {tmp_path}/lockstep/config.toml"
+
+
+def test_a_user_without_a_home_directory_has_no_defaults(monkeypatch, capsys):
+    """As setpriv --reuid of a number that is in no table of users, without HOME."""
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert main(["policies"]) == 0
+    told = capsys.readouterr()
+    assert "gang" in told.out
+    assert told.err == "lockstep: no defaults of options: this user has no home directory; set HOME\n"

@@ -3,14 +3,15 @@
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from native_programs import LOCKSTEP, launcher, run, two_phase
+from native_programs import LOCKSTEP, hasty_wrapper, launcher, run, two_phase
 from places import ROOT
-from runs import eventually, state
+from runs import NOBODY, eventually, state
 
 from harness.commands.exec import PASSED_ON
 from harness.measure.registrar import RankListener
@@ -138,16 +139,38 @@ def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
     [
         *((name, "LD_PRELOAD cannot carry") for name in ("with space", "a:b")),
         ("file", "cannot keep"),
-        (".", "others can change"),
+        ("open/mine", "can be changed by others"),
+        ("theirs", f"belongs to user {NOBODY}"),
     ],
 )
 def test_a_cache_directory_that_cannot_be_used_is_refused(tmp_path, where, complaint):
-    """No library is loaded from where others could have put it."""
+    """No library is loaded from where others could have put it, or could put it while the command runs."""
     (tmp_path / "file").touch()
-    (tmp_path / "lockstep").mkdir()
-    (tmp_path / "lockstep").chmod(0o777)
+    (tmp_path / "open" / "mine").mkdir(parents=True)
+    (tmp_path / "open").chmod(0o777)
+    if where == "theirs" and os.getuid():
+        pytest.skip("only root can act as a second user")
+    if where == "theirs":
+        (tmp_path / "theirs" / "lockstep").mkdir(parents=True)
+        os.chown(tmp_path / "theirs" / "lockstep", NOBODY, NOBODY)
     done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
     assert done.returncode == 2 and complaint in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("umask", [0o000, 0o002])
+def test_a_cache_that_others_could_write_to_is_closed_from_the_start(tmp_path, umask):
+    launcher("here")
+    place = tmp_path / "cache" / "lockstep"
+    place.mkdir(parents=True)
+    place.chmod(0o777 & ~umask)
+    words = [*LOCKSTEP, "exec", "--mpicc", str(hasty_wrapper(tmp_path)), "--", "true"]
+    shell = ["sh", "-c", f'umask {umask:o}; exec "$@"', "sh", *words]
+    for home in (tmp_path / "cache", tmp_path / "new"):
+        done = run(shell, extra={"XDG_CACHE_HOME": str(home)})
+        assert done.returncode == 0, done.stderr
+        assert stat.S_IMODE((home / "lockstep").stat().st_mode) == 0o700
 
 
 @pytest.mark.slow

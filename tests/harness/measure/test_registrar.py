@@ -9,12 +9,12 @@ import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import attack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from native_programs import LOCKSTEP, launcher, losing, missing, summary, two_phase, wrapper
-from places import SUPPORT
-from runs import NOBODY, eventually
+from runs import eventually, nobody_at
 
 from harness.measure.registrar import (
     ANSWER_S,
@@ -271,17 +271,9 @@ def test_a_job_begins_though_another_user_takes_all_connections(tmp_path, compil
         try:
             assert eventually((tmp_path / "told").exists, 60)
             port = (tmp_path / "told").read_text().split(",")[2]
-            attack = [sys.executable, "-P", str(SUPPORT / "attack.py"), "127.0.0.1", port, "400"]
-            with subprocess.Popen(
-                attack, stdout=subprocess.PIPE, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/"
-            ) as other:
-                try:
-                    assert other.stdout.readline() == b"attacking\n"
-                    (tmp_path / "go").touch()
-                    _, said = ours.communicate(timeout=60)
-                    assert other.poll() is None
-                finally:
-                    other.kill()
+            with nobody_at(lambda: attack.main("127.0.0.1", int(port), 400)):
+                (tmp_path / "go").touch()
+                _, said = ours.communicate(timeout=60)
         finally:
             ours.kill()
     assert ours.returncode == 0

@@ -10,6 +10,7 @@ from compiled_only import needs_compiler
 from naive_simulator.comparison import compare
 from naive_simulator.simulation import NaiveSimulation
 from places import ROOT
+from runs import NOBODY
 
 from coordinator import policies
 from harness.simulator import cache
@@ -197,15 +198,43 @@ def test_a_changed_waiting_rule_is_compiled_anew(tmp_path):
     assert spin_ns_and_hits() == [2000, 0]
 
 
+def places(monkeypatch, **variables):
+    """Let these variables alone say where code may be kept."""
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+
+
 def test_code_is_not_loaded_from_a_directory_that_others_can_change(tmp_path, monkeypatch):
     """Its name is no secret: another user can make it first where all may write."""
-    for name in ("XDG_CACHE_HOME", "HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    places(monkeypatch, NUMBA_CACHE_DIR=tmp_path / "numba")
     place = cache.directory()
-    assert place.parent == tmp_path
-    place.chmod(0o777)
-    assert cache.directory().parent != tmp_path
+    assert place.resolve().parent == tmp_path / "numba"
+    assert cache.refusal() == ""
+    (tmp_path / "numba").chmod(0o777)
+    assert cache.directory().resolve().parent != tmp_path / "numba"
+    assert f"{tmp_path / 'numba'} can be changed by others" in cache.refusal()
+
+
+def test_code_is_loaded_from_the_directory_that_was_checked_though_it_was_exchanged(tmp_path, monkeypatch):
+    places(monkeypatch, XDG_CACHE_HOME=tmp_path)
+    place = cache.directory()
+    (place / "ours").touch()
+    (tmp_path / "lockstep").rename(tmp_path / "away")
+    (tmp_path / "lockstep" / place.resolve().name).mkdir(parents=True)
+    assert [one.name for one in place.iterdir()] == ["ours"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
+@pytest.mark.parametrize("theirs", [".cache", ".cache/lockstep"])
+def test_code_is_not_loaded_below_the_directory_of_another_user(tmp_path, monkeypatch, theirs):
+    """He would exchange the directory of the kernels, and numba would unpickle his index."""
+    (tmp_path / ".cache" / "lockstep").mkdir(parents=True, mode=0o700)
+    os.chown(tmp_path / theirs, NOBODY, NOBODY)
+    places(monkeypatch, HOME=tmp_path)
+    assert not cache.directory().resolve().is_relative_to(tmp_path)
+    assert f"{tmp_path / theirs} belongs to user {NOBODY}" in cache.refusal()
 
 
 def test_the_cache_goes_elsewhere_where_nothing_can_be_written(tmp_path, monkeypatch):
@@ -218,5 +247,6 @@ def test_the_cache_goes_elsewhere_where_nothing_can_be_written(tmp_path, monkeyp
     assert place.is_dir()
     monkeypatch.delenv("HOME")
     assert cache.directory().is_dir()
+    assert "no home directory" in cache.refusal()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.directory().parent == tmp_path / "lockstep"
+    assert cache.directory().resolve().parent == tmp_path / "lockstep"
