@@ -60,7 +60,9 @@ class RunToCompletion(Policy):
         every, total = view.machine.processors, sum(weights)
         known = every, total, len(free), queue, 0, len(jobs), least, most, weights, grants
         started = allocation.grant(self.rule, self.limit(every), *known)
-        if self.order == 2:
+        if self.order < 2 and self.rule >= allocation.IN_PROPORTION:
+            allocation.divide(self.rule, started, queue, 0, least, most, weights, grants)
+        elif self.order == 2:
             times = [job.estimate or UNKNOWN for job in jobs]
             work_s = [time.phi * time.work_s for time in times]
             allocation.differ(started, queue, 0, least, most, work_s, [time.beta_s for time in times], grants)
@@ -201,7 +203,7 @@ class Knee(OrderedAllocation):
 class ParallelismRange(OrderedAllocation):
     """Shares by average parallelism: up to the largest parallelism at low load, the least at high load."""
 
-    rule = allocation.TARGET_ALL
+    rule = allocation.IN_PROPORTION
     share = allocation.BY_AVERAGE
     source = f"after Sevcik 1989; {SURVEY}"
 
@@ -210,7 +212,7 @@ class ParallelismRange(OrderedAllocation):
 class ParallelismVariance(OrderedAllocation):
     """As parallelism-range, but at most one standard deviation of its parallelism above the average."""
 
-    rule = allocation.TARGET_ALL
+    rule = allocation.IN_PROPORTION
     bound = allocation.DEVIATION
     share = allocation.BY_AVERAGE
     source = f"after Sevcik 1994; {SURVEY}"
@@ -220,7 +222,7 @@ class ParallelismVariance(OrderedAllocation):
 class SquareRoot(OrderedAllocation):
     """Shares of the processors in proportion to the square roots of the work of all jobs present."""
 
-    rule = allocation.SHARE_ALL
+    rule = allocation.LEAST_SUM
     share = allocation.BY_ROOT
     source = SURVEY
 
@@ -229,7 +231,7 @@ class SquareRoot(OrderedAllocation):
 class EqualTime(OrderedAllocation):
     """Shares of the processors in proportion to the work of all jobs present: equal execution times."""
 
-    rule = allocation.SHARE_ALL
+    rule = allocation.LEAST_LONGEST
     share = allocation.BY_WORK
     source = (
         "after Brecht and Guha 1996, shares by work; the survey (1999) has those by its square root alone"

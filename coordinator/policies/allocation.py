@@ -9,8 +9,8 @@ known of a job, as the bound and the share of its processors.
 
 from typing import Any
 
-FIXED, SHARE_FREE, TARGET_WAITING, TARGET_ALL, SHARE_ALL = range(5)
-"""Rules: see ``grant``."""
+FIXED, SHARE_FREE, TARGET_WAITING, TARGET_ALL, IN_PROPORTION, LEAST_SUM, LEAST_LONGEST = range(7)
+"""Rules: see ``grant``, and ``divide`` for the last three."""
 
 
 def grant(
@@ -35,39 +35,41 @@ def grant(
     * FIXED: up to ``limit`` processors (SDF, SDF-Max, static equipartition, FCFS);
     * SHARE_FREE: the free processors divided as equally as possible (ASP);
     * TARGET_WAITING: up to ``processors`` over the number of waiting jobs (AP1);
-    * TARGET_ALL: up to its share of the ``processors`` by weight, where ``total`` is the weight of all
-      waiting and running jobs (AEP: all weights are equal);
-    * SHARE_ALL: up to the same share, but jobs that start together have whole shares with the same sum.
+    * TARGET_ALL: up to its share of the ``processors``, where ``total`` is the weight of all waiting and
+      running jobs (AEP: all weights are 1);
+    * the others: as many jobs as possible start. Together they get up to the same share, and ``divide``
+      says how many each has of it.
 
-    Targets are rounded up, so that equal parts leave no processor over while jobs wait. Shares are rounded
-    down or up: rounded up the first jobs would take from the last ones, which have least.
+    Targets are rounded up, so that equal parts leave no processor over while jobs wait.
     Source: Anastasiadis and Sevcik 1997, sections 3.2 and 3.3.
     """
     if waiting == 0 or free == 0:
         return 0
+    one_by_one = rule == SHARE_FREE or rule >= IN_PROPORTION
     target = limit
-    if rule == SHARE_FREE:
+    if one_by_one:
         target = 1
     elif rule == TARGET_WAITING:
         target = (processors + waiting - 1) // waiting
+    elif rule == TARGET_ALL:
+        target = (processors + total - 1) // total
     started = 0
-    passed = 0
-    shared = 0
+    granted = 0
+    together = 0
     while started < waiting and free > 0:
         job = queue[first + started]
-        if rule == TARGET_ALL:
-            target = (processors * weights[job] + total - 1) // total
-        elif rule == SHARE_ALL:
-            passed += weights[job]
-            target = (processors * passed + total // 2) // total - shared
-            shared += target
         given = max(least[job], min(most[job], target, free))
         if given > free:
             break
         grants[started] = given
+        granted += given
+        together += weights[job]
         free -= given
         started += 1
-    if rule == SHARE_FREE:
+    if rule >= IN_PROPORTION:
+        # A whole number is not rounded up for its last bits.
+        free = min(free, int(processors * (together / total) + 1.0 - 1e-9) - granted)
+    if one_by_one:
         given = 1
         while free > 0 and given > 0:
             given = 0
@@ -77,6 +79,56 @@ def grant(
                     free -= 1
                     given += 1
     return started
+
+
+def divide(
+    rule: int, started: int, queue: Any, first: int, least: Any, most: Any, weights: Any, grants: Any
+) -> None:
+    """Divide the sum of ``grants`` again among the same jobs, by their weights.
+
+    Each job has ``least`` to ``most`` processors. Of all whole numbers p with this sum and weights w:
+
+    * IN_PROPORTION: these are nearest to shares in proportion to w. The sum of (p - share)^2 / w is least.
+    * LEAST_SUM: the sum of w^2 / p is least. If w is the root of the work, this is the sum of the execution
+      times at perfect speedup.
+    * LEAST_LONGEST: the greatest w / p is least. If w is the work, this is the longest execution time.
+
+    ``grants`` is modified in place.
+    Source: methods of apportionment by divisors (Webster's, Hill's and Adams').
+    """
+    free = 0
+    together = 0.0
+    for i in range(started):
+        job = queue[first + i]
+        free += grants[i] - least[job]
+        together += weights[job]
+    # At once those that are worth together / free or more, at weight / (p + 1): not more than ``free`` are.
+    each = free / together if started > 0 else 0.0
+    for i in range(started):
+        job = queue[first + i]
+        free += least[job]
+        grants[i] = max(least[job], min(most[job], int(weights[job] * each)))
+        free -= grants[i]
+    while free > 0:
+        best = -1
+        best_worth = 0.0
+        for i in range(started):
+            job = queue[first + i]
+            if grants[i] < most[job]:
+                value = float(weights[job])
+                held = float(grants[i])
+                worth = value / held
+                if rule == IN_PROPORTION:
+                    worth = value / (held + 0.5)
+                elif rule == LEAST_SUM:
+                    worth = value * value / (held * (held + 1.0))
+                if worth > best_worth:
+                    best = i
+                    best_worth = worth
+        if best < 0:
+            break
+        grants[best] += 1
+        free -= 1
 
 
 def differ(

@@ -16,6 +16,7 @@ from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutc
 
 _grant = hot(allocation.grant)
 _differ = step(allocation.differ)
+_divide = step(allocation.divide)
 
 
 class Rule(NamedTuple):
@@ -69,7 +70,7 @@ def simulate(
         watched: stop when the first ``watched`` jobs have ended; if they have not when the last
             job arrives, the outcome is saturated. None simulates all jobs to their ends.
         bound: of the processors of a job, see :mod:`coordinator.policies.allocation`.
-        share: for the rule TARGET_ALL, likewise.
+        share: for the rules by weight, likewise.
     """
     n = len(jobs)
     times = Times.unknown(n)
@@ -162,7 +163,9 @@ def _run(
             known.weights,
             grants,
         )
-        if rule.order == 2 and started > 1:
+        if rule.order < 2 and rule.rule >= allocation.IN_PROPORTION:
+            _divide(rule.rule, started, queue, first, jobs.least, jobs.most, known.weights, grants)
+        elif rule.order == 2 and started > 1:
             _differ(started, queue, first, jobs.least, jobs.most, known.work_s, known.beta_s, grants)
         for i in range(started):
             job = queue[first + i]

@@ -29,6 +29,15 @@ def sizes(name, jobs, processors, events, **options):
     return {number: len(place) for number, place in plan.decision.placements.items()}
 
 
+def sizes_together(name, jobs, processors, already=None):
+    """Number of processors of each job that starts, if all arrive at one instant beside a running one."""
+    session = Session(policies.create(name, {}), Machine(processors), [already, *jobs] if already else jobs)
+    if already:
+        session.arrive(already.number, 0)
+    placed = session.arrive(jobs[0].number, 1, *(one.number for one in jobs[1:])).decision.placements
+    return [len(placed[one.number]) for one in jobs if one.number in placed]
+
+
 FULL = [job(0, 32), job(1, 32), job(2, 4), job(3, 32)]
 SMALL = [job(0, 8), *FULL[1:]]
 DEMANDS = [job(0, 8), job(1, 8, 50), job(2, 8, 5)]
@@ -76,7 +85,7 @@ SHORT_AND_LONG = [job(0, 16, 1), job(1, 16, 100)]
         *(("square-root", {"order": order}, TWO, [2, 2]) for order in range(3)),  # 2.2, and the rest
         *(("equal-time", {"order": order}, TWO, [2, 2]) for order in range(3)),  # 2.4, and the rest
         *(("square-root", {"order": order}, THIRDS, [2, 3, 3]) for order in range(3)),
-        ("square-root", {}, SHORT_AND_LONG, [1, 15]),
+        ("square-root", {}, SHORT_AND_LONG, [2, 14]),  # 0.5 + 7.1 s; 1 + 6.7 s with 1 and 15
         ("asp", {}, SHORT_AND_LONG, [8, 8]),
     ],
 )
@@ -102,6 +111,49 @@ def test_the_simulators_let_jobs_of_one_instant_arrive_together(name):
     )
     assert (by_job.simulate(jobs, 16, policy).finish_ns == asked.finish_ns).all()
     assert plans.count(0) == 1
+
+
+MEASURES = {
+    "square-root": lambda work_s, shares, found: sum(w / p for w, p in zip(work_s, found, strict=True)),
+    "equal-time": lambda work_s, shares, found: max(w / p for w, p in zip(work_s, found, strict=True)),
+    "parallelism-range": lambda work_s, shares, found: sum(
+        (p - share) ** 2 / share for p, share in zip(found, shares, strict=True)
+    ),
+}
+"""What a policy is to make least: the sum of times, the longest, the distance from the shares."""
+
+
+@given(
+    st.sampled_from(sorted(MEASURES)),
+    st.integers(1, 8),
+    st.lists(st.tuples(st.floats(0.01, 1000), st.integers(1, 9)), min_size=1, max_size=3),
+)
+@example("square-root", 3, [(36.0, 9), (1.0, 9)])
+@example("equal-time", 3, [(36.0, 9), (1.0, 9)])
+@example("parallelism-range", 3, [(9.0, 9), (9.0, 1)])
+@example("square-root", 9, [(1000.0, 2), (1.0, 9), (1.0, 9)])
+def test_no_whole_numbers_of_processors_serve_a_rule_better(name, processors, rows):
+    """Against all divisions among jobs of perfect speedup that start together, as many of them as can."""
+    jobs = [job(n, most, work_s) for n, (work_s, most) in enumerate(rows)]
+    found = sizes_together(name, jobs, processors)
+    able = rows[: len(found)]
+    assert len(found) == min(processors, len(jobs))
+    work_s, most = zip(*able, strict=True)
+    summed = min(processors, sum(most))
+    averages = [one.average for one in jobs[: len(found)]]
+    shares = [summed * average / sum(averages) for average in averages]
+    divisions = itertools.product(*(range(1, min(cap, summed) + 1) for cap in most))
+    best = min(MEASURES[name](work_s, shares, one) for one in divisions if sum(one) == summed)
+    assert sum(found) == summed
+    assert MEASURES[name](work_s, shares, found) == pytest.approx(best, rel=1e-4)
+
+
+def test_shares_leave_processors_to_the_jobs_that_run():
+    """A job beside one of the same work may have half of the machine, and two a third each."""
+    for name in ("square-root", "equal-time"):
+        jobs = [job(0, 2), job(1, 12), job(2, 12)]
+        assert sizes(name, jobs, 12, [0, 1]) == {0: 2, 1: 6}
+        assert sizes_together(name, jobs[1:], 12, already=jobs[0]) == [4, 4]
 
 
 BY_PARALLELISM = {

@@ -17,10 +17,16 @@ PAGE = (ROOT / "docs" / "survey.md").read_text()
 HIGH = "when the load is high, jobs should receive less than their average parallelism"
 
 
-@pytest.mark.parametrize(("rule", "verdict"), [(None, papers.HOLDS), (allocation.TARGET_ALL, papers.FAILS)])
-def test_the_square_root_of_work_is_optimal_only_if_its_shares_are_not_rounded_up(monkeypatch, rule, verdict):
-    if rule is not None:
-        monkeypatch.setattr(SquareRoot, "rule", rule)
+@pytest.mark.parametrize(
+    ("rule", "share", "verdict"),
+    [
+        (allocation.LEAST_SUM, allocation.BY_ROOT, papers.HOLDS),
+        (allocation.TARGET_ALL, allocation.EQUAL, papers.FAILS),
+    ],
+)
+def test_the_square_root_of_work_is_optimal_and_equal_shares_are_not(monkeypatch, rule, share, verdict):
+    monkeypatch.setattr(SquareRoot, "rule", rule)
+    monkeypatch.setattr(SquareRoot, "share", share)
     claims = papers.of_name("survey").claims(["1"], paper_results.read("survey")[0])
     (claim,) = (one for _, one in claims if "is optimal" in one.text)
     assert claim.verdict == verdict, claim.found
