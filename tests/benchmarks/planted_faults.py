@@ -1,0 +1,200 @@
+"""How many faults that a developer might write into the product the tests notice.
+
+    python -P tests/benchmarks/planted_faults.py RESULTS.jsonl
+    python -P tests/benchmarks/planted_faults.py RESULTS.jsonl --count 20 --c 5 --seed 7 --only harness/store
+
+Plants one fault at a time in a clone of the last commit, and runs the tests that a developer would run: first
+the quick tests of the file's room and those that import its module ("quick"), then the slow ones among them
+("slow"). Where these find nothing, all tests follow ("all"). A test counts if it fails twice with the fault
+and passes without it. Each fault becomes a line of RESULTS; a second call continues where the first ended.
+
+Prints a table by room, and the faults that survived. Whether a survivor changes anything is for a reader to
+judge: ``--verdicts FILE`` (JSON: a sentence for each number) leaves those without effect out of the shares.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from benchmark import headed, parsed, tabled
+from faults_in_code import Fault, draw, room, tests_of
+from places import ROOT
+
+DEFAULT_MARKS = "not soak and not slurm and not wheel and not site"
+STAGES = ("quick", "slow", "all")
+LIMIT_S = {"quick": 240, "slow": 600, "all": 1500}
+"""No run of tests takes longer; a fault by which it would is found."""
+
+
+class Clone:
+    """A clone of the last commit, and a Python that imports it, and all else from its own environment."""
+
+    def __init__(self, folder: Path):
+        self.root = folder / "lockstep"
+        self.home = folder / "home"
+        self.home.mkdir()
+        subprocess.run(["git", "clone", "-q", ROOT, self.root], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+        self.bin = folder / "venv" / "bin"
+        outer = Path(sys.executable).parent
+        for tool in outer.iterdir():
+            if not (self.bin / tool.name).exists() and tool.name != "lockstep":
+                (self.bin / tool.name).symlink_to(tool)
+        script = f"#!{self.bin / 'python'}\nfrom harness.__main__ import main\nraise SystemExit(main())\n"
+        (self.bin / "lockstep").write_text(script)
+        (self.bin / "lockstep").chmod(0o755)
+        (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+        (others,) = outer.parent.glob("lib/python*/site-packages")
+        lines = [str(self.root), f"import site; site.addsitedir({str(others)!r})"]
+        (packages / "clone.pth").write_text("\n".join(lines) + "\n")
+
+    @contextmanager
+    def planted(self, fault: Fault) -> Iterator[None]:
+        path = self.root / fault.file
+        sound = path.read_bytes()
+        path.write_bytes(fault.planted(sound))
+        try:
+            yield
+        finally:
+            path.write_bytes(sound)
+
+    def failing(self, tests: list[str], marks: str, limit_s: float) -> set[str]:
+        """The tests that fail, as pytest names them; "time limit" if they take longer than that."""
+        with tempfile.NamedTemporaryFile(suffix=".xml") as report:
+            options = ["-q", "-n", "0", "-m", marks, f"--junit-xml={report.name}"]
+            command = [self.bin / "python", "-m", "pytest", *options, "-p", "no:cacheprovider", *tests]
+            environment = {**os.environ, "HOME": str(self.home), "PATH": f"{self.bin}:{os.environ['PATH']}"}
+            ended = _run(command, self.root, environment, limit_s)
+            if not ended:
+                return {"time limit"}
+            try:
+                cases = ET.parse(report.name).iter("testcase")
+            except ET.ParseError:
+                return {"pytest itself"}
+            return {_name(case) for case in cases if {"failure", "error"} & {part.tag for part in case}}
+
+
+def _name(case: ET.Element) -> str:
+    return f"{case.get('classname')}::{case.get('name')}"
+
+
+def _run(command: list[object], folder: Path, environment: dict[str, str], limit_s: float) -> bool:
+    """Whether a command ends in time; afterwards none of its processes is left, stopped ones included."""
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+    )
+    family: dict[int, psutil.Process] = {}
+    deadline = time.monotonic() + limit_s
+    while process.poll() is None and time.monotonic() < deadline:
+        _join(family, process.pid)
+        time.sleep(0.2)
+    ended = process.poll() is not None
+    if not ended:
+        _join(family, process.pid)
+        process.kill()
+        process.wait()
+    for member in family.values():
+        if member.is_running():
+            member.send_signal(signal.SIGKILL)
+    return ended
+
+
+def _join(family: dict[int, psutil.Process], pid: int) -> None:
+    """Remember the descendants of a process; what they start after its end is theirs to remove."""
+    with suppress(psutil.NoSuchProcess):
+        family.update({child.pid: child for child in psutil.Process(pid).children(recursive=True)})
+
+
+def examine(clone: Clone, fault: Fault, sound: dict[str, set[str]]) -> dict[str, object]:
+    """Which tests find a fault, and in which stage the first of them does."""
+    near = tests_of(clone.root, fault.file)
+    stages = {
+        "quick": (near, f"not slow and {DEFAULT_MARKS}"),
+        "slow": (near, f"slow and {DEFAULT_MARKS}"),
+        "all": (["tests"], DEFAULT_MARKS),
+    }
+    failing: dict[str, list[str]] = {}
+    begin = time.monotonic()
+    with clone.planted(fault):
+        for stage, (tests, marks) in stages.items():
+            if stage == "all" and any(failing.values()):
+                break
+            once = clone.failing(tests, marks, LIMIT_S[stage])
+            twice = once and once & clone.failing(tests, marks, LIMIT_S[stage])
+            failing[stage] = sorted(twice)
+    for stage, names in failing.items():
+        if names:
+            tests, marks = stages[stage]
+            key = f"{stage} {' '.join(tests)}"
+            if key not in sound:
+                sound[key] = clone.failing(tests, marks, LIMIT_S[stage])
+            failing[stage] = sorted(set(names) - sound[key])
+    found = next((stage for stage in STAGES if failing.get(stage)), None)
+    return {"found": found, "failing": failing, "seconds": round(time.monotonic() - begin)}
+
+
+def table(lines: list[dict[str, object]], verdicts: dict[str, str]) -> None:
+    headed("room", "faults", "no change", "found by quick tests", "by slow ones", "by all others", "survived")
+    rooms = sorted({str(line["room"]) for line in lines})
+    for name in [*rooms, "all"]:
+        of_room = [line for line in lines if name in ("all", line["room"])]
+        same = [line for line in of_room if not line["found"] and str(line["number"]) in verdicts]
+        found = [sum(line["found"] == stage for line in of_room) for stage in STAGES]
+        changing = len(of_room) - len(same)
+        shares = [f"{count} ({count / changing:.0%})" if changing else "0" for count in found]
+        tabled(name, len(of_room), len(same), *shares, changing - sum(found))
+    print()
+    for line in lines:
+        if not line["found"]:
+            why = verdicts.get(str(line["number"]), "survived")
+            print(f"- {line['number']}: {line['file']}:{line['line']}, {line['kind']}: {why}")
+
+
+def main() -> None:
+    options = parsed(
+        __doc__,
+        _results={"type": Path},
+        count=200,
+        c=40,
+        seed=1,
+        only="",
+        verdicts={"type": Path, "default": None},
+    )
+    verdicts = json.loads(options.verdicts.read_text()) if options.verdicts else {}
+    lines = (
+        [json.loads(line) for line in options.results.read_text().splitlines()]
+        if options.results.exists()
+        else []
+    )
+    python = draw(ROOT, options.count - options.c, options.seed, c=False, only=options.only)
+    native = draw(ROOT, options.c, options.seed, c=True, only=options.only)
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        clone, sound = Clone(Path(folder)), {}
+        for number, fault in enumerate([*python, *native]):
+            if number < len(lines):
+                continue
+            place = {"number": number, "room": room(fault.file), "file": fault.file, "line": fault.line}
+            line = {**place, "kind": fault.kind, **examine(clone, fault, sound)}
+            lines.append(line)
+            with options.results.open("a") as results:
+                results.write(json.dumps(line) + "\n")
+            end = line["found"] or "survived"
+            print(f"{number}: {fault.file}:{fault.line}, {fault.kind}: {end}", file=sys.stderr)
+    table(lines, verdicts)
+
+
+if __name__ == "__main__":
+    main()
