@@ -44,7 +44,8 @@ def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Seq
     environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts, command=command)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     status = directory.status(number) if workload.nodes else None
-    started = launch.start(words, environment, out, err, status)
+    given = () if command is None else launch.from_caller()
+    started = launch.start(words, environment, out, err, status, given)
     directory.note_process(started.pid, number)
     return started
 

@@ -62,6 +62,20 @@ def start(
     return process
 
 
+def from_caller() -> list[int]:
+    """Descriptors besides the standard ones that this process got from its caller to pass on.
+
+    They belong to commands of users: a pipe in a shell's ``<(...)``, a file behind ``3>``, make's job server.
+    What Python opens itself is not passed on.
+    """
+    found = []
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are all that is needed
+        with suppress(OSError):  # the one of the list itself is closed by now
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found
+
+
 @contextmanager
 def _holding(text: str) -> Iterator[int]:
     if not text:

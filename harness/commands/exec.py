@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -36,7 +37,8 @@ FROM_A_PROCESS = (0, -1, -6)
 """si_code of kill, sigqueue and tgkill. A terminal's signals reach the command by themselves."""
 
 START_S, AGAIN_S = 3.0, 0.5
-"""Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it."""
+"""Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it. As often we
+look whether it waits in vain."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -76,11 +78,28 @@ def mpicc_argument(parser: ArgumentParser) -> None:
     parser.add_argument("--mpicc", metavar="WRAPPER", help=help_text)
 
 
+class NoProgramError(InputError):
+    """A command names no program; the status is a shell's."""
+
+    exit_status = 127
+
+
 def command_of(options: Namespace, name: str) -> list[str]:
     command: list[str] = options.program[options.program[:1] == ["--"] :]
     if not command:
         raise InputError("COMMAND", "", "is missing", f"write: lockstep {name} -- mpiexec -n 4 ./app")
+    check_program(command, NoProgramError if name == "exec" else InputError)
     return command
+
+
+def check_program(command: Sequence[str], error: type[InputError] = NoProgramError) -> None:
+    """Check that a command names a program that can be run; raises ``error``."""
+    word = command[0]
+    if "{copy}" in word or shutil.which(word) is not None:
+        return
+    quoted = len(command) == 1 and len(word.split()) > 1
+    remedy = "leave out the quotes" if quoted else "check its name, path and mode"
+    raise error("COMMAND", word, "there is no such program", remedy)
 
 
 def preload(
@@ -135,7 +154,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             variables |= {**listener.variables, **registrar.variables}
             words, needed = launched(command, variables, made.needed)
             environment = {**os.environ, **needed, **(directory.signs if directory else {})}
-            status = _run(words, environment, directory.note_process if directory else lambda pid: None)
+            note = directory.note_process if directory else lambda pid: None
+            status = _run(words, environment, note, watcher.warn)
     document = {"schema": SCHEMA, **summed(listener.records)}
     told = _line(document, options, made, status), explained(status, records=listener.records)
     return Answer(document, (), status=status, notes=tuple(filter(None, told)))
@@ -145,7 +165,7 @@ def _prepare(
     options: Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
     """The library and its variables; also imports what the command needs once its guardian has started."""
-    from coordinator.host import causes, launchers, named_hosts  # noqa: F401, PLC0415
+    from coordinator.host import causes, launch, launchers, lost_proxies, named_hosts  # noqa: F401, PLC0415
     from harness.measure import registrar  # noqa: F401, PLC0415
 
     made, variables = preload(options, command, watcher)
@@ -169,8 +189,15 @@ def _guarded(prepare: Callable[[], Prepared]) -> Iterator[tuple[RunDirectory | N
         yield directory, prepared[0]
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[[int], None]) -> int:
+def _run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    note: Callable[[int], None],
+    tell: Callable[[str], None],
+) -> int:
     """Run the command, whose pid ``note`` gets, passing signals on; returns its status as a shell would."""
+    from coordinator.host.launch import from_caller  # noqa: PLC0415
+
     blocked = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     raise_descriptor_limit()  # each rank has a line to us while its job begins
@@ -179,28 +206,44 @@ def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[
             child = subprocess.Popen(
                 command,
                 env=environment,
+                pass_fds=from_caller(),
                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 # it locks nothing
             )
             restore_descriptor_limit(child.pid)
             note(child.pid)
-            _pass_on(blocked, child, command)
+            _pass_on(blocked, child, command, tell)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _pass_on(signals: Set[signal.Signals], child: subprocess.Popen[bytes], command: Sequence[str]) -> None:
-    """Pass signals on until the child ends; repeat one that should end a launcher which may have lost it."""
+def _pass_on(
+    signals: Set[signal.Signals],
+    child: subprocess.Popen[bytes],
+    command: Sequence[str],
+    tell: Callable[[str], None],
+) -> None:
+    """Pass signals on until the child ends; repeat one that should end a launcher which may have lost it.
+
+    A launcher that waits for processes that have ended would wait for ever, and is ended.
+    """
+    from coordinator.host.lost_proxies import LostProxies  # noqa: PLC0415
+
     until_s = time.monotonic() + START_S
-    handle = Process(child.pid)
+    handle, lost = Process(child.pid), LostProxies(child.pid)
     ending: signal.Signals | None = None
     while child.poll() is None:
         if ending and time.monotonic() > until_s:
             ending = None
-        came = signal.sigtimedwait(signals, AGAIN_S) if ending else signal.sigwaitinfo(signals)
+        came = signal.sigtimedwait(signals, AGAIN_S)
         if came is None:
             if ending:
                 handle.send(ending)
+            for launcher in lost.look():
+                tell(
+                    f"process {launcher}, MPICH's launcher, waits for processes that were killed: it is ended"
+                )
+                lost.end(launcher)
         elif came.si_signo != signal.SIGCHLD:
             signum = signal.Signals(came.si_signo)
             if came.si_code in FROM_A_PROCESS:

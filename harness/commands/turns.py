@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Workload
 from harness import Interrupted
 from harness.commands import SCHEMA, Answer
+from harness.commands.exec import check_program
 from harness.measure.passing_on import passed_on
 from harness.spec import beside, turns
 from harness.spec.beside import FEWEST, SEPARATOR
@@ -69,8 +69,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         remedy = f"write another behind {SEPARATOR}, or one more --pid"
         raise InputError("COMMAND", len(pids) + len(commands), f"{FEWEST} or more take turns", remedy)
     for words in commands:
-        if shutil.which(words[0]) is None:
-            raise InputError("COMMAND", words[0], "there is no such program", "check its name, path and mode")
+        check_program(words)
     turns.check_roots(pids)
     chosen = turns.scheduler(policy, running=bool(pids))
     made = partial(turns.workload, chosen=chosen, processors=usable_processors(), size=options.processes)
@@ -126,7 +125,8 @@ def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[
 def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory) -> subprocess.Popen[bytes]:
     """Start a program of a run in our environment; it waits to be continued."""
     with refused("COMMAND", command[0], "cannot be started", "look at its outputs, and end other programs"):
-        program = launch.start([*GATE, *command], of_command(directory.signs), out, err)
+        given = launch.from_caller()
+        program = launch.start([*GATE, *command], of_command(directory.signs), out, err, inherited=given)
     directory.note_process(program.pid)
     os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     return program

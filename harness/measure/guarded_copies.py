@@ -15,6 +15,7 @@ from pathlib import Path
 
 from coordinator.host import guardian, launch
 from coordinator.host.environment import of_command
+from coordinator.host.lost_proxies import LostProxies
 from coordinator.host.processes import STUBBORN_S
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import refused
@@ -92,7 +93,8 @@ def _start(
     argv = [word.replace(COPY, str(copy)) for word in command]
     out, err = directory.log(f"out-{copy}"), directory.log(f"err-{copy}")
     with refused("COMMAND", shlex.join(command), "cannot be run", "look at its name and path"):
-        process = launch.start(argv, {**environment, **directory.marks_apart(str(copy))}, out, err)
+        variables = {**environment, **directory.marks_apart(str(copy))}
+        process = launch.start(argv, variables, out, err, inherited=launch.from_caller())
     directory.note_process(process.pid)
     return process
 
@@ -105,7 +107,8 @@ def _ended(
 ) -> bool:
     """Wait until all have succeeded; returns whether that was before the deadline."""
     with ExitStack() as stack:
-        poll, left = select.poll(), {}
+        poll, left = select.poll(), dict[int, int]()
+        lost = {copy: LostProxies(process.pid) for copy, process in enumerate(started)}
         for copy, process in enumerate(started):
             if process.returncode is not None:  # it succeeded before
                 continue
@@ -113,10 +116,15 @@ def _ended(
             poll.register(handle, select.POLLIN)
             left[handle.fileno()] = copy
         while left:
-            wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1e3
-            ready = poll.poll(wait_ms)
-            if not ready:
+            left_s = LOOK_S if deadline is None else max(0.0, deadline - time.monotonic())
+            ready = poll.poll(min(left_s, LOOK_S) * 1e3)
+            if not ready and not left_s:
                 return False
+            for copy in left.values():
+                if lost[copy].look():
+                    raise launch.LaunchError(
+                        f"{shlex.join(commands[copy])} waits for processes that were killed"
+                    )
             for descriptor, _ in ready:
                 poll.unregister(descriptor)
                 copy = left.pop(descriptor)

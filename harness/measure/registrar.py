@@ -290,7 +290,6 @@ def own_addresses() -> list[str]:
 
 
 LARGEST_RECORD_BYTES = 65536
-CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
 
 
 def start_without_signals(thread: threading.Thread) -> None:
@@ -303,19 +302,22 @@ def start_without_signals(thread: threading.Thread) -> None:
 
 
 class RankListener:
-    """Takes the records that this user's ranks on this host send at their ends; leaves nothing behind."""
+    """Takes the records that the command's ranks on this host send at their ends; leaves nothing behind.
+
+    A rank shows the key of its environment: it may be another user's by then.
+    """
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
+        self._key = os.urandom(16).hex()
         self._name = f"lockstep-{os.urandom(16).hex()}-{identity.boot()}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(f"\0{self._name}")
         self._thread = threading.Thread(target=self._take, daemon=True)
 
     @property
     def variables(self) -> dict[str, str]:
-        return {"LOCKSTEP_LISTENER": self._name}
+        return {"LOCKSTEP_LISTENER": f"{self._name},{self._key}"}
 
     def __enter__(self) -> RankListener:
         start_without_signals(self._thread)
@@ -324,20 +326,21 @@ class RankListener:
     def __exit__(self, *ignored: object) -> None:
         """Take the records sent so far, and no more."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
-            own.sendto(b"", f"\0{self._name}")
+            own.sendto(f"{self._key} ".encode(), f"\0{self._name}")
         self._thread.join()
         self._socket.close()
 
     def _take(self) -> None:
         while True:
-            datagram, ancillary, _, _ = self._socket.recvmsg(LARGEST_RECORD_BYTES, CREDENTIALS_BYTES)
-            sender = [struct.unpack("3i", data) for *_, data in ancillary]
-            if not sender or sender[0][1] != os.getuid():
+            key, _, text = self._socket.recv(LARGEST_RECORD_BYTES).partition(b" ")
+            if key != self._key.encode():
                 continue
-            if datagram:
-                self.records.append(json.loads(datagram))
-            elif sender[0][0] == os.getpid():
+            if not text:
                 return
+            with suppress(ValueError, LookupError, TypeError, AttributeError):  # it is no record
+                record = json.loads(text)
+                summed([record])
+                self.records.append(record)
 
 
 def summed(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -128,21 +128,28 @@ static int is_of_this_host(const char *listener)
     return is;
 }
 
-static void send_to(const char *listener, const char *text, size_t bytes)
+/* `listener`: "NAME,KEY". The key shows that this process is one of the command's, whoever its user is by now. */
+static void send_to(const char *listener, char *text, size_t bytes)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timeval patience = {2, 0};
+    size_t name = strcspn(listener, ",");
+    char *key = strdup(listener + name + (listener[name] != 0));
+    struct iovec parts[] = {{key, key != NULL ? strlen(key) : 0}, {" ", 1}, {text, bytes}};
+    struct msghdr message = {.msg_name = &address, .msg_iov = parts, .msg_iovlen = sizeof parts / sizeof *parts};
     int channel = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    if (channel < 0)
-        return;
-    strncpy(address.sun_path + 1, listener, sizeof address.sun_path - 2);
-    setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (sendto(channel, text, bytes, MSG_NOSIGNAL, (struct sockaddr *)&address,
-               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1))) < 0 &&
-        rank == 0 && errno == ECONNREFUSED && is_of_this_host(listener))
-        say("the record of a rank did not arrive: it has a network namespace apart; start lockstep in there");
-    close(channel);
+    if (channel >= 0 && key != NULL && name < sizeof address.sun_path - 1) {
+        memcpy(address.sun_path + 1, listener, name);
+        message.msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name);
+        setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        if (sendmsg(channel, &message, MSG_NOSIGNAL) < 0 && rank == 0 && errno == ECONNREFUSED &&
+            is_of_this_host(listener))
+            say("the record of a rank did not arrive: it has a network namespace apart; start lockstep in there");
+    }
+    if (channel >= 0)
+        close(channel);
+    free(key);
 }
 
 __attribute__((destructor)) void record_write(void)

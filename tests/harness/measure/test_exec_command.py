@@ -3,16 +3,18 @@
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from native_programs import LOCKSTEP, hasty_wrapper, launcher, run, two_phase
+from native_programs import LOCKSTEP, hasty_wrapper, launcher, run, summary, two_phase, wrapper
 from places import ROOT
-from runs import NOBODY, eventually, state
+from runs import NOBODY, as_nobody, eventually, state
 
+from coordinator.host.processes import children
 from harness.commands.exec import PASSED_ON
 from harness.measure.registrar import RankListener
 
@@ -119,8 +121,11 @@ def test_a_command_that_hides_its_environment_ends_with_a_killed_lockstep(tmp_pa
 def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
     launcher("here")
     missing = two_phase(["./no-such-command"])
-    assert missing.returncode == 2
-    assert "No such file" in missing.stderr
+    assert (missing.returncode, missing.stdout) == (127, "")
+    assert "there is no such program; check its name" in missing.stderr
+    quoted = two_phase(["mpiexec -n 4 ./app"])
+    assert quoted.returncode == 127
+    assert "leave out the quotes" in quoted.stderr
     broken = tmp_path / "mpicc"
     broken.write_text("#!/bin/sh\necho no header >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -178,3 +183,73 @@ def test_a_directory_for_records_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
     done = run([*LOCKSTEP, "exec", "--record", str(tmp_path / "file" / "x"), "--", "true"])
     assert done.returncode == 2 and "--record" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_descriptors_of_the_caller_reach_the_command(tmp_path):
+    """A shell's <(...) and 3>, and the job server of make."""
+    launcher("here")
+    ours = " ".join([*LOCKSTEP, "exec", "--"])
+    read = run(["bash", "-c", f"{ours} cat <(echo x)"])
+    assert (read.returncode, read.stdout) == (0, "x\n"), read.stderr
+    written = run(["bash", "-c", f"{ours} sh -c 'echo hi >&3' 3> {tmp_path}/f"])
+    assert (written.returncode, (tmp_path / "f").read_text()) == (0, "hi\n"), written.stderr
+    (tmp_path / "sub.mk").write_text("all: a b\na b: ; @echo $@\n")
+    (tmp_path / "Makefile").write_text(f"all: ; +{ours} $(MAKE) -f sub.mk\n")
+    made = run(["make", "-s", "-j3", "-C", str(tmp_path)])
+    assert made.returncode == 0 and "jobserver" not in made.stderr
+
+
+def test_records_count_that_show_the_key_whoever_sends_them():
+    record = '{"waits": {}, "rechecks": 0, "cpu_ns": 5, "asleep_ns": 0}'
+    with RankListener() as listener:
+        name, key = listener.variables["LOCKSTEP_LISTENER"].split(",")
+
+        def send(text):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+                own.sendto(text.encode(), f"\0{name}")
+
+        assert as_nobody(lambda: send(f"{key} {record}"))
+        assert as_nobody(lambda: send(f"other {record}"))
+        for text in ("", "other ", f"{key} 5", f"{key} {{}}", f"{key} x"):
+            send(text)
+    assert [one["cpu_ns"] for one in listener.records] == [5]
+
+
+@pytest.mark.slow
+def test_ranks_that_give_up_root_are_counted(compiled):
+    if os.getuid():
+        pytest.skip("takes root")
+    argv = [*launcher("here"), "-n", "2", compiled("here", "demoted.c")]
+    result = two_phase(argv, "--mpicc", str(wrapper("here")))
+    assert result.returncode == 0, result.stderr
+    assert summary(result)["ranks"] == 2
+
+
+@pytest.mark.slow
+def test_a_launcher_that_lost_its_proxy_ends(tmp_path):
+    """MPICH's would wait for ever; what follows it in a script goes on."""
+    if "hydra" not in run([*launcher("here"), "--version"]).stdout.lower():
+        pytest.skip("the launcher has no proxies")
+    script = "mpiexec -n 2 sleep 300; echo $?"
+    with started(
+        tmp_path, "sh", "-c", script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as ours:
+        proxy, ranks = eventually(lambda: lost(ours.pid), 30)
+        for pid in (proxy, ranks[0]):
+            os.kill(pid, signal.SIGKILL)
+        out, said = ours.communicate(timeout=60)
+    assert out == "137\n"
+    assert "waits for processes that were killed" in said
+    assert all(state(pid) in ("", "Z") for pid in ranks)
+
+
+def lost(pid):
+    """The proxy below a process, and its ranks; None as long as there are none."""
+    for child in children(pid):
+        if Path(f"/proc/{child}/comm").read_text() == "hydra_pmi_proxy\n":
+            ranks = [*children(child)]
+            return (child, ranks) if len(ranks) == 2 else None
+        if found := lost(child):
+            return found
+    return None

@@ -170,6 +170,9 @@ def test_a_choice_is_best_only_if_its_interval_is_apart(other, best):
     assert decided == ("a", [] if best else ["b"])
 
 
+RECORD = '{"waits": {}, "rechecks": 0, "cpu_ns": 0, "asleep_ns": 0}'
+
+
 @pytest.fixture
 def command(monkeypatch, tmp_path, capsys):
     """Runs ``lockstep waits`` on a made-up host; gives status, stdout, stderr."""
@@ -189,7 +192,8 @@ def command(monkeypatch, tmp_path, capsys):
             kind = tuple(name for name in variables if not name.startswith("LOCKSTEP_"))
             if listener and ranks:
                 with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
-                    own.sendto(b"{}", f"\0{listener}")
+                    name, key = listener.split(",")
+                    own.sendto(f"{key} {RECORD}".encode(), f"\0{name}")
             return host(WaitChoice(names.get(kind, "knob")), (0,) * len(copies), limit_s)
 
         monkeypatch.setattr(waits, "run_copies", made_up)
