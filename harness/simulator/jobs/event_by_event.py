@@ -5,7 +5,7 @@ time sharing. A job progresses while all its processes run. The time between two
 nothing, however often a cyclic table repeats.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -22,6 +22,7 @@ from coordinator.view import Decision, Machine, Reason
 from harness.simulator import interruption
 from harness.simulator.jobs.losses import FragmentationMeter, Relocations
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
+from harness.simulator.jobs.sources import Closed, Recorded, Source
 from workloads.bounds import fits
 from workloads.validation import InputError
 
@@ -241,8 +242,8 @@ def simulate(
     machine = Machine(processors, topology)
     run = _JobLevelRun(jobs, machine, policy, malleable, migration or Migration(), lost)
     stalled = 0
-    arrivals = [0] * min(population, len(jobs)) if population else jobs.submit_ns.tolist()
-    agenda = Agenda(run.session, zip(arrivals, range(len(jobs)), strict=False), owners)
+    source: Source = Closed(jobs, population) if population else Recorded(jobs)
+    agenda = Agenda(run.session, source.first, owners)
     unfinished = len(jobs)
     while unfinished:
         interruption.check()
@@ -257,9 +258,8 @@ def simulate(
             del run.left_ns[ending], run.shares[ending]
             unfinished -= 1
             stalled = 0
-            if len(arrivals) < len(jobs):
-                agenda.coming.append((time_ns, len(arrivals)))
-                arrivals.append(time_ns)
+            for coming in source.after(ending, time_ns):
+                insort(agenda.coming, coming)
             plan = run.session.depart(ending, time_ns)
         else:
             assert due is not None
@@ -272,4 +272,4 @@ def simulate(
         run.follow(plan)
         if watch is not None:
             watch(plan, time_ns)
-    return run.outcome(arrivals)
+    return run.outcome(source.at_ns)

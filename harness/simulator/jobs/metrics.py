@@ -115,7 +115,7 @@ def utilisation_over_time(outcome: JobLevelOutcome, parts: int) -> tuple[Floats,
     jobs = outcome.jobs
     own_s = outcome.alone_s[ended]
     rate = size * own_s / np.maximum(finish - start, 1 / WHOLE_NS)
-    edges = np.linspace(jobs.submit_ns[0] / WHOLE_NS, finish.max(), parts + 1)
+    edges = np.linspace(jobs.submit_ns.min() / WHOLE_NS, finish.max(), parts + 1)
     # Work done up to time t is a sum of ramps: those begun minus those ended.
     done = _ramps(edges, start, rate) - _ramps(edges, finish, rate)
     return (edges[1:] + edges[:-1]) / 2, np.diff(done) / np.diff(edges) / outcome.processors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,17 @@ class Times(NamedTuple):
         return cls(np.full(jobs, NEVER_NS), np.full(jobs, NEVER_NS))
 
 
+class Following(NamedTuple):
+    """Which jobs arrive only after another one has ended; one entry per job.
+
+    A job arrives ``think_ns`` after the end of the job that it follows. If that time is unknown, -1, it
+    arrives at that end, but not before its own time of arrival.
+    """
+
+    preceding: Integers  # the job that each follows, -1 for none
+    think_ns: Integers
+
+
 @dataclass(frozen=True)
 class Jobs:
     """The jobs of a simulation in order of arrival; every column has one entry per job.
@@ -53,19 +64,20 @@ class Jobs:
     (Sevcik's function, phi included in ``work_s``), at least one nanosecond.
     """
 
-    submit_ns: Integers  # arrivals, ascending
+    submit_ns: Integers  # arrivals, ascending before a simulation
     least: Integers  # fewest processors a job can start with; equal to ``most`` if it is rigid
     most: Integers  # most processors it can be started with
     work_s: Floats  # phi W
     alpha_s: Floats  # work that every processor repeats
     beta_s: Floats  # communication and congestion per processor
     factor: Floats  # estimated over true execution time
+    following: Following | None = None
+    """None if all jobs arrive at their times."""
 
     def __post_init__(self) -> None:
-        if len({len(getattr(self, item.name)) for item in fields(self)}) != 1:
+        columns = (*self.columns, self.factor, *(self.following or ()))
+        if len({*map(len, columns)}) != 1:
             raise ValueError("columns of different lengths")
-        if (np.diff(self.submit_ns) < 0).any():
-            raise InputError("submit_ns", "unsorted", "jobs must be in order of arrival", "sort them")
 
     def __len__(self) -> int:
         return len(self.submit_ns)
@@ -73,9 +85,6 @@ class Jobs:
     @property
     def columns(self) -> Columns:
         return Columns(*(getattr(self, name) for name in Columns._fields))
-
-    def first(self, count: int) -> Jobs:
-        return Jobs(*(getattr(self, item.name)[:count] for item in fields(self)))
 
     def times_s(self, processors: Integers | Floats) -> Floats:
         """Execution time of each job on its number of ``processors``, in seconds."""
@@ -118,11 +127,13 @@ class Jobs:
         ]
 
     def check(self, processors: int, lost: int = 0) -> None:
-        """Refuse jobs that can never run.
+        """Refuse jobs out of order, and jobs that can never run.
 
         Raises:
             InputError: naming the first job larger than the machine without its ``lost`` processors.
         """
+        if (np.diff(self.submit_ns) < 0).any():
+            raise InputError("submit_ns", "unsorted", "jobs must be in order of arrival", "sort them")
         large = np.flatnonzero(self.least > processors - lost)
         if len(large):
             more = f" ({len(large)} of {len(self)} jobs need more)"

@@ -44,8 +44,10 @@ def simulate(
     """
     whole("processors", processors, least=1)
     jobs.check(processors, len(lost))
-    # The kernels count free processors, or halve the machine: they know no processor that is missing.
-    if not lost and (run := kernel(policy, jobs, processors, watched)):
+    # The kernels count free processors, or halve the machine: they know no processor that is missing. And
+    # they know when jobs arrive before others have ended.
+    fixed = not lost and jobs.following is None
+    if fixed and (run := kernel(policy, jobs, processors, watched)):
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
     return event_by_event.simulate(
