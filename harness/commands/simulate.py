@@ -48,6 +48,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> Answer:
+    if options.trace:
+        rule = f"is a job log, and {options.experiment} is an experiment of processes"
+        raise InputError("--trace", options.trace, rule, "write lockstep simulate trace --trace FILE")
     if options.timeline and not options.output:
         raise InputError("--timeline", True, "is a part of records", "add -o DIR")
     wanted = load(options)

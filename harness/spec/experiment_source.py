@@ -4,6 +4,7 @@ import copy
 import difflib
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from harness.spec import other_logs
 from harness.spec.overrides import Override, apply
 from harness.spec.table_checks import check_depth, check_names
 from workloads.validation import InputError
@@ -103,6 +105,9 @@ def text_of(path: str, key: str) -> str:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(key, path, f"must be a readable file: {reason}", "check the path") from None
+    if key == "EXPERIMENT" and other_logs.begins_log(path, data):
+        remedy = f"simulate its jobs: lockstep simulate trace --trace {shlex.quote(path)}"
+        raise InputError(key, path, "is a job log, not an experiment", remedy)
     if len(data) > LARGEST:
         raise InputError(key, path, f"must be at most {LARGEST >> 20} MiB of text", "give a smaller file")
     try:

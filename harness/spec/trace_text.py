@@ -21,6 +21,15 @@ _MAGIC: Mapping[bytes, Callable[[bytes], bytes]] = {
 }
 """How compressed data begin. A pipe has no suffix, and suffixes may be wrong."""
 
+_PACKED: Mapping[bytes, tuple[str, str]] = {
+    b"PK\x03\x04": ("a zip archive", "unzip -p"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "zstd -dc"),
+    b"\x1f\x9d": ("compressed by compress", "gzip -dc"),
+    b"7z\xbc\xaf": ("an archive of 7-Zip", "7z x -so"),
+    b"\x04\x22\x4d\x18": ("compressed by lz4", "lz4 -dc"),
+}
+"""Archives, and data that Python does not decompress; and which command gives their text."""
+
 PLAIN = r"[-+.0-9]{1,25}(?:[eE][-+]?[0-9]{1,2})?"
 """The characters of a number. Python takes letters, underscores and digits of other scripts, too, and takes
 numbers for 0 that are too small for it."""
@@ -47,6 +56,13 @@ def lines(path: Path) -> list[str]:
                 rule = f"its compression is damaged or incomplete: {str(error).lower() or 'too large'}"
                 raise InputError("trace", str(path), rule, "copy the file again") from None
             break
+    for magic, (what, command) in _PACKED.items():
+        if data.startswith(magic):
+            rule = f"is {what}, and must be text, or compressed by gzip, bzip2 or xz"
+            raise InputError("trace", str(path), rule, f"unpack it first: {command} FILE > log.swf")
+    if data[257:262] == b"ustar":
+        rule = "is a tar archive, and must be a single log"
+        raise InputError("trace", str(path), rule, "unpack it first: tar -xOf FILE > log.swf")
     text = data.decode("utf-8-sig", errors="replace")
     if (at := text.find("\0")) >= 0:
         line = text.count("\n", 0, at) + 1

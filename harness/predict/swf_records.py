@@ -1,0 +1,118 @@
+"""Jobs as they are recorded: the fields of the Standard Workload Format, and the reader of its text.
+
+Source: Feitelson, "The Standard Workload Format", version 2.2 (18 fields a job, -1 for unknown,
+header comments that begin with a semicolon).
+"""
+
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.spec import other_logs
+from harness.spec.trace_text import PLAIN, UNKNOWN, number, refusal
+from workloads.bounds import BOUNDS
+
+_OTHER = "trace.other"
+FIELDS = {
+    "job number": "trace.number",
+    "submit time": "trace.submit_s",
+    "wait time": _OTHER,
+    "run time": "trace.time_s",
+    "allocated processors": "simulated.processors",
+    "average CPU time": _OTHER,
+    "used memory": _OTHER,
+    "requested processors": "simulated.processors",
+    "requested time": "trace.time_s",
+    "requested memory": _OTHER,
+    "status": "trace.status",
+    **dict.fromkeys(("user", "group", "executable", "queue", "partition"), _OTHER),
+    "preceding job": "trace.number",
+    "think time": "trace.time_s",
+}
+"""The fields of a job, and the bounds of each."""
+
+NUMBER, SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, STATUS, PRECEDING, THINK = (
+    0,
+    1,
+    3,
+    4,
+    7,
+    8,
+    10,
+    16,
+    17,
+)
+FAILED, COMPLETED, PARTIAL, LAST_PARTIAL, PARTIAL_FAILED, CANCELLED = range(6)
+STILL_RUNNING = 6  # beyond the format: no file has it, but Slurm's accounting has such jobs
+
+_COMMENT = re.compile(r"[ \t]*;[ \t]*(\w+)[ \t]*:[ \t]*(.*?)[ \t]*")
+_NUMBERS = re.compile(rf"(?:[ \t]*+{PLAIN}(?![^ \t]))*+[ \t]*+")
+
+
+@dataclass(frozen=True)
+class Records:
+    """The jobs of a trace, as they are recorded."""
+
+    rows: np.ndarray  # a row with the fields of the Standard Workload Format for each job
+    processors: int | None  # of the traced machine, None if the trace does not say
+    header: Mapping[str, str]  # the comments ``; Key: value``, the first of each key
+
+
+def read(path: Path, lines: Sequence[str]) -> Records:
+    """The jobs in the ``lines`` of the file ``path``."""
+    header: dict[str, str] = {}
+    processors: dict[str, float] = {}
+    for place, line in enumerate(lines, 1):
+        if ";" in line and (match := _COMMENT.fullmatch(line)) and match[1] not in header:
+            key, value = match.groups()
+            header[key] = value
+            if key in ("MaxProcs", "MaxNodes") and value:
+                processors[key] = number(path, place, key, value, "simulated.processors")
+    known = [processors[key] for key in ("MaxProcs", "MaxNodes") if processors.get(key, UNKNOWN) > 0]
+    return Records(_rows(path, lines), int(known[0]) if known else None, header)
+
+
+def _rows(path: Path, lines: Sequence[str]) -> np.ndarray:
+    found = array("d")  # smaller and sooner made than lists of a row each
+    places: list[int] = []
+    for place, line in enumerate(lines, 1):
+        text = line.partition(";")[0]
+        words = text.split()
+        if not _NUMBERS.fullmatch(text) or len(words) not in (0, len(FIELDS)):
+            _refuse(path, place, line, first=not places)
+        if words:
+            try:
+                found.extend(map(float, words))
+            except ValueError:
+                _refuse(path, place, line, first=not places)
+            places.append(place)
+    rows = np.array(found).reshape(-1, len(FIELDS))
+    sound = rows == UNKNOWN
+    for field, bound in enumerate(FIELDS.values()):
+        column, (least, most, whole) = rows[:, field], BOUNDS[bound]
+        inside = (column >= least) & (column <= most)  # a NaN is not
+        sound[:, field] |= inside & (np.rint(column) == column) if whole else inside
+    for faulty in np.flatnonzero(~sound.all(axis=1)):
+        _refuse(path, places[faulty], lines[places[faulty] - 1], first=False)
+    return rows
+
+
+def _refuse(path: Path, place: int, line: str, *, first: bool) -> None:
+    """Raises InputError for the first fault in a line; the ``first`` one tells what the file seems to be."""
+    if first and (other := other_logs.seems(line)):
+        raise refusal(path, place, "the file", line.strip(), f"seems to be {other.name}", other.remedy)
+    text = line.partition(";")[0]
+    words = re.findall(r"[^ \t]+", text)
+    if len(words) > len(FIELDS) and _NUMBERS.fullmatch(text):
+        rule = f"has {len(FIELDS)} numbers, and this line has {len(words)}"
+        remedy = f"keep the first {len(FIELDS)}: awk '{{NF = {len(FIELDS)}; print}}'"
+        raise refusal(path, place, "a job", text.strip(" \t"), rule, remedy)
+    if len(words) != len(FIELDS):
+        rule = f"has {len(FIELDS)} numbers, and this line has {len(words)}"
+        raise refusal(path, place, "a job", text.strip(" \t"), rule)
+    for place_in_line, (word, (name, bound)) in enumerate(zip(words, FIELDS.items(), strict=True), 1):
+        number(path, place, f"field {place_in_line} ({name})", word, bound)
