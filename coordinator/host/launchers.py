@@ -50,8 +50,9 @@ class Launcher(ABC):
     # Those that users may give it, without hyphens: with 0, 1 and 2 words behind them.
     options: ClassVar[Sequence[str]] = ()
     places: ClassVar[str] = ""  # those by which it would place or bind processes
-    # Its options that bind ranks to no processor.
+    # Its options that bind ranks to no processor, and other spellings of users, without hyphens.
     unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
+    unbinding: ClassVar[Sequence[str]] = ("bind-to none",)
     # Libraries of MPIs whose ranks do not find each other under it.
     strangers: ClassVar[tuple[str, ...]] = ()
 
@@ -159,6 +160,7 @@ class Hydra(Launcher):
     may_lose_signals = True
     rank = "PMI_RANK"
     unbound = ("-bind-to", "none")
+    unbinding = ("bind-to none", "binding none")
     strangers = ("libopen-rte.so", "libopen-pal.so")
     options: ClassVar = (
         "genvall envall l prepend-rank pmi-port print-all-exitcodes v verbose",
@@ -205,6 +207,7 @@ class OpenMpi(Launcher):
     signs: ClassVar[Sequence[str]] = ("Open MPI", "OpenRTE")
     srun_plugin = "pmix"
     rank = "OMPI_COMM_WORLD_RANK"
+    unbinding = ("bind-to none", "bind-to-none")
     strangers = ("libmpi.so.12", "libmpich.so.12")
     options: ClassVar = (
         "allow-run-as-root oversubscribe tag-output timestamp-output report-bindings q quiet v verbose",
@@ -307,6 +310,7 @@ class Srun(Launcher):
         "relative B extra-node-info exclusive F nodefile hint threads-per-core"
     )
     unbound = ("--cpu-bind=none",)
+    unbinding = ("cpu-bind none", "cpu_bind none")
 
     OPTIONS: ClassVar = ("--overlap", "--overcommit", *unbound, "--mem=0", "--quiet")
     """Several steps share all resources of the job on a node, and ranks bind themselves."""
@@ -497,7 +501,7 @@ def accepted(
     """The options that a user's command gives its launcher, the number of processes, and the program.
 
     ``words`` are those behind the launcher's name; it is of one of these ``kinds``. The number is empty if
-    there is none.
+    there is none. Options that bind to no processor are left out: Lockstep gives them itself.
 
     Raises:
         InputError: for an option by which the launcher would place processes, or that none of them has.
@@ -510,7 +514,13 @@ def accepted(
         word = words[place]
         name, equals, value = word.lstrip("-").partition("=")
         end = place + 1 + (0 if equals else 1 if name in COUNTS else known.get(name, 0))
-        if name in COUNTS:
+        behind = value if equals else "".join(words[place + 1 : place + 2])
+        unbinding = {spelled for kind in kinds for spelled in kind.unbinding}
+        if name in unbinding:
+            pass
+        elif f"{name} {behind.lower()}" in unbinding:
+            end = place + (1 if equals else 2)
+        elif name in COUNTS:
             count = value if equals else "".join(words[place + 1 : end])
         elif name in known:
             options += words[place:end]

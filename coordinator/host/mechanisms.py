@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
 from coordinator.host.priority import LEAST, levels
-from coordinator.host.processes import Process, descendants, family, threads
+from coordinator.host.processes import Process, descendants, family, is_launcher, threads
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError, one_of
 
@@ -110,7 +110,11 @@ def choose(name: str) -> tuple[str, str]:
 
 @register("signals")
 class Signals(Mechanism):
-    """SIGSTOP and SIGCONT."""
+    """SIGSTOP and SIGCONT.
+
+    In a family, launchers and their proxies get none: some tell each signal that they pass on, and they need
+    no processor. What they have started gets its own.
+    """
 
     harm: ClassVar[str] = (
         "processes stay stopped if every part of Lockstep is killed at once; `lockstep clean` ends them, and "
@@ -127,19 +131,24 @@ class Signals(Mechanism):
         return ""
 
     def hold(self, process: Process) -> None:
-        process.send(signal.SIGSTOP)
+        self._tell(process, process, signal.SIGSTOP)
         self._tell_family(process, signal.SIGSTOP)
 
     def run(self, process: Process) -> None:
         self._tell_family(process, signal.SIGCONT)
-        process.send(signal.SIGCONT)
+        self._tell(process, process, signal.SIGCONT)
 
     free = run
 
     def _tell_family(self, process: Process, signum: signal.Signals) -> None:
         for member in family(process) if process.family else ():
             with suppress(PermissionError):  # it has become another user's
-                member.send(signum)
+                self._tell(process, member, signum)
+
+    @staticmethod
+    def _tell(process: Process, member: Process, signum: signal.Signals) -> None:
+        if not (process.family and is_launcher(member.pid)):
+            member.send(signum)
 
     def order(self, process: Process, run: bool) -> Order | None:
         """A signal, to the whole family if the process has one."""

@@ -102,6 +102,9 @@ KEEPER = "LOCKSTEP_KEEPER"
 PROXIES = (b"hydra_pmi_proxy", b"prted", b"orted")
 """The kernel's names of the launchers' proxies, which start the ranks on each node."""
 
+LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun", "prte", "orted", "prted", "srun", "hydra_pmi_proxy")
+"""The same of launchers and proxies, up to a point: mpirun.openmpi."""
+
 GRACE_S = 2.0  # time from SIGTERM to SIGKILL
 STUBBORN_S = 5.0  # how long to wait for the kernel to carry out SIGKILL
 
@@ -174,6 +177,15 @@ def family(process: Process) -> Iterator[Process]:
             yield one
         if not one.wait(0):  # else the pid may be another process's
             yield from descendants(one.pid)
+
+
+def is_launcher(pid: int) -> bool:
+    """Whether a process is a launcher or its proxy, by the kernel's name for it."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace")
+    except OSError:
+        return False
+    return name.strip().partition(".")[0] in LAUNCHERS
 
 
 def threads(pid: int) -> Iterator[int]:
@@ -256,7 +268,9 @@ def let_go(notes: Sequence[Mapping[str, Any]]) -> int:
         return 0
     found = find(None, evidence=Evidence.of(notes, key=ATTACHED))
     for process in found:
-        _ask(process, ())
+        known = identity.stat(process.pid)
+        if known and (known.state == "T" or not is_launcher(process.pid)):  # launchers are never stopped
+            _ask(process, ())
         process.close()
     return len(found)
 

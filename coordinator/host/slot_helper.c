@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -109,13 +110,33 @@ static long send_signal(int descriptor, int signum) {
     return syscall(SYS_pidfd_send_signal, descriptor, signum, NULL, 0);
 }
 
+/* Whether a process is a launcher or its proxy, by the kernel's name for it: as processes.LAUNCHERS. They pass signals
+ * on, and tell so; they need no processor, and what they have started gets its own signals. */
+static int is_launcher(int32_t process) {
+    static const char *const launchers[] = {"mpiexec", "mpirun", "orterun", "prterun", "prte",
+                                            "orted",   "prted",  "srun",    "hydra_pmi_proxy"};
+    char text[32];
+    snprintf(text, sizeof text, "/proc/%d/comm", process);
+    int file = open(text, O_RDONLY | O_CLOEXEC);
+    ssize_t count = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0)
+        close(file);
+    text[count < 0 ? 0 : count] = 0;
+    text[strcspn(text, ".\n")] = 0;
+    for (size_t at = 0; at < sizeof launchers / sizeof *launchers; at++)
+        if (strcmp(text, launchers[at]) == 0)
+            return 1;
+    return 0;
+}
+
 static void signal_descendants(int32_t parent, int signum, int depth);
 
 static void signal_child(int32_t child, int signum, int depth) {
     int descriptor = (int)syscall(SYS_pidfd_open, child, 0);
     if (descriptor < 0)
         return; /* it has ended */
-    send_signal(descriptor, signum);
+    if (!is_launcher(child))
+        send_signal(descriptor, signum);
     close(descriptor);
     signal_descendants(child, signum, depth + 1);
 }
@@ -146,14 +167,15 @@ static void signal_descendants(int32_t parent, int signum, int depth) {
     closedir(tasks);
 }
 
-/* Send a signal to a process and its descendants; while these get it, the process itself is stopped. */
+/* Send a signal to a process and its descendants but launchers; while these get it, the process itself is stopped. */
 static long signal_family(const struct order *order) {
     long failed = 0;
-    if (order->value != SIGCONT)
+    int spared = is_launcher(order->process);
+    if (order->value != SIGCONT && !spared)
         failed = send_signal(order->descriptor, order->value);
     if (!failed && !has_ended(order->descriptor))
         signal_descendants(order->process, order->value, 0);
-    if (order->value == SIGCONT)
+    if (order->value == SIGCONT && !spared)
         failed = send_signal(order->descriptor, order->value);
     return failed;
 }

@@ -6,8 +6,10 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +18,15 @@ from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
 from coordinator.host.environment import of_command
 from coordinator.host.launchers import NoLauncher, program_name
+from coordinator.host.processes import Process, family
+from coordinator.host.processor_time import ProcessorTime
 from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Workload
 from harness import Interrupted
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import check_program
 from harness.measure.passing_on import passed_on
+from harness.measure.registrar import start_without_signals
 from harness.spec import beside, turns
 from harness.spec.beside import FEWEST, SEPARATOR
 from harness.spec.experiment import usable_processors
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 QUANTUM_MS = 100.0
+STANDING_S = 60.0  # from one line about the jobs to the next
 
 GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program when somebody continues it
 
@@ -60,6 +66,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         raise InputError("--quantum-ms", options.quantum_ms, "has no place beside --policy", remedy)
     quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
     policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
+    how = f"in {quantum_ms:g} ms slots" if options.policy is None else f"under {policy}"
     if options.program and all(word.isdigit() for word in options.program):
         remedy = " ".join(f"--pid {word}" for word in options.program)
         raise InputError("COMMAND", options.program[0], "is no program", f"for jobs that run write {remedy}")
@@ -83,7 +90,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 pairs = zip(commands, outputs, strict=True)
                 programs = [_start(words, out, err, directory) for words, (out, err) in pairs]
                 roots += [identity.name(program.pid) for program in programs]
-                failure = _take_turns(made(roots), rows + own)
+                ends = "Ctrl-C ends, and jobs of --pid go on" if pids else "Ctrl-C ends"
+                _tell(f"{len(roots)} jobs {how}; {ends}")
+                with _standing(roots, rows + own):
+                    failure = _take_turns(made(roots), rows + own)
             for row, program in zip(own, programs, strict=True):
                 _, status, used = os.wait4(program.pid, 0)
                 program.returncode = os.waitstatus_to_exitcode(status)
@@ -130,6 +140,34 @@ def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory
     directory.note_process(program.pid)
     os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     return program
+
+
+@contextmanager
+def _standing(roots: Sequence[str], rows: Sequence[Row]) -> Iterator[None]:
+    """A context in which a line each minute says how much processor time each job has had since its begin."""
+    over, begin_s = threading.Event(), time.monotonic()
+    with ExitStack() as stack:
+        jobs = [stack.enter_context(closing(Process.named(root))) for root in roots]
+        used = [ProcessorTime(job.pid) for job in jobs]
+
+        def look() -> Iterator[str]:
+            for job, spent, row in zip(jobs, used, rows, strict=True):
+                spent.look(one.pid for one in family(job))
+                seconds = spent.record().get("running_ns", 0) / 1e9
+                yield f"{row['name']} has ended" if job.wait(0) else f"{row['name']} {seconds:.0f} s"
+
+        def tell() -> None:
+            while not over.wait(STANDING_S):
+                minutes = (time.monotonic() - begin_s) / 60
+                _tell(f"after {minutes:.0f} min, processor time: {', '.join(look())}")
+
+        thread = threading.Thread(target=tell, daemon=True)
+        start_without_signals(thread)
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
 
 def _take_turns(workload: Workload, rows: Sequence[Row]) -> str:

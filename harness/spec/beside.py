@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.host.launchers import is_launcher
+from coordinator.host.launchers import UNPLACED, accepted, is_launcher, kinds_of
 from harness.spec import overrides
 from harness.spec.jobs import LAUNCHER
 from harness.spec.scheduler import scheduler_of
@@ -111,4 +111,13 @@ def table(
 
 
 def _launched(words: Sequence[str]) -> list[str]:
-    return [*words] if is_launcher(words[0]) else [LAUNCHER, "-n", "1", *words]
+    if not is_launcher(words[0]):
+        return [LAUNCHER, "-n", "1", *words]
+    try:
+        accepted(words[1:], kinds_of(words[0]))
+    except InputError as error:
+        if error.remedy != UNPLACED:
+            raise InputError("COMMAND", error.value, error.rule, error.remedy) from None
+        rule = "places or binds processes, and programs beside each other share all processors"
+        raise InputError("COMMAND", error.value, rule, "leave it out, or write -bind-to none") from None
+    return [*words]

@@ -1,6 +1,7 @@
 """Changes of slot in C: real processes, a switcher with the helper and without it, an agent without it."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from runs import eventually, state, workload
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import CLASS, FAMILY, SIGNAL, WRITE, Order, known
 from coordinator.host.priority import levels, prompt
-from coordinator.host.processes import Process
+from coordinator.host.processes import Process, is_launcher
 from coordinator.host.slot_helper import ROOM, SlotHelper, SlotNote
 from coordinator.node.switcher import Switcher
 from coordinator.wire.protocol import Table
@@ -140,6 +141,34 @@ time.sleep(60)
             assert order.kind == FAMILY
             carried_out(helper, [order], never)
             assert eventually(lambda wanted=wanted: {state(pid) for pid in members(child.pid)} == wanted)
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+@pytest.mark.parametrize("by_helper", [True, False])
+def test_launchers_get_no_signal_but_what_they_have_started_does(never, tmp_path, by_helper):
+    """Open MPI's would tell each signal that it passes on."""
+    launcher, proxy = tmp_path / "mpirun.x", tmp_path / "hydra_pmi_proxy"
+    for one in (launcher, proxy):
+        shutil.copy("/bin/sh", one)
+    words = [launcher, "-c", f"{proxy} -c 'sleep 60 & wait' & sleep 60 & wait"]
+    child = subprocess.Popen(words, start_new_session=True)
+    helper, mechanism = SlotHelper(), known()["signals"](None)
+    root = Process(child.pid)
+    root.family = True
+    try:
+        assert eventually(lambda: len(members(child.pid)) == 4)
+        assert eventually(lambda: sum(map(is_launcher, members(child.pid))) == 2)
+        spared = {pid for pid in members(child.pid) if is_launcher(pid)}
+        for run, wanted in ((False, "T"), (True, "S")):
+            if by_helper:
+                carried_out(helper, [mechanism.order(root, run)], never)
+            else:
+                (mechanism.run if run else mechanism.hold)(root)
+            others = set(members(child.pid)) - spared
+            assert eventually(lambda wanted=wanted, others=others: {state(pid) for pid in others} == {wanted})
+            assert {state(pid) for pid in spared} == {"S"}
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()

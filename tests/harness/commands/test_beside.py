@@ -256,3 +256,11 @@ def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_store
     assert cli.main(["report", results[1], "-o", str(page)]) == 0
     assert "1 of 2 runs have warnings; the first: job 0 and job 1 are both bound to" in page.read_text()
     assert "idle: bind each to other processors (taskset), or to none" in page.read_text()
+
+
+@pytest.mark.parametrize("option", ["-bind-to core", "--map-by socket", "-hosts a"])
+def test_options_that_bind_are_refused_in_the_words_of_the_command_line(capsys, option):
+    assert cli.main(["beside", "--", f"mpiexec {option} -n 2 true", ":::", "true"]) == 2
+    told = capsys.readouterr().err
+    assert f"COMMAND = {option.split()[0]!r}: places or binds processes" in told
+    assert "write -bind-to none" in told and "experiment" not in told

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from native_programs import launcher
 from runs import NOBODY, command, eventually, everything_in, needs_two, state, text, two_processors
 
 from coordinator.drive.driver import run_workload
@@ -274,3 +276,25 @@ def test_a_job_that_has_ended_before_it_can_be_taken_over_is_no_failure():
         turns.workload([name, name], chosen, two_processors(), None), None, NoLauncher("", "")
     )
     assert found.failure == "" and [job.finish_ns for job in found.jobs] == [None, None]
+
+
+@pytest.mark.slow
+@needs_two
+def test_a_line_says_what_runs_and_one_each_minute_how_far(monkeypatch, capfd):
+    monkeypatch.setattr("harness.commands.turns.STANDING_S", 0.2)
+    assert cli.main(["turns", "--quantum-ms", "50", "--", "sleep 1", ":::", "true"]) == 0
+    begun, *later = [line for line in capfd.readouterr().err.splitlines() if line.startswith("lockstep: ")]
+    assert begun == "lockstep: 2 jobs in 50 ms slots; Ctrl-C ends"
+    assert "lockstep: after 0 min, processor time: sleep 0 s, true has ended" in later
+
+
+@pytest.mark.slow
+@needs_two
+def test_a_launcher_is_not_signalled_and_tells_nothing_of_turns(compiled, monkeypatch, capfd):
+    """Open MPI's prints a line for each SIGCONT that it passes on."""
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+        monkeypatch.setenv(name, "1")
+    job = shlex.join([*launcher("openmpi"), "-n", "2", compiled("openmpi", "bsp.c"), "5000", ".25", "100"])
+    assert cli.main(["turns", "--", job, ":::", job]) == 0
+    told = capfd.readouterr()
+    assert "orwarding" not in told.err + told.out

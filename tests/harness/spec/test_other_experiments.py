@@ -114,7 +114,7 @@ def test_a_command_may_give_its_launcher_options_that_place_no_process(tmp_path,
             for word in ("--bind-to", "-map-by", "--host", "-hosts", "-ppn", "--rankfile")
         ),
         *(("mpiexec.openmpi", word) for word in ("-H", "--rankfile", "--npernode", "--cpu-set=0")),
-        *(("srun", word) for word in ("-w", "--nodelist=a", "-N", "--cpu-bind=none", "-x", "-c")),
+        *(("srun", word) for word in ("-w", "--nodelist=a", "-N", "--cpu-bind=cores", "-x", "-c")),
     ],
 )
 def test_options_that_place_processes_are_refused_by_name(tmp_path, launcher, option):
@@ -122,6 +122,21 @@ def test_options_that_place_processes_are_refused_by_name(tmp_path, launcher, op
         only(tmp_path, f'command = ["{launcher}", "{option}", "a", "-n", "2", "true"]')
     assert (caught.value.key, caught.value.value) == ("jobs[0].command", option)
     assert "places or binds processes" in str(caught.value) and "bind" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["mpiexec", option, "none"] for option in ("-bind-to", "--bind-to", "-binding")),
+        *(["mpirun.openmpi", *option] for option in (["--bind-to", "none"], ["-bind-to", "NONE"])),
+        *(["mpirun.openmpi", option] for option in ("--bind-to-none", "-bind-to-none", "--bind-to=none")),
+        *(["srun", *option] for option in (["--cpu-bind=none"], ["--cpu-bind", "none"])),
+    ],
+)
+def test_options_that_bind_to_nothing_are_left_out_since_that_is_so_anyway(tmp_path, words):
+    (job,) = only(tmp_path, f"command = {[*words, '-n', '2', './app']}").cells[0].jobs()
+    program = job.program
+    assert (program.launcher_options, program.argv, program.processes) == ((), ("./app",), 2)
 
 
 @pytest.mark.parametrize("option", ["--genvv", "-2", "--", "-configfile"])
