@@ -12,20 +12,28 @@ PACKAGING = ROOT / "docs" / "packaging"
 
 @pytest.fixture(scope="module")
 def ours():
-    """The version and, by name, the least versions of what is needed, as setup.cfg has them."""
+    """The version and, by name, the versions of what is needed, as setup.cfg has them."""
     parser = ConfigParser()
     parser.read(ROOT / "setup.cfg")
-    needed = dict(line.split(">=") for line in parser["options"]["install_requires"].split())
+    needed = dict(line.split(">=", 1) for line in parser["options"]["install_requires"].split())
     return parser["metadata"]["version"], needed | {"python": parser["options"]["python_requires"][2:]}
 
 
 def test_spacks_recipe_needs_the_same(ours):
     tree = ast.parse((PACKAGING / "spack" / "lockstep_scheduling" / "package.py").read_text())
     calls = [(node.func.id, node.args[0].value) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    needed = dict(name[:-1].removeprefix("py-").split("@") for call, name in calls if "@" in name)
+    needed = dict(name.removeprefix("py-").split("@") for call, name in calls if "@" in name)
+    needed = {name: _as_pip_says(versions) for name, versions in needed.items()}
     assert needed.pop("setuptools") in (ROOT / "pyproject.toml").read_text()
     assert (next(name for call, name in calls if call == "version"), needed) == ours
     assert {name for call, name in calls if call == "depends_on" and "@" not in name} == {"mpi", "c"}
+
+
+def _as_pip_says(versions):
+    """Spack's range of versions, which has its last one in it, as setup.cfg writes it."""
+    least, _, last = versions.partition(":")
+    major, _, minor = last.partition(".")
+    return f"{least},<{major}.{int(minor) + 1}" if last else least
 
 
 def test_condas_recipe_needs_the_same(ours):

@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-import pytest
 from compiled_only import needs_compiler
 from numpy.typing import NDArray
 
 from harness.simulator.by_reference import by_reference
-from harness.simulator.compiled import ENTRY, entry, hot, step
+from harness.simulator.compiled import entry, hot, step
 from harness.simulator.jobs import easy
 from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import CACHE_LINE_BYTES
 from harness.simulator.processes.state import allocate
+from harness.simulator.target import jit
 from workloads.program import Program
 
 
@@ -59,21 +59,11 @@ def test_changes_reach_the_arrays_of_the_tuple() -> None:
 
 @needs_compiler
 def test_a_step_is_compiled_once_and_called() -> None:
-    numba.njit(run, **ENTRY)(new_pair())  # not loaded from the cache of an earlier run
+    jit(run)(new_pair())  # not loaded from the cache of an earlier run
     dispatchers: list[Any] = [count, count_all]
     for dispatcher, inlined in zip(dispatchers, (False, True), strict=True):
         (compiled,) = dispatcher.overloads.values()
         assert ("alwaysinline" in str(compiled.library._get_module_for_linking())) == inlined
-
-
-@needs_compiler
-def test_no_other_function_has_the_name_of_one_that_python_calls() -> None:
-    def count() -> None:
-        """A step has this name."""
-
-    count.__qualname__ = "count"
-    with pytest.raises(ValueError, match="count"):
-        entry(count)
 
 
 @needs_compiler

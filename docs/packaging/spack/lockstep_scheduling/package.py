@@ -29,6 +29,6 @@ class LockstepScheduling(PythonPackage):
     depends_on("py-pandas@2.1:", type=("build", "run"))
     depends_on("py-jinja2@3.1:", type=("build", "run"))
     depends_on("py-matplotlib@3.8:", type=("build", "run"))
-    depends_on("py-numba@0.59:", type=("build", "run"))
+    depends_on("py-numba@0.60:0.68", type=("build", "run"))
     depends_on("py-rich@13:", type=("build", "run"))
     depends_on("py-scipy@1.11:", type=("build", "run"))
