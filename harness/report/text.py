@@ -130,8 +130,9 @@ def _each_job(rows: Sequence[Row]) -> Table:
     names = [f"{n}\n{job.work.short_name}" for n, job in enumerate(rows[0].jobs)]
     made = table(["slowdown of job\nunder"], names)
     for row in rows:
-        found = [side.slowdown.per_job for side in row.sides.values() if side.slowdown]
-        made.add_row(row.name, *(" / ".join(map(fixed, values)) for values in zip(*found, strict=True)))
+        of_sides = [side.slowdown.per_job for side in row.sides.values() if side.slowdown]
+        slowdowns = [" / ".join(map(fixed, values)) for values in zip(*of_sides, strict=True)]
+        made.add_row(row.name, *(slowdowns or [UNKNOWN] * len(names)))
     return made
 
 

@@ -32,7 +32,7 @@ policy = "newest"
 UNCALIBRATED = """
 import runpy
 from harness.measure.session import MeasurementSession
-MeasurementSession.calibrate = lambda *_: []
+MeasurementSession.calibrate = lambda *_, **__: []
 runpy.run_path("newest.py", run_name="__main__")
 """
 """Program text: the page's command with nominal constants, which saves the seconds of a calibration."""

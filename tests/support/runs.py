@@ -40,7 +40,7 @@ if __name__ != "__main__":  # the import takes a driver as long as its own modul
 
 UNCALIBRATED = """
 from harness.measure.session import MeasurementSession
-MeasurementSession.calibrate = lambda *_: []
+MeasurementSession.calibrate = lambda *_, **__: []
 from harness.__main__ import main
 raise SystemExit(main())
 """

@@ -55,7 +55,7 @@ def test_the_command_measures_pairs_and_says_how_long_that_takes(lockstep):
     assert status == 0
     found = json.loads(out)["aa"]
     assert (found["pairs"], found["repeats"], found["comparisons"]) == (10, 5, 192)
-    assert "0/30 gang 20 ms, repeat 1 of 20; 1 min " in err
+    assert "0/30 dedicated, repeat 1 of 20; 1 min " in err
     with Store(Path("kept"), existing=True) as store:
         ((digest, name),) = store.experiments()
         kinds = [record.kind for record in store.runs(digest)]

@@ -26,8 +26,8 @@ PROCESSORS = usable_processors()[:2]
 @pytest.fixture
 def found(monkeypatch):
     """A function that gives the findings by subject; each host is as quiet as it can be."""
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
-    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: Conditions(others=0.0, steal=0.0))
+    during = Conditions(cores=2, processors=PROCESSORS, wanting=0, others=0.0, steal=0.0)
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: during)
 
     def found():
         return {finding.subject: finding for finding in host_check.check(PROCESSORS, watch_s=0.0)}
@@ -42,10 +42,10 @@ def test_a_quiet_host_has_no_remedy_for_its_load(found):
 
 
 def test_load_hypervisor_and_other_programs_are_told_with_remedies(found, monkeypatch):
-    monkeypatch.setattr(os, "getloadavg", lambda: (3.0, 0.1, 0.1))
-    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: Conditions(others=0.2, steal=0.1))
+    during = Conditions(cores=2, processors=PROCESSORS, wanting=3, others=0.2, steal=0.1)
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: during)
     findings = found()
-    assert findings["load"].found == "average 3.0" and findings["load"].remedy
+    assert findings["load"].found.startswith("3 threads of other programs") and findings["load"].remedy
     assert "20.0%" in findings["other programs"].found and findings["other programs"].remedy
     assert "10.0%" in findings["hypervisor"].found and findings["hypervisor"].remedy
 

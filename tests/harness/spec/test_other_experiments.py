@@ -274,7 +274,7 @@ def test_simulate_refuses_a_command(tmp_path, capsys):
 @needs_two
 @pytest.mark.slow
 def test_a_mix_of_all_kinds_runs_on_real_processes(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_: [])  # saves its seconds
+    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
     results = str(tmp_path / "results")
     words = ["run", "--anyway", written(tmp_path, MIX), "--set", "schedulers=[{policy='gang',quantum_ms=10}]"]
     assert cli.main([*words, "--json", "--results", results]) == 0
