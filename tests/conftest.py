@@ -2,7 +2,9 @@
 
 import os
 import signal
+import site
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from golden import Golden
@@ -60,25 +62,46 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.slow)
 
 
+OF_USERS = {"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MPLCONFIGDIR", "MATPLOTLIBRC"}
+"""Variables that name places beside the home."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _apart(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests find neither the defaults of their user's options nor the runs of tests beside them."""
+def _apart(request: pytest.FixtureRequest) -> Iterator[Path | None]:
+    """Tests find nothing that stands in the checkout or at home, nor the runs of tests beside them.
+
+    They begin in an empty directory. Their home begins empty, too; test processes share it, so that each
+    kernel and library is compiled once. ``NUMBA_CACHE_DIR`` keeps kernels from one session to the next.
+    """
     if request.config.getoption("with_mpi", False):
-        yield
+        yield None
         return
+    factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+    base = factory.getbasetemp()
+    home = (base.parent if hasattr(request.config, "workerinput") else base) / "home"
+    home.mkdir(mode=0o700, exist_ok=True)
+    runtime = factory.mktemp("r")  # a short name, for sockets in it
+    empty = factory.mktemp("empty")
     with pytest.MonkeyPatch.context() as patch:
-        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
-        patch.setenv("XDG_CONFIG_HOME", str(factory.mktemp("config")))
-        if not hasattr(request.config, "workerinput"):
-            yield
-            return
-        runtime = factory.mktemp("r")  # a short name, for sockets in it
+        patch.setenv("PYTHONUSERBASE", site.getuserbase())  # packages there belong to Python
+        patch.setenv("HOME", str(home))
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        yield
+        for name in OF_USERS & os.environ.keys():
+            patch.delenv(name)
+        patch.chdir(empty)
+        yield empty
         from coordinator.host.cleanup import leftovers  # noqa: PLC0415 # tests that run on ranks do without
 
         with leftovers(everything=False) as (found, _):
             assert not [run for run in found if run.path.is_relative_to(runtime)]
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing(_apart: Path | None) -> Iterator[None]:
+    """What a test left in the directory where it began would be there for the next one."""
+    yield
+    left = os.listdir(_apart) if _apart else []  # noqa: PTH208 - it counts, for each test
+    assert not left, f"a test that writes files changes to a directory of its own: {left}"
 
 
 @pytest.fixture

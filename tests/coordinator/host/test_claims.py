@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -76,7 +77,8 @@ SERIES = [b"x/77.ab/5", b"0/.ab/5", b"0/77.ab/9-1", b"0//5", b"0/\xff/5", b"0/77
 )
 def test_a_name_that_somebody_made_up_harms_nobody(name):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
-        liar.bind(b"\0lockstep-" + name)
+        with suppress(OSError):  # these tests run elsewhere on this host, too
+            liar.bind(b"\0lockstep-" + name)
         ours = ProcessorClaim(A, [5])
         said = [*ours.others(), *(rival.name for rival in rivals([5]))]
         assert all(told.isprintable() and len(told) < 200 for told in said)

@@ -19,7 +19,7 @@ from harness.spec.experiment import load
 from harness.store import database
 
 pytestmark = needs_two
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
+PATHS = {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
 
 
 def slowdowns(out):
@@ -199,12 +199,14 @@ def test_help_imports_nothing_slow():
         "import sys; from harness import cli; cli.main(['--help']);"
         "assert not {'numpy', 'pandas', 'rich', 'mpi4py', 'numba'} & sys.modules.keys()"
     )
-    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+    environment = os.environ | PATHS
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = f"{sys.executable} -m harness.cli policies | head -1"
-    done = subprocess.run(command, shell=True, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    how = {"capture_output": True, "text": True}
+    done = subprocess.run(command, shell=True, env=os.environ | PATHS, check=True, **how)
     assert done.stderr == ""
 
 

@@ -19,7 +19,7 @@ from runs import eventually, needs_two
 from harness import application, cli
 from harness.store import database
 
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
+PATHS = {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
 
 
 def start(pause_s, *arguments, cwd):
@@ -27,7 +27,7 @@ def start(pause_s, *arguments, cwd):
     return subprocess.Popen(
         command,
         cwd=cwd,
-        env=ENVIRONMENT,
+        env=os.environ | PATHS,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=_hear_signals,  # noqa: PLW1509 - nothing but a signal call happens in the child
@@ -48,7 +48,7 @@ def catches(pid, signum):
 def test_an_interrupt_during_the_imports_is_one_line(tmp_path, signum, delay_s):
     command = [sys.executable, "-m", "harness", "run", "three-jobs"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": _hear_signals}
-    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, **pipes) as process:
+    with subprocess.Popen(command, cwd=tmp_path, env=os.environ | PATHS, **pipes) as process:
         assert eventually(lambda: catches(process.pid, signal.SIGTERM))
         time.sleep(delay_s)
         process.send_signal(signum)
@@ -130,7 +130,7 @@ def test_a_simulation_ends_when_it_is_told_to(tmp_path):
     settings = "repeats=1", "schedulers=[{policy='gang',quantum_ms=0.01}]", "program.granularity_us=1000"
     command = [sys.executable, "-m", "harness", "simulate", "three-jobs"]
     command += [*(word for setting in settings for word in ("--set", setting)), "--set"]
-    how = {"cwd": tmp_path, "env": ENVIRONMENT, "stderr": subprocess.PIPE}
+    how = {"cwd": tmp_path, "env": os.environ | PATHS, "stderr": subprocess.PIPE}
     subprocess.run([*command, "program.dedicated_s=0.01"], check=False, **how)  # compiles, if need be
     with subprocess.Popen([*command, "program.dedicated_s=1e6"], **how) as simulation:
         simulating = psutil.Process(simulation.pid)

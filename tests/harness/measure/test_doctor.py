@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.host import processor_claims
 from coordinator.host.processor_claims import ProcessorClaim
 from harness import cli
 from harness.measure import host_check
@@ -25,7 +26,12 @@ PROCESSORS = usable_processors()[:2]
 
 @pytest.fixture
 def found(monkeypatch):
-    """A function that gives the findings by subject; each host is as quiet as it can be."""
+    """A function that gives the findings by subject; each host is as quiet as it can be.
+
+    What other processes measure meanwhile is claimed by other names.
+    """
+    monkeypatch.setattr(processor_claims, "RUN", "runofdoctor")
+    monkeypatch.setattr(processor_claims, "SERIES", "seriesofdoctor")
     during = Conditions(cores=2, processors=PROCESSORS, wanting=0, others=0.0, steal=0.0)
     monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: during)
 
@@ -51,7 +57,7 @@ def test_load_hypervisor_and_other_programs_are_told_with_remedies(found, monkey
 
 
 def test_another_run_on_these_processors_is_named(found):
-    with closing(ProcessorClaim("abcd1234", PROCESSORS[:1])):
+    with closing(ProcessorClaim("abcd1234", PROCESSORS[:1], processor_claims.RUN)):
         finding = found()["Lockstep"]
     assert "run abcd1234" in finding.found and "wait for its end" in finding.remedy
 
@@ -92,7 +98,7 @@ def test_what_is_shared_names_no_user_no_host_and_no_path(found, monkeypatch, tm
         store.add_calibrations(
             [Calibration("s", records.now(), name, values, *rest) for name, values in made]
         )
-    with closing(ProcessorClaim("abcd1234", PROCESSORS[:1])):
+    with closing(ProcessorClaim("abcd1234", PROCESSORS[:1], processor_claims.RUN)):
         assert cli.main(["doctor", "--share"]) == 0
     said = capsys.readouterr().out
     for secret in (getpass.getuser(), os.uname().nodename, str(Path.home()), "/", "@", "alice", "abcd1234"):
