@@ -285,11 +285,8 @@ class Nodes:
     def _watch_launch(self, loop: Loop, numbers: list[int]) -> None:
         starter, several = self._nodes[numbers[0]].starter, len(numbers) > 1
         assert starter is not None
-        handle = launch.handle(starter)
 
         def ended() -> None:
-            loop.unwatch(handle)
-            handle.close()
             for number in numbers:
                 if not several or self._nodes[number].join is None:
                     self._lose(number, "the launcher of the agents has ended" if several else ENDED)
@@ -297,7 +294,7 @@ class Nodes:
         if several:
             self._launches.append(numbers)
             self._together |= dict.fromkeys(numbers, numbers)
-        loop.watch(handle, ended)
+        loop.watch_end(launch.handle(starter), ended)
 
     def _look_for_ends(self) -> None:
         """Look which agents have ended of those that were launched together."""

@@ -22,7 +22,7 @@ from coordinator.host.cleanup import Discards
 from coordinator.host.environment import PYTHON
 from coordinator.host.launch import Launchers, Started
 from coordinator.host.loop import Loop
-from coordinator.host.processes import JOB, Process
+from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.workload import ParallelJob, Workload
@@ -141,8 +141,7 @@ class RunningJobs:
     def watch(self, job: int, mpiexec: Started) -> None:
         """Watch for the end of a job's launcher, which we or a driver before us started."""
         self.states[job].mpiexec = mpiexec
-        handle = launch.handle(mpiexec)
-        self._loop.watch(handle, lambda: self._on_exit(job, mpiexec, handle))
+        self._loop.watch_end(launch.handle(mpiexec), lambda: self._on_exit(job, mpiexec))
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         """The first processor of a rank says when all its threads run."""
@@ -312,9 +311,7 @@ class RunningJobs:
         for job in failed:
             self._fail(job, why)
 
-    def _on_exit(self, job: int, mpiexec: Started, handle: Process) -> None:
-        self._loop.unwatch(handle)
-        handle.close()
+    def _on_exit(self, job: int, mpiexec: Started) -> None:
         state, directory = self.states[job], self._context.directory
         status = mpiexec.wait()
         command = self._jobs[job].program.kind == Command.kind

@@ -99,6 +99,7 @@ class Adopted:
     def __init__(self, pid: int, run: str, status: Path | None = None) -> None:
         self.pid = pid
         self._status = status
+        self._ended: int | None = None
         try:
             self._process = Process(pid)
             if environment_of(pid).get(RUN) == run:
@@ -109,13 +110,20 @@ class Adopted:
         self._process = Process(pid, os.eventfd(1))  # readable, as for a process that has ended
 
     def handle(self) -> Process:
-        return Process(self.pid, os.dup(self._process.fileno()))
+        ended = self._ended is not None
+        return Process(self.pid, os.eventfd(1) if ended else os.dup(self._process.fileno()))
 
     def poll(self) -> int | None:
-        return self.wait() if self._process.wait(0) else None
+        return self.wait() if self._ended is not None or self._process.wait(0) else None
 
     def wait(self) -> int:
-        self._process.wait(None)
+        if self._ended is None:
+            self._process.wait(None)
+            self._process.close()
+            self._ended = self._left()
+        return self._ended
+
+    def _left(self) -> int:
         try:
             return int(self._status.read_text()) if self._status else -signal.SIGKILL
         except (OSError, ValueError):

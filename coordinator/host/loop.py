@@ -6,7 +6,7 @@ import selectors
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 _CLOCK_MONOTONIC = 1
 _ABSOLUTE = 1
@@ -66,11 +66,19 @@ class _Callbacks(NamedTuple):
     on_room: Callable[[], None] | None
 
 
+class Ending(Protocol):
+    """A handle that turns readable when something ends (``processes.Process``)."""
+
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
+
+
 class Loop:
     """Calls back for every watched file that is readable, or writable."""
 
     def __init__(self) -> None:
         self._selector = selectors.EpollSelector()
+        self._ending = set[Ending]()
         self._alarm = Alarm()
         self._lead_ns = 0
         self.watch(self._alarm, self._alarm.acknowledge)
@@ -82,6 +90,18 @@ class Loop:
     def watch(self, file: Any, on_input: Callable[[], None] = lambda: None) -> None:
         """Call back whenever ``file`` is readable; without a callback only wake up."""
         self._selector.register(file, selectors.EVENT_READ, _Callbacks(on_input, None))
+
+    def watch_end(self, handle: Ending, on_end: Callable[[], None]) -> None:
+        """Call back once, at the end that ``handle`` shows; the loop closes it then, or when it is closed."""
+
+        def ended() -> None:
+            self.unwatch(handle)
+            self._ending.remove(handle)
+            handle.close()
+            on_end()
+
+        self._ending.add(handle)
+        self.watch(handle, ended)
 
     def watch_room(self, file: Any, on_room: Callable[[], None] | None) -> None:
         """Also call back whenever a watched file is writable; None: no longer."""
@@ -122,3 +142,5 @@ class Loop:
     def close(self) -> None:
         self._selector.close()
         self._alarm.close()
+        for handle in self._ending:
+            handle.close()
