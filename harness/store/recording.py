@@ -7,9 +7,7 @@ operations, and stands for all of its time.
 """
 
 import json
-import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.bounds import RANKS
 from workloads.native.recorded import KINDS
 from workloads.validation import LockstepError
 
@@ -81,6 +80,11 @@ MAY_WAIT[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] =
 MAY_WAIT[FIRST : LAST + 1] = True
 
 NOBODY, ANYONE = -1, -2
+
+LONGEST_NS = 10**17  # three years
+DIFFER_NS = 10**9
+"""By how much computing may seem to be negative: a part of it is reckoned from the clock of the host."""
+
 UNKNOWN = "a file of another kind, or not complete"
 
 Rows = NDArray[Any]
@@ -222,7 +226,7 @@ def _times(copy_ns: Sequence[float]) -> tuple[float, ...]:
 
 
 def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < 10**15 else 0
+    return value if _whole(value, 0, 10**15) else 0
 
 
 def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
@@ -325,6 +329,11 @@ PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads",
 
 
 def read(path: Path) -> Recording:
+    """The recording in a file, with figures that a program can have had.
+
+    Raises:
+        RecordingError: for another file, or one that is damaged or was changed.
+    """
     try:
         with np.load(path, allow_pickle=False) as held:
             about = json.loads(bytes(held["about"]))
@@ -332,27 +341,91 @@ def read(path: Path) -> Recording:
                 raise RecordingError(f"{path}: found version {about['version']}, required {VERSION}")
             rows = _known(path, _table(held, OPERATION, ""))
             windows = _table(held, WINDOW, "window_")
-        ranks, row, window = [], 0, 0
-        for one in about["ranks"]:
-            ends = row + one["operations"], window + one["windows"]
-            if ends[0] > len(rows) or not window < ends[1] <= len(windows):
-                raise RecordingError(f"{path}: {UNKNOWN}")
-            ranks.append(
-                RankRecording(
-                    **{name: one[name] for name in PLAIN if name in one or name not in NOT_IN_OLD}
-                    | {name: _count(one.get(name, 0)) for name in ("meets_from_bytes", *OUTSIDE)}
-                    | {"copy_ns": _times(one.get("copy_ns", ()))},
-                    windows=windows[window : ends[1]],
-                    rows=rows[row : ends[0]],
-                    communicators={number: tuple(rest) for number, *rest in one["communicators"]},
-                )
-            )
-            row, window = ends
+        made = Recording(tuple(about["command"]), about["processes"], _ranks(path, about, rows, windows))
+    except RecordingError:
+        raise
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror or UNKNOWN}") from error
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # zipfile, zlib and NumPy raise nearly anything for damaged bytes
         raise RecordingError(f"{path}: no recording: {UNKNOWN}") from error
-    return Recording(tuple(about["command"]), about["processes"], tuple(ranks))
+    _check(path, made)
+    return made
+
+
+def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> tuple[RankRecording, ...]:
+    """The ranks of a file that ``about`` describes: each has the next rows and windows."""
+    ranks, row, window = [], 0, 0
+    for one in about["ranks"]:
+        ends = row + one["operations"], window + one["windows"]
+        if not row <= ends[0] <= len(rows) or not window < ends[1] <= len(windows):
+            raise RecordingError(f"{path}: {UNKNOWN}")
+        ranks.append(
+            RankRecording(
+                **{name: one[name] for name in PLAIN if name in one or name not in NOT_IN_OLD}
+                | {name: _count(one.get(name, 0)) for name in ("meets_from_bytes", *OUTSIDE)}
+                | {"copy_ns": _times(one.get("copy_ns", ()))},
+                windows=windows[window : ends[1]],
+                rows=rows[row : ends[0]],
+                communicators={number: tuple(rest) for number, *rest in one["communicators"]},
+            )
+        )
+        row, window = ends
+    return tuple(ranks)
+
+
+def _check(path: Path, held: Recording) -> None:
+    """Refuse what no program can have recorded; what replays a recording relies on it."""
+    if not (_whole(held.processes, 1, RANKS) and all(isinstance(word, str) for word in held.command)):
+        raise RecordingError(f"{path}: no recording: {UNKNOWN}")
+    for place, rank in enumerate(held.ranks):
+        for why in _faults(rank, held.processes):
+            remedy = "record the program again with lockstep observe"
+            raise RecordingError(f"{path}: entry {place} of ranks: {why}; {remedy}")
+    if not 0 < len({rank.rank for rank in held.ranks}) == len(held.ranks):
+        raise RecordingError(f"{path}: no recording: it must have ranks, and each of them once")
+
+
+def _faults(rank: RankRecording, processes: int) -> Iterator[str]:
+    """What is wrong with the recording of a rank, in words; what comes first may make others wrong."""
+    last = processes - 1
+    plain = dict.fromkeys(("threads", "start_ns", "finish_ns", "slot_ns"), (0, LONGEST_NS)) | {
+        "rank": (0, last)
+    }
+    for name, (least, most) in plain.items():
+        if not _whole(value := getattr(rank, name), least, most):
+            yield f"{name} must be a whole number from {least} to {most}, and is {value!r}"
+    if rank.finish_ns < rank.start_ns:
+        yield f"it ends at {rank.finish_ns} ns, before its start at {rank.start_ns} ns"
+    if not isinstance(rank.host, str):
+        yield f"host must be a name, and is {rank.host!r}"
+    if not all(_whole(number, 0, 65_535) for number in rank.communicators):
+        yield "a communicator must have a number from 0 to 65535"
+    if not all(_whole(member, NOBODY, last) for ranks in rank.communicators.values() for member in ranks):
+        yield f"members of communicators must be ranks from 0 to {last}, or {NOBODY}"
+    positive, computing = (0, LONGEST_NS), (-DIFFER_NS, LONGEST_NS)
+    columns = {"peer": (ANYONE, last), "compute_ns": computing, "within_ns": positive}
+    yield from _outside("operation", rank.rows, columns)
+    of_windows = dict.fromkeys(WINDOW.names or (), positive)
+    yield from _outside("window", rank.windows, of_windows | dict.fromkeys(COMPUTING, computing))
+    kept, operations = rank.windows["kept"], rank.windows["operations"]
+    if np.any(kept > operations) or kept.sum() != len(rank.rows):
+        kept_of_all = f"{kept.sum()} of {operations.sum()} operations"
+        yield f"its windows keep {kept_of_all}, and {len(rank.rows)} are there"
+
+
+COMPUTING = ("compute_ns", "kept_compute_ns")
+
+
+def _outside(what: str, table: Rows, ranges: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    for name, (least, most) in ranges.items():
+        within = (table[name] >= least) & (table[name] <= most)  # nan is not
+        if not within.all():
+            at = int(np.argmin(within))
+            yield f"{name} of {what} {at} must be from {least} to {most}, and is {table[name][at]}"
+
+
+def _whole(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
 
 
 def _table(held: Mapping[str, NDArray[Any]], dtype: np.dtype[Any], prefix: str) -> Rows:
@@ -361,5 +434,7 @@ def _table(held: Mapping[str, NDArray[Any]], dtype: np.dtype[Any], prefix: str) 
     columns = {name: held[prefix + name] for name in names if name != "reserved_bytes"}
     table = np.zeros(len(columns[names[0]]), dtype)
     for name, column in columns.items():
+        if column.shape != table.shape or not np.can_cast(column.dtype, dtype[name], "same_kind"):
+            raise ValueError(name)
         table[name] = column
     return table

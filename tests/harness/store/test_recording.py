@@ -1,6 +1,7 @@
 """Recordings: known programs leave what they did, to the byte; files are whole and bounded."""
 
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -247,7 +248,7 @@ def made(ranks=2, kept=5):
     windows = np.zeros(1, WINDOW)
     windows["operations"] = windows["kept"] = kept
     one = RankRecording(0, "host", 10, 20, True, False, 1, 100, windows, rows, {0: tuple(range(ranks))})
-    return Recording(("mpiexec", "a b"), ranks, tuple(one for _ in range(ranks)))
+    return Recording(("mpiexec", "a b"), ranks, tuple(replace(one, rank=rank) for rank in range(ranks)))
 
 
 def test_a_recording_is_read_as_it_was_written(tmp_path):
@@ -332,6 +333,86 @@ def test_operations_of_unknown_kinds_are_refused(tmp_path):
     recording.write(replace(made_up, ranks=(replace(made_up.ranks[0], rows=rows),)), tmp_path / "a.npz")
     with pytest.raises(RecordingError, match=r"a\.npz: a file of another kind"):
         recording.read(tmp_path / "a.npz")
+
+
+def kept_with(folder, change):
+    """The file of a recording whose columns and description were changed."""
+    recording.write(made(), folder / "new.npz")
+    with np.load(folder / "new.npz") as held:
+        columns = dict(held)
+    about = json.loads(bytes(columns.pop("about")))
+    change(columns, about)
+    text = np.frombuffer(json.dumps(about).encode(), "u1")
+    np.savez(folder / "changed.npz", about=text, **columns)
+    return folder / "changed.npz"
+
+
+TIMES = ("compute_ns", "within_ns", *(f"window_{name}" for name in WINDOW.names if name.endswith("_ns")))
+FLOATS = [name for name in TIMES if "begin" not in name and "end" not in name]
+IMPOSSIBLE = [
+    *((name, value) for name in FLOATS for value in (np.nan, np.inf, -np.inf, -1e30, 1e30)),
+    *(("peer", value) for value in (2, 2**31 - 1, -3, -(2**31))),
+    *((f"window_{name}", -1) for name in ("begin_ns", "kept_end_ns", "operations", "kept", "collectives")),
+    *(("window_kept", value) for value in (0, 4, 6)),
+    ("window_operations", 4),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
+def test_figures_that_no_program_can_have_had_are_refused_by_name(tmp_path, name, value):
+    def change(columns, about):
+        columns[name][-1] = value
+
+    with pytest.raises(
+        RecordingError, match=r"changed\.npz: entry 1 of ranks: .*record the program again"
+    ) as told:
+        recording.read(kept_with(tmp_path, change))
+    assert name.removeprefix("window_") in str(told.value) or "its windows keep" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"processes": 0}, {"processes": 10**30}, {"processes": None}, {"command": [1]}, {"ranks": []}]
+)
+def test_descriptions_that_no_program_can_have_had_are_refused(tmp_path, odd):
+    with pytest.raises(RecordingError, match=r"changed\.npz: no recording"):
+        recording.read(kept_with(tmp_path, lambda columns, about: about.update(odd)))
+
+
+WHOLE = ("rank", "start_ns", "finish_ns", "threads", "slot_ns")
+NEVER = [
+    *((name, value) for name in WHOLE for value in (None, -1, 10**30, np.nan, 0.5, "x", [], True)),
+    *(("rank", 0), ("rank", 2), ("finish_ns", 9), ("host", 1), ("host", [])),
+    *(("communicators", value) for value in (None, [[]], [[0, 2]], [[0, "x"]], [[-1, 0]], [[0, -2]])),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), NEVER)
+def test_descriptions_of_a_rank_that_cannot_be_are_refused(tmp_path, name, value):
+    changed = kept_with(tmp_path, lambda columns, about: about["ranks"][1].update({name: value}))
+    with pytest.raises(RecordingError, match=r"changed\.npz: "):
+        recording.read(changed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compressed", [True, False])
+def test_whatever_bytes_of_a_recording_change_it_is_read_or_refused(tmp_path, compressed):
+    path = tmp_path / "new.npz"
+    recording.write(made(), path)
+    if not compressed:
+        path = kept_with(tmp_path, lambda columns, about: None)
+    whole, ends = path.read_bytes(), set()
+    for seed in range(150):
+        chance, copy = random.Random(seed), bytearray(whole)
+        for _ in range(chance.choice([1, 1, 2, 10])):
+            copy[chance.randrange(len(copy))] = chance.randrange(256)
+        path.write_bytes(copy)
+        try:
+            replayed(recording.read(path))
+            ends.add("read")
+        except RecordingError as error:
+            assert str(path) in str(error)
+            ends.add("refused")
+    assert ends == {"read", "refused"}
 
 
 def test_an_interrupt_leaves_no_part_of_a_recording(tmp_path, monkeypatch):
