@@ -137,7 +137,7 @@ def load(
     ``here``: this host must be able to run it, with its processors, mechanisms and scheduling classes;
     ``real``: some host.
     """
-    written = experiment_source.read(source)
+    written, settings = experiment_source.read(source), tuple(settings)
     changes = list(_quick(written)) if quick else []
     changes += [overrides.parse(text) for text in settings]
     if seed is not None:
@@ -148,9 +148,11 @@ def load(
         for cell in made.cells if here or real else ():
             with sweep.blamed(cell.settings):
                 check_real(cell.machine)
-        return made
     except InputError as error:
         raise changed.located(error) from None
+    if "quick" in changed.data and not quick:  # not in effect, but right as well
+        load(source, settings=settings, quick=True)
+    return made
 
 
 def _quick(written: Document) -> Iterable[overrides.Override]:
@@ -210,6 +212,7 @@ def _experiment(data: Table, file: Path, here: bool) -> Experiment:
     if nodes and any(scheduler.options.quota_ns for scheduler in schedulers):
         rule = "a CPU quota is of one host (quota_processors)"
         raise InputError("hosts", data["hosts"], rule, "leave one of the two out")
+    _check_hidden(data, swept, file.parent, nodes)
     present = owners.parse(data.get("owners", []), file.parent, schedulers)
     for cell in cells:
         _check_sizes(cell, schedulers)
@@ -231,6 +234,17 @@ def _experiment(data: Table, file: Path, here: bool) -> Experiment:
         owners=present,
         **plain,
     )
+
+
+def _check_hidden(data: Table, swept: Mapping[str, list[Any]], folder: Path, nodes: Sequence[Node]) -> None:
+    """Check each value that the sweep replaces; whether it fits to others does not matter."""
+    for key, tables_with_it in sweep.hidden(data, swept):
+        try:
+            _cell(0, {}, tables_with_it, folder, here=False, nodes=nodes)
+            sweep.schedulers(tables_with_it, {}, here=False)
+        except InputError as error:
+            if overrides.make(key, None, key).sets(error.key):
+                raise
 
 
 def _repeats(given: Any) -> tuple[int, int]:

@@ -97,6 +97,24 @@ def reaches(key: str, number: int, table: Any) -> bool:
     )
 
 
+def there(data: Table, key: str) -> bool:
+    """Whether the tables of a file have a value at the dotted ``key``, wherever it reaches."""
+    wanted = make(key, None, key)
+    rooms: list[Any] = [data]
+    if wanted.room != wanted.steps[0]:
+        rooms = _tables(data, wanted.room)
+    return any(_leads(room, wanted.steps) for room in rooms)
+
+
+def _leads(here: Any, steps: tuple[Step, ...]) -> bool:
+    for step in steps:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
+
+
 def apply(data: dict[str, Any], override: Override) -> None:
     """Put the override into ``data``, modified in place."""
     steps, key, swept = override.steps, _written(override.steps), data.get("sweep")

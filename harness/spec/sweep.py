@@ -46,6 +46,17 @@ def points(data: Table, sweep: Mapping[str, list[Any]]) -> Iterator[tuple[dict[s
         yield settings, _with(rest, settings)
 
 
+def hidden(data: Table, sweep: Mapping[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each swept key to which the file gives a value, too, and the tables with that value in them.
+
+    No point has them: the other keys have their first values.
+    """
+    rest = {key: value for key, value in data.items() if key != "sweep"}
+    for key in sweep:
+        if overrides.there(rest, key):
+            yield key, _with(rest, {other: values[0] for other, values in sweep.items() if other != key})
+
+
 def schedulers(
     data: Table, sweep: Mapping[str, list[Any]], here: bool, *, adapting: bool = False
 ) -> tuple[Scheduler, ...]:

@@ -306,6 +306,39 @@ def test_a_quick_table_is_checked(write):
     assert "[quick] repeats = 0" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        (f"{SMALL}[quick]\nrepeats = 2.5\n", "with [quick]", "repeats"),
+        (f'{SMALL}[quick]\n"program.patern" = "NEWS"\n', "with [quick]", "jobs[0].program.patern"),
+        (f'{SMALL}[quick]\n"quantum_ms" = -1\n', "with [quick]", "schedulers[0].quantum_ms"),
+        (f'{SMALL}[sweep]\n"quantum_ms" = [20, 30]\n'.replace("= 20", "= 0"), "line 16", "quantum_ms"),
+        (f'{SMALL}[sweep]\n"program.granularity_us" = [9]\n'.replace("500", "nan"), "line 6", "granularity"),
+        (
+            f'{SMALL}[sweep]\n"jobs.1.program.pattern" = ["NEWS"]\n'.replace("BARRIER", "B"),
+            "line 11",
+            "pattern",
+        ),
+        (f'{SMALL}[sweep]\n"processors" = [2, 4]\n'.replace("= 2\n", "= -2\n", 1), "line 2", "processors"),
+        (
+            f'{SMALL}[machine]\nlatency_us = "x"\n[sweep]\n"machine.latency_us" = [1]\n',
+            "line 21",
+            "latency_us",
+        ),
+    ],
+)
+def test_what_is_not_in_effect_is_checked_as_the_rest(write, text, line, key):
+    error = refused(write(text))
+    assert line in str(error) and key in error.key
+
+
+def test_values_that_a_sweep_hides_need_not_fit_to_the_rest(write):
+    wide = SMALL.replace("processes = 2", "processes = 64")
+    assert len(load(write(f'{wide}[sweep]\n"jobs.0.program.processes" = [1, 2]\n')).cells) == 2
+    given = f'{SMALL}[sweep]\n"jobs.0.program.read_gap_us" = [1, 2]\n'
+    assert len(load(write(given)).cells) == 2
+
+
 def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_more():
     longest = "schedulers.4.imbalance_estimate=longest-wait"
     settings = ["processors=2", "repeats=5", "program.dedicated_s=1.5", longest]
