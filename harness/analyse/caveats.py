@@ -10,7 +10,7 @@ from harness.analyse.columns import ends
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, Estimate, estimate
 from harness.measure import trust
-from harness.measure.disturbance import lost
+from harness.measure.disturbance import lost, that_stand
 from harness.measure.host_check import OTHERS, STEAL
 from harness.measure.trust import Chosen
 from harness.spec.scheduler import shortest_ms
@@ -33,8 +33,9 @@ SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep ex
 
 
 def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
-    """The doubts as sentences, the gravest first."""
-    of_runs = *_machine(records), *_threads(records), *_dedicated(records)
+    """The doubts as sentences, the gravest first; they are about the runs that stand."""
+    left = that_stand(records)
+    of_runs = *_machine(left), *_threads(left), *_dedicated(left), *_set_aside(records, left)
     return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_wakeups(records)]))
 
 
@@ -57,6 +58,7 @@ def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
     Their intervals are at most WIDE, and neither other runs of Lockstep, the hypervisor, other programs nor
     a CPU quota of others took much.
     """
+    records = that_stand(records)
     if _shared(records) or _mean(records, "steal") > STEAL or _mean(records, "others") > OTHERS:
         return []
     if _throttled(records):
@@ -121,6 +123,11 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
         yield f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}"
     if waiting := max(map(crowding, during), default=0):
         yield WAITING.format(waiting)
+
+
+def _set_aside(records: Sequence[RunRecord], left: Sequence[RunRecord]) -> Iterator[str]:
+    if aside := len(records) - len(left):
+        yield f"{aside} of {len(records)} runs are set aside, since other programs disturbed them"
 
 
 def _threads(records: Sequence[RunRecord]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from harness.analyse.caveats import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
 from harness.commands.shared import add
+from harness.measure import trust
 from harness.measure.calibrate import CACHE
 from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
@@ -36,7 +37,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             site.warn_of_disturbances(watcher)
             found = site.calibrate([options.working_set_bytes], usable, watcher)
         doubts = list(of_calibration(found))
-        notes = (f"{store.path} holds the samples",)
+        taken = trust.chosen(store.calibrations(), site.conditions, options.results)
+        notes = (f"{store.path} holds the samples", *([taken.line] if taken.line else []))
     document = {
         "schema": SCHEMA,
         "machine": site.conditions.recorded(),

@@ -1,6 +1,9 @@
 """How much of its processors a run lost to other programs, and which runs stand for their repeats."""
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
@@ -48,6 +51,16 @@ def least_disturbed(records: Iterable[RunRecord]) -> dict[int, RunRecord]:
 def standing(records: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs that are not disturbed; all of them if all are."""
     return [record for record in records if not disturbed(record)] or list(records)
+
+
+def that_stand(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The runs without those that were repeated because others disturbed them, or are set aside."""
+    groups: dict[tuple[Any, ...], list[RunRecord]] = defaultdict(list)
+    for record in (one for one in records if one.makespan_ns is not None):
+        alike = record.cell, record.kind, json.dumps(record.scheduler, sort_keys=True), record.jobs[0].job
+        groups[alike].append(record)
+    kept = {id(one) for alike in groups.values() for one in standing([*least_disturbed(alike).values()])}
+    return [record for record in records if record.makespan_ns is None or id(record) in kept]
 
 
 def too_much(records: Sequence[RunRecord]) -> bool:

@@ -25,6 +25,7 @@ from harness.analyse.rows import (
     places,
 )
 from harness.analyse.verdicts import Broken, Threshold
+from harness.measure.disturbance import that_stand
 from harness.measure.plan import label
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
@@ -129,9 +130,9 @@ def hyperfine(records: Iterable[RunRecord]) -> str:
     processes, in user mode or in the kernel, which the kernel counts together; ``system`` is 0.
     """
     runs: dict[str, list[RunRecord]] = {}
-    for record in records:
-        if record.kind in MEASURED_KINDS and record.makespan_ns is not None:
-            runs.setdefault(_command(record), []).append(record)
+    successful = [one for one in records if one.kind in MEASURED_KINDS and one.makespan_ns is not None]
+    for record in that_stand(successful):
+        runs.setdefault(_command(record), []).append(record)
     return json.dumps({"results": [_result(name, found) for name, found in runs.items()]}, indent=2) + "\n"
 
 

@@ -14,6 +14,7 @@ from harness.analyse import advise
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.measure import host_check
+from harness.predict import neighbourhood
 from harness.report import rendering
 from harness.spec.experiment import usable_processors
 from harness.spec.jobs import described
@@ -151,6 +152,25 @@ def test_advice_goes_by_the_last_good_calibration_and_without_one_recommends_not
         out.split()
     )
     assert re.search(r"this host's constants of \d s ago", out)
+
+
+@pytest.mark.slow
+def test_simulate_and_explore_go_by_the_same_calibration_as_advise(lockstep, tools, monkeypatch):
+    monkeypatch.setattr(neighbourhood, "FACTORS", (1,))
+    monkeypatch.setattr(neighbourhood, "IMBALANCES", (0.25,))
+    small = ("three-jobs", "--set", "repeats=1", "--set", "schedulers=[{policy='gang'}]")
+    small += ("--set", "program.dedicated_s=0.01")
+    tools(probe=lambda *given: probe(*given) | {"detour_ns": [1e7]})
+    assert "values missing in [machine] are from Dusseau et al. 1996" in lockstep("calibrate")[2]
+    for command in (("simulate", *small), ("explore", *small[:1])):
+        status, _, err = lockstep(*command)
+        assert status == 0 and "values missing in [machine] are from Dusseau et al. 1996 (others took" in err
+    tools()
+    assert "1996" not in lockstep("calibrate")[2]
+    assert "1996" not in lockstep("simulate", *small)[2]
+    tools(probe=lambda *given: probe(*given) | {"detour_ns": [1e7]})
+    lockstep("calibrate")
+    assert "a later calibration was made under load" in lockstep("simulate", *small)[2]
 
 
 def test_advice_on_a_calm_calibration_recommends_and_says_how_old_it_is(advised):
