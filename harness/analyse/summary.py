@@ -25,7 +25,7 @@ from harness.analyse.rows import (
     Withheld,
 )
 from harness.analyse.statistics import Estimate, bounded_slowdown, estimate
-from harness.measure.disturbance import least_disturbed, lost, standing, too_much
+from harness.measure.disturbance import least_disturbed, lost, overloaded, standing, too_much
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
 from harness.spec.table_checks import Table
@@ -160,7 +160,7 @@ def _bound(repeats: Sequence[_Repeat]) -> float | None:
 def _overloaded(records: Iterable[RunRecord]) -> str:
     """Why nothing at all can be known from measured runs; empty if something can be."""
     measured = [record for record in records if record.kind in RUNS]
-    return TAKEN if too_much(measured) else ""
+    return TAKEN if overloaded(measured) else ""
 
 
 def _withheld(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], alone: Sequence[RunRecord]) -> str:

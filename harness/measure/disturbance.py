@@ -1,17 +1,22 @@
 """How much of its processors a run lost to other programs, and which runs stand for their repeats."""
 
 import json
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
-DISTURBED = 0.03
-"""A run that lost more than this share of its processors' time is repeated, and then set aside."""
+DISTURBED = 0.02
+"""A run that lost more than this share of its processors' time is repeated, and then set aside.
 
-MOST = 0.20
-"""Nothing is known from runs that lost more than this."""
+What one processor loses, all that wait for it may lose: on two processors a run may lose twice as much time.
+"""
+
+MOST, IN_THE_MEAN, LEFT = 0.20, 0.15, 0.06
+"""Nothing is known if most runs lost more than the first, all of them in the mean more than the second, or
+those that stand more than the third."""
 
 
 def lost(record: RunRecord) -> float:
@@ -63,7 +68,14 @@ def that_stand(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [record for record in records if record.makespan_ns is None or id(record) in kept]
 
 
-def too_much(records: Sequence[RunRecord]) -> bool:
-    """Whether most of these runs, or all together, lost too much for anything to be known from them."""
+def overloaded(records: Sequence[RunRecord]) -> bool:
+    """Whether the host was so busy that nothing is known from these runs."""
     shares = [lost(record) for record in records]
-    return 2 * sum(share > MOST for share in shares) > len(shares)
+    most = 2 * sum(share > MOST for share in shares) > len(shares)
+    return most or (bool(shares) and statistics.fmean(shares) > IN_THE_MEAN)
+
+
+def too_much(records: Sequence[RunRecord]) -> bool:
+    """Whether these runs of one kind lost so much that nothing is known, also from those that stand."""
+    left = [lost(record) for record in that_stand(records)]
+    return overloaded(records) or (bool(left) and statistics.fmean(left) > LEFT)

@@ -1,11 +1,12 @@
 """What other programs on the same processors do to the results of a run, and what is shown of them.
 
-    python -P tests/benchmarks/disturbed.py --results DIR [--strength 5] [--processes 2] [--experiment NAME]
+    python -P tests/benchmarks/disturbed.py --results DIR [--strength 5] [--processes 2] [--more WORDS]
     python -P tests/benchmarks/disturbed.py --results DIR --table 1
 
-The first line runs an experiment with ``--quick`` while other processes want a processor in bursts of 0.2
-to 2 s. Between bursts they sleep for as long as keeps their processor time at ``--strength`` percent of two
-processors. Records go to ``DIR/STRENGTH``; strength 0 is the quiet run to compare with.
+The first line runs ``three-jobs --quick`` (``--experiment`` and ``--more`` change that) while other processes
+want a processor in bursts of 0.2 to 2 s. Between bursts they sleep for as long as keeps their processor time
+at ``--strength`` percent of two processors. Records go to ``DIR/STRENGTH``; strength 0 is the quiet run to
+compare with.
 
 The second line prints a table of all runs there: the strength as the records have it (the mean share that
 others took), each row's slowdown, by how much it differs from the quiet one, whether that is inside the quiet
@@ -101,13 +102,14 @@ def main():
         strength=0.0,
         processes=2,
         experiment="three-jobs",
+        more="",
         table=0,
     )
     if options.table:
         table(options.results)
         return
     folder = options.results / f"{options.strength:g}"
-    command = ["run", options.experiment, "--quick", "--results", str(folder)]
+    command = ["run", options.experiment, "--quick", "--results", str(folder), *options.more.split()]
     with disturber(options.strength, options.processes):
         subprocess.run([sys.executable, "-P", "-m", "harness", *command], check=False)
 

@@ -133,6 +133,11 @@ def test_rows_whose_runs_lost_too_much_are_withheld(experiment, records, kind, s
     assert len(withheld(experiment, spoilt)) == hidden
 
 
+def test_rows_none_of_whose_runs_were_left_alone_are_withheld_sooner(experiment, records):
+    assert not withheld(experiment, [losing(one, 0.05) for one in records])
+    assert len(withheld(experiment, [losing(one, 0.07) for one in records])) == 4
+
+
 def test_what_is_withheld_has_no_number_no_advice_and_no_verdict(experiment, records):
     spoilt = [losing(one, 0.87) for one in records]
     found = verdicts.judged(results_document.results(experiment, spoilt), spoilt, 0.15)
@@ -157,7 +162,7 @@ def test_disturbed_runs_are_set_aside_if_others_stand(experiment, records):
 
     def spoilt(record, kind, *repeats):
         hit = record.kind == kind and record.repeat in repeats
-        return slower(losing(record, 0.15), 1.3) if hit else record
+        return slower(losing(record, 0.05), 1.3) if hit else record
 
     usual, _ = median(records)
     assert median([spoilt(one, POLICY, 1) for one in records]) == (pytest.approx(usual, rel=0.02), 2)
