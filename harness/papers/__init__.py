@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.measure.time_left import Guess, alike
-from harness.predict.pool import Progress, compute, compute_apart
+from harness.predict.pool import Progress, compute, compute_apart, forget
 from harness.predict.replicate import Mean
 from workloads.bounds import within
 from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
     from matplotlib import axes, figure
+
+    from harness.papers.kept import KeptCells
 
     Axes = axes.Axes
     Picture = figure.Figure
@@ -164,16 +166,31 @@ class Paper:
                         Claim(text, found, holds if isinstance(holds, str) else verdict(holds), *places),
                     )
 
-    def results(self, figures: Iterable[str], quick: bool, seed: int, progress: Progress) -> Results:
-        """The outcomes of all cells of ``figures``."""
+    def results(
+        self,
+        figures: Iterable[str],
+        quick: bool,
+        seed: int,
+        progress: Progress,
+        kept: "KeptCells | None" = None,
+    ) -> Results:
+        """The outcomes of all cells of ``figures``; those that are not ``kept`` are simulated, and kept."""
         shown = [self.figures[figure] for figure in figures]
         cells = [cell for figure in shown for cell in figure.cells]
         cells += [cell for figure in shown for cell in figure.besides]
         cells = sorted(dict.fromkeys(cells), key=self.order)
-        work = partial(self.simulate, quick=quick, seed=seed)
+        known = {cell: found for cell in cells if kept is not None and (found := kept.of(cell)) is not None}
+        missing = [cell for cell in cells if cell not in known]
+        work = partial(_with_cell, partial(self.simulate, quick=quick, seed=seed))
         run = compute_apart if self.apart else compute
-        outcomes = run(cells, work, progress, guess=partial(self.guess, quick=quick))
-        return Results(zip(cells, outcomes, strict=True), seed)
+        keep = (lambda made: kept.add(*made)) if kept is not None else forget
+        if missing:
+            known |= run(missing, work, progress, keep=keep, guess=partial(self.guess, quick=quick))
+        return Results(((cell, known[cell]) for cell in cells), seed)
+
+
+def _with_cell(simulate: Callable[[Cell], Any], cell: Cell) -> tuple[Cell, Any]:
+    return cell, simulate(cell)
 
 
 @dataclass(frozen=True)
@@ -236,6 +253,15 @@ def of_name(paper: str) -> Paper:
     return made
 
 
+def kept_cells(paper: str, results: Path, *, quick: bool, seed: int) -> "KeptCells":
+    """The place in the directory for records where a reproduction keeps what it has simulated."""
+    from harness.papers.kept import KeptCells  # noqa: PLC0415 - slow to load
+
+    one_of("paper", paper, PAPERS)
+    module = Path(__file__).with_name(f"{paper}.py")
+    return KeptCells(results, {"paper": paper, "quick": quick, "seed": seed}, module)
+
+
 def reproduce(
     paper: str,
     figures: Iterable[str] | None = None,
@@ -243,15 +269,19 @@ def reproduce(
     quick: bool = False,
     seed: int = 1,
     progress: Progress = lambda *step: None,
+    kept: "KeptCells | None" = None,
 ) -> Reproduction:
-    """Reproduce ``paper``, or some of its figures; the same seed gives the same result."""
+    """Reproduce ``paper``, or some of its figures; the same seed gives the same result.
+
+    What is ``kept`` is not simulated again (:func:`kept_cells`).
+    """
     one_of("paper", paper, PAPERS)
     within("seed", seed)
     model = of_name(paper)
     wanted = list(model.figures if figures is None else figures)
     for figure in wanted:
         one_of("figure", figure, model.figures)
-    results = model.results(wanted, quick, seed, progress)
+    results = model.results(wanted, quick, seed, progress, kept)
     note = f"quick: {model.quick}" if quick else ""
     return Reproduction(paper, wanted, results, list(model.claims(wanted, results)), note)
 

@@ -87,6 +87,7 @@ def compute_apart(
     parts: Sequence[Part],
     work: Callable[[Part], Value],
     progress: Progress,
+    keep: Callable[[Value], None] = forget,
     guess: Callable[[Part], Guess] = alike,
 ) -> list[Value]:
     """``work`` of every part, in their order; by processes, for work in Python, which holds the lock.
@@ -95,7 +96,7 @@ def compute_apart(
     """
     workers = min(len(os.sched_getaffinity(0)), len(parts))
     if workers < 2:
-        return compute(parts, work, progress, guess=guess)
+        return compute(parts, work, progress, keep, guess)
     fresh = multiprocessing.get_context("spawn")  # threads, such as a progress bar's, do not survive a fork
     ours, theirs = fresh.Pipe()
 
@@ -105,7 +106,7 @@ def compute_apart(
 
     try:
         with ProcessPoolExecutor(workers, fresh, _end_with, (theirs,)) as pool:
-            return _values(pool, work, parts, progress, end, TimeLeft(list(map(guess, parts)), workers))
+            return _values(pool, work, parts, progress, end, TimeLeft(list(map(guess, parts)), workers), keep)
     finally:
         end()
 

@@ -45,7 +45,7 @@ def refusal() -> str:
 
 def _found() -> tuple[Path, str]:
     """The directory, and why it is a temporary one; empty if it is not."""
-    name, whys = f"kernels-{_digest()[:24]}", list[str]()
+    name, whys = f"kernels-{digest()[:24]}", list[str]()
     for base, ours in _bases():
         try:
             path = private((private(base) if ours else base) / name)
@@ -87,7 +87,7 @@ def _held(descriptor: int) -> Path:
     return Path(f"/proc/self/fd/{kept}")
 
 
-def _digest() -> str:
+def digest() -> str:
     """SHA-256 of all compiled sources, the compilers' versions and Python's."""
     rooms = (Path(__file__).parent, Path(policies.__file__).parent)
     digest = hashlib.sha256()
