@@ -25,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.register_profile("lockstep", deadline=None, suppress_health_check=slow, derandomize=same)
         settings.load_profile("lockstep")
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    usual |= {signal.SIGQUIT: signal.SIG_DFL}
     for signum, handler in usual.items():
         if signal.getsignal(signum) is signal.SIG_IGN:
             signal.signal(signum, handler)

@@ -102,7 +102,7 @@ def guarded(meanwhile: Callable[[], None] = lambda: None) -> Iterator[RunDirecto
 
 
 def main(path: str, descriptor: str, times: str) -> None:
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_IGN)
     directory = RunDirectory(Path(path))
     with suppress(OSError):  # it has vanished already

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 SUSPENDING = signal.SIGTSTP
 
 
@@ -17,7 +17,7 @@ class Interrupt:
     """A context that notes signals that end or suspend us; they take effect on exit.
 
     On exit it restores the former handlers. Then it raises KeyboardInterrupt for SIGINT and SystemExit(128 +
-    its number) for SIGTERM and SIGHUP; for SIGTSTP (Ctrl-Z) it stops this process and returns once the
+    its number) for the others of ENDING; for SIGTSTP (Ctrl-Z) it stops this process and returns once the
     process continues. Ignored signals stay ignored. A descriptor turns readable when a signal comes, so that
     a selector notices it. Outside the main thread, where Python handles no signals, it does nothing.
     """

@@ -461,7 +461,12 @@ def _by_rank(cores: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
 def serve(found: Setup) -> None:
     """Run the agent with the set-up ``found`` until the run is over."""
     # Slurm sends SIGTERM to all processes of a job, but only the driver ends an agent.
-    for signum in (signal.SIGINT, signal.SIGHUP, *([] if found.same_clock else [signal.SIGTERM])):
+    for signum in (
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        *([] if found.same_clock else [signal.SIGTERM]),
+    ):
         signal.signal(signum, signal.SIG_IGN)
     if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
         os.setsid()  # a launcher's signals to its group are not for the agent

@@ -143,7 +143,8 @@ def _values(
 
 def _end_with(caller: Connection) -> None:
     """End this process when the other end of ``caller`` closes, as it does if the caller's process dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets it, too, and closes the pipe
+    for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):  # of a terminal; the caller gets it, too
+        signal.signal(signum, signal.SIG_IGN)
 
     def wait() -> None:
         caller.poll(None)

@@ -43,7 +43,13 @@ def catches(pid, signum):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("signum", "delay_s"),
-    [(signal.SIGINT, 0), (signal.SIGINT, 0.03), (signal.SIGTERM, 0.1), (signal.SIGHUP, 0.3)],
+    [
+        (signal.SIGINT, 0),
+        (signal.SIGINT, 0.03),
+        (signal.SIGTERM, 0.1),
+        (signal.SIGHUP, 0.3),
+        (signal.SIGQUIT, 0.3),
+    ],
 )
 def test_an_interrupt_during_the_imports_is_one_line(tmp_path, signum, delay_s):
     command = [sys.executable, "-m", "harness", "run", "three-jobs"]
@@ -58,7 +64,7 @@ def test_an_interrupt_during_the_imports_is_one_line(tmp_path, signum, delay_s):
     assert err.endswith(b"\n") and b"interrupted" in err.splitlines()[-1] and b"Traceback" not in err
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_an_interrupt_that_a_finalizer_swallows_comes_again(monkeypatch, capsys, signum):
     class Unlucky:
         def __del__(self):
@@ -76,7 +82,7 @@ def test_an_interrupt_that_a_finalizer_swallows_comes_again(monkeypatch, capsys,
 
 def _hear_signals():
     """Undo what a shell does to jobs in the background, so that the child can be interrupted."""
-    for signum in (signal.SIGINT, signal.SIGHUP):
+    for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_DFL)
 
 

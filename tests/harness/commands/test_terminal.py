@@ -28,13 +28,14 @@ def test_ctrl_z_releases_all_before_it_stops_the_driver(mechanism):
         assert "suspended from the terminal (SIGTSTP)" in run.result()["failure"]
 
 
-def test_a_hang_up_releases_all():
+@pytest.mark.parametrize("signum", [signal.SIGHUP, signal.SIGQUIT])
+def test_a_hang_up_or_quit_releases_all(signum):
     with running(policy="gang", phases=20000) as run:
         assert eventually(lambda: run.part("rank"))
         run.note()
-        run.driver.send_signal(signal.SIGHUP)
+        run.driver.send_signal(signum)
         run.driver.communicate(timeout=30)
-        assert run.driver.returncode == 128 + signal.SIGHUP
+        assert run.driver.returncode == 128 + signum
         assert run.remains() == []
 
 
