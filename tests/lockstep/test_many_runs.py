@@ -48,7 +48,7 @@ def state():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_many_runs_leave_nothing_in_their_process(way, tmp_path, monkeypatch):
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_: [])
+    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])
     experiment = {"processors": 2, "repeats": 1, **WAYS[way]}
     states, memory_kb = [], []
     for _ in range(SETTLED + RUNS):
