@@ -201,8 +201,8 @@ def bound(
     * LARGEST: ``most``.
     * AVERAGE: ``average``. Speedup and efficiency are then at least half of the best (Eager, Zahorjan,
       Lazowska 1989).
-    * KNEE: where efficiency over execution time is greatest, so p T(p)^2 least; the processor
-      working set (Ghosal, Serazzi, Tripathi 1991).
+    * KNEE: the whole number with the greatest efficiency over execution time, so the least p T(p)^2; the
+      processor working set (Ghosal, Serazzi, Tripathi 1991).
     * DEVIATION: ``average`` plus the standard deviation. The parallelism of a job that can use either 1
       or ``most`` processors, and ``average`` in the mean, has the variance (most - A) (A - 1).
     """
@@ -210,10 +210,15 @@ def bound(
     if kind == AVERAGE:
         found = average
     elif kind == KNEE:
-        # The derivative of p T(p)^2 is 0 where W = alpha p + 3 beta p^2.
+        # The derivative of p T(p)^2 is 0 where W = alpha p + 3 beta p^2, and only there.
         root = (alpha_s * alpha_s + 12.0 * beta_s * work_s) ** 0.5
         if (alpha_s + root) * most > 2.0 * work_s:
-            found = 2.0 * work_s / (alpha_s + root)
+            found = max(1.0, float(int(2.0 * work_s / (alpha_s + root))))
+            more = found + 1.0
+            time_s = work_s / found + alpha_s + beta_s * found
+            more_s = work_s / more + alpha_s + beta_s * more
+            if more * more_s * more_s < found * time_s * time_s:
+                found = more
     elif kind == DEVIATION:
         found = average + max(0.0, (most - average) * (average - 1.0)) ** 0.5
     return max(least, min(most, int(found + 0.5)))

@@ -27,9 +27,10 @@ class DynamicEquipartition(Policy):
         """Equal parts for all jobs, the larger ones to earlier arrivals.
 
         Jobs start in order of arrival as long as each can have a processor (a rigid job: as many as it
-        requests). A malleable job keeps as many of its processors as possible, and always at least one.
+        requests). A malleable job keeps as many of its processors as possible, and always at least one. If
+        all are lost, it waits in its turn for others.
         """
-        before = partitions.still_running(view)
+        before = _left(view)
         kept = [job.number for job in view.jobs if job.number in before and not job.malleable]
         placements = {number: before[number] for number in kept}
         free = partitions.free(view, placements)
@@ -48,6 +49,15 @@ class DynamicEquipartition(Policy):
             placements[number] += tuple(spare[:more])
             spare = spare[more:]
         return partitions.for_good(view, placements)
+
+
+def _left(view: View) -> partitions.Placements:
+    """What jobs still have of their placements; rigid jobs keep those with lost processors whole."""
+    left = partitions.still_running(view)
+    for job in view.jobs:
+        if job.malleable and job.number in left:
+            left[job.number] = tuple(p for p in left[job.number] if p not in view.lost)
+    return {number: place for number, place in left.items() if place}
 
 
 def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from crews import Crew
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
@@ -13,7 +13,7 @@ from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.policies import packing
 from coordinator.policies.regions import hypercube, mesh
-from coordinator.view import Job, Machine
+from coordinator.view import Job, Machine, Reason
 from harness.cli import main
 from harness.predict.job_level import SimulatedByJob, draw
 from harness.simulator.jobs import event_by_event
@@ -129,6 +129,32 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
         crew.serve(conductor, now_ns)
     assert conductor.over
     assert fit - {*hit} <= {*finished} <= (fit | {job.number for job in jobs if job.moldable}) - {*hit}
+
+
+@pytest.mark.parametrize("name", ["dyn-equi", "dynamic"])
+@example(rows=[(1, False)] * 3, processors=3, lost={0, 1}, leaves=0)
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=6),
+    processors=st.integers(1, 6),
+    lost=st.sets(st.integers(0, 5), min_size=1),
+    leaves=st.integers(0, 5),
+)
+def test_a_malleable_job_keeps_one_of_its_processors_as_long_as_one_is_left(
+    name, rows, processors, lost, leaves
+):
+    """Also while those leave that a loss ends; a job that has lost all waits, or gets others."""
+    jobs = [Job(n, min(size, processors), 0, rigid, not rigid) for n, (size, rigid) in enumerate(rows)]
+    run = Session(policies.create(name, {}), Machine(processors), jobs)
+    before = run.arrive(0, 0, *range(1, len(jobs))).decision.placements
+    assume(not lost.issuperset(range(processors)))
+    run.lost(p for p in lost if p < processors)
+    left = {number: {*place} - lost for number, place in before.items() if jobs[number].malleable}
+    gone = leaves % len(jobs)
+    for plan in (run.depart(gone, 1), run.decide(Reason.NODE_LOST, 2)):
+        places = plan.decision.placements
+        assert all(places.values()), "no job runs without a processor"
+        assert all(left[n] & {*places[n]} for n in left if left[n] and n != gone)
+        assert all(lost.isdisjoint(places[n]) for n in places if jobs[n].malleable)
 
 
 BY_PROCESS = [(name, options) for name, options in VARIANTS if not policies.create(name, options).moves]

@@ -292,6 +292,13 @@ def test_bipartition_brings_neighbours_of_a_grid_nearer():
         assert hops(partners, found) <= most * 4 * processes < hops(partners, range(processes))
 
 
+@pytest.mark.parametrize(("processes", "width"), [(16, 4), (32, 8), (64, 8)])
+def test_gray_codes_of_rows_and_columns_bring_all_neighbours_of_a_grid_next_to_each_other(processes, width):
+    places = [divmod(rank, width) for rank in range(processes)]
+    found = [(row ^ row >> 1) * width + (column ^ column >> 1) for row, column in places]
+    assert hops(patterns.partners("NEWS", processes), found) == 4 * processes
+
+
 def test_hypercube_maps_ranks_by_their_communication():
     jobs = [Job(0, 16, partners=patterns.partners("NEWS", 16)), Job(1, 16)]
     run = Session(policies.create("hypercube", {"mapping": "bipartition"}), Machine(32), jobs)

@@ -201,11 +201,12 @@ def test_on_its_average_parallelism_a_job_has_half_of_the_best_speedup_and_effic
 
 @given(st.floats(0.1, 1000), st.floats(0, 100), st.floats(0, 1), st.integers(1, 60))
 @example(10.0, 0.0, 0.0, 8)
+@example(1.45, 1.0, 0.0, 8)
 def test_at_the_knee_efficiency_over_execution_time_is_greatest(work_s, alpha_s, beta_s, most):
     time = ExecutionTime(work_s, 1.0, alpha_s, beta_s)
     knee = allocation.bound(allocation.KNEE, 1, most, 1.0, work_s, alpha_s, beta_s)
-    best = min(range(1, most + 1), key=lambda p: p * time.on(p) ** 2)
-    assert abs(knee - best) <= 1, "the nearest whole number to the best real one"
+    best = min(p * time.on(p) ** 2 for p in range(1, most + 1))
+    assert knee * time.on(knee) ** 2 == pytest.approx(best, rel=1e-12)
 
 
 @given(
