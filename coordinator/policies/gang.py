@@ -1,6 +1,6 @@
 """Gang scheduling (coscheduling): all processes of a job run in the same slots. Also Slurm's, to compare."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
@@ -146,7 +146,8 @@ class Gang(Policy):
         if self.packing in LINEAR or before is None:
             return tuple(sorted(windows, key=lambda window: window < current))
         turn = before.windows.index(current) if before.windows else 0
-        known = [w for w in before.windows[turn:] + before.windows[:turn] if w in windows]
+        here = frozenset(windows)
+        known = dict.fromkeys(w for w in before.windows[turn:] + before.windows[:turn] if w in here)
         return (*known, *(w for w in windows if w not in known))
 
     def _seat(self, seats: dict[int, Seats], view: View) -> None:
@@ -177,16 +178,22 @@ class Gang(Policy):
         }
         quantum_ns = round(self.quantum_ms * 1e6) if len(windows) > 1 else None
         slots = tuple(
-            Slot(self._runs(seats, placements, start, processors), quantum_ns) for start in windows
+            Slot(self._runs(seats, placements, start, whole, processors), quantum_ns)
+            for start, whole in zip(windows, packing.whole(seats, windows, processors), strict=True)
         ) or (Slot(((),) * processors),)
         elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if quantum_ns and goes_on else 0
         return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=_SeatMemory(seats, windows))
 
     def _runs(
-        self, seats: Mapping[int, Seats], placements: partitions.Placements, start: int, processors: int
+        self,
+        seats: Mapping[int, Seats],
+        placements: partitions.Placements,
+        start: int,
+        gangs: Iterable[int],
+        processors: int,
     ) -> tuple[tuple[int, ...], ...]:
         """The jobs that run in the window at ``start``: its gangs, then others that fill idle processors."""
-        chosen = {n: placements[n] for n in packing.whole(seats, start, processors)}
+        chosen = {n: placements[n] for n in gangs}
         if self.fill != "none":
             used = set[int]().union(*chosen.values())
             following = sorted(placements, key=lambda n: (seats[n][0] < start, seats[n][0]))
@@ -213,7 +220,7 @@ def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
         for number, place in before.seats.items()
         if number in here and not (view.lost and any(seat % processors in view.lost for seat in place))
     }
-    return seats, current, bool(packing.whole(seats, current, processors))
+    return seats, current, any(packing.whole(seats, [current], processors))
 
 
 LEAST_MS = 5000.0

@@ -7,8 +7,9 @@ In the matrix packings windows are rows; in the linear ones they begin anywhere.
 packing gets the number of rows, and returns None if it finds no place in them.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import filterfalse, islice
 
 from coordinator.policies.partitions import width
@@ -110,16 +111,21 @@ def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[i
     found: list[int] = []
     seen: set[int] = set()
     first = {place[0]: number for number, place in seats.items()}
-    for start in starts:
+    for start, gangs in zip(starts, whole(seats, starts, processors), strict=True):
         if first[start] not in seen:
             found.append(start)
-            seen |= whole(seats, start, processors)
+            seen.update(gangs)
     return found
 
 
-def whole(seats: Mapping[int, Seats], start: int, processors: int) -> set[int]:
-    """The gangs all of whose processes are in the window that begins at ``start``."""
-    return {n for n, place in seats.items() if start <= place[0] and place[-1] < start + processors}
+def whole(seats: Mapping[int, Seats], starts: Iterable[int], processors: int) -> Iterator[list[int]]:
+    """For each window that begins at one of ``starts``, the gangs all of whose processes are in it."""
+    order = sorted(seats, key=lambda number: seats[number][0])
+    firsts = [seats[number][0] for number in order]
+    for start in starts:
+        end = start + processors
+        here = order[bisect_left(firsts, start) : bisect_left(firsts, end)]
+        yield [number for number in here if seats[number][-1] < end]
 
 
 def unify(seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:

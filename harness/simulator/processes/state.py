@@ -251,13 +251,27 @@ def slot_arrays(
     ``indices`` gives the index of each job's record by the job's number.
     """
     slots = np.zeros((len(decision.slots), len(state.processes)), dtype=np.int8)
-    for row, slot in zip(slots, decision.slots, strict=True):
-        for number, placement in decision.placements.items():
-            first = state.jobs[indices[number]].first
-            for rank, p in enumerate(placement):
-                row[first + rank] = slot.allows(number, rank, p)
+    begins, counts = state.jobs.first.tolist(), state.jobs.processes.tolist()
+    firsts = {number: begins[indices[number]] for number in decision.placements}
+    places: dict[tuple[int, int], list[int]] = {}  # the processes of a job on a processor
+    for number, placement in decision.placements.items():
+        for process, p in enumerate(placement, firsts[number]):
+            places.setdefault((number, p), []).append(process)
+        if (count := counts[indices[number]]) > len(placement):
             # Nobody stops the others: they suspend themselves.
-            row[first + len(placement) : first + state.jobs[indices[number]].processes] = 1
+            slots[:, firsts[number] + len(placement) : firsts[number] + count] = 1
+    for row, slot in zip(slots, decision.slots, strict=True):
+        restricted = {number for number, _ in slot.only}
+        named = {firsts[number] + rank for number, rank in slot.only}
+        runs = ((number, p) for p, numbers in enumerate(slot.runs) for number in numbers)
+        row[
+            [
+                process
+                for number, p in runs
+                for process in places.get((number, p), ())
+                if number not in restricted or process in named
+            ]
+        ] = 1
     never_ns = int(state.clock.never_ns)
     lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
     return slots, np.array(lengths, dtype=np.int64)

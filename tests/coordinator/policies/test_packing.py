@@ -58,7 +58,7 @@ def test_every_gang_runs_whole_and_never_twice_on_a_processor(name, processors, 
     assert len(set(every)) == len(every)
     linear = name in packing.LINEAR
     windows = packing.windows(seats, processors, linear)
-    ran = [packing.whole(seats, start, processors) for start in windows]
+    ran = [set(gangs) for gangs in packing.whole(seats, windows, processors)]
     assert set().union(*ran) == set(seats)
     for start, gangs in zip(windows, ran, strict=True):
         used = [seat % processors for n in gangs for seat in seats[n]]
@@ -79,8 +79,8 @@ def test_unification_joins_rows_and_moves_nobody_to_other_processors(processors,
     for i, row in enumerate(rows):
         for other in rows[:i]:
             used = [
-                {s % processors for n in packing.whole(joined, r, processors) for s in joined[n]}
-                for r in (row, other)
+                {s % processors for n in gangs for s in joined[n]}
+                for gangs in packing.whole(joined, (row, other), processors)
             ]
             assert not used[0].isdisjoint(used[1]), "two rows that could be one"
 
