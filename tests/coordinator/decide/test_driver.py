@@ -36,6 +36,21 @@ def two_process_jobs(*arrivals_ms):
     return [Job(number, 2, at * MS, moldable=True) for number, at in enumerate(arrivals_ms)]
 
 
+def test_what_is_in_force_is_told_once_more():
+    """Of three jobs one is over, and one has not begun."""
+    jobs = [Job(number, 1, at * MS) for number, at in enumerate((0, 0, 90))]
+    conductor, crew = conduct(policies.create("gang", {}), jobs)
+    for job in range(3):
+        conductor.ready(job, 0)
+    conductor.advance(1 * MS)
+    conductor.leave(0, 20 * MS)
+    assert crew.begun.keys() == {0, 1}
+    conductor.crew = again = Crew()
+    conductor.repeat()
+    assert again.published == crew.published[-1:]
+    assert again.begun == {1: (20 * MS, crew.begun[1][1])}
+
+
 def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
     gang = policies.create("gang", {"quantum_ms": 10})
     conductor, crew = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)

@@ -67,6 +67,26 @@ def test_each_disturbance_is_told_with_its_number(before, after, more, said):
     assert said in doubt
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [
+        (3000.0, 2400.0, True),
+        (2400.0, 3000.0, True),
+        (3000.0, 2900.0, False),  # less than 5 %
+        (2900.0, 3000.0, False),
+        (3000.0, 3150.0, False),  # just as much
+        (None, 2400.0, False),
+        (2400.0, None, False),
+    ],
+)
+def test_a_change_of_the_frequency_is_told_in_both_directions(first, last, told):
+    doubts = list(
+        caveats.of_host(of_run(HERE, moment(CALM, frequency_mhz=first), moment(LATER, frequency_mhz=last)))
+    )
+    assert bool(doubts) == told
+    assert not told or f"from {first:.0f} to {last:.0f} MHz" in doubts[0]
+
+
 def test_programs_of_others_are_told_where_our_own_time_is_known():
     theirs = moment(LATER, own_s=0.0)
     assert of_waits(CALM, moment(LATER, own_s=7.8), complete=True) == []

@@ -137,6 +137,14 @@ def test_jobs_side_by_side_under_one_exec_are_told_apart(compiled):
     assert summary(result)["ranks"] == 4
 
 
+@pytest.mark.parametrize("name", ["a b", "a\nb"])
+def test_a_job_whose_name_has_blanks_is_known(name, compiled):
+    loop = ["env", f"SLURM_STEP_ID={name}", compiled("here", "bsp.c"), "100", ".25", "50"]
+    result = two_phase([*launcher("here"), "-n", "2", *loop], "--mpicc", str(wrapper("here")))
+    assert result.returncode == 0, result.stderr
+    assert summary(result)["ranks"] == 2
+
+
 def test_without_a_registrar_to_reach_a_rank_waits_as_mpi_does(compiled):
     """Its host is not reached, or knows another key."""
     program = compiled("here", "bsp.c")

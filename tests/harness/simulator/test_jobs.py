@@ -1,10 +1,15 @@
 """Job-level simulation: the kernels against the policies themselves, and what no schedule may break."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from compiled_only import PLAIN
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 
 from coordinator import policies
 from harness.simulator.jobs import event_by_event
@@ -122,6 +127,35 @@ def test_no_schedule_breaks_these_rules(run):
         assert (outcome.finish_ns - outcome.start_ns >= jobs.times_ns(sizes)).all()
         ends = np.append(usage.time_ns[1:], outcome.finish_ns.max())
         assert (usage.busy * (ends - usage.time_ns)).sum() == pytest.approx(worked.sum(), rel=1e-6)
+
+
+KERNELS = ("fcfs", "asp", "aep", "square-root", "easy", "fcfs-bb", "scan-up", "dyn-equi", "dqt", "fair-dqt")
+AT_ONCE = """
+import sys
+import numpy as np
+from coordinator import policies
+from harness.simulator.jobs.model import rigid
+from harness.simulator.jobs.simulate import kernel
+
+for name in sys.argv[1:]:
+    jobs = rigid(np.zeros(4, dtype=np.int64), np.ones(4, dtype=np.int64), np.full(4, 10**9))
+    outcome = kernel(policies.create(name, {}), jobs, 4, None)()
+    assert (outcome.start_ns == 0).all() and outcome.finished.all(), name
+"""
+
+
+def test_kernels_stay_within_their_arrays_if_all_jobs_start_at_one_instant():
+    """Compiled code writes beyond an array without a word, so here it is not compiled."""
+    argv = [sys.executable, "-c", AT_ONCE, *KERNELS]
+    done = subprocess.run(
+        argv,
+        cwd=ROOT,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", LOCAL)

@@ -38,6 +38,13 @@ def run(*programs, on=None, policy="none", blocking="spin", **how):
     return simulate(jobs, on or machine(), policies.create(policy, {}), Options(blocking), **how)
 
 
+def test_a_response_time_begins_with_the_arrival():
+    first, later = run(program(imbalance=0.0), SimulatedJob(1, program(imbalance=0.0), 0.5)).jobs
+    assert later.arrival_ns == 500_000 * US and later.finish_ns > later.arrival_ns
+    assert later.response_ns == later.finish_ns - 500_000 * US
+    assert later.response_ns == pytest.approx(first.response_ns, abs=200 * US)
+
+
 def test_processes_that_spin_for_each_other_for_ever_are_found_out():
     """Different jobs hold the two processors, and fifo never takes one away."""
     outcomes = [

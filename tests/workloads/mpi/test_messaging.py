@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import time
+from typing import ClassVar
 
 import pytest
 from mpi4py import MPI
@@ -38,6 +39,41 @@ class Job:
 
     def __exit__(self, *error):
         self.messenger.close()
+
+
+class NotedReceive:
+    """A receive that notes the steps of its end."""
+
+    def __init__(self, receive, steps):
+        self._receive, self._steps = receive, steps
+
+    def __getattr__(self, name):
+        self._steps.append(name)
+        return getattr(self._receive, name)
+
+
+class NotedComm(MPI.Intracomm):
+    """A communicator that notes the steps of the end of its receive, and its own."""
+
+    steps: ClassVar = []
+
+    def Recv_init(self, *where):
+        return NotedReceive(super().Recv_init(*where), self.steps)
+
+    def Free(self):
+        self.steps.append("communicator")
+        super().Free()
+
+
+@pytest.mark.parametrize("name", ["spin", "immediate"])
+def test_a_closed_messenger_has_completed_its_receive_and_keeps_no_communicator(name):
+    """A cancelled request is freed only when it is complete, and MPI has some thousand communicators."""
+    messenger = Messenger(NotedComm(COMM), rule(name), Recorder())
+    messenger.barrier(learning=False)
+    COMM.Barrier()
+    NotedComm.steps.clear()
+    messenger.close()
+    assert NotedComm.steps == ["Cancel", "Wait", "Free", "communicator"]
 
 
 @BELLS
