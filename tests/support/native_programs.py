@@ -63,6 +63,8 @@ def compiled_in(folder: Path):
 
     def compile_one(mpi: str, source: str, *flags: str) -> str:
         compiler = wrapper(mpi)
+        if source.endswith(".cc"):
+            compiler = compiler.with_name(compiler.name.replace("mpicc", "mpicxx"))
         if source.endswith(".f90"):
             compiler = compiler.with_name(compiler.name.replace("mpicc", "mpifort"))
             if shutil.which(compiler) is None or shutil.which("gfortran") is None:

@@ -14,12 +14,12 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from workloads.blocking import Waiting
-from workloads.own_directories import private
+from workloads.own_directories import check_way, private
 from workloads.validation import LockstepError
 
 
@@ -54,6 +54,8 @@ HERE = Path(__file__).parent
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11", "-Wall", "-Wextra")
 FRONT = ("-fno-builtin-dlsym", "-foptimize-sibling-calls", "-Wl,-z,nopack-relative-relocs")
 """Flags for ``front``: it must work in old containers, and its dlsym must end in a jump."""
+BACK = ("-fexceptions",)
+"""Flags for ``back``: exceptions of C++ may pass it, and end what has begun."""
 OPERATIONS = "LOCKSTEP_OPERATIONS"  # names the directory for recordings
 
 COMPILERS = re.compile("PATH$|CPATH$|C_INCLUDE_PATH$|GCC_|COMPILER_PATH$|MPICH_|OMPI_|OPAL_|I_MPI_|MPICC")
@@ -129,6 +131,22 @@ def _wrappers_beside(launcher: Path) -> Iterator[Path]:
         yield folder / "mpicc"
 
 
+def readable(made: Library, folder: Path) -> Library:
+    """A copy of the library in ``folder``, a new directory: other users may read it, only we may change it.
+
+    Raises:
+        OSError: the copy cannot be made there, or others can change the way to it.
+    """
+    check_way(folder.parent)
+    folder.mkdir(mode=0o700)
+    for part in (made.front, made.front.with_name("back.so")):
+        copied = folder / part.name
+        shutil.copyfile(part, copied)
+        copied.chmod(0o644)
+    folder.chmod(0o755)
+    return replace(made, front=folder / made.front.name)
+
+
 Care = Callable[[Path], AbstractContextManager[object]]
 """Removes the directory that it is given, if this process is killed in this context."""
 
@@ -163,7 +181,7 @@ def library(
     if not folder.exists():
         tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
         declared = set(re.findall(r"\bMPI_\w+(?=\s*\()", header))
-        _make(partial(_compile, mpicc, declared, leave, tell, folder), folder, care)
+        _make(partial(_compile, mpicc, declared, leave, tell), folder, care)
     made = _made(folder)
     if made is None:
         raise NativeError(f"{folder} is damaged: remove it")
@@ -294,7 +312,7 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
 
 
 def _compile(
-    mpicc: Path, declared: set[str], leave: Set[str], tell: Callable[[str], None], kept: Path, made: Path
+    mpicc: Path, declared: set[str], leave: Set[str], tell: Callable[[str], None], made: Path
 ) -> None:
     from workloads.native import calls, recorded, replacing  # noqa: PLC0415 - seldom needed
 
@@ -306,7 +324,8 @@ def _compile(
     (made / "made.c").write_text(replacing.definitions(covered) + recorded.definitions(covered))
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
     include = [f"-I{made}", f"-I{HERE}"]
-    _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
+    words = [*FLAGS, *BACK, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")]
+    _run([str(mpicc), *words])
     if not (made / "back.so").exists():
         raise NativeError(f"{mpicc} has made no library: name the mpicc of the programs' MPI with --mpicc")
     found = dict(re.findall(r"(?m)^\s*(\S+) => (/.*) \(0x", _run(["ldd", str(made / "back.so")])))
@@ -314,9 +333,7 @@ def _compile(
     (made / "libraries").write_text("\n".join(map(str, ours)))
     (made / "needed").write_text("\n".join(found))
     (made / "origin").write_text(_origin(ours, leave))
-    (made / "entries.h").write_text(
-        replacing.entries(calls.replaced(covered, differing, leave), ours, kept / "back.so")
-    )
+    (made / "entries.h").write_text(replacing.entries(calls.replaced(covered, differing, leave), ours))
     _run(["cc", *FLAGS, *FRONT, *include, "-o", str(made / "front.so"), str(HERE / "front.c")])
 
 

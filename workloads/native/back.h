@@ -111,6 +111,7 @@ struct wait {
     MPI_Comm comm; /* its ranks can end the wait; MPI_COMM_NULL: any rank can */
     int rank;      /* the rank of comm that can; MPI_ANY_SOURCE: any */
     int requests;  /* how many it waits for */
+    int more;      /* how many times more than once MPI polls in a test */
 };
 
 /* Wait until the test says done, or fails: spin as long as the rule allows, then sleep. Returns the error. */
@@ -141,10 +142,11 @@ int wait_entered(MPI_Comm comm);
 /* From now on naps are short: others may need this rank's progress while it sleeps. */
 void nap_briefly(void);
 
-/* Around each poll of the program's own: if it only polls, and in vain, it naps. The first returns what the second
-   takes; that returns the poll's error. */
+/* Around each poll of the program's own: if it only polls, and in vain, it naps. The second takes what the first has
+   returned, and returns the poll's error. The third takes it when it goes out of scope: exceptions may leave the poll. */
 int poll_begin(void);
-int poll_end(int announced, int error, const int *found);
+int poll_end(int *announced, int error, const int *found);
+void poll_left(const int *announced);
 
 /* The program has done something else than poll in vain. */
 void poll_over(void);

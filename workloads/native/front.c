@@ -37,7 +37,7 @@ typedef int any_function(void);
     }
 
 static void *targets[];
-#include "entries.h" /* generated: LIBRARIES, BACK, an ENTRY for each call, ENTRIES, NAMES, ENTRY_OF */
+#include "entries.h" /* generated: LIBRARIES, an ENTRY for each call, ENTRIES, NAMES, ENTRY_OF */
 
 static const char *const names[] = {NAMES};
 static any_function *const entry_of[] = {ENTRY_OF};
@@ -46,11 +46,12 @@ static void *targets[ENTRIES], *own[ENTRIES]; /* own: MPI's functions */
 static void *own_init, *own_init_thread;
 static int ours;                /* an MPI of `libraries` is there */
 static char stranger[PATH_MAX]; /* the library of an MPI that is none of them */
-static ElfW(Addr) covered_base; /* of the MPI library that was covered last */
-static int initialized;
+static int initialized, begun;  /* an MPI is, and is replaced: its library stays loaded from then on */
+static pid_t process;           /* which loaded us: its forked children are not ranks */
 static unsigned long long objects; /* that had been loaded when we last looked; 0: never */
 
-/* The loader's list of objects: glibc's name for it, and musl's. */
+/* Where this object is described, and the loader's list of objects: glibc's name for it, and musl's. */
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 extern struct r_debug _r_debug __attribute__((weak));
 extern struct r_debug *_dl_debug_addr __attribute__((weak));
 
@@ -132,12 +133,17 @@ static ElfW(Sym) *look_up(const struct object *object, const char *name)
     return NULL;
 }
 
-/* A function of the program's objects: of those behind the one that defines it as `before`, or of any. */
-static void *find_behind(const char *name, const void *before)
+static const struct link_map *first_loaded(void)
 {
     const struct r_debug *loader = &_r_debug ? &_r_debug : &_dl_debug_addr ? _dl_debug_addr : NULL;
 
-    for (const struct link_map *at = loader ? loader->r_map : NULL; at != NULL; at = at->l_next) {
+    return loader ? loader->r_map : NULL;
+}
+
+/* A function of the program's objects: of those behind the one that defines it as `before`, or of any. */
+static void *find_behind(const char *name, const void *before)
+{
+    for (const struct link_map *at = first_loaded(); at != NULL; at = at->l_next) {
         struct object object;
         ElfW(Sym) *symbol = read_object(at->l_addr, at->l_ld, &object) ? look_up(&object, name) : NULL;
 
@@ -166,15 +172,42 @@ static int64_t clock_ns(clockid_t clock)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* The library made for this MPI. */
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* The library made for this MPI, which stands beside this one: both may have been moved. */
 static void *load(void)
 {
     void *(*open)(const char *, int) = find_behind("dlopen", NULL);
-    void *back = open != NULL ? open(BACK, RTLD_NOW | RTLD_LOCAL) : NULL;
+    char path[PATH_MAX] = "";
+    void *back;
 
+    for (const struct link_map *at = first_loaded(); at != NULL; at = at->l_next)
+        if (at->l_ld == _DYNAMIC)
+            snprintf(path, sizeof path, "%.*sback.so", (int)(last_part(at->l_name) - at->l_name), at->l_name);
+    back = open != NULL ? open(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (back == NULL)
-        dprintf(2, "lockstep: cannot load %s, and this program waits as it is\n", BACK);
+        dprintf(2, "lockstep: cannot load %s, and this program waits as it is\n", path);
+    begun = back != NULL;
     return back;
+}
+
+/* Whether this process would be the rank to speak for its job, as far as its launcher's variables tell. */
+static int is_first(void)
+{
+    static const char *const variables[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+
+    for (size_t number = 0; number < sizeof variables / sizeof *variables; number++) {
+        const char *rank = getenv(variables[number]);
+
+        if (rank != NULL)
+            return same(rank, "0");
+    }
+    return 1;
 }
 
 static int initialize(void *init, int *argc, char ***argv, int required, int *provided)
@@ -186,7 +219,7 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
     const char *(*begin)(int64_t, int64_t) = prepare && prepare(find) ? dlsym(back, "lockstep_begin") : NULL;
     const char *prefix = NULL;
 
-    if (first && !ours && *stranger)
+    if (first && !ours && *stranger && is_first())
         dprintf(2, "lockstep: the library is not made for %s, and this program %s; --mpicc names an MPI's compiler"
                    " wrapper\n", stranger, getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is");
     if (provided == NULL)
@@ -227,59 +260,73 @@ static void write_address(ElfW(Addr) *place, const void *address)
         __atomic_store_n(place, (ElfW(Addr))address, __ATOMIC_RELEASE);
 }
 
-/* Lead a name to an entry; what it led to is MPI's own function. Returns whether it did not yet lead there. */
-static int lead(const struct object *mpi, const char *prefix, const char *name, const void *entry, void **before)
+/* Where the table of an MPI's names says what this one leads to; NULL if it has no such name. */
+static ElfW(Addr) *meaning(const struct object *mpi, const char *prefix, const char *name)
 {
     char full[LONGEST];
     ElfW(Sym) *symbol;
 
     snprintf(full, sizeof full, "%s%s", prefix, name);
     symbol = look_up(mpi, full);
-    if (symbol == NULL || mpi->base + symbol->st_value == (ElfW(Addr))entry)
+    return symbol == NULL ? NULL : &symbol->st_value;
+}
+
+/* Lead a name to an entry. What it led to is MPI's own function, and the entry's target, if it has one, before anybody
+   can find the entry: an MPI that is loaded again has other functions. Returns whether it did not yet lead there. */
+static int lead(const struct object *mpi, ElfW(Addr) *place, const void *entry, void **before, void **target)
+{
+    if (place == NULL || mpi->base + *place == (ElfW(Addr))entry)
         return 0;
-    *before = (void *)(mpi->base + symbol->st_value);
-    write_address(&symbol->st_value, (const char *)entry - mpi->base);
+    *before = (void *)(mpi->base + *place);
+    if (target != NULL && !begun)
+        __atomic_store_n(target, *before, __ATOMIC_RELEASE);
+    write_address(place, (const char *)entry - mpi->base);
     return 1;
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
+/* What is there now: libraries may have been unloaded, or loaded again, also at the same place. */
+struct present {
+    int ours, covered; /* an MPI of `libraries` is there; one was covered now */
+    char stranger[PATH_MAX];
+};
 
 /* Lead the covered calls of an MPI to the entries; of an MPI that we are not made for, those that initialize it.
    A library without nonblocking collective operations is no MPI, but stands in for one. */
-static int cover(struct dl_phdr_info *info, size_t size, void *covered)
+static int cover(struct dl_phdr_info *info, size_t size, void *what)
 {
     static const char *const both[] = {"MPI_", "PMPI_"}; /* so that `own` has PMPI's in the end */
+    struct present *present = what;
     const char *name = last_part(info->dlpi_name);
     char real[PATH_MAX];
     struct object mpi;
+    ElfW(Addr) *first;
     int known = 0;
 
     (void)size;
     objects = info->dlpi_adds;
-    if (info->dlpi_addr == covered_base || (strncmp(name, "libmpi", 6) && strncmp(name, "libpmpi", 7)) || realpath(info->dlpi_name, real) == NULL)
+    if ((strncmp(name, "libmpi", 6) && strncmp(name, "libpmpi", 7)) || realpath(info->dlpi_name, real) == NULL)
         return 0;
     for (size_t number = 0; number < sizeof libraries / sizeof *libraries; number++)
         known |= same(real, libraries[number]);
-    if (!read_shown(info, &mpi) || (!known && (ours || !look_up(&mpi, "PMPI_Ibarrier"))))
+    if (!read_shown(info, &mpi) || (!known && (present->ours || !look_up(&mpi, "PMPI_Ibarrier"))))
+        return 0;
+    if (known)
+        present->ours = 1;
+    else
+        strcpy(present->stranger, real);
+    first = meaning(&mpi, "MPI_", "Init");
+    if (first != NULL && mpi.base + *first == (ElfW(Addr))init) /* it was covered before */
         return 0;
     for (int prefix = 0; prefix < 2; prefix++) {
-        int *led = covered;
+        const char *before = both[prefix];
+        int *covered = &present->covered;
 
-        *led |= lead(&mpi, both[prefix], "Init", (void *)init, &own_init);
-        *led |= lead(&mpi, both[prefix], "Init_thread", (void *)init_thread, &own_init_thread);
+        *covered |= lead(&mpi, meaning(&mpi, before, "Init"), (void *)init, &own_init, NULL);
+        *covered |= lead(&mpi, meaning(&mpi, before, "Init_thread"), (void *)init_thread, &own_init_thread, NULL);
         for (int number = 0; known && number < ENTRIES; number++)
-            *led |= lead(&mpi, both[prefix], names[number], (void *)entry_of[number], &own[number]);
+            *covered |= lead(&mpi, meaning(&mpi, before, names[number]), (void *)entry_of[number], &own[number],
+                             &targets[number]);
     }
-    covered_base = info->dlpi_addr;
-    if (known)
-        ours = 1;
-    else
-        strcpy(stranger, real);
     return 0;
 }
 
@@ -331,31 +378,51 @@ static int count(struct dl_phdr_info *info, size_t size, void *loaded)
 /* Look whether an MPI has been loaded since the last time. */
 static void look(void)
 {
-    struct range range = {(ElfW(Addr))own_init, (ElfW(Addr))own_init};
+    struct present present = {0};
+    struct range range;
     unsigned long long loaded = 0;
-    int covered = 0;
 
     dl_iterate_phdr(count, &loaded);
     if (loaded == __atomic_load_n(&objects, __ATOMIC_RELAXED))
         return;
-    dl_iterate_phdr(cover, &covered);
-    if (!covered) /* who has been bound since finds the entries */
+    dl_iterate_phdr(cover, &present);
+    ours = present.ours;
+    strcpy(stranger, present.stranger);
+    if (!present.covered) /* who has been bound since finds the entries */
         return;
-    for (int number = -2; number < ENTRIES; number++) {
-        ElfW(Addr) address = (ElfW(Addr))(number == -2 ? own_init : number == -1 ? own_init_thread : own[number]);
+    if (!begun) /* what was initialized before has been unloaded, or is another MPI */
+        initialized = 0;
+    range = (struct range){(ElfW(Addr))own_init, (ElfW(Addr))own_init};
+    for (int number = -1; number < ENTRIES; number++) {
+        ElfW(Addr) address = (ElfW(Addr))(number == -1 ? own_init_thread : own[number]);
 
         if (address != 0 && (range.from == 0 || address < range.from))
             range.from = address;
         range.to = address > range.to ? address : range.to;
-        if (number >= 0 && targets[number] == NULL)
-            __atomic_store_n(&targets[number], own[number], __ATOMIC_RELEASE);
     }
     dl_iterate_phdr(rebind, &range);
 }
 
 __attribute__((constructor)) static void begin(void)
 {
+    process = getpid();
     look();
+}
+
+/* Say why a program was not reached: nobody has looked up a name between the moment at which its MPI was loaded and
+   the one at which it was initialized. */
+__attribute__((destructor)) static void end(void)
+{
+    int (*ask)(int *), initialized_itself = 0;
+
+    if (process != getpid())
+        return;
+    look();
+    ask = ours && !initialized && is_first() ? find_behind("PMPI_Initialized", NULL) : NULL;
+    if (ask != NULL && ask(&initialized_itself) == 0 && initialized_itself)
+        dprintf(2, "lockstep: a module of this program has opened its MPI and called it, with no dlsym between, and "
+                   "its job %s; put LD_PRELOAD=%s before lockstep, or link the program with this MPI\n",
+                getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is", libraries[0]);
 }
 
 /* Who has opened an MPI, or a module that is bound to one, next asks for a name in it. This function ends in a jump:

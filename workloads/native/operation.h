@@ -1,7 +1,8 @@
 /* What a program does, as recordings hold it (docs/formats.md).
    Functions recorded_X take the places of MPI's X; each goes like this:
 
-       int outer = op_begin(), error = UNDER_X(...);
+       int outer __attribute__((cleanup(op_left))) = op_begin();
+       int error = UNDER_X(...);
 
        if (outer) {
            op_returned();
@@ -56,6 +57,8 @@ int op_begin(void);
 /* It has returned. From here to the end no other thread notes anything. */
 void op_returned(void);
 void op_end(void);
+/* Exceptions may leave it, too, as a program's handler of MPI's errors throws them: `outer` goes out of scope. */
+void op_left(const int *outer);
 
 /* What op_returned takes and op_end gives back. */
 void op_lock(void);

@@ -467,3 +467,12 @@ void op_end(void)
     }
     span.within = 0;
 }
+
+void op_left(const int *outer)
+{
+    if (!*outer || !span.within)
+        return;
+    span.left_cpu_ns = thread_ns();
+    span.left_ns = now_ns();
+    span.within = 0;
+}

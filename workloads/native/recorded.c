@@ -12,7 +12,7 @@ int recorded_Wait(MPI_Request *request, MPI_Status *status)
 {
     MPI_Request before = *request;
     MPI_Status own;
-    int outer = op_begin(), error;
+    int outer __attribute__((cleanup(op_left))) = op_begin(), error;
 
     status = OWN(status, own);
     error = UNDER_Wait(request, status);
@@ -28,7 +28,7 @@ int recorded_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     MPI_Request before = *request;
     MPI_Status own;
-    int outer = op_begin(), error;
+    int outer __attribute__((cleanup(op_left))) = op_begin(), error;
 
     status = OWN(status, own);
     error = UNDER_Test(request, flag, status);
@@ -43,6 +43,7 @@ int recorded_Test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* Requests as they were before a call, and statuses for those from which we need one. */
 #define FEW 64
+#define BEFORE struct before before __attribute__((cleanup(leave)))
 struct before {
     int outer;
     MPI_Request few[FEW], *requests; /* NULL: there is no memory, and nothing is noted */
@@ -67,6 +68,15 @@ static void look(struct before *before, int count, const MPI_Request requests[],
         before->statuses = before->own;
 }
 
+/* Also when an exception leaves the call. */
+static void leave(struct before *before)
+{
+    op_left(&before->outer);
+    if (before->requests != before->few)
+        free(before->requests);
+    free(before->own);
+}
+
 /* Note what has completed: the requests at these places, or the first `done` of all. */
 static void completed(struct before *before, int done, const int *places, int error, int polled)
 {
@@ -80,14 +90,11 @@ static void completed(struct before *before, int done, const int *places, int er
         }
         op_end();
     }
-    if (before->requests != before->few)
-        free(before->requests);
-    free(before->own);
 }
 
 int recorded_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    struct before before;
+    BEFORE;
     int error;
 
     look(&before, count, requests, statuses, 1);
@@ -98,7 +105,7 @@ int recorded_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 
 int recorded_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-    struct before before;
+    BEFORE;
     int error;
 
     look(&before, count, requests, statuses, 1);
@@ -109,7 +116,7 @@ int recorded_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 
 int recorded_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
-    struct before before;
+    BEFORE;
     MPI_Status own;
     int error;
 
@@ -121,7 +128,7 @@ int recorded_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *
 
 int recorded_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
-    struct before before;
+    BEFORE;
     MPI_Status own;
     int error;
 
@@ -133,7 +140,7 @@ int recorded_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 
 int recorded_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
 {
-    struct before before;
+    BEFORE;
     int error;
 
     look(&before, count, requests, statuses, 1);
@@ -144,7 +151,7 @@ int recorded_Waitsome(int count, MPI_Request requests[], int *outcount, int indi
 
 int recorded_Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
 {
-    struct before before;
+    BEFORE;
     int error;
 
     look(&before, count, requests, statuses, 1);

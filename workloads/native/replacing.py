@@ -11,14 +11,13 @@ from pathlib import Path
 from workloads.native.calls import TWO_PHASE, WAITS, Call
 
 
-def entries(calls: Sequence[Call], libraries: Sequence[Path], back: Path) -> str:
-    """``entries.h``: the files of an MPI and of the library made for it, and an entry for each call.
+def entries(calls: Sequence[Call], libraries: Sequence[Path]) -> str:
+    """``entries.h``: the files of an MPI, and an entry for each call.
 
     Entries take each argument as wide as a register.
     """
     lines = [
         f"#define LIBRARIES {', '.join(_quoted(str(library)) for library in libraries)}",
-        f"#define BACK {_quoted(str(back))}",
         f"#define ENTRIES {len(calls)}",
         f"#define NAMES {', '.join(_quoted(call.name) for call in calls)}",
         f"#define ENTRY_OF {', '.join(f'(any_function *)entry_{call.name}' for call in calls)}",
@@ -157,10 +156,11 @@ def _body(call: Call) -> list[str]:
     own = f"error = mpi.{call.name}({arguments})"
     if call.kind == "polling":
         found = "flag" if "flag" in call.names else "outcount"
-        return [f"int announced = poll_begin(), {own};", "", f"return poll_end(announced, error, {found});"]
+        begun = "int announced __attribute__((cleanup(poll_left))) = poll_begin();"
+        return [begun, f"int {own};", "", f"return poll_end(&announced, error, {found});"]
     if call.kind in ("advancing", "lasting", "unrung"):
         then = "nap_briefly();" if call.kind == "unrung" else "ring_all();"
-        lasts = ["requests_last();"] if call.kind == "lasting" else []
+        lasts = ["requests_last();"] if call.kind == "lasting" or call.name == "Grequest_start" else []
         lasts += ["requests_of_files();"] if re.match("File_i.*_all", call.name) else []
         made = [f"int {own};", ""]
         if call.name.startswith("Win_"):  # in which ranks often wait

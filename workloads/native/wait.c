@@ -44,7 +44,9 @@
 #define LATELY_NS 20000000 /* since another process took the processor */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
-#define LOOKS 16      /* tests before a sleep, and two for each request */
+#define LOOKS 16      /* polls before a sleep, and two for each request, but these only for as long as the nap */
+#define UNRUNG 8      /* or an eighth of it, if nobody has rung, */
+#define LOOK_NS 50000 /* and at least for so long */
 #define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
 #define ASKS 4        /* and how often it asks ranks on other nodes to ring */
 
@@ -53,7 +55,8 @@ struct counts counts;
 static struct waiting waiting = {SPIN, 0, 0, 0, 0};
 static int64_t sample[SAMPLE_LENGTH], estimate_ns = UNKNOWN_NS;
 int concurrent;                 /* whether several threads may call MPI at the same time */
-static atomic_int inside;       /* a thread waits */
+static _Thread_local char self;
+static _Atomic(char *) inside;  /* the `self` of the thread that waits */
 static atomic_int crowded;      /* several threads have waited at the same time */
 static int has_page, learns, brief;
 static set_yielding own_yielding; /* NULL: this MPI has none */
@@ -251,12 +254,12 @@ static void ring_parts(int64_t now)
 }
 
 /* Whether a test that took so long has moved a part of a message, of which MPI tells nothing. The first ones in a wait
-   may have been interrupted. */
+   may have been interrupted. A test that polls several times takes as long as it has requests. */
 static int moves(const struct wait *wait, int64_t took_ns)
 {
     int64_t *shortest = &shortest_ns[wait->requests > 0 ? 32 - __builtin_clz((unsigned)wait->requests) : 0];
 
-    if (took_ns >= AWAY_NS)
+    if (took_ns >= AWAY_NS || wait->more)
         return 0;
     if (*shortest == 0 || took_ns < *shortest)
         *shortest = took_ns;
@@ -280,15 +283,17 @@ static int step(struct wait *wait, int *done, int64_t *now, int *moved)
     return error;
 }
 
-/* Test until done, or until all messages that are here have been taken: in a test MPI takes one, and not from every
-   rank. A ring tells of several. */
-static int look(struct wait *wait, int *done)
+/* Test until done, or until all messages that are here have been taken: in a poll MPI takes one, and not from every
+   rank. A ring tells of several. Many requests may take long, and then at most so long. */
+static int look(struct wait *wait, int *done, int64_t most_ns)
 {
-    int64_t now = now_ns();
-    int moved, error = step(wait, done, &now, &moved);
+    int64_t now = now_ns(), until_ns = now + (most_ns > LOOK_NS ? most_ns : LOOK_NS);
+    int moved, error = step(wait, done, &now, &moved), polls = 0;
 
-    for (int tests = LOOKS + 2 * wait->requests; tests > 0 && !error && !*done; tests -= !moved)
+    while (!error && !*done && polls < LOOKS + 2 * wait->requests && (polls < LOOKS || now < until_ns)) {
         error = step(wait, done, &now, &moved);
+        polls += moved ? 0 : 1 + wait->more;
+    }
     return error;
 }
 
@@ -330,7 +335,7 @@ struct sleep {
     const struct peers *peers; /* of the communicator of the wait */
     enum reach reach;          /* how its ranks ring this one */
     int rank;                  /* the rank that should, or MPI_ANY_SOURCE */
-    int64_t nap_ns;
+    int64_t nap_ns, look_ns;   /* for how long it sleeps, and for how long it may look before */
 };
 
 /* Sleep until woken, but not longer than this. */
@@ -356,26 +361,30 @@ static enum ending nap(const struct sleep *sleep)
     return ending;
 }
 
+/* This also ends announcements of waits that exceptions leave: a program's handler of MPI's errors may throw one. */
+static void withdraw(const int *announced)
+{
+    if (*announced)
+        page_awake();
+}
+
 /* Sleep once, unless the wait is over, and ring others before if it `rings`, since the last test may have done a step
    for them; `ask`: ranks on other nodes have yet to hear of it. Returns how the sleep ended. */
 static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int rings, int ask,
                               int64_t *blocks)
 {
-    int announces = has_page && (sleep->reach != BY_BELL || sleep->rank < 0);
+    int announced __attribute__((cleanup(withdraw))) = has_page && (sleep->reach != BY_BELL || sleep->rank < 0);
     int64_t spin_ns = 0;
     enum ending ending;
 
-    if (announces)
+    if (announced)
         page_announce(place_of(sleep->peers, sleep->rank), sleep->reach == BY_BELL);
     if (ask)
         ask_away(sleep->peers, sleep->rank);
-    if (announces || ask) {
-        *error = look(wait, done);
-        if (*done || *error) {
-            if (announces)
-                page_awake();
+    if (announced || ask) {
+        *error = look(wait, done, sleep->look_ns);
+        if (*done || *error)
             return RUNG;
-        }
     }
     if (unrung)
         ring_parts(now_ns());
@@ -383,8 +392,8 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
         ring_for(wait);
     ending = nap(sleep);
     ++*blocks;
-    if (announces)
-        page_awake();
+    withdraw(&announced);
+    announced = 0;
     if (ending == RUNG && sleep->reach == BY_BELL && wait->kind == MESSAGE)
         spin_ns = now_ns() + OVERTAKEN_NS;
     *error = spin(wait, done, spin_ns);
@@ -399,7 +408,7 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     enum reach reach = silent ? SILENT : reach_of(peers, rank);
     int64_t first_ns = reach == BY_PAGE ? NAP_NS : BRIEF_NAP_NS;
     int64_t longest_ns = first_ns * (reach == BY_BELL ? 2 * GROWTH : GROWTH);
-    struct sleep sleep = {peers, reach, rank, first_ns};
+    struct sleep sleep = {peers, reach, rank, first_ns, 0};
     enum ending ending = RUNG;
     int error = MPI_SUCCESS, steps = 0, asks = 0;
 
@@ -408,6 +417,7 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     while (!*done && !error) {
         int again = ending == RUNG && steps++ < STEPS * (1 + started);
 
+        sleep.look_ns = sleep.nap_ns / (ending == RUNG ? 1 : UNRUNG);
         ending = sleep_once(wait, done, &error, &sleep, again, again && reach == BY_BELL && asks++ < ASKS, blocks);
         if (*done && ending == TIMED_OUT && reach != SILENT)
             counts.rechecks++;
@@ -429,12 +439,15 @@ static void set_own_yielding(bool yield)
 
 /* Whether this thread waits two-phase: no longer once another has waited at the same time. Two cannot sleep on one
    flag, and threads that spin in tests take each other's processors and MPI's locks. In MPI's own calls they take
-   turns. One that sleeps meanwhile goes on sleeping, but the others yield. */
+   turns. One that sleeps meanwhile goes on sleeping, but the others yield. A thread that is inside itself waits in a
+   callback of MPI, or has left the last wait by longjmp. */
 static int begin_alone(void)
 {
+    char *before = NULL;
+
     if (atomic_load(&crowded))
         return 0;
-    if (concurrent && atomic_exchange(&inside, 1)) {
+    if (concurrent && !atomic_compare_exchange_strong(&inside, &before, &self) && before != &self) {
         if (!atomic_exchange(&crowded, 1))
             say("several threads wait in MPI at the same time: this process waits as its MPI does from now on");
         set_own_yielding(yields_itself);
@@ -447,9 +460,12 @@ static int begin_alone(void)
     return 1;
 }
 
-static void end_alone(void)
+/* Also when an exception leaves the wait. */
+static void end_alone(const int *alone)
 {
-    atomic_store_explicit(&inside, 0, memory_order_release);
+    if (!*alone)
+        return;
+    atomic_store_explicit(&inside, NULL, memory_order_release);
     set_own_yielding(!atomic_load(&crowded) || yields_itself);
 }
 
@@ -473,16 +489,14 @@ void wait_own(int begins)
     own_yielding(now - taken_ns < LATELY_NS);
 }
 
-int wait_two_phase(struct wait *wait)
+static int wait_by_rule(struct wait *wait)
 {
     int64_t begin_ns = now_ns(), blocks = 0;
+    int alone __attribute__((cleanup(end_alone))) = begin_alone();
     int done = 0, error;
 
-    if (!begin_alone()) {
-        error = wait->test(wait->what, NULL);
-        ring_for(wait);
-        return error;
-    }
+    if (!alone)
+        return wait->test(wait->what, NULL);
     poll_over();
     page_here();
     error = test(wait, &done);
@@ -497,7 +511,13 @@ int wait_two_phase(struct wait *wait)
     note(wait->kind, begin_ns, blocks);
     if (wait->kind == COLLECTIVE)
         learn_from(begin_ns);
-    end_alone();
+    return error;
+}
+
+int wait_two_phase(struct wait *wait)
+{
+    int error = wait_by_rule(wait);
+
     ring_for(wait);
     return error;
 }
@@ -551,7 +571,12 @@ static void ring_after_poll(int done, int64_t now)
     ring_all();
 }
 
-int poll_end(int announced, int error, const int *found)
+void poll_left(const int *announced)
+{
+    withdraw(announced);
+}
+
+int poll_end(int *announced, int error, const int *found)
 {
     int done = error || *found;
     int64_t now = now_ns();
@@ -561,7 +586,7 @@ int poll_end(int announced, int error, const int *found)
     else {
         if (now - polled_ns > BUSY_NS)
             poll_over();
-        else if (!announced)
+        else if (!*announced)
             poll_nap_ns = polls_in_place() ? BRIEF_NAP_NS : 0;
         else {
             if (!page_sleep(poll_nap_ns) && poll_nap_ns < GROWTH * BRIEF_NAP_NS)
@@ -574,8 +599,8 @@ int poll_end(int announced, int error, const int *found)
         }
         polled_ns = now;
     }
-    if (announced)
-        page_awake();
+    withdraw(announced);
+    *announced = 0;
     ring_after_poll(done, now);
     return error;
 }
