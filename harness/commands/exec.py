@@ -36,6 +36,9 @@ ENDING = PASSED_ON[:4]
 FROM_A_PROCESS = (0, -1, -6)
 """si_code of kill, sigqueue and tgkill. A terminal's signals reach the command by themselves."""
 
+BECOMING = ("su", "runuser", "sudo", "doas", "setpriv", "gosu", "su-exec")
+"""Programs by which root becomes another user."""
+
 START_S, AGAIN_S = 3.0, 0.5
 """Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it. As often we
 look whether it waits in vain."""
@@ -140,7 +143,10 @@ def unheard(options: Namespace, command: Sequence[str], made: native.Library, sa
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
     command = command_of(options, "exec")
-    with _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)):
+    with (
+        _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)),
+        _readable(command, made, variables),
+    ):
         from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first
         from coordinator.host.launchers import launched  # noqa: PLC0415
         from coordinator.host.named_hosts import elsewhere  # noqa: PLC0415
@@ -176,6 +182,31 @@ def _prepare(
     if options.if_oversubscribed:
         variables["LOCKSTEP_IF_OVERSUBSCRIBED"] = "1"
     return made, variables
+
+
+@contextmanager
+def _readable(command: Sequence[str], made: native.Library, variables: dict[str, str]) -> Iterator[None]:
+    """If the command makes root another user, who cannot read root's cache, that user's ranks get a copy."""
+    import shutil  # noqa: PLC0415 - seldom needed
+    import tempfile  # noqa: PLC0415
+
+    from workloads import native  # noqa: PLC0415
+
+    around = Path(tempfile.gettempdir(), f"lockstep-{os.urandom(8).hex()}")
+    becomes = os.getuid() == 0 and Path(command[0]).name in BECOMING
+    if not becomes or os.statvfs(around.parent).f_flag & os.ST_NOEXEC:
+        yield
+        return
+    with DirectoryGuardian(around / "library"):
+        try:
+            with refused("TMPDIR", around.parent, "cannot hold a library for another user", "name another"):
+                around.mkdir(mode=0o755)
+                around.chmod(0o755)
+                copy = native.readable(made, around / "library")
+            variables["LD_PRELOAD"] = variables["LD_PRELOAD"].replace(str(made.front), str(copy.front), 1)
+            yield
+        finally:
+            shutil.rmtree(around, ignore_errors=True)
 
 
 @contextmanager
