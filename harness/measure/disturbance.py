@@ -30,12 +30,9 @@ def lost(record: RunRecord) -> float:
     if record.kind not in MEASURED_KINDS or elsewhere:
         return 0.0
     if record.kind == DEDICATED and len(record.processors) >= len(record.ranks):
-        whole_ns = sum(
-            rank["finish_ns"] - rank["start_ns"] for rank in record.ranks if "run_queue_ns" in rank
-        )
-        if whole_ns:
-            waited_ns = sum(rank["run_queue_ns"] for rank in record.ranks)
-            return float(min(1.0, waited_ns / whole_ns))
+        known = [rank for rank in record.ranks if "run_queue_ns" in rank]
+        if whole_ns := sum(rank["finish_ns"] - rank["start_ns"] for rank in known):
+            return float(min(1.0, sum(rank["run_queue_ns"] for rank in known) / whole_ns))
     return record.conditions.others or 0.0
 
 

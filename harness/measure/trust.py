@@ -109,7 +109,7 @@ def chosen(known: Iterable[Sequence[Calibration]], here: Conditions, folder: Pat
             return Chosen(found, line if loaded else "")
     which, remedy = "no calibration", ""
     if loaded:
-        which, remedy = "no calibration on an idle host", f" ({loaded[0]}); lockstep calibrate needs one"
+        which, remedy = "no good calibration", f" ({loaded[0]}); lockstep calibrate needs an idle host"
     elif elsewhere:
         which, remedy = "no calibration of this host", f", only of {', '.join(dict.fromkeys(elsewhere))}"
     given = f"values missing in [machine] are from {PAPER}"

@@ -147,8 +147,8 @@ AGREED = made(4, others=0.1, agrees=True)
         ([IDLE], IDLE, ""),
         ([AGREED, IDLE], AGREED, ""),
         ([BUSY, IDLE], IDLE, "constants of 2026-03-01 12:01 UTC: a later calibration was made under load"),
-        ([BUSY], [], "no calibration on an idle host in r: "),
-        ([made(5, others=0.3, agrees=True)], [], "no calibration on an idle host in r: "),
+        ([BUSY], [], "no good calibration in r: "),
+        ([made(5, others=0.3, agrees=True)], [], "no good calibration in r: "),
         ([STRANGE], [], "no calibration of this host in r: "),
         ([STRANGE, IDLE], IDLE, ""),
         ([made(1, host="container")], made(1, host="container"), ""),  # of the same machine

@@ -142,7 +142,7 @@ def test_advice_goes_by_the_last_good_calibration_and_without_one_recommends_not
     status, out, _ = advised(1e7)
     assert status == 0
     assert is_above_the_table(
-        "no calibration on an idle host in lockstep-results: values missing", " ".join(out.split())
+        "no good calibration in lockstep-results: values missing", " ".join(out.split())
     )
     assert "constants of Dusseau et al. 1996" in out
     assert "Not conclusive; gang" in out and "Use " not in out

@@ -139,7 +139,7 @@ def test_without_a_good_calibration_the_machine_is_the_one_of_1996(constants, fa
     assert constants(tasks[0]) == Constants()
     (warning,) = watcher.warnings
     assert "values missing in [machine] are from Dusseau et al. 1996" in warning
-    assert "(others took 31% of the processors); lockstep calibrate needs one" in warning
+    assert "(others took 31% of the processors); lockstep calibrate needs an idle host" in warning
     fake.load, fake.now_s = 0.0, FRESH_S
     assert constants(tasks[-1]).slots.keys() == {"signals"}, "as soon as the host is idle, it is calibrated"
 

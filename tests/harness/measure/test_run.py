@@ -15,7 +15,7 @@ from harness.measure import calibrate, runner
 from harness.measure.plan import plan, recorded
 from harness.measure.session import MeasurementSession, Tools
 from harness.spec.experiment import load
-from harness.store import database
+from harness.store import conditions, database
 from harness.store.database import Store
 
 
@@ -46,6 +46,20 @@ def test_the_order_is_shuffled_anew_in_each_repeat_and_fixed_by_the_seed():
     assert order() == order()
     assert order() != order(seed=2)
     assert len({tuple(one) for one in order()}) > 1
+
+
+def test_leases_are_longer_where_other_programs_wait_for_processors(tools, monkeypatch):
+    seen = []
+
+    def spy(workload, progress):
+        seen.append(workload.lease_s)
+        return imitate(workload)
+
+    one = load("three-jobs", settings=["repeats=1", "schedulers=[{policy='none'}]"])
+    for others in (0, 1 << 20):
+        monkeypatch.setattr(conditions, "wanting", lambda others=others: others)
+        measure(one, tools(Tools("mpich", probe, spy)))
+    assert seen == [2.0, 2.0, 10.0, 10.0]
 
 
 def test_compute_times_follow_seed_and_repeat(tools):
