@@ -34,6 +34,7 @@ class RowPrecision:
         self._experiment = experiment
         self._records: dict[int, list[RunRecord]] = {cell.index: [] for cell in experiment.measured_cells}
         self._known: dict[Row, Estimate] = {}
+        self._useless: dict[Row, bool] = {}
         self._enough: dict[Row, int] = {}
         self._told: dict[tuple[int, Scheduler, str], int] = {}
         for record in records:
@@ -47,6 +48,7 @@ class RowPrecision:
             for row in [row for row in self._known if row[0] == record.cell]:
                 del self._known[row]
                 self._enough.pop(row, None)
+                self._useless.pop(row, None)
 
     def heard(self, record: RunRecord, watcher: Watcher) -> None:
         """Take in a run or simulation, and tell the rows that have a new value by it."""
@@ -127,7 +129,11 @@ class RowPrecision:
         """Whether more runs are of no use: those of a row that is withheld do not help it."""
         if self.estimate(cell, scheduler).width <= self._experiment.precision:
             return True
-        return bool(summary.withheld(cell, scheduler.table, self._records[cell.index]))
+        row = cell.index, scheduler
+        if row not in self._useless:
+            ours = self._records[cell.index]
+            self._useless[row] = bool(summary.withheld(cell, scheduler.table, ours))
+        return self._useless[row]
 
 
 PRECISION = 0.1  # a row whose 95 % interval is wider than this share of its median scatters
