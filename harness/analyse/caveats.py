@@ -44,12 +44,13 @@ def notice(rows: Sequence[Row], records: Sequence[RunRecord]) -> str:
     hidden = [row for row in rows if row.withheld]
     if not hidden:
         return ""
-    some = "" if len(hidden) == len(rows) else f": {len(hidden)} of {len(rows)} rows"
+    shown = [row for row in rows if row.median("measured") is not None]
+    some = f" ({len(hidden)} of {len(hidden) + len(shown)} rows)" if shown else ""
     taken = max(map(lost, records), default=0.0)
     why = "the dedicated runs were disturbed, since no schedule can be as fast"
     if taken > OTHERS:
         why = f"other programs took up to {taken:.0%} of the processors"
-    return f"Not measurable now{some}: {why}." if not some else f"Not measurable now{some}; {why}."
+    return f"Not measurable now{some}: {why}."
 
 
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:

@@ -70,7 +70,7 @@ def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False
     """
     if found.notice:
         yield Line(found.notice, style="bold yellow")
-    if found.doubts and not all(row.withheld for row in found.rows):
+    if found.doubts and not (found.notice and all(row.median("measured") is None for row in found.rows)):
         yield from cells.doubts(["; ".join(found.doubts) + ". Next: lockstep doctor"])
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)

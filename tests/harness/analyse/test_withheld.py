@@ -119,7 +119,7 @@ def test_a_row_below_its_bound_says_that_its_dedicated_runs_were_disturbed(exper
     spoilt = [slower(one, 1.1) if one.kind == DEDICATED else one for one in records]
     assert withheld(experiment, spoilt) == {"gang"}
     found = results_document.results(experiment, spoilt)
-    assert found.notice.startswith("Not measurable now: 1 of 4 rows; the dedicated runs were disturbed")
+    assert found.notice.startswith("Not measurable now (1 of 4 rows): the dedicated runs were disturbed")
     (row,) = (row for row in found.document()["rows"] if row["withheld"])
     assert row["bound"] == pytest.approx(1.0) and row["measured"]["workload_slowdown"]["median"] < 0.95
     assert row["withheld"].startswith("its dedicated runs were disturbed")
