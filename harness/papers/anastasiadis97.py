@@ -164,7 +164,7 @@ def _draw_ratios(results: Results) -> papers.Picture:
 
 
 def _draw_speedups(results: Results) -> papers.Picture:
-    exponents = sorted(MU["WK4"], reverse=True)
+    exponents = [mu for mu in sorted(MU["WK4"], reverse=True) if results.where(mu=mu)]
     picture, (row,) = panels(1, len(exponents), 12, 4, sharey=True)
     for axes, mu in zip(row, exponents, strict=True):
         title = "mu infinite" if np.isinf(mu) else f"mu = {mu:g}"

@@ -38,6 +38,7 @@ def test_a_policy_with_more_replications_is_known_by_all_of_them():
     assert 0 < found.half < 0.8
 
 
+@pytest.mark.filterwarnings("error")  # a panel without curves has no legend
 def test_a_figure_more_is_its_cells_its_drawing_and_its_sentences(monkeypatch, tmp_path):
     paper = toronto.PAPER
     some = papers.sweep(mu=toronto.MU["WK1"], maximum=[4, 16])
