@@ -5,6 +5,7 @@ with everything released.
 """
 
 import argparse
+import difflib
 import importlib
 import io
 import json
@@ -13,7 +14,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -23,7 +24,7 @@ from typing import Any, TextIO, cast
 from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
 from harness.commands import COMMANDS, DOORS, Answer, user_defaults
-from workloads.validation import InputError, LockstepError
+from workloads.validation import InputError, LockstepError, brief
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 
@@ -70,7 +71,12 @@ class _CommandParser(argparse.ArgumentParser):
                 _complain(str(error))
             except InputError as error:
                 self.error(str(error))
-        return super().parse_known_args(args, namespace)
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            options = sorted(set(re.findall(r"--[a-z][\w-]*", self.format_help())))
+            _complain(_unknown(left[0].partition("=")[0], options, self.prog))
+            self.exit(BAD_INPUT)
+        return found, left
 
 
 class _Version(argparse.Action):
@@ -89,6 +95,14 @@ class _Version(argparse.Action):
 
 class _TopParser(argparse.ArgumentParser):
     """The parser of the whole command line; its help has the commands by what they are for."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in the base class, but ``help COMMAND`` is ``COMMAND --help``; a hint for what is no command."""
+        words = [*args[1:2], "--help"] if args[:1] == ["help"] else args
+        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+            _complain(_unknown(words[0], COMMANDS, self.prog))
+            self.exit(BAD_INPUT)
+        return super().parse_known_args(words, namespace)
 
     def format_help(self) -> str:
         doors = []
@@ -139,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not words:
             print(FIRST_STEPS, end="")
             return _flushed(DONE)
-        options = parser(words[0] if words else "").parse_args(words)
+        options = parser(words[0]).parse_args(words)
     except SystemExit as end:  # argparse has printed the error
         return _flushed(int(end.code or 0))
     except OSError as error:  # argparse could not print
@@ -147,6 +161,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         return _too_small(error)
     return _ended(options)
+
+
+def _unknown(word: str, known: Iterable[str], command: str) -> str:
+    """What to say of a word of the command line that means nothing."""
+    close = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}{brief(repr(word))} means nothing to {command}; {command} --help tells what does"
 
 
 def _too_small(error: ImportError) -> int:

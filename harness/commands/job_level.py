@@ -39,7 +39,8 @@ def answer(written: Document, options: argparse.Namespace, watcher: Watcher, com
     if options.output:
         files = [*_pages(back_end.session, options.output, watcher), *sorted(files[1:]), files[0]]
     made = report.document_of_jobs(records)
-    return Answer(made, [*text.simulated_jobs(made, list(map(ScheduleRow.of, records))), *map(str, files)])
+    wrote = [f"wrote {len(files)} files to {options.output}/; report.html shows them"] if files else []
+    return Answer(made, [*text.simulated_jobs(made, list(map(ScheduleRow.of, records))), *wrote])
 
 
 def _run(

@@ -132,7 +132,11 @@ BOUND = 'jobs=[{command=["mpiexec", "-n", "2", "--bind-to", "core", "./app"]}]'
 MISSING = 'jobs=[{command=["mpiexec", "-n", "2", "./nosuch", "x"]}]'
 NINES = "9" * 5000
 BAD_USAGE = [
-    (("fly",), "invalid choice: 'fly'"),
+    (("fly",), "lockstep: 'fly' means nothing to lockstep; lockstep --help"),
+    (("simulte", "three-jobs"), "lockstep: did you mean simulate? 'simulte' means nothing to lockstep"),
+    (("help", "simulte"), "lockstep: did you mean simulate? 'simulte' means"),
+    (("run", "three-jobs", "--jsn"), "lockstep: did you mean --json? '--jsn' means nothing to lockstep run"),
+    (("simulate", "three-jobs", "--qick=1"), "lockstep: did you mean --quick? '--qick' means"),
     (("run",), "EXPERIMENT"),
     (("run", "three-jobs", "--sed", "1"), "--sed"),
     (("run", "three-jobs", "--seed", "-1"), "with --seed -1: seed = -1: must be a whole number"),
@@ -147,7 +151,7 @@ BAD_USAGE = [
     (("run", "three-jobs", "--fail-if", "none > 1e999"), "is no condition"),
     (("run", "three-jobs", "--fail-if", "gang 11 ms > 1"), "did you mean 'gang 10 ms'?"),
     (("policies", "gong"), "did you mean 'gang'?"),
-    (("policies", "gang", "dqt"), "unrecognized arguments: dqt"),
+    (("policies", "gang", "dqt"), "'dqt' means nothing to lockstep policies"),
     (("compare", "nosuch"), "RESULTS = 'nosuch': there is no such directory"),
     (("list", "/usr"), "RESULTS = '/usr': holds no records of Lockstep"),
     (("run", "three-jobs", "--set", BOUND), "jobs[0].command = '--bind-to': places or binds processes"),
@@ -192,6 +196,13 @@ def test_without_a_command_it_shows_where_to_begin(lockstep):
     for door in DOORS:
         begin = [line for line in out.splitlines() if line.startswith(f"{door} ")]
         assert door == "this host" or begin[0].split("lockstep ")[1].split()[0] in DOORS[door]
+
+
+def test_help_is_a_command_and_an_option(lockstep):
+    assert lockstep("help") == lockstep("--help") and lockstep("help")[0] == 0
+    assert (
+        lockstep("help", "run") == lockstep("run", "--help") and "lockstep run" in lockstep("help", "run")[1]
+    )
 
 
 def test_help_imports_nothing_slow():
