@@ -14,6 +14,9 @@ DISTURBED = 0.02
 What one processor loses, all that wait for it may lose: on two processors a run may lose twice as much time.
 """
 
+OWN_S = 0.08
+"""Processor time of a run's own processes, such as guardians, that its conditions count as that of others."""
+
 MOST, IN_THE_MEAN, LEFT = 0.20, 0.15, 0.06
 """Nothing is known if most runs lost more than the first, all of them in the mean more than the second, or
 those that stand more than the third."""
@@ -33,7 +36,8 @@ def lost(record: RunRecord) -> float:
         known = [rank for rank in record.ranks if "run_queue_ns" in rank]
         if whole_ns := sum(rank["finish_ns"] - rank["start_ns"] for rank in known):
             return float(min(1.0, sum(rank["run_queue_ns"] for rank in known) / whole_ns))
-    return record.conditions.others or 0.0
+    whole_s = record.wall_s * len(record.conditions.processors or record.processors)
+    return max(0.0, (record.conditions.others or 0.0) - OWN_S / whole_s) if whole_s else 0.0
 
 
 def disturbed(record: RunRecord) -> bool:
