@@ -246,7 +246,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
         time.sleep(pause_s)
         return imitate(workload, progress)
 
-    conditions.wanting = lambda: 0  # whatever else runs on this host
+    conditions.wanting, runner.AGAIN = lambda: 0, 0  # whatever else runs on this host
     tools = Tools(TOOLS.launcher, probe, slowly)
     application.real_tools = lambda *nodes, **also: tools
     missing.back_end = ImitatedSimulator

@@ -198,7 +198,8 @@ class Host:
         (lambda n: 0.3, runner.USELESS),  # it does not help
     ],
 )
-def test_disturbed_runs_are_repeated_as_long_as_that_helps(experiment, site, shares, more):
+def test_disturbed_runs_are_repeated_as_long_as_that_helps(experiment, site, monkeypatch, shares, more):
+    monkeypatch.setattr(runner, "AGAIN", 2)
     host = Host(site, shares)
     made = list(runner.run(plan(experiment), host, site.store, Quiet()))
     assert len(made) == len(host.made) == len(plan(experiment)) + more
