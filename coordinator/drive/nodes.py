@@ -132,7 +132,6 @@ def start_here(directory: RunDirectory, setup: Setup) -> Started:
         agent = launch.start(ARGV, environment, log, log, inherited=[driver], given=given)
     finally:
         os.close(driver)
-    directory.entrust()
     return agent
 
 

@@ -10,16 +10,18 @@ import fcntl
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from coordinator.host.environment import PYTHON, passed_on
 from workloads.own_directories import check_own, check_way
 from workloads.validation import InputError
 
-_SCRIPT = """read -r word && exit
-exec 9< "$1" && rm -rf -- "$0" && flock -n 9 && [ "$1" -ef /dev/fd/9 ] && rmdir -- "$1"
+_WAIT = "read -r word && exit\n"  # the word of a maker that lives
+
+_REMOVE = """exec 9< "$1" && rm -rf -- "$0" && flock -n 9 && [ "$1" -ef /dev/fd/9 ] && rmdir -- "$1"
 """
 # A run that begins now holds the lock of the parent directory. flock gets the parent as a descriptor: given
 # a name, flock would make a file if the directory had vanished meanwhile.
@@ -33,11 +35,14 @@ class DirectoryGuardian:
     """
 
     def __init__(self, path: Path) -> None:
+        self._start(_REMOVE, [str(path), str(path.parent)], {"PATH": "/usr/bin:/bin"})
+
+    def _start(self, then: str, words: Sequence[str], variables: Mapping[str, str]) -> None:
         heard, self._word = os.pipe()
         try:
             self._shell = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, str(path), str(path.parent)],
-                env={"PATH": "/usr/bin:/bin"},
+                ["/bin/sh", "-c", _WAIT + then, *words],
+                env=dict(variables),
                 cwd="/",
                 stdin=heard,
                 stdout=subprocess.DEVNULL,
@@ -62,6 +67,17 @@ class DirectoryGuardian:
             os.write(self._word, b"go\n")
         os.close(self._word)
         self._shell.wait()
+
+
+class ReleasingShell(DirectoryGuardian):
+    """Releases the whole run of a directory in that case (``python -m coordinator.host.release DIRECTORY``).
+
+    It is there also where no guardian is yet, and where somebody has killed or stopped the guardian.
+    """
+
+    def __init__(self, path: Path) -> None:
+        words = [*PYTHON, "-S", "-m", "coordinator.host.release", str(path)]
+        self._start('exec "$0" "$@"\n', words, passed_on({}))
 
 
 LOCK_S = 20.0

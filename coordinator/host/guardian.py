@@ -54,7 +54,8 @@ def start(
             pass_fds=[its.fileno()],
             start_new_session=True,
         )
-    directory.entrust()
+    if lease_s is not None or patience_s:  # else the releasing shell stays: somebody may stop the guardian
+        directory.entrust()
     ours.settimeout(START_S)
     try:
         meanwhile()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.host import directories, identity
-from coordinator.host.directories import DirectoryGuardian, home, locked, remove_home
+from coordinator.host.directories import ReleasingShell, home, locked, remove_home
 from coordinator.host.processes import DIRECTORY, KEEPER, RUN
 from workloads.own_directories import check_own, check_way
 from workloads.validation import InputError
@@ -56,7 +56,7 @@ class RunDirectory:
         self._lock: int | None = None
         self._journal = path / "journal"
         self._kept: int | None = None
-        self._guardian: DirectoryGuardian | None = None
+        self._shell: ReleasingShell | None = None
         self.socket = path / "agent"
         """The agent listens here for ranks."""
         self.hub = path / "hub"
@@ -99,8 +99,8 @@ class RunDirectory:
 
     @contextmanager
     def _cared_for(self, *, ours: bool = False) -> Iterator[None]:
-        """A context with a directory guardian, which stays if no error leaves it; ``ours``: it is new."""
-        self._guardian = DirectoryGuardian(self.path)
+        """A context with a releasing shell, which stays if no error leaves it; ``ours``: it is new."""
+        self._shell = ReleasingShell(self.path)
         try:
             yield
         except BaseException as error:
@@ -134,10 +134,10 @@ class RunDirectory:
             )
 
     def entrust(self) -> None:
-        """Dismiss the directory guardian: another process will release the run if we are killed."""
-        if self._guardian is not None:
-            self._guardian.dismiss()
-            self._guardian = None
+        """Dismiss the releasing shell: others will release the run if we are killed."""
+        if self._shell is not None:
+            self._shell.dismiss()
+            self._shell = None
 
     @property
     def signs(self) -> dict[str, str]:
@@ -283,7 +283,7 @@ class RunDirectory:
         return True
 
     def unlock(self) -> None:
-        """Give up the lock, the journal and the directory guardian; the directory stays."""
+        """Give up the lock, the journal and the releasing shell; the directory stays."""
         if self._kept is not None:
             os.close(self._kept)
             self._kept = None

@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from runs import HIDE, eventually, everything_in, state
+from places import ROOT
+from runs import HIDE, Run, eventually, everything_in, state
 
-from coordinator.host import cleanup, guarded_program, guardian
+from coordinator.host import cleanup, guarded_program, guardian, processes
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.environment import passed_on
 from coordinator.host.launchers import find_launcher
@@ -218,3 +219,51 @@ def test_a_parent_that_another_run_has_locked_stays(made):
     killed(DirectoryGuardian(made))
     os.close(lock)
     assert made.parent.exists() and not made.exists()
+
+
+GUARDED = """
+import os, subprocess, time
+from coordinator.host import guardian
+with guardian.guarded() as directory:
+    program = subprocess.Popen(["sleep", "300"], env={**os.environ, **directory.marks})
+    directory.note_process(program.pid)
+    print(program.pid, flush=True)
+    time.sleep(300)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+def test_nothing_stays_of_a_killed_maker_whose_guardian_was_killed_or_stopped(tmp_path, signum):
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-c", GUARDED]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as maker:
+        program = int(maker.stdout.readline())
+        (guardian,) = (
+            pid
+            for pid in processes.children(maker.pid)
+            if b"coordinator.host.guardian" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        )
+        os.kill(guardian, signum)
+        maker.kill()
+    assert eventually(lambda: not any(tmp_path.iterdir()), 20)
+    assert eventually(lambda: {state(pid) for pid in (program, guardian)} <= {"", "Z"}, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["coordinator.node.agent", "coordinator.host.guardian"])
+def test_nothing_stays_of_a_run_whose_driver_and_another_part_are_killed_at_once(tmp_path, role):
+    """The agent as soon as it is there: it may not have started its guardian yet."""
+    run = Run(str(tmp_path), phases=100_000)
+
+    def parts():
+        for pid, variables in processes.marked().items():
+            if variables.get(processes.DIRECTORY, "").startswith(str(tmp_path)):
+                with suppress(OSError):
+                    yield pid, Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+
+    part = eventually(lambda: next((pid for pid, words in parts() if role.encode() in words), 0), 30)
+    for pid in (part, run.driver.pid):
+        os.kill(pid, signal.SIGKILL)
+    run.driver.communicate()
+    assert eventually(lambda: not any(tmp_path.iterdir()) and not list(parts()), 20)
