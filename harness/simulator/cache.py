@@ -6,17 +6,16 @@ the directory is a digest of all compiled sources and of the compilers' versions
 never holds code from other sources.
 """
 
-import atexit
 import hashlib
 import os
 import platform
-import shutil
 import tempfile
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from coordinator import policies, view
+from coordinator.host.directories import DirectoryGuardian
 from workloads import blocking, machine, options
 from workloads.locks import lock_program
 from workloads.own_directories import open_own, private
@@ -26,12 +25,14 @@ COMPILERS = ("numba", "llvmlite", "numpy")
 _opened: dict[tuple[int, int], int] = {}
 """Descriptors of directories that were checked, by device and inode; code is loaded through them."""
 
+_guardians: list[DirectoryGuardian] = []
+
 
 def directory() -> Path:
     """A writable directory for code compiled from the sources as they are now; nobody else can write to it.
 
     It lies in $NUMBA_CACHE_DIR, else in the user's cache directory. If neither can have one, it is
-    a temporary directory, which this process removes at its end. The path leads through an open
+    a temporary directory, which goes with this process. The path leads through an open
     descriptor: what another user puts in the place of the directory later is not found.
     """
     return _found()[0]
@@ -70,8 +71,10 @@ def _bases() -> list[tuple[Path, bool]]:
 
 @cache
 def _temporary() -> Path:
-    path = Path(tempfile.mkdtemp(prefix="lockstep-kernels-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    """A directory that goes with this process, however it ends."""
+    path = Path(tempfile.mkdtemp(prefix="lockstep-kernels-")) / "kernels"
+    _guardians.append(DirectoryGuardian(path))  # it also removes the one above
+    path.mkdir(mode=0o700)
     held = _held(open_own(path))
     if any(held.iterdir()):  # where others may change the directory of temporary files, this is another one
         raise PermissionError(f"{path} was exchanged: set TMPDIR to a directory that others cannot change")

@@ -244,6 +244,21 @@ def test_a_launcher_that_lost_its_proxy_ends(tmp_path):
     assert all(state(pid) in ("", "Z") for pid in ranks)
 
 
+@pytest.mark.slow
+def test_a_program_whose_launcher_lost_its_proxy_is_not_recorded_for_ever(tmp_path):
+    if "hydra" not in run([*launcher("here"), "--version"]).stdout.lower():
+        pytest.skip("the launcher has no proxies")
+    words = [*LOCKSTEP, "observe", "--anyway", "--", "mpiexec", "-n", "2", "sleep", "300"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
+        proxy, ranks = eventually(lambda: lost(ours.pid), 60)
+        for pid in (proxy, ranks[0]):
+            os.kill(pid, signal.SIGKILL)
+        _, said = ours.communicate(timeout=60)
+    assert ours.returncode == 1
+    assert "waits for processes that were killed" in said
+    assert all(state(pid) in ("", "Z") for pid in ranks)
+
+
 def lost(pid):
     """The proxy below a process, and its ranks; None as long as there are none."""
     for child in children(pid):

@@ -10,7 +10,7 @@ from compiled_only import needs_compiler
 from naive_simulator.comparison import compare
 from naive_simulator.simulation import NaiveSimulation
 from places import ROOT
-from runs import NOBODY
+from runs import NOBODY, eventually
 
 from coordinator import policies
 from harness.simulator import cache
@@ -231,6 +231,16 @@ def test_code_is_loaded_from_the_directory_that_was_checked_though_it_was_exchan
     (tmp_path / "lockstep").rename(tmp_path / "away")
     (tmp_path / "lockstep" / place.resolve().name).mkdir(parents=True)
     assert [one.name for one in place.iterdir()] == ["ours"]
+
+
+@pytest.mark.slow
+def test_a_temporary_directory_goes_with_its_process_however_that_ends(tmp_path):
+    script = "import os; from harness.simulator import cache; print(cache.directory()); os._exit(0)"
+    left = {name: value for name, value in os.environ.items() if name != "HOME" and "CACHE" not in name}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env={**left, "TMPDIR": str(tmp_path)}, cwd=ROOT, check=True)
+    assert done.returncode == 0
+    assert eventually(lambda: not any(tmp_path.iterdir()))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
