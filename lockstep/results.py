@@ -21,6 +21,11 @@ class Results:
 
     found: ResultsDocument
 
+    def __repr__(self) -> str:
+        """The experiment, and how many failures and doubts there are; rows are a frame."""
+        counts = f"{len(self.failures)} failures, {len(self.doubts)} doubts"
+        return f"<Results of {self.experiment}: rows(), jobs(), {counts}>"
+
     @property
     def experiment(self) -> str:
         """The name of the experiment."""

@@ -41,7 +41,7 @@ def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integer
     lines += map(LINE.format, *(column.tolist() for column in columns))
     text = "\n".join(lines) + "\n"
     data = text.encode()
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    path.write_bytes(gzip.compress(data, 6, mtime=0) if path.suffix == ".gz" else data)
 
 
 PLACEMENT_VERSION = 1
