@@ -17,7 +17,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -380,6 +380,16 @@ def raise_descriptor_limit(reserve: int = 0) -> None:
     """Raise the limit of this process to the hard limit, less ``reserve`` unless the limit is too tight."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most - reserve if most >= 4 * reserve else most, most))
+
+
+@contextmanager
+def kept_descriptor_limit() -> Iterator[None]:
+    """On exit this process has the limit again that it has now: it may be the program of one who calls us."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def restore_descriptor_limit(pid: int) -> None:

@@ -1,0 +1,45 @@
+"""An import of ``lockstep`` and its calls leave the process around them as it was."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+from runs import needs_two
+
+DURING = {
+    "simulate": {"threads", "kernel's threads", "descriptors"},
+    "run": {
+        *("kernel's threads", "descriptors", "children"),
+        # The driver is prompt, has many connections, and ends a run before a signal ends us.
+        *("scheduling", "RLIMIT_NOFILE", "RLIMIT_OFILE"),
+        *("signal 1", "signal 2", "signal 3", "signal 15", "signal 20", "wakeup descriptor"),
+    },
+}
+"""What may differ while a call lasts."""
+
+DURING["beside"] = DURING["run"]
+
+LEFT = {"simulate": {"descriptors"}}
+"""What stays: the directory of compiled code is open, so that no other one can take its place."""
+
+PLACES = ("main", "thread", "loop", "cell", "fork", "spawned")
+
+
+@needs_two
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [*((place, call) for place in PLACES for call in ("run", "simulate")), ("main", "beside")],
+)
+def test_nothing_is_left_changed(place, call, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, ROOT / "tests" / "support" / "process_state.py", place, call]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["import"] == {}
+    assert found["after"].keys() <= LEFT.get(call, set()), found["after"]
+    assert found["during"].keys() <= DURING[call]

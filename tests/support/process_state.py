@@ -1,0 +1,217 @@
+"""A program that lists what an import of ``lockstep`` and one of its calls change of the process around them.
+
+    python process_state.py WHERE CALL
+
+WHERE is "main", "thread", "loop" (a thread of asyncio's), "cell" (within a loop that runs, as in a
+notebook), "fork" or "spawned" (in a pool); CALL is "run", "simulate" or "beside". It prints, as JSON, by the
+name of what has changed the former and the new value: after the import, as a watcher sees it during the call,
+and after the call.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import decimal
+import gc
+import json
+import locale
+import logging
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import struct
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+
+PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_GET_CHILD_SUBREAPER = 2, 3, 37
+SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}[os.uname().machine]
+LIMITS = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+LIBC = ctypes.CDLL(None)
+
+EXPERIMENT = {
+    "name": "mine",
+    "processors": 2,
+    "repeats": 1,
+    "jobs": [{"count": 2, "program": {"pattern": "BARRIER", "processes": 2, "dedicated_s": 0.02}}],
+    "schedulers": [{"policy": "none"}, {"policy": "gang", "quantum_ms": 20}],
+}
+
+
+def state():
+    """What others may have set of this process and this thread, each as a text."""
+    found = of_python() | of_libraries() | of_the_kernel()
+    if threading.current_thread() is threading.main_thread():
+        found["wakeup descriptor"] = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(found["wakeup descriptor"])
+    return {name: str(value) for name, value in found.items()}
+
+
+def of_python():
+    """Of the interpreter and the standard library."""
+    loggers = {"root": logging.root} | logging.root.manager.loggerDict
+    known = {name: one for name, one in loggers.items() if isinstance(one, logging.Logger)}
+    signals = {f"signal {number}": signal.getsignal(number) for number in sorted(signal.valid_signals())}
+    return signals | {
+        "warnings": (warnings.filters, warnings.showwarning),
+        "loggers": {
+            name: (one.level, one.handlers, one.disabled)
+            for name, one in known.items()
+            if one.level or one.handlers or one.disabled
+        },
+        "logging": logging.root.manager.disable,
+        "environment": dict(os.environ),
+        "threads": sorted(thread.name for thread in threading.enumerate()),
+        "locale": locale.setlocale(locale.LC_ALL),
+        "decimal": decimal.getcontext(),
+        "random": hash(random.getstate()),
+        "hooks": (sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook),
+        "streams": (sys.stdout, sys.stderr, sys.stdin),
+        "imports": (sys.path, sys.meta_path),
+        "collector": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()),
+        "interpreter": (sys.getrecursionlimit(), sys.getswitchinterval(), sys.gettrace()),
+        "start method": multiprocessing.get_start_method(allow_none=True),
+    }
+
+
+def of_libraries():
+    displayed = ("width", "max_rows", "max_columns", "precision")
+    return {
+        "matplotlib": dict(dict.items(mpl.rcParams)),  # without the backend's choice, which reading it makes
+        "numpy": (np.geterr(), np.get_printoptions()),
+        "numpy's random numbers": hash(np.random.get_state()[1].tobytes()),
+        "pandas": [pd.get_option(f"display.{name}") for name in displayed],
+    }
+
+
+def of_the_kernel():
+    """Of the process and the thread, as the kernel has them."""
+    status = Path("/proc/thread-self/status").read_text()
+    told = dict(line.split(":\t", 1) for line in status.splitlines())
+    timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    return {name: resource.getrlimit(getattr(resource, name)) for name in LIMITS} | {
+        "umask": told["Umask"],
+        "name": told["Name"],
+        "blocked signals": told["SigBlk"],
+        "directory": Path.cwd(),
+        "children": Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text(),
+        "kernel's threads": len(list(Path("/proc/self/task").iterdir())),
+        "descriptors": descriptors(),
+        "timers": [signal.getitimer(which) for which in timers],
+        "session": (os.getsid(0), os.getpgid(0)),
+        "processors": sorted(os.sched_getaffinity(0)),
+        "scheduling": scheduling(),
+        "reaper": [asked(which) for which in (PR_GET_CHILD_SUBREAPER, PR_GET_PDEATHSIG)],
+        "dumpable": LIBC.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0),
+    }
+
+
+def descriptors():
+    """What each open descriptor is."""
+    found = {}
+    for entry in sorted(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):  # that of the list itself
+            found[entry.name] = str(entry.readlink())
+    return found
+
+
+def asked(option):
+    value = ctypes.c_int(-1)
+    LIBC.prctl(option, ctypes.byref(value), 0, 0, 0)
+    return value.value
+
+
+def scheduling():
+    """Policy, flags, nice value, priority and slice of this thread."""
+    attributes = ctypes.create_string_buffer(48)
+    LIBC.syscall(SCHED_GETATTR, 0, attributes, 48, 0)
+    return struct.unpack_from("=IQiIQ", attributes, 4)
+
+
+class Watcher:
+    """Looks whenever it is told something."""
+
+    def __init__(self, before):
+        self.before = before
+        self.seen = {}
+
+    def progress(self, *_, **__):
+        self.seen |= differences(self.before)
+
+    standing = note = warn = progress
+
+
+def differences(before):
+    return {name: [before.get(name), value] for name, value in state().items() if before.get(name) != value}
+
+
+def found(name):
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most // 2, most))
+    before = state()
+    import lockstep  # noqa: PLC0415 - what that changes is asked for
+
+    imported = differences(before)
+    from harness.measure.session import MeasurementSession  # noqa: PLC0415
+
+    MeasurementSession.calibrate = lambda *_, **__: []  # which takes longer than all else
+    told = {"results": f"results-{name}", "watcher": Watcher(before)}
+    if name == "beside":
+        lockstep.beside([["sleep", "0.1"], ["sleep", "0.1"]], rounds=1, anyway=True, **told)
+    elif name == "run":
+        lockstep.run(EXPERIMENT, simulate=False, anyway=True, **told)
+    else:
+        lockstep.simulate(EXPERIMENT, **told)
+    gc.collect()
+    return {"import": imported, "during": told["watcher"].seen, "after": differences(before)}
+
+
+def in_thread(name):
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(found(name)))
+    thread.start()
+    thread.join()
+    return answers[0]
+
+
+async def in_cell(name):
+    return found(name)
+
+
+def in_fork(name):
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        with os.fdopen(writer, "w") as stream:
+            json.dump(found(name), stream)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        answer = stream.read()
+    os.waitpid(child, 0)
+    return json.loads(answer)
+
+
+def in_pool(name):
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(found, (name,))
+
+
+PLACES = {
+    "main": found,
+    "thread": in_thread,
+    "loop": lambda name: asyncio.run(asyncio.to_thread(found, name)),
+    "cell": lambda name: asyncio.run(in_cell(name)),
+    "fork": in_fork,
+    "spawned": in_pool,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(PLACES[sys.argv[1]](sys.argv[2])))
