@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinator.decide.session import Session
-from coordinator.host import mechanisms
+from coordinator.host import directories, mechanisms, processes
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.environment import of_command
 from coordinator.host.launchers import Launcher, accepted, find_launcher, launcher_at, unchanged
@@ -39,10 +39,17 @@ class LaunchPlan:
     warnings: tuple[str, ...] = ()
 
 
+def check_host() -> None:
+    """Refuse limits, and a place for the files of runs, with which none can work here."""
+    processes.check_limits()
+    directories.check_name()
+
+
 def launch_plan(
     workload: Workload, launcher: Launcher | None = None, tell: Callable[[str], None] = lambda line: None
 ) -> LaunchPlan:
     """The mechanism and launchers for a workload here; ``tell`` gets a line if something is compiled."""
+    check_host()
     mechanism, reason = _mechanism(workload)
     hosts = [node.host for node in workload.nodes]
     launcher = unchanged(launcher) if launcher else find_launcher(hosts=hosts)

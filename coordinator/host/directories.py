@@ -98,6 +98,14 @@ def home() -> Path:
     return Path(runtime) / f"lockstep-{os.getuid()}"
 
 
+def check_name() -> None:
+    """Refuse a directory of all runs whose name is not UTF-8: the driver's address for its agent is in it."""
+    place = str(home().parent)
+    if any("\udc80" <= letter <= "\udcff" for letter in place):
+        name = "XDG_RUNTIME_DIR" if place == os.environ.get("XDG_RUNTIME_DIR") else "TMPDIR"
+        raise InputError(name, place, "must be UTF-8", "name another directory")
+
+
 def remove_home(parent: Path) -> None:
     """Remove the directory of all runs if it is empty and nobody is making a run."""
     with suppress(OSError):

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from coordinator.host import identity
 from coordinator.host.identity import Stat
+from workloads.validation import InputError
 
 
 class JournaledProcess(NamedTuple):
@@ -374,6 +375,24 @@ def _proxy_of(pid: int) -> Process | None:
 RESERVED_DESCRIPTORS = 64  # descriptors that connections cannot use while anybody may connect
 
 _DESCRIPTORS_AT_START = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+LEAST_DESCRIPTORS = 32
+LEAST_ADDRESS_SPACE = 1 << 29
+
+
+def check_limits() -> None:
+    """Refuse limits of this process under which a run fails anywhere, also in libraries that abort then."""
+    needs = (
+        (resource.RLIMIT_NOFILE, "ulimit -n", LEAST_DESCRIPTORS, "descriptors", 1),
+        (resource.RLIMIT_AS, "ulimit -v", LEAST_ADDRESS_SPACE, "KiB of address space", 1024),
+    )
+    for limit, command, least, what, unit in needs:
+        soft, hard = resource.getrlimit(limit)
+        allowed = hard if limit == resource.RLIMIT_NOFILE else soft  # of descriptors we take all
+        if resource.RLIM_INFINITY != allowed < least:
+            rule = f"a run needs at least {least // unit} {what}"
+            raise InputError(command, allowed // unit, rule, f"write {command} {least // unit} before it")
 
 
 def raise_descriptor_limit(reserve: int = 0) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coordinator.drive import preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
 from coordinator.host.environment import of_command
@@ -81,6 +82,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     chosen = turns.scheduler(policy, running=bool(pids))
     made = partial(turns.workload, chosen=chosen, processors=usable_processors(), size=options.processes)
     roots = [identity.name(pid) for pid in pids]
+    preflight.check_host()
     made(roots)  # bad input shows before anything starts
     rows = [_row(f"process {pid}", pid=pid) for pid in pids]
     own = [_row(name, command=words) for name, words in zip(_names(commands), commands, strict=True)]

@@ -23,7 +23,7 @@ TOGETHER = {"policy": "none", "bind": False}
 
 
 def split(words: Sequence[str]) -> list[list[str]]:
-    """The commands between separators; a command in one word is split as a shell splits it."""
+    """The commands between separators; one in a word is split as a shell splits it, unless that is a file."""
     commands: list[list[str]] = [[]]
     for word in words:
         if word == SEPARATOR:
@@ -53,6 +53,8 @@ def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
 
 
 def _whole(command: Sequence[str]) -> list[str]:
+    if len(command) == 1 and "/" in command[0] and os.path.isfile(command[0]):  # noqa: PTH113 - never raises
+        return list(command)  # the path of a program may have blanks and quotation marks
     try:
         words = shlex.split(command[0]) if len(command) == 1 else list(command)
     except ValueError as error:
