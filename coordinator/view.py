@@ -16,16 +16,16 @@ from coordinator.topology import FLAT, Topology
 
 
 class Reason(Enum):
-    """Why a policy is asked."""
+    """Why a policy is asked: the gravest of all that has happened at one time. The gravest comes first."""
 
-    ARRIVAL = "arrival"
-    DEPARTURE = "departure"
-    SLOT_END = "slot end"
     NODE_LOST = "node lost"
-    TIMER = "timer"
+    DEPARTURE = "departure"
+    ARRIVAL = "arrival"
     OWNER = "owner"
     PHASE = "phase"
     OBSERVATION = "observation"
+    TIMER = "timer"
+    SLOT_END = "slot end"
 
 
 @dataclass(frozen=True)

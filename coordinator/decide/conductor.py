@@ -1,8 +1,11 @@
-"""Feeds the events of a run to its session in order, and passes the decisions on.
+"""Feeds the events of a run to its session, and passes the decisions on.
 
 The conductor owns no clock, process or socket. The driver passes it the time and the events; a script
 can do the same, so a test can compare the driver's decisions with the simulator's. Times are
 nanoseconds since the start of the run.
+
+It notes what it hears, and decides when it is told to advance: all that has been heard by then is one
+instant, and the policy answers it once.
 """
 
 from collections import deque
@@ -131,55 +134,41 @@ class Conductor:
         """Note that all processes of the job wait at their first line."""
         if self._stages[job] is Stage.LAUNCHED:
             self._stages[job] = Stage.READY
-            self._begin_placed(max(now_ns, self._last_ns))
+            if self._session.reason is None:  # else the next decision may give it another place
+                self._begin_placed(max(now_ns, self._last_ns))
 
-    def evolve(self, job: int, processes: int, now_ns: int) -> None:
+    def evolve(self, job: int, processes: int) -> None:
         """Note that the job, which runs, can use so many processes from now on."""
-        if self._stages[job] is not Stage.BEGUN:
-            return
-        now_ns = max(now_ns, self._last_ns)
-        usable = min(max(1, processes), self._jobs[job].processes)
-        if (plan := self._session.evolve(job, usable, now_ns)) is not None:
-            self._last_ns = now_ns
-            self._decided(plan)
+        if self._stages[job] is Stage.BEGUN:
+            self._session.evolve(job, min(max(1, processes), self._jobs[job].processes))
 
-    def observe(self, job: int, rank: int, peers: Iterable[int], now_ns: int) -> None:
+    def observe(self, job: int, rank: int, peers: Iterable[int]) -> None:
         """Note that a rank of the job, which runs, gets messages often from ``peers`` and no others."""
         ranks = range(self._jobs[job].processes)
-        if self._stages[job] is not Stage.BEGUN or rank not in ranks:
-            return
-        now_ns = max(now_ns, self._last_ns)
-        known = [peer for peer in peers if peer in ranks]
-        if (plan := self._session.observe(job, rank, known, now_ns)) is not None:
-            self._last_ns = now_ns
-            self._decided(plan)
+        if self._stages[job] is Stage.BEGUN and rank in ranks:
+            self._session.observe(job, rank, [peer for peer in peers if peer in ranks])
 
-    def leave(self, job: int, now_ns: int) -> None:
-        self._leave([job], now_ns)
-
-    def _leave(self, jobs: Iterable[int], now_ns: int) -> None:
-        """Note that jobs are over; no decision about the departure of one moves another one of them."""
-        leaving = [job for job in jobs if self._stages[job] is not Stage.OVER]
-        self._stages.update(dict.fromkeys(leaving, Stage.OVER))
-        for job in leaving:
+    def leave(self, *jobs: int) -> None:
+        """Note that jobs are over."""
+        for job in jobs:
+            if self._stages[job] is Stage.OVER:
+                continue
+            self._stages[job] = Stage.OVER
             if job in self._arrived:
-                self._last_ns = max(now_ns, self._last_ns)
-                self._decided(self._session.depart(job, self._last_ns))
+                self._session.depart(job)
             else:
                 self._agenda.coming.remove((self._jobs[job].arrival_ns, job))
 
-    def lose(self, processors: Sequence[int], now_ns: int, failed: Iterable[int] = ()) -> None:
+    def lose(self, processors: Sequence[int], failed: Iterable[int] = ()) -> None:
         """Note that processors are lost, and with them the jobs in ``failed``, which had begun there.
 
         Jobs that were launched there but have not begun are launched again when they get another place.
         """
-        self._session.lost(processors)
+        self._session.lose(processors)
         for job, placement in self._launched.items():
             if self._stages[job] in (Stage.LAUNCHED, Stage.READY) and set(placement) & set(processors):
                 self._stages[job] = Stage.ABSENT
-        self._leave(failed, now_ns)
-        self._last_ns = max(now_ns, self._last_ns)
-        self._decided(self._session.decide(Reason.NODE_LOST, self._last_ns))
+        self.leave(*failed)
 
     def repeat(self) -> None:
         """Pass the plan in force, and the start of each running job, to the crew once more."""
@@ -190,22 +179,30 @@ class Conductor:
                 self.crew.begin(job, self._last_ns, self.placements[job])
 
     def due_ns(self) -> int | None:
-        """When ``advance`` must be called next; None if nothing is foreseeable."""
-        due = self._agenda.due()
-        return None if due is None else due.at_ns - self._lead_ns
+        """When ``advance`` must be called next, at once if it has heard something; None if never."""
+        if self._session.reason is not None:
+            return self._last_ns - self._lead_ns
+        due_ns = self._agenda.due_ns()
+        return None if due_ns is None else due_ns - self._lead_ns
 
     def advance(self, now_ns: int) -> None:
-        """Decide about all foreseeable events up to ``now_ns`` plus the lead."""
-        while (due := self._agenda.due()) is not None and due.at_ns - self._lead_ns <= now_ns:
-            self._last_ns = max(due.at_ns, self._last_ns)
-            arriving, plan = self._agenda.decide(due, self._last_ns)
-            self._arrived.update(arriving)
-            self._decided(plan)
-            end_ns = plan.cycle.end_ns
-            if due.why is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
-                raise ValueError("the policy answers the end of a table with one that is over as well")
+        """Decide about all that it has heard, then about all that is foreseeable up to now plus the lead."""
+        if self._session.reason is not None:
+            self._decide(now_ns)
+        while (due_ns := self._agenda.due_ns()) is not None and due_ns - self._lead_ns <= now_ns:
+            self._decide(due_ns)
 
-    def _decided(self, plan: Plan) -> None:
+    def _decide(self, at_ns: int) -> None:
+        """Decide once about all that has happened by ``at_ns``, but not before the last decision."""
+        self._last_ns = max(at_ns, self._last_ns)
+        self._arrived.update(self._agenda.happen(self._last_ns))
+        why, plan = self._session.reason, self._session.decide(self._last_ns)
+        self._carry_out(plan)
+        end_ns = plan.cycle.end_ns
+        if why is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
+            raise ValueError("the policy answers the end of a table with one that is over as well")
+
+    def _carry_out(self, plan: Plan) -> None:
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:
                 self._stages[number] = Stage.ABSENT

@@ -2,14 +2,15 @@
 
 The real driver and the simulator both own a :class:`Session` and feed it the same events;
 neither ever calls a policy itself. That is why their decisions can be compared one by one.
+They note all events of an instant, in any order, and then ask for one decision.
 """
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
-from typing import NamedTuple, NoReturn
+from itertools import groupby, islice
+from typing import NoReturn, Self
 
 from coordinator.decide.cycle import Cycle
 from coordinator.owners import OwnerChange
@@ -100,7 +101,10 @@ class Plan:
 
 
 class Session:
-    """The state of one run as far as its policy is concerned; each event gives the plan in force from now on.
+    """The state of one run as far as its policy is concerned.
+
+    Its methods note what happens; ``decide`` then gives the plan that is in force from now on. Each of them
+    returns the session, so that ``session.depart(1).arrive(2, 3).decide(now_ns)`` is one instant.
 
     Guarantees that a placement never exceeds the machine, and that it never changes its length while the job
     runs, unless the job is malleable or vacates its processors.
@@ -108,14 +112,23 @@ class Session:
     Policies do not see a job for which too few processors are left after a loss: it would wait for ever, and
     others behind it. Plans place it as if nothing were lost, outside of all slots, and the driver that
     carries them out fails it.
+
+    Args:
+        policy: decides.
+        machine: the processors.
+        workload: all jobs that will come.
+        lost: the processors that are lost from the beginning.
     """
 
-    def __init__(self, policy: Policy, machine: Machine, workload: Iterable[Job]) -> None:
+    def __init__(
+        self, policy: Policy, machine: Machine, workload: Iterable[Job], lost: Iterable[int] = ()
+    ) -> None:
         self.policy = policy
         self.machine = machine
         self._workload = {job.number: job for job in workload}
         self._here: dict[int, Job] = {}
-        self._lost: frozenset[int] = frozenset()
+        self._happened: set[Reason] = set()
+        self._lost = frozenset(lost)
         self._owner_load: dict[int, float] = {}
         self._attained_ns, self._counted_ns = Counter[int](), 0
         self._observations = Observations()
@@ -135,60 +148,76 @@ class Session:
 
     def foresee(self) -> dict[int, tuple[int, ...]]:
         """The first placement of each job if all arrive in turn and none leaves; absent if it would wait."""
-        trial = Session(self.policy, self.machine, self._workload.values())
-        trial.lost(self._lost)
+        trial = Session(self.policy, self.machine, self._workload.values(), self._lost)
         placed: dict[int, tuple[int, ...]] = {}
         jobs = sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number))
         for now_ns, arrived in groupby(jobs, lambda job: job.arrival_ns):
-            first, *others = (job.number for job in arrived)
-            plan = trial.arrive(first, now_ns, *others)
+            plan = trial.arrive(*(job.number for job in arrived)).decide(now_ns)
             placed = {**plan.decision.placements, **placed}
         return placed
 
-    def arrive(self, number: int, now_ns: int, *beside: int) -> Plan:
-        """Job ``number`` has arrived, and at this instant those ``beside`` it; returns the plan in force."""
-        self._here |= {arrived: self._workload[arrived] for arrived in (number, *beside)}
-        return self.decide(Reason.ARRIVAL, now_ns)
+    def arrive(self, *numbers: int) -> Self:
+        """Jobs have arrived; those of one time are in order of their numbers."""
+        jobs = sorted(map(self._workload.__getitem__, numbers), key=lambda job: (job.arrival_ns, job.number))
+        self._here |= {job.number: job for job in jobs}
+        return self._note(Reason.ARRIVAL)
 
-    def depart(self, number: int, now_ns: int) -> Plan:
-        """Job ``number`` has finished or failed."""
-        del self._here[number]
-        self._observations.forget(number)
-        plan = self.decide(Reason.DEPARTURE, now_ns)
-        del self._attained_ns[number]
-        return plan
+    def depart(self, *numbers: int) -> Self:
+        """Jobs have finished or failed."""
+        for number in numbers:
+            del self._here[number]
+            self._observations.forget(number)
+        return self._note(Reason.DEPARTURE)
 
-    def evolve(self, number: int, usable: int, now_ns: int) -> Plan | None:
-        """Job ``number`` can use so many processes; returns the plan in force, None if it is the same."""
+    def evolve(self, number: int, usable: int) -> Self:
+        """Job ``number`` can use so many processes."""
         if not self.policy.follows_phases or self._here[number].usable == usable:
-            return None
+            return self
         self._here[number] = replace(self._here[number], usable=usable)
-        return self.decide(Reason.PHASE, now_ns)
+        return self._note(Reason.PHASE)
 
-    def observe(self, number: int, rank: int, peers: Iterable[int], now_ns: int) -> Plan | None:
-        """A rank gets messages often from ``peers`` only; returns the plan in force, None if unchanged."""
+    def observe(self, number: int, rank: int, peers: Iterable[int]) -> Self:
+        """A rank gets messages often from ``peers`` only."""
         if not self.policy.observation:
-            return None
+            return self
         found = self._observations.hear(number, rank, peers)
         if self._here[number].working_sets == found:
-            return None
+            return self
         self._here[number] = replace(self._here[number], working_sets=found)
-        return self.decide(Reason.OBSERVATION, now_ns)
+        return self._note(Reason.OBSERVATION)
 
-    def slot_end(self, now_ns: int) -> Plan:
-        """The table of the last decision is used up."""
-        return self.decide(Reason.SLOT_END, now_ns)
-
-    def owner(self, processors: Iterable[int], load: float, now_ns: int) -> Plan:
-        """An owner makes this load on each of these processors now."""
+    def owner(self, processors: Iterable[int], load: float) -> Self:
+        """An owner makes this load on each of these processors."""
         self._owner_load |= dict.fromkeys(processors, load)
-        return self.decide(Reason.OWNER, now_ns)
+        return self._note(Reason.OWNER)
 
-    def lost(self, processors: Iterable[int]) -> None:
+    def lose(self, processors: Iterable[int]) -> Self:
+        """These processors are lost; the jobs that had begun there depart."""
         self._lost |= frozenset(processors)
+        return self._note(Reason.NODE_LOST)
 
-    def decide(self, why: Reason, now_ns: int) -> Plan:
-        """Ask the policy, also at the end of a table, when it wants to be asked, or after a loss."""
+    def timer(self) -> Self:
+        """The time has come at which the policy wants to be asked."""
+        return self._note(Reason.TIMER)
+
+    def slot_end(self) -> Self:
+        """The table of the last decision is used up."""
+        return self._note(Reason.SLOT_END)
+
+    def _note(self, why: Reason) -> Self:
+        self._happened.add(why)
+        return self
+
+    @property
+    def reason(self) -> Reason | None:
+        """The gravest of what has happened since the last decision; None if nothing has, or nothing new."""
+        return next((why for why in Reason if why in self._happened), None)
+
+    def decide(self, now_ns: int) -> Plan:
+        """The policy's answer to all that has happened at this instant, which must be something."""
+        why = self.reason
+        assert why is not None
+        self._happened.clear()
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
         before = self.plan.decision.placements if self.plan else {}
         # Those that are too large stay where they are, or begin as if nothing were lost.
@@ -211,6 +240,8 @@ class Session:
         if stranded:
             decision = replace(decision, placements={**decision.placements, **stranded})
         self.plan = Plan(decision, now_ns - decision.elapsed_ns)
+        for number in self._attained_ns.keys() - self._here.keys():
+            del self._attained_ns[number]
         return self.plan
 
     def _service_ns(self, now_ns: int) -> dict[int, int]:
@@ -246,17 +277,8 @@ class Session:
                     raise ValueError(f"a slot names rank {rank} of job {number}, which has no place")
 
 
-class Due(NamedTuple):
-    """A foreseeable event: when it happens, and why the policy decides then."""
-
-    at_ns: int
-    why: Reason
-
-
 class Agenda:
     """The foreseeable events of a session: changes of owners, arrivals, timers, and ends of tables.
-
-    At one time they come in this order. Jobs that arrive at one time do so together.
 
     Args:
         session: gets the events.
@@ -272,30 +294,29 @@ class Agenda:
         self._owner = next(self._owners, None)
         self.coming = deque(sorted(arrivals))
 
-    def due(self, *, tables: bool = True) -> Due | None:
-        """The next event, None if nothing is foreseeable; without ``tables`` no end of a table."""
-        found = []
+    def due_ns(self, *, tables: bool = True) -> int | None:
+        """When the next event happens, None if none is foreseeable; without ``tables`` no end of a table."""
+        dues_ns = [at_ns for at_ns, _ in islice(self.coming, 1)]
         if self._owner is not None:
-            found.append(Due(self._owner.at_ns, Reason.OWNER))
-        if self.coming:
-            found.append(Due(self.coming[0][0], Reason.ARRIVAL))
+            dues_ns.append(self._owner.at_ns)
         if (plan := self._session.plan) is not None:
-            if (timer_ns := plan.timer_ns) is not None:
-                found.append(Due(timer_ns, Reason.TIMER))
-            if tables and (end_ns := plan.cycle.end_ns) is not None:
-                found.append(Due(end_ns, Reason.SLOT_END))
-        return min(found, key=lambda due: due.at_ns, default=None)
+            dues_ns += [] if plan.timer_ns is None else [plan.timer_ns]
+            dues_ns += [] if plan.cycle.end_ns is None or not tables else [plan.cycle.end_ns]
+        return min(dues_ns, default=None)
 
-    def decide(self, due: Due, now_ns: int) -> tuple[list[int], Plan]:
-        """Tell the session of the next event; returns the jobs that arrive, and the new plan."""
-        if due.why is Reason.OWNER:
-            assert self._owner is not None
-            change, self._owner = self._owner, next(self._owners, None)
-            return [], self._session.owner(change.processors, change.load, now_ns)
-        if due.why is not Reason.ARRIVAL:
-            return [], self._session.decide(due.why, now_ns)
+    def happen(self, now_ns: int) -> list[int]:
+        """Tell the session of all events up to ``now_ns``; returns the jobs that arrive."""
+        while self._owner is not None and self._owner.at_ns <= now_ns:
+            self._session.owner(self._owner.processors, self._owner.load)
+            self._owner = next(self._owners, None)
         arriving = []
-        while self.coming and self.coming[0][0] == due.at_ns:
+        while self.coming and self.coming[0][0] <= now_ns:
             arriving.append(self.coming.popleft()[1])
-        first, *others = arriving
-        return arriving, self._session.arrive(first, now_ns, *others)
+        if arriving:
+            self._session.arrive(*arriving)
+        if (plan := self._session.plan) is not None:
+            if plan.timer_ns is not None and plan.timer_ns <= now_ns:
+                self._session.timer()
+            if plan.cycle.end_ns is not None and plan.cycle.end_ns <= now_ns:
+                self._session.slot_end()
+        return arriving

@@ -26,7 +26,7 @@ from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import KINDS, Switch, Workload
 from workloads.work import Work
 
-VERSION = 1  # version of the file's format
+VERSION = 2  # version of the file's format
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,6 @@ class Evolved:
 
     job: int
     processes: int
-    at_ns: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,6 @@ class Observed:
     job: int
     rank: int
     peers: tuple[int, ...]
-    at_ns: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,6 @@ class Left:
     """A job has finished or failed; ``records`` are the records of its ranks."""
 
     job: int
-    at_ns: int
     failure: str
     records: Mapping[int, Mapping[str, Any]]
 
@@ -99,14 +96,13 @@ class Lost:
     node: int
     processors: tuple[int, ...]
     why: str
-    at_ns: int
     failed: tuple[int, ...]
     displaced: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Advanced:
-    """Time has passed, and the conductor made the decisions that were due."""
+    """The conductor decided about what it had heard by then, and about what was due."""
 
     at_ns: int
 
@@ -130,14 +126,14 @@ def tell(conductor: Conductor, event: Event) -> None:
     match event:
         case Ready(job, at_ns):
             conductor.ready(job, at_ns)
-        case Evolved(job, processes, at_ns):
-            conductor.evolve(job, processes, at_ns)
-        case Observed(job, rank, peers, at_ns):
-            conductor.observe(job, rank, peers, at_ns)
-        case Left(job, at_ns):
-            conductor.leave(job, at_ns)
-        case Lost(_, processors, _, at_ns, failed):
-            conductor.lose(processors, at_ns, failed)
+        case Evolved(job, processes):
+            conductor.evolve(job, processes)
+        case Observed(job, rank, peers):
+            conductor.observe(job, rank, peers)
+        case Left(job):
+            conductor.leave(job)
+        case Lost(_, processors, _, failed):
+            conductor.lose(processors, failed)
         case Advanced(at_ns):
             conductor.advance(at_ns)
 

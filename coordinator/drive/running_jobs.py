@@ -240,7 +240,7 @@ class RunningJobs:
             self._give_up(job, "its launcher waits for processes that have ended", 0.0)
 
     def advance(self) -> None:
-        """Let the conductor make the decisions that are due, once the run has begun."""
+        """Let the conductor decide about all that has come in, and what is due, once the run has begun."""
         due_ns, now_ns = self.conductor.due_ns(), self._context.now_ns()
         if self._context.origin_ns is not None and due_ns is not None and due_ns <= now_ns:
             self._happened(run_log.Advanced(now_ns))
@@ -270,10 +270,9 @@ class RunningJobs:
                 if own not in state.records:
                     self._on_record(job, state, own, record)
             case protocol.RankParallelism(count) if state.begun and not self.conductor.is_over(job):
-                self._happened(run_log.Evolved(job, count, self._context.now_ns()))
+                self._happened(run_log.Evolved(job, count))
             case protocol.RankTraffic(peers) if rank in state.ranks and not self.conductor.is_over(job):
-                own, now_ns = state.ranks.index(rank), self._context.now_ns()
-                self._happened(run_log.Observed(job, own, peers, now_ns))
+                self._happened(run_log.Observed(job, state.ranks.index(rank), peers))
             case protocol.RankGone() if rank in state.ready:
                 if not self.conductor.is_over(job) and state.give_up_ns is None:
                     # Its launcher knows the reason, and gives it when it ends.
@@ -306,8 +305,8 @@ class RunningJobs:
         for job in displaced:
             self.states[job] = JobState()
             self.discard(job)
-        node, now_ns = self._nodes.node_of[processors[0]], self._context.now_ns()
-        self._happened(run_log.Lost(node, processors, why, now_ns, failed, displaced))
+        node = self._nodes.node_of[processors[0]]
+        self._happened(run_log.Lost(node, processors, why, failed, displaced))
         for job in failed:
             self._fail(job, why)
 
@@ -346,7 +345,7 @@ class RunningJobs:
         self._leave(job, state)
 
     def _leave(self, job: int, state: JobState) -> None:
-        self._happened(run_log.Left(job, self._context.now_ns(), state.failure, state.records))
+        self._happened(run_log.Left(job, state.failure, state.records))
 
     def _happened(self, event: run_log.Event) -> None:
         self._context.note(event)

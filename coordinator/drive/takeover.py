@@ -174,9 +174,9 @@ class Replay:
                 self.launchers[job] = pid
             case Ready(job):
                 self.states[job].ready = set(range(len(self.states[job].launched)))
-            case Left(job, _, failure, records):
+            case Left(job, failure, records):
                 self.states[job].failure, self.states[job].records = failure, dict(records)
-            case Lost(node, _, why, _, failed, displaced):
+            case Lost(node, _, why, failed, displaced):
                 self.lost[node] = why
                 for job in failed:
                     self.states[job].failure = why

@@ -168,21 +168,20 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
     finishes = deque(sorted((job.finish_ns, job.job) for job in record.jobs if job.finish_ns is not None))
     count, now_ns = 0, 0
     while finishes and count < MOST_SLOTS:
-        due = agenda.due()
-        at_ns = min(due.at_ns, finishes[0][0]) if due else finishes[0][0]
+        due_ns = agenda.due_ns()
+        at_ns = finishes[0][0] if due_ns is None else min(due_ns, finishes[0][0])
         if session.plan and now_ns < at_ns:
             index, end_ns = session.plan.cycle.slot_at(now_ns)
             until_ns = at_ns if end_ns is None else min(end_ns, at_ns)
             yield now_ns, until_ns, session.plan.decision.slots[index]
             count, now_ns = count + 1, until_ns
-        elif finishes[0][0] <= at_ns:
-            now_ns, job = finishes.popleft()
-            session.depart(job, now_ns)
         else:
-            assert due is not None
             now_ns = max(now_ns, at_ns)
-            agenda.decide(due, now_ns)
-            count += due.why is Reason.SLOT_END
+            agenda.happen(now_ns)
+            while finishes and finishes[0][0] <= now_ns:
+                session.depart(finishes.popleft()[1])
+            count += session.reason is Reason.SLOT_END
+            session.decide(now_ns)
 
 
 def _job(job: JobRecord) -> Job:

@@ -6,11 +6,11 @@ The session and the agenda are those of the driver and the simulator, so the dec
 import math
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from coordinator.decide.session import Agenda, Plan, Session
+from coordinator.decide.session import Agenda, Session
 from coordinator.policies import Policy
 from coordinator.view import ExecutionTime, Job, Machine, Reason
 from harness.predict.pictures import Scene, ShownSlot, of_family
@@ -26,7 +26,7 @@ def adapts(policy: Policy, processors: int) -> bool:
     """Whether the policy gives jobs fewer processors than they can use, if they take any number."""
     jobs = [Job(number, processors, moldable=True, malleable=True) for number in (0, 1)]
     session = Session(policy, Machine(processors), jobs)
-    sizes = [len(place) for place in session.arrive(0, 0, 1).decision.placements.values()]
+    sizes = [len(place) for place in session.arrive(0, 1).decide(0).decision.placements.values()]
     return session.processes(0) != processors or any(size != processors for size in sizes)
 
 
@@ -34,7 +34,7 @@ class Show:
     """A policy, and events that it decides about; InputError for a job that has no room in the machine.
 
     A job with a size of p and work of w ms ends once it has had p w ms of processor time, in equal parts
-    where processes share a processor. At one time jobs end before other things happen.
+    where processes share a processor. What happens at one time is one scene.
     """
 
     def __init__(self, policy: Policy, processors: int, events: Sequence[Event]) -> None:
@@ -62,28 +62,27 @@ class Show:
     def scenes(self) -> Iterator[Scene]:
         """The scenes, once, until nothing is to come but the same tables again."""
         while True:
-            due, end_ns = self._agenda.due(), self._end_ns()
+            due_ns, end_ns = self._agenda.due_ns(), self._end_ns()
             told_ns = self._told[0].at_ns if self._told else NEVER_NS
-            at_ns = min(end_ns, told_ns, due.at_ns if due else NEVER_NS)
-            same = due is not None and due.why is Reason.SLOT_END and not self._agenda.coming
-            if at_ns == NEVER_NS or (same and min(end_ns, told_ns) == NEVER_NS):
+            at_ns = min(end_ns, told_ns, NEVER_NS if due_ns is None else due_ns)
+            same = self._agenda.due_ns(tables=False) is None and min(end_ns, told_ns) == NEVER_NS
+            if at_ns == NEVER_NS or same:
                 return
             self._left_ns, self._now_ns = self._left_at(at_ns), at_ns
-            if end_ns == at_ns:
-                yield self._ended(next(job for job, left_ns in self._left_ns.items() if left_ns <= 0))
-            elif told_ns == at_ns:
+            causes = self._end(job for job, left_ns in self._left_ns.items() if left_ns <= 0)
+            arriving = self._agenda.happen(at_ns)
+            self._left_ns |= {job: self._work_ns[job] for job in arriving}
+            causes += [f"{self.names[n]} arrives (size {self._sizes[n]})" for n in arriving]
+            while self._told and self._told[0].at_ns == at_ns:
                 _, what, (who, *load) = self._told.popleft()
                 if what == "lose":
-                    yield self._lose(who)
+                    causes += self._lose(who)
                 elif what == "owner":
-                    yield self._owner(who, *load)
-                elif (job := self.names.index(who)) in self._left_ns:
-                    yield self._ended(job)
-            elif due is not None:
-                arriving, plan = self._agenda.decide(due, at_ns)
-                self._left_ns |= {job: self._work_ns[job] for job in arriving}
-                came = "; ".join(f"{self.names[n]} arrives (size {self._sizes[n]})" for n in arriving)
-                yield self._scene(due.why, CAUSES.get(due.why, came), plan)
+                    causes += self._owner(who, *load)
+                else:
+                    causes += self._end({self.names.index(who)} & self._left_ns.keys())
+            if self._session.reason is not None:  # else a job was told to end that had ended
+                yield self._scene("; ".join(causes) or CAUSES[self._session.reason])
                 yield from self._talk(arriving)
 
     def _left_at(self, at_ns: int) -> dict[int, float]:
@@ -101,38 +100,44 @@ class Show:
         over = bisect_left(times_ns, True, key=lambda at_ns: min(left_at(at_ns).values(), default=1) <= 0)
         return self._now_ns + over
 
-    def _ended(self, job: int) -> Scene:
-        del self._left_ns[job]
-        plan = self._session.depart(job, self._now_ns)
-        return self._scene(Reason.DEPARTURE, f"{self.names[job]} ends", plan)
+    def _end(self, jobs: Iterable[int]) -> list[str]:
+        """Let jobs depart; returns what to say."""
+        ending = sorted(jobs)
+        for job in ending:
+            del self._left_ns[job]
+            self._session.depart(job)
+        return [f"{self.names[job]} ends" for job in ending]
 
-    def _lose(self, processor: int) -> Scene:
+    def _lose(self, processor: int) -> list[str]:
         """Jobs with a process there end, too."""
         placements = self._session.plan.decision.placements if self._session.plan else {}
-        self._session.lost([processor])
+        self._session.lose([processor])
         self._lost.add(processor)
         failed = [job for job in self._left_ns if processor in placements.get(job, ())]
-        for job in failed:
-            self._ended(job)
-        cause = f"processor {processor} is lost" + "".join(
-            f", and {self.names[job]} with it" for job in failed
-        )
-        return self._scene(Reason.NODE_LOST, cause, self._session.decide(Reason.NODE_LOST, self._now_ns))
+        self._end(failed)
+        return [
+            f"processor {processor} is lost" + "".join(f", and {self.names[job]} with it" for job in failed)
+        ]
 
-    def _owner(self, processor: int, load: float) -> Scene:
+    def _owner(self, processor: int, load: float) -> list[str]:
         (self._owned.add if load else self._owned.discard)(processor)
-        plan = self._session.owner([processor], load, self._now_ns)
-        return self._scene(Reason.OWNER, f"the owner's load on processor {processor} is {load:g}", plan)
+        self._session.owner([processor], load)
+        return [f"the owner's load on processor {processor} is {load:g}"]
 
     def _talk(self, arriving: Sequence[int]) -> Iterator[Scene]:
         """What a policy decides that learns that the ranks of new jobs get messages from each other."""
-        for job in arriving:
+        for job in self._left_ns.keys() & arriving:
             ranks = {*range(self._sizes[job])}
-            heard = [self._session.observe(job, rank, ranks - {rank}, self._now_ns) for rank in ranks]
-            for plan in [plan for plan in heard if plan][-1:]:
-                yield self._scene(Reason.OBSERVATION, f"the ranks of {self.names[job]} talk", plan)
+            for rank in ranks:
+                self._session.observe(job, rank, ranks - {rank})
+            if self._session.reason is not None:
+                yield self._scene(f"the ranks of {self.names[job]} talk")
 
-    def _scene(self, why: Reason, cause: str, plan: Plan) -> Scene:
+    def _scene(self, cause: str) -> Scene:
+        """What the policy decides about all that has happened."""
+        why = self._session.reason
+        assert why is not None
+        plan = self._session.decide(self._now_ns)
         decision, slots = plan.decision, []
         begins_ns = accumulate((slot.length_ns or 0 for slot in decision.slots), initial=plan.start_ns)
         for begin_ns, slot, served in zip(begins_ns, decision.slots, plan.served, strict=False):

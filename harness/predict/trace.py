@@ -87,13 +87,14 @@ def read(path: Path) -> Trace:
     Run times are the trace's, but at least one second, the resolution of traces. A user's estimate
     is the requested time, or the run time if no requested time, or a shorter one, is given. The
     trace leaves out partial records of swapped jobs (status 2 to 4), jobs that never ran or are still
-    running, and jobs without a size or a time of submission. Cancelled jobs that ran stay.
+    running, and jobs without a size or a time of submission. Cancelled jobs that ran stay. Jobs that are
+    submitted at one time are in order of their numbers, wherever their lines are.
     """
     lines = trace_text.lines(path)
     source = sacct_records if any(map(names_jobs, lines[:MOST_ABOVE])) else swf_records
     records = source.read(path, lines)
     rows, skipped = _usable(path, records.rows)
-    rows = rows[np.argsort(rows[:, SUBMIT], kind="stable")]
+    rows = rows[np.lexsort((*rows.T[::-1], rows[:, SUBMIT]))]
     allocated, run_s, asked_s = (rows[:, field] for field in (ALLOCATED, RUN, REQUESTED_S))
     since_s = rows[:, SUBMIT] - rows[0, SUBMIT]
     if since_s[-1] > TRACE_S:

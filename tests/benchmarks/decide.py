@@ -65,7 +65,7 @@ def measured_ms(policy, machine, jobs, decisions, limit_s):
     session = Session(policy, machine, workload(machine, jobs, 100.0))
     draw = random.Random(2)
     begin_s = time.thread_time()
-    session.arrive(0, 0, *range(1, jobs))
+    session.arrive(0, *range(1, jobs)).decide(0)
     first_ms = 1e3 * (time.thread_time() - begin_s)
     here, found = list(range(jobs)), []
     for turn in range(decisions):

@@ -256,7 +256,7 @@ class Crowd:
     def start_ms(self, session, job, at_ns, active):
         """The time from a job's arrival until the last agent may let ranks begin."""
         begin_ns = time.monotonic_ns()
-        plan = session.arrive(job.number, at_ns)
+        plan = session.arrive(job.number).decide(at_ns)
         self.nodes.publish(plan, 0, 0, active)
         places = {rank: (p,) for rank, p in enumerate(plan.decision.placements[job.number])}
         self.nodes.begin(job.number, 0, places, ())
@@ -284,14 +284,14 @@ def measure(count, options):
         jobs = [Job(number, size) for number, size in enumerate(sizes)]
         session = Session(policies.create("gang", {}), Machine(processors), jobs)
         active = {job.number: range(job.processes) for job in jobs}
-        session.arrive(0, 0, 1)
+        session.arrive(0, 1).decide(0)
         comes = [(session.arrive, job.number) for job in jobs[2:-1]]
         goes = [(session.depart, number) for number in range(options.decisions // 2)]
         events = [event for pair in zip(comes, goes, strict=False) for event in pair] + comes[len(goes) :]
         found = []
-        for second, (decide, number) in enumerate(events, start=1):
+        for second, (tell, number) in enumerate(events, start=1):
             decided_ns = time.monotonic_ns()
-            plan = decide(number, second * 10**9)
+            plan = tell(number).decide(second * 10**9)
             decide_ms = (time.monotonic_ns() - decided_ns) / 1e6
             found.append((decide_ms, *crowd.arrival_ms(plan, active)))
             assert crowd.told == (count // 2 if second == len(events) else count), crowd.told

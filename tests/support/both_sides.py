@@ -48,7 +48,7 @@ class Recorded:
     def decide(self, view: View, why: Reason) -> Decision:
         decision = self.policy.decide(view, why)
         known = dict(values for _, _, values in self.changes)
-        for job in view.jobs if why is Reason.PHASE else ():
+        for job in view.jobs:
             if job.usable is not None and known.get(job.number) != job.usable:
                 self.changes.append((view.now_ns, "evolve", (job.number, job.usable)))
         self.decided.append((why, view.now_ns, decision))
@@ -112,13 +112,12 @@ class Real:
             dues = [due for due in (due_ns, self._switcher.due_ns()) if due is not None]
             dues += [at_ns for at_ns, _, _ in coming[:1]]
             self.holder.now_ns = now_ns = min([*dues, *(at_ns for at_ns, _ in leaving[:1])])
-            if coming and coming[0][0] <= now_ns:
+            while coming and coming[0][0] <= now_ns:
                 _, what, values = coming.pop(0)
-                getattr(self._conductor, what)(*values, now_ns)
-            elif leaving and leaving[0][0] <= now_ns:
-                self._conductor.leave(leaving.pop(0)[1], now_ns)
-            else:
-                self._conductor.advance(now_ns)
+                getattr(self._conductor, what)(*values)
+            while leaving and leaving[0][0] <= now_ns:
+                self._conductor.leave(leaving.pop(0)[1])
+            self._conductor.advance(now_ns)
             self._switcher.switch(now_ns)
 
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
@@ -163,22 +162,22 @@ def simulated(
 
 @contextmanager
 def heard(observed: list[Said]) -> Iterator[None]:
-    """Append what the session hears of observed messages."""
-    observe = Session.observe
+    """Append what the session hears of observed messages, with the time of its next decision."""
+    observe, decide, unanswered = Session.observe, Session.decide, []
 
-    def hear(session: Session, number: int, rank: int, peers: Sequence[int], now_ns: int) -> Plan | None:
-        observed.append((now_ns, "observe", (number, rank, peers)))
-        return observe(session, number, rank, peers, now_ns)
+    def hear(session: Session, *said: Any) -> Session:
+        unanswered.append(said)
+        return observe(session, *said)
 
-    with mock.patch.object(Session, "observe", hear):
+    def answer(session: Session, now_ns: int) -> Plan:
+        observed.extend((now_ns, "observe", said) for said in unanswered)
+        unanswered.clear()
+        return decide(session, now_ns)
+
+    with mock.patch.multiple(Session, observe=hear, decide=answer):
         yield
 
 
-def departures(outcome: Outcome, decided: Sequence[Decided]) -> list[tuple[int, int]]:
-    """When each job left, in order; of those that left at one time who was placed no longer comes first."""
-
-    def place(at_ns: int, number: int) -> tuple[int, int]:
-        return at_ns, sum(now_ns == at_ns and number in one.placements for _, now_ns, one in decided)
-
-    ends = [(job.finish_ns or 0, job.number) for job in outcome.jobs]
-    return sorted(ends, key=lambda end: place(*end))
+def departures(outcome: Outcome) -> list[tuple[int, int]]:
+    """When each job left, and which, in order."""
+    return sorted((job.finish_ns or 0, job.number) for job in outcome.jobs)

@@ -22,8 +22,10 @@ class Crew:
         """The session, which notes in ``decided`` from now on why, when and what it decides."""
         decide = session.decide
 
-        def noted(why: Reason, now_ns: int) -> Plan:
-            plan = decide(why, now_ns)
+        def noted(now_ns: int) -> Plan:
+            why = session.reason
+            assert why is not None
+            plan = decide(now_ns)
             self.decided.append((why, now_ns, plan.decision))
             return plan
 

@@ -2,7 +2,7 @@
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.view import Job, Machine, Reason
+from coordinator.view import Job, Machine
 
 MS = 1_000_000
 
@@ -12,7 +12,7 @@ def session(name, jobs, processors=2, arrived=0, **options):
     made = [Job(number, one) if isinstance(one, int) else one for number, one in enumerate(jobs)]
     run = Session(policies.create(name, options), Machine(processors), made)
     for job in made[:arrived]:
-        run.arrive(job.number, 0)
+        run.arrive(job.number).decide(0)
     return run
 
 
@@ -27,16 +27,16 @@ def after(run, events):
         what, _, at_ms = event.partition("@")
         now_ns = round(float(at_ms) * MS) if at_ms else now_ns
         if what in ("end", "timer"):
-            plan = run.decide(Reason.SLOT_END if what == "end" else Reason.TIMER, now_ns)
+            plan = (run.slot_end() if what == "end" else run.timer()).decide(now_ns)
         elif what[0] == "p":
             processor, load = what[1:].split("=")
-            plan = run.owner([int(processor)], float(load), now_ns)
+            plan = run.owner([int(processor)], float(load)).decide(now_ns)
         elif what[0] == "~":
-            plan = run.depart(int(what[1:]), now_ns)
+            plan = run.depart(int(what[1:])).decide(now_ns)
         elif ":" in what:
-            plan = run.evolve(*map(int, what.split(":")), now_ns)
+            plan = run.evolve(*map(int, what.split(":"))).decide(now_ns)
         else:
-            plan = run.arrive(int(what), now_ns)
+            plan = run.arrive(int(what)).decide(now_ns)
     return plan
 
 

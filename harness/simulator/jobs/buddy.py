@@ -7,7 +7,7 @@ import numpy as np
 from coordinator.policies import scan
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import pop, push
+from harness.simulator.jobs.execution import next_instant, pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 _take = step(scan.take)
@@ -96,18 +96,16 @@ def _run(
     arrived = 0
     current = levels - 1 if direction < 0 else 0
     while (arrived < n or running > 0) and not ended[0]:
-        if running > 0 and (arrived == n or ends_ns[0] <= submit_ns[arrived]):
-            now_ns = ends_ns[0]
+        now_ns = next_instant(ends_ns, running, submit_ns, arrived)
+        while running > 0 and ends_ns[0] == now_ns:
             job = ending[0]
             pop(ends_ns, ending, running)
             running -= 1
             times.finish_ns[job] = now_ns
             _give(blocks.free, blocks.counts, block[job])
-        else:
-            now_ns = submit_ns[arrived]
-            while arrived < n and submit_ns[arrived] == now_ns:
-                _enter(queues, needs.levels[arrived] if direction != 0 else 0, arrived)
-                arrived += 1
+        while arrived < n and submit_ns[arrived] == now_ns:
+            _enter(queues, needs.levels[arrived] if direction != 0 else 0, arrived)
+            arrived += 1
         while True:
             if direction != 0:
                 current = _next(current, direction, levels, heads)

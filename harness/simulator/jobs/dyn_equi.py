@@ -1,12 +1,12 @@
-"""Kernel of dynamic equipartition: malleable jobs whose processors change at every event."""
+"""Kernel of dynamic equipartition: malleable jobs whose processors change when others come and leave."""
 
 import numpy as np
 
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import close_gap, demanded, time_ns
-from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
+from harness.simulator.jobs.execution import demanded, time_ns
+from harness.simulator.jobs.model import NEVER_NS, Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _share = step(allocation.share)
 
@@ -32,6 +32,22 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLeve
     )
     size = held_ns / np.maximum(1, times.finish_ns - times.start_ns)
     return JobLevelOutcome(jobs, processors, *times, size, np.full(n, -1), bool(saturated), places={})
+
+
+@step
+def _remove_ended(here: Integers, left_ns: Integers, sizes: Integers, able: int, present: int) -> int:
+    """Remove the jobs among the first ``able`` that have nothing left to do; returns how many."""
+    gone = 0
+    for i in range(able):
+        if left_ns[i] == 0:
+            gone += 1
+        elif gone > 0:
+            here[i - gone] = here[i]
+            left_ns[i - gone] = left_ns[i]
+            sizes[i - gone] = sizes[i]
+    for i in range(able, present if gone > 0 else able):
+        here[i - gone] = here[i]
+    return gone
 
 
 @entry
@@ -61,32 +77,27 @@ def _run(
     now_ns = 0
     while unfinished > 0 and not ended[0]:
         able = min(present, processors)
-        soonest = int(np.argmin(left_ns[:able])) if able > 0 else -1
-        departs = soonest >= 0 and (arrived == n or now_ns + left_ns[soonest] <= submit_ns[arrived])
-        if not departs and arrived == n:
+        then_ns = submit_ns[arrived] if arrived < n else NEVER_NS
+        if able > 0:
+            then_ns = min(then_ns, now_ns + left_ns[np.argmin(left_ns[:able])])
+        if then_ns == NEVER_NS:
             break
-        then_ns = now_ns + left_ns[soonest] if departs else submit_ns[arrived]
         for i in range(able):
             left_ns[i] -= then_ns - now_ns
             held_ns[here[i]] += float(then_ns - now_ns) * sizes[i]
+            if left_ns[i] == 0:
+                times.finish_ns[here[i]] = then_ns
+                unfinished -= here[i] < watched
         now_ns = then_ns
-        if departs:
-            job = here[soonest]
-            times.finish_ns[job] = now_ns
-            unfinished -= job < watched
-            close_gap(here, soonest, present)
-            close_gap(left_ns, soonest, present)
-            close_gap(sizes, soonest, able)
-            present -= 1
-            able -= 1
-        else:
-            while arrived < n and submit_ns[arrived] == now_ns:
-                if until_last and arrived == n - 1:
-                    return True
-                here[present] = arrived
-                left_ns[present] = 0
-                present += 1
-                arrived += 1
+        gone = _remove_ended(here, left_ns, sizes, able, present)
+        able -= gone
+        present -= gone
+        while arrived < n and submit_ns[arrived] == now_ns:
+            if until_last and arrived == n - 1:
+                return unfinished > 0
+            here[present] = arrived
+            present += 1
+            arrived += 1
         runs = min(present, processors)
         for i in range(runs):
             caps[i] = jobs.most[here[i]]

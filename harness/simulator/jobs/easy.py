@@ -5,7 +5,7 @@ import numpy as np
 from coordinator.policies import easy
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import close_gap, pop, push
+from harness.simulator.jobs.execution import close_gap, next_instant, pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 # Only hot functions may take functions: else numba would compile their callers anew in every process.
@@ -83,8 +83,8 @@ def _run(
     last = 0
     arrived = 0
     while (arrived < n or running > 0) and not ended[0]:
-        if running > 0 and (arrived == n or ends_ns[0] <= submit_ns[arrived]):
-            now_ns = ends_ns[0]
+        now_ns = next_instant(ends_ns, running, submit_ns, arrived)
+        while running > 0 and ends_ns[0] == now_ns:
             job = ending[0]
             pop(ends_ns, ending, running)
             place = 0
@@ -95,12 +95,10 @@ def _run(
             running -= 1
             free += sizes[job]
             times.finish_ns[job] = now_ns
-        else:
-            now_ns = submit_ns[arrived]
-            while arrived < n and submit_ns[arrived] == now_ns:
-                queue[last] = arrived
-                last += 1
-                arrived += 1
+        while arrived < n and submit_ns[arrived] == now_ns:
+            queue[last] = arrived
+            last += 1
+            arrived += 1
         count = _easy(
             now_ns,
             free,

@@ -1,4 +1,4 @@
-"""Simulates jobs under any policy: asks the policy itself at every event, through its session.
+"""Simulates jobs under any policy: asks the policy itself at every instant with events, through its session.
 
 It is slower than the kernels, but takes every policy that decides which job runs where, also
 time sharing. A job progresses while all its processes run. The time between two events costs
@@ -8,7 +8,7 @@ nothing, however often a cyclic table repeats.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -117,8 +117,7 @@ class _JobLevelRun:
         self.jobs = jobs
         self.malleable = malleable
         self.relocations = Relocations(migration) if policy.relocates else None
-        self.session = Session(policy, machine, jobs.views(malleable=malleable))
-        self.session.lost(lost)
+        self.session = Session(policy, machine, jobs.views(malleable=malleable), lost)
         for number in filter(self.session.too_large, range(len(jobs))):
             fits(f"jobs[{number}].processes", int(jobs.most[number]), machine.processors, lost=len(set(lost)))
         self.meter = FragmentationMeter(machine.processors) if isinstance(policy, RegionPolicy) else None
@@ -165,18 +164,28 @@ class _JobLevelRun:
             self.left_ns[number] = self.vacated_ns.pop(number, new_ns)
         self.sizes[number] = size
 
-    def ending(self) -> tuple[int, int]:
-        """When the next job ends, and which; NEVER_NS if none is running."""
+    def end_ns(self) -> int:
+        """When the next job ends; NEVER_NS if none is running."""
         if self.plan is None:
-            return NEVER_NS, -1
+            return NEVER_NS
         offset_ns = self.now_ns - self.plan.start_ns
-        ends = (
-            (self.plan.start_ns + share.reached_ns(share.served_ns(offset_ns) + self.left_ns[n]), n)
+        ends_ns = (
+            self.plan.start_ns + share.reached_ns(share.served_ns(offset_ns) + self.left_ns[n])
             if self.left_ns[n]
-            else (self.now_ns, n)
+            else self.now_ns
             for n, share in self.shares.items()
         )
-        return min(ends, default=(NEVER_NS, -1))
+        return min(ends_ns, default=NEVER_NS)
+
+    def end_jobs(self) -> list[int]:
+        """Let the jobs depart that have nothing left to do, and return them."""
+        ending = sorted(number for number in self.shares if not self.left_ns[number])
+        for number in ending:
+            self.finish_ns[number] = self.now_ns
+            del self.left_ns[number], self.shares[number]
+        if ending:
+            self.session.depart(*ending)
+        return ending
 
     def go_to(self, time_ns: int) -> None:
         if self.plan is not None and time_ns > self.now_ns:
@@ -228,7 +237,7 @@ def simulate(
 ) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
-    At one time departures come before the events of an ``Agenda``.
+    The policy decides once about all that happens at one time.
     Jobs that change processors while they run, or start again on others, pay for it by ``migration``. With
     ``population`` the system is closed: that many jobs arrive at time 0, and the next one at each
     departure; the outcome has their arrival times. ``watch`` receives every plan and the time from
@@ -247,28 +256,22 @@ def simulate(
     unfinished = len(jobs)
     while unfinished:
         interruption.check()
-        end_ns, ending = run.ending()
-        due = agenda.due()
-        time_ns = min(end_ns, due.at_ns) if due else end_ns
+        due_ns = agenda.due_ns()
+        time_ns = min(run.end_ns(), NEVER_NS if due_ns is None else due_ns)
         if time_ns >= NEVER_NS:
             raise RuntimeError("the policy lets nobody run while jobs wait")
         run.go_to(time_ns)
-        if end_ns == time_ns:
-            run.finish_ns[ending] = time_ns
-            del run.left_ns[ending], run.shares[ending]
-            unfinished -= 1
-            stalled = 0
-            for coming in source.after(ending, time_ns):
-                insort(agenda.coming, coming)
-            plan = run.session.depart(ending, time_ns)
-        else:
-            assert due is not None
-            stalled += due.why is Reason.OWNER
-            if stalled > PATIENCE:
-                rule = f"no job has ended in {PATIENCE} changes of owners"
-                remedy = "give smaller jobs, cheaper moves, or owners who stay away longer"
-                raise InputError("owners", f"{time_ns / 1e9:g} s", rule, remedy)
-            plan = agenda.decide(due, time_ns)[1]
+        ended = run.end_jobs()
+        unfinished -= len(ended)
+        for coming in chain.from_iterable(source.after(job, time_ns) for job in ended):
+            insort(agenda.coming, coming)
+        agenda.happen(time_ns)
+        stalled = 0 if ended else stalled + (run.session.reason is Reason.OWNER)
+        if stalled > PATIENCE:
+            rule = f"no job has ended in {PATIENCE} changes of owners"
+            remedy = "give smaller jobs, cheaper moves, or owners who stay away longer"
+            raise InputError("owners", f"{time_ns / 1e9:g} s", rule, remedy)
+        plan = run.session.decide(time_ns)
         run.follow(plan)
         if watch is not None:
             watch(plan, time_ns)

@@ -8,7 +8,7 @@ import numpy as np
 from coordinator.policies import allocation
 from coordinator.view import average_parallelism, execution_time_s, useful_processors
 from harness.simulator.compiled import entry, hot, step
-from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs
+from harness.simulator.jobs.model import NEVER_NS, Columns, Floats, Integers, Jobs
 
 _time_s = step(execution_time_s)
 _useful_processors = step(useful_processors)
@@ -78,6 +78,13 @@ def push(times_ns: Integers, jobs: Integers, size: int, time_ns: int, job: int) 
         place = above
     times_ns[place] = time_ns
     jobs[place] = job
+
+
+@step
+def next_instant(ends_ns: Integers, running: int, submit_ns: Integers, arrived: int) -> int:
+    """When the next jobs depart or arrive; NEVER_NS if none do. The rule decides once for all of them."""
+    now_ns = submit_ns[arrived] if arrived < len(submit_ns) else NEVER_NS
+    return min(now_ns, ends_ns[0]) if running > 0 else now_ns
 
 
 @step

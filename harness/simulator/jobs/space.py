@@ -1,7 +1,7 @@
 """Kernel of run-to-completion space sharing: a queue, a count of free processors, a heap of ends.
 
-The rule decides as in :class:`coordinator.decide.session.Session`, after each departure and after all
-arrivals of one instant: departures come before arrivals, and jobs that depart at the same time by number.
+The rule decides as in :class:`coordinator.decide.session.Session`, once after all departures and arrivals of
+one instant.
 """
 
 from typing import NamedTuple
@@ -11,8 +11,8 @@ import numpy as np
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import demanded, pop, push, time_ns
-from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
+from harness.simulator.jobs.execution import demanded, next_instant, pop, push, time_ns
+from harness.simulator.jobs.model import NEVER_NS, Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _grant = hot(allocation.grant)
 _differ = step(allocation.differ)
@@ -128,8 +128,10 @@ def _run(
     arrived = 0
     unfinished = rule.watched
     while unfinished > 0 and not ended[0]:
-        if running > 0 and (arrived == n or scratch.ends_ns[0] <= jobs.submit_ns[arrived]):
-            now_ns = scratch.ends_ns[0]
+        now_ns = next_instant(scratch.ends_ns, running, jobs.submit_ns, arrived)
+        if now_ns == NEVER_NS:
+            break
+        while running > 0 and scratch.ends_ns[0] == now_ns:
             job = scratch.ending[0]
             pop(scratch.ends_ns, scratch.ending, running)
             running -= 1
@@ -137,18 +139,14 @@ def _run(
             total -= known.weights[job]
             times.finish_ns[job] = now_ns
             unfinished -= job < rule.watched
-        elif arrived < n:
-            now_ns = jobs.submit_ns[arrived]
-            while arrived < n and jobs.submit_ns[arrived] == now_ns:
-                if rule.until_last and arrived == n - 1:
-                    return True
-                before = first
-                first = _queue(queue, first, last, arrived, known.demand_s, rule.order > 0)
-                last += first == before
-                total += known.weights[arrived]
-                arrived += 1
-        else:
-            break
+        while arrived < n and jobs.submit_ns[arrived] == now_ns:
+            if rule.until_last and arrived == n - 1:
+                return unfinished > 0
+            before = first
+            first = _queue(queue, first, last, arrived, known.demand_s, rule.order > 0)
+            last += first == before
+            total += known.weights[arrived]
+            arrived += 1
         started = _grant(
             rule.rule,
             rule.limit,

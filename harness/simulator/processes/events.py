@@ -6,11 +6,11 @@ timer of a processor. A tournament over the processors' earliest timers finds th
 timer costs five comparisons without a branch, and rarely changes the winner of a later round; it is entered
 once, after all that an event changes.
 
-Events are ordered by time; at the same time slots and arrivals of jobs come first, then
-messages in the order they were sent, then processors by number. On one processor a tick
-comes before an alarm, and an alarm before the end of an activity. Alarms of one processor at the same
-time are one event: a detour begins, then processes wake in the order of their placement. The policy
-learns of a departure before the next event.
+Events are ordered by time; at the same time slots come first, then messages in the order they were
+sent, then processors by number. On one processor a tick comes before an alarm, and an alarm before the
+end of an activity. Alarms of one processor at the same time are one event: a detour begins, then
+processes wake in the order of their placement. Last of all, jobs arrive, and the policy decides once about
+all that it learns at this time: departures, arrivals, and the end of a table.
 """
 
 from harness.simulator.compiled import hot, step

@@ -114,7 +114,7 @@ def due(state: State, p: int) -> int:
 
 @step
 def end_slot(state: State) -> None:
-    """A slot has ended, the time that the caller set has come, or the one that a quota has set."""
+    """A slot has ended, the time that the caller set is over, or the one that a quota has set has come."""
     clock = state.clock
     clock.now_ns = clock.next_ns
     if clock.quota_at_ns < min(clock.until_ns, clock.slot_end_ns + clock.late_ns):
@@ -123,6 +123,7 @@ def end_slot(state: State) -> None:
                 if quota.goes_on(state, p):
                     reconsider(state, p)
     elif clock.until_ns <= clock.slot_end_ns + clock.late_ns:
+        clock.now_ns = clock.until_ns - 1
         clock.status = m.UNTIL
     elif clock.slot + 1 == len(state.slots) and not clock.cyclic:
         clock.status = m.TABLE_END

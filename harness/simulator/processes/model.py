@@ -311,7 +311,7 @@ CLOCK = np.dtype(
         ("subject", np.int64),
         ("next_ns", np.int64),  # the end of the slot, lateness included, until_ns or quota_at_ns if earlier
         ("slot_end_ns", np.int64),
-        ("until_ns", np.int64),
+        ("until_ns", np.int64),  # the caller decides when all is done that happens before it
         ("late_ns", np.int64),  # how late the present slot ends
         ("random", np.int64),  # state of the random numbers for that
         ("changing", np.int64),  # 1 during a slot switch

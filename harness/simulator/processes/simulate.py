@@ -1,8 +1,8 @@
 """The front door: simulate one workload under one policy.
 
 It drives the policy through the same :class:`coordinator.decide.session.Session` as a real run,
-which asks the policy at arrivals, departures and the ends of tables that do not repeat. The
-compiled kernel simulates all that happens in between.
+which asks the policy at arrivals, departures and the ends of tables that do not repeat, once for
+all of them that happen at one time. The compiled kernel simulates all that happens in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -181,9 +181,8 @@ class _ProcessLevelRun:
         state.start_timers(self.state, machine, self._random)
         self._observation = policy.observation
         self._observed: dict[int, Correspondents] = {}
-        self._session = Session(policy, machine.seen(), list(map(_seen, self.jobs)))
+        self._session = Session(policy, machine.seen(), list(map(_seen, self.jobs)), machine.lost)
         self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in self.jobs), owners)
-        self._session.lost(machine.lost)
         self._streams: dict[int, Stream] = {}
 
     def finish(self, limit_ns: int, patience_ns: int) -> str:
@@ -195,9 +194,11 @@ class _ProcessLevelRun:
         unfinished = len(self.jobs)
         look_ns, seen = patience_ns, 0
         wishes = {m.REFILL: self._refill, m.EVOLVED: self._evolve, m.LOOKS: self._look}
-        while unfinished:
-            due = self._agenda.due(tables=False)  # the kernel ends tables, late as the machine is
-            clock.until_ns = min(due.at_ns if due else limit_ns, limit_ns, look_ns)
+        while unfinished or self._session.reason is not None:
+            due_ns = self._agenda.due_ns(tables=False)  # the kernel ends tables, late as the machine is
+            if self._session.reason is not None:
+                due_ns = int(clock.now_ns)  # more may happen at this instant
+            clock.until_ns = min(limit_ns if due_ns is None else due_ns, limit_ns, look_ns) + 1
             clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns, clock.quota_at_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
@@ -210,11 +211,13 @@ class _ProcessLevelRun:
                 self.keep_timeline()
             elif status == m.DEPARTED:
                 unfinished -= 1
-                self._follow(self._session.depart(self.jobs[clock.subject].number, now_ns))
+                self._session.depart(self.jobs[clock.subject].number)
             elif status == m.TABLE_END:
-                self._follow(self._session.slot_end(now_ns))
-            elif due and due.at_ns <= now_ns:
-                self._follow(self._agenda.decide(due, now_ns)[1])
+                self._session.slot_end()
+                clock.slot_end_ns = clock.never_ns
+            elif due_ns is not None and due_ns <= now_ns:
+                self._agenda.happen(now_ns)
+                self._follow(self._session.decide(now_ns))
             elif now_ns >= limit_ns:
                 return f"not finished after {limit_ns / 1e9:g} simulated seconds"
             else:
@@ -258,9 +261,7 @@ class _ProcessLevelRun:
 
     def _evolve(self, index: int) -> None:
         """A phase of job ``index`` has begun that can use another number of processes."""
-        usable, now_ns = int(self.state.jobs[index].usable), int(self.state.clock.now_ns)
-        if (plan := self._session.evolve(self.jobs[index].number, usable, now_ns)) is not None:
-            self._follow(plan)
+        self._session.evolve(self.jobs[index].number, int(self.state.jobs[index].usable))
 
     def _look(self, q: int) -> None:
         """Process ``q`` has just begun a phase, and looks from whom it gets messages often."""
@@ -270,9 +271,7 @@ class _ProcessLevelRun:
         found = self._observed.setdefault(q, Correspondents(self._observation["messages_per_ms"]))
         got = program.messages_to(int(process.rank)) * int(process.phase)
         if found.look(got.tolist(), int(process.cpu_ns + now_ns - process.dispatched_ns)):
-            plan = self._session.observe(job.number, int(process.rank), found.ranks, now_ns)
-            if plan is not None:
-                self._follow(plan)
+            self._session.observe(job.number, int(process.rank), found.ranks)
 
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""

@@ -75,7 +75,11 @@ class Launching(Crew):
         while self.waiting:
             self.waiting.sort(key=lambda one: one[1])
             job, starts = self.waiting.pop(0 if not self.waiting[0][1] else -1)
-            (conductor.ready if starts else conductor.leave)(job, now_ns)
+            if starts:
+                conductor.ready(job, now_ns)
+            else:
+                conductor.leave(job)
+                conductor.advance(now_ns)
         for _, plan in self.published[-1:]:
             places = plan.decision.placements.items()
             assert all(self.lost.isdisjoint(place) or job in self.large for job, place in places)
@@ -113,7 +117,8 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
     fit = {job.number for job in jobs if policy.folds or job.processes <= processors - len(lost)}
     crew.lost, crew.large = lost, {job.number for job in jobs} - fit
     hit = [job for job in crew.running if not lost.isdisjoint(conductor.placements[job])]
-    conductor.lose(sorted(lost), max(loss_ns, 0), hit)
+    conductor.lose(sorted(lost), hit)
+    conductor.advance(max(loss_ns, 0))
     crew.running = [job for job in crew.running if job not in hit]
     crew.serve(conductor, now_ns)
     finished = []
@@ -122,7 +127,8 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
             break
         if crew.running:
             finished.append(crew.running.pop(0))
-            conductor.leave(finished[-1], now_ns)
+            conductor.leave(finished[-1])
+            conductor.advance(now_ns)
         elif (due_ns := conductor.due_ns()) is not None:
             now_ns = max(now_ns, due_ns)
             conductor.advance(now_ns)

@@ -48,7 +48,7 @@ def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
     with heard(observed):
         decided, outcome = simulated(policy, jobs, owners(), processors)
     real = Real(policy, [seen(job) for job in jobs], owners(), processors)
-    real.play(departures(outcome, decided), observed)
+    real.play(departures(outcome), observed)
     assert real.decided == decided
     plans = [Plan(decision, at_ns - decision.elapsed_ns) for _, at_ns, decision in decided]
     order = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
@@ -206,8 +206,7 @@ def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_ot
     assert outcome.failure == ""
     assert {number for _, _, (number, _) in recorded.changes} == {0, 1, 2}
     real = Real(recorded.policy, [Job(n, 4, of.arrival_ns, malleable=True) for n, of in enumerate(jobs)])
-    departures = sorted((ended.finish_ns or 0, ended.number) for ended in outcome.jobs)
-    real.play(departures, recorded.changes)
+    real.play(departures(outcome), recorded.changes)
     assert real.decided == decided
     assert real.told
 
@@ -225,7 +224,7 @@ def test_jobs_hear_from_the_driver_what_they_get_in_the_simulator(name):
     decided, outcome = simulated(policy, jobs)
     seen = [Job(j.number, j.program.processes, j.arrival_ns, malleable=j.number < 3) for j in jobs]
     real = Real(policy, seen)
-    real.play(sorted((ended.finish_ns or 0, ended.number) for ended in outcome.jobs))
+    real.play(departures(outcome))
     assert real.decided == decided
     places = {}
     changes = []

@@ -14,7 +14,7 @@ from coordinator.policies.regions import hypercube, mesh
 from coordinator.policies.regions.mesh import Grid, shape
 from coordinator.policies.regions.region_policy import mask
 from coordinator.topology import Topology
-from coordinator.view import Job, Machine, Reason
+from coordinator.view import Job, Machine
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from workloads import patterns
@@ -135,10 +135,10 @@ def test_pages_of_one_processor_are_first_come_first_served_on_the_lowest_proces
         for name, options in (("mesh", {"allocator": "paging"}), ("fcfs", {}))
     ]
     for number, (leaves, _) in enumerate(steps):
-        plans = [run.arrive(number, number) for run in runs]
+        plans = [run.arrive(number).decide(number) for run in runs]
         placed = sorted(plans[0].decision.placements)
         if leaves and placed:
-            plans = [run.depart(placed[number % len(placed)], number) for run in runs]
+            plans = [run.depart(placed[number % len(placed)]).decide(number) for run in runs]
         assert plans[0].decision.placements == plans[1].decision.placements
 
 
@@ -209,21 +209,19 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
         placed = sorted(session.plan.decision.placements) if session.plan else []
         if choice == 9 and len(lost) < 6:
             lost.add(number - 1)
-            session.lost([number - 1])
-            for job in [job for job in placed if number - 1 in session.plan.decision.placements[job]]:
-                here.remove(job)
-                session.depart(job, now_ns)
-            session.decide(Reason.NODE_LOST, now_ns)
+            failed = [job for job in placed if number - 1 in session.plan.decision.placements[job]]
+            here = [job for job in here if job not in failed]
+            session.lose([number - 1]).depart(*failed).decide(now_ns)
         elif choice % 2 and placed:
             job = placed[choice % len(placed)]
             here.remove(job)
-            session.depart(job, now_ns)
+            session.depart(job).decide(now_ns)
         else:
             here.append(waiting[0])
-            session.arrive(waiting.pop(0), now_ns)
+            session.arrive(waiting.pop(0)).decide(now_ns)
         for job in [job for job in here if session.too_large(job)]:
             here.remove(job)  # as the driver does
-            session.depart(job, now_ns)
+            session.depart(job).decide(now_ns)
         decision = session.plan.decision
         places, regions = decision.placements, decision.memory.regions
         given_out = [p for region in regions.values() for p in region]
@@ -239,7 +237,7 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
         in_order = [job for job in here if job in places]
         assert in_order == here[: len(in_order)], "first come, first served"
     while placed := sorted(session.plan.decision.placements):
-        session.depart(placed[0], now_ns)
+        session.depart(placed[0]).decide(now_ns)
     assert session.plan.decision.memory.free == 16 - len(lost), "all processors come back"
 
 
@@ -265,8 +263,8 @@ def test_fragmentation_by_hand():
 
 def test_sizes_that_the_machine_does_not_have_run_alone():
     session = Session(policies.create("hypercube", {}), Machine(6), [Job(0, 5), Job(1, 1)])
-    assert session.arrive(0, 0).decision.placements == {0: (0, 1, 2, 3, 4)}
-    assert session.arrive(1, 1).decision.placements == {0: (0, 1, 2, 3, 4), 1: (5,)}
+    assert session.arrive(0).decide(0).decision.placements == {0: (0, 1, 2, 3, 4)}
+    assert session.arrive(1).decide(1).decision.placements == {0: (0, 1, 2, 3, 4), 1: (5,)}
 
 
 def hops(partners, addresses):
@@ -302,7 +300,7 @@ def test_gray_codes_of_rows_and_columns_bring_all_neighbours_of_a_grid_next_to_e
 def test_hypercube_maps_ranks_by_their_communication():
     jobs = [Job(0, 16, partners=patterns.partners("NEWS", 16)), Job(1, 16)]
     run = Session(policies.create("hypercube", {"mapping": "bipartition"}), Machine(32), jobs)
-    run.arrive(0, 0)
-    places = run.arrive(1, 0).decision.placements
+    run.arrive(0).decide(0)
+    places = run.arrive(1).decide(0).decision.placements
     assert sorted(places[0]) == list(range(16)) != list(places[0])
     assert places[1] == tuple(range(16, 32)), "nothing is known of its communication"

@@ -24,7 +24,7 @@ ABLE = [Job(number, 4, malleable=True) for number in range(2)]
 def test_other_policies_are_not_asked(name):
     run = session(name, ABLE, 4, arrived=1)
     plan = run.plan
-    assert run.evolve(0, 1, 1) is run.observe(0, 0, (1,), 1) is None
+    assert run.evolve(0, 1).observe(0, 0, (1,)).reason is None
     assert run.plan is plan
 
 
@@ -61,7 +61,7 @@ def test_a_policy_that_reads_service_without_weighing_it_is_told(read):
 
     run = Session(Forgetful(), Machine(2), [Job(0, 2)])
     with pytest.raises(InputError, match=r"'Forgetful': reads View.attained_ns.*weighs_service = True"):
-        run.arrive(0, 0)
+        run.arrive(0).decide(0)
 
 
 def test_a_program_is_not_believed_more_than_it_can_know():
@@ -71,13 +71,15 @@ def test_a_program_is_not_believed_more_than_it_can_know():
     session = crew.watch(Session(policies.create("dynamic", {}), Machine(4), jobs))
     conductor = Conductor(session, jobs, crew)
     conductor.prepare()
-    conductor.evolve(0, 1, 0)
+    conductor.evolve(0, 1)
     conductor.ready(0, 0)
     conductor.advance(1)
     for at_ns, processes in enumerate((-5, 1, 1 << 62, 4, 2), 2):
-        conductor.evolve(0, processes, at_ns)
-    conductor.leave(0, 9)
-    conductor.evolve(0, 1, 10)
+        conductor.evolve(0, processes)
+        conductor.advance(at_ns)
+    conductor.leave(0)
+    conductor.evolve(0, 1)
+    conductor.advance(10)
     told = [(job, len(place)) for order, job, place in (o for o in crew.orders if o[0] == "resize")]
     assert told == [(0, 1), (0, 4), (0, 2)]
     assert crew.whys == [Reason.ARRIVAL, Reason.PHASE, Reason.PHASE, Reason.PHASE, Reason.DEPARTURE]

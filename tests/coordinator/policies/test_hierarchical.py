@@ -25,7 +25,7 @@ def test_every_job_runs_in_a_round_and_a_controller_favours_none(processors, siz
         counts += ran
         if run.plan.cycle.end_ns is None:
             return
-        run.slot_end(run.plan.cycle.end_ns)
+        run.slot_end().decide(run.plan.cycle.end_ns)
     for number, place in decision.placements.items():
         for other, there in decision.placements.items():
             if place == there and sizes[number] == sizes[other]:
@@ -59,18 +59,18 @@ def test_gangs_run_whole_and_nobody_starves(processors, history):
     for number, (what, choice, wait_ms) in enumerate(history):
         until_ns = now_ns + wait_ms * MS
         while run.plan and (run.plan.cycle.end_ns or until_ns) < until_ns:
-            look(run.slot_end(run.plan.cycle.end_ns))
+            look(run.slot_end().decide(run.plan.cycle.end_ns))
         now_ns = until_ns
         if what == "depart" and here:
-            look(run.depart(here.pop(choice % len(here)), now_ns))
+            look(run.depart(here.pop(choice % len(here))).decide(now_ns))
         elif what == "arrive":
             here.append(number)
-            look(run.arrive(number, now_ns))
+            look(run.arrive(number).decide(now_ns))
     if here:
         seen = set()
         for _ in range(2):
             slots = range(len(run.plan.decision.slots))
             seen |= set().union(*(run.plan.decision.running(slot) for slot in slots))
             if run.plan.cycle.end_ns is not None:
-                look(run.slot_end(run.plan.cycle.end_ns))
+                look(run.slot_end().decide(run.plan.cycle.end_ns))
         assert seen == set(here)

@@ -120,12 +120,12 @@ def test_no_more_jobs_share_a_processor_than_there_are_rows(name, processors, ro
     session = Session(policies.create("gang", {"packing": name, "rows": rows}), Machine(processors), jobs)
     here = []
     for now_ns, (leaves, _) in enumerate(events):
-        plan = session.arrive(now_ns, now_ns)
+        plan = session.arrive(now_ns).decide(now_ns)
         here.append(now_ns)
         if leaves:
             first = next(iter(plan.decision.placements))
             here.remove(first)
-            plan = session.depart(first, now_ns)
+            plan = session.depart(first).decide(now_ns)
         placed = plan.decision.placements
         assert here[: len(placed)] == sorted(placed), "nobody overtakes"
         for processor in range(processors):

@@ -42,13 +42,12 @@ def test_a_shared_slot_has_every_job_on_all_of_its_processors(name, steps, lost)
     run = Session(policies.create(name, {}), Machine(4), jobs)
     here = []
     for number, (leaves, which, _) in enumerate(steps):
-        run.arrive(number, number)
+        run.arrive(number).decide(number)
         here.append(number)
         if leaves:
-            run.depart(here.pop(which % len(here)), number)
+            run.depart(here.pop(which % len(here))).decide(number)
         if number == 3:
-            run.lost(lost)
-            run.decide(Reason.NODE_LOST, number)
+            run.lose(lost).decide(number)
         decided = run.plan.decision
         shares = [tuple(n for n in here if p in decided.placements[n]) for p in range(4)]
         assert decided.slots[0].runs == tuple(shares)
@@ -67,11 +66,11 @@ def test_no_policy_ever_breaks_these_rules(history):
         if waiting and (choice % 2 or not placed):
             number = waiting.pop(0)
             here.append(number)
-            plan = run.arrive(number, now_ns)
+            plan = run.arrive(number).decide(now_ns)
         elif placed:
             number = placed[choice % len(placed)]
             here.remove(number)
-            plan = run.depart(number, now_ns)
+            plan = run.depart(number).decide(now_ns)
         else:
             break
         decision = plan.decision
@@ -143,7 +142,7 @@ def test_the_session_refuses_impossible_decisions(decision, words):
             return decision
 
     with pytest.raises(ValueError, match=words):
-        Session(Absurd(), Machine(2), [Job(0, 2)]).arrive(0, 0)
+        Session(Absurd(), Machine(2), [Job(0, 2)]).arrive(0).decide(0)
 
 
 @pytest.mark.parametrize(("name", "least"), [("gang", {0, 1}), ("rr-job", {0, 1, 2, 3})])
@@ -151,7 +150,7 @@ def test_a_busy_stream_of_arrivals_starves_nobody(name, least):
     run, ran = session(name, [2] * 12, quantum_ms=10), set()
     for number in range(12):
         now_ns = number * 4 * MS  # faster than a slot
-        plan = run.arrive(number, now_ns)
+        plan = run.arrive(number).decide(now_ns)
         ran |= plan.decision.running(plan.cycle.slot_at(now_ns)[0])
     assert least <= ran
 

@@ -28,9 +28,9 @@ def test_nobody_waits_and_no_job_that_can_help_it_has_more_processes_than_proces
     run, here = session("process-control", jobs, processors), []
     for job in jobs:
         here.append(job)
-        plan = run.arrive(job.number, 0)
+        plan = run.arrive(job.number).decide(0)
         if len(here) > 1 and data.draw(st.booleans()):
-            plan = run.depart(here.pop(data.draw(st.integers(0, len(here) - 1))).number, 0)
+            plan = run.depart(here.pop(data.draw(st.integers(0, len(here) - 1))).number).decide(0)
         places = plan.decision.placements
         assert places.keys() == {one.number for one in here}
         shares = {one.number: len(places[one.number]) for one in here if one.malleable}

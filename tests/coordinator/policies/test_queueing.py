@@ -16,9 +16,9 @@ from coordinator.view import Job, Machine
 def play(policy, jobs, lengths, ends):
     """Who runs in each slot of a policy: (job, slot length in ms), until ``ends`` slots have passed."""
     session = Session(policy, Machine(1), [Job(n, 1) for n in jobs])
-    plan = session.arrive(jobs[0], 0)
+    plan = session.arrive(jobs[0]).decide(0)
     for job in jobs[1:]:
-        plan = session.arrive(job, 0)
+        plan = session.arrive(job).decide(0)
     left, ran, now_ns = dict(lengths), [], 0
     while left and len(ran) < ends:
         slot, end_ns = plan.cycle.slot_at(now_ns)
@@ -29,9 +29,9 @@ def play(policy, jobs, lengths, ends):
         now_ns = end_ns
         if left[job] == 0:
             del left[job]
-            plan = session.depart(job, now_ns)
+            plan = session.depart(job).decide(now_ns)
         elif plan.cycle.slot_at(now_ns)[1] <= now_ns:
-            plan = session.slot_end(now_ns)
+            plan = session.slot_end().decide(now_ns)
     return ran
 
 
@@ -109,7 +109,10 @@ def test_short_jobs_do_not_prolong_a_round_for_the_long_one_in_service():
         (job,) = run.plan.decision.slots[slot].runs[0]
         ran.append(job)
         now_ns += 3 * MS if job != 2 else 10 * MS
-        run.depart(job, now_ns) if job != 2 else end_ns == run.plan.cycle.end_ns and run.slot_end(now_ns)
+        if job != 2:
+            run.depart(job).decide(now_ns)
+        elif end_ns == run.plan.cycle.end_ns:
+            run.slot_end().decide(now_ns)
     assert [place for place, job in enumerate(ran) if job == 2] == [2, 5, 8, 11]
 
 
@@ -133,13 +136,15 @@ class Watched:
 
     def arrive(self):
         if self.arrived < self.count:
-            self.check(self.session.arrive(self.arrived, self.now_ns))
+            self.check(self.session.arrive(self.arrived).decide(self.now_ns))
             self.arrived += 1
 
     def depart(self, choice):
         """The job that runs ends, or, if it has not run yet, another one is ended."""
         if self.here:
-            self.check(self.session.depart(choice if choice in self.here else self.running(), self.now_ns))
+            self.check(
+                self.session.depart(choice if choice in self.here else self.running()).decide(self.now_ns)
+            )
 
     def running(self):
         return self.session.plan.decision.slots[self.session.plan.cycle.slot_at(self.now_ns)[0]].runs[0][0]
@@ -153,7 +158,7 @@ class Watched:
                 self.served += [] if job in self.served else [job]
             self.now_ns += round(share * (end_ns - self.now_ns))
             if share == 1 and end_ns == self.session.plan.cycle.end_ns:
-                self.check(self.session.slot_end(self.now_ns))
+                self.check(self.session.slot_end().decide(self.now_ns))
 
     def check(self, plan):
         """The office now and after each slot to come, and the table."""

@@ -24,8 +24,8 @@ def served_ns(plan, job):
 
 def test_a_job_of_one_process_has_a_processor_and_that_of_two_takes_turns_on_the_other():
     run = session("rr-job", [1, 2], quantum_ms=10)
-    assert run.arrive(0, 0).decision.slots == (Slot(((0,), ())),)
-    plan = run.arrive(1, 0)
+    assert run.arrive(0).decide(0).decision.slots == (Slot(((0,), ())),)
+    plan = run.arrive(1).decide(0)
     assert plan.decision.placements == {0: (0,), 1: (1, 1)}
     runs = ((0,), (1,))
     assert plan.decision.slots == (
@@ -45,10 +45,10 @@ def test_every_job_has_the_same_service_in_a_round(processors, rows, random):
     run, now_ns, here = session("rr-job", jobs, processors, quantum_ms=10), 0, []
     for job, (_, wait_ms) in zip(jobs, rows, strict=True):
         now_ns += wait_ms * MS
-        run.arrive(job.number, now_ns)
+        run.arrive(job.number).decide(now_ns)
         here.append(job.number)
         if len(here) > 2 and random.random() < 0.3:
-            run.depart(here.pop(random.randrange(len(here))), now_ns)
+            run.depart(here.pop(random.randrange(len(here)))).decide(now_ns)
         if run.plan.decision.slots[0].length_ns is not None:
             served = [served_ns(run.plan, number) for number in here]
             assert max(served) - min(served) <= 8

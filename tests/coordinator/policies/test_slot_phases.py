@@ -14,7 +14,7 @@ from workloads.program import Program
 
 def test_an_arrival_in_the_middle_of_a_slot_does_not_lengthen_it():
     run = session("gang", [2, 2, 2], arrived=2, quantum_ms=10, synchronised=False)
-    plan = run.arrive(2, 27 * MS)  # 7 ms into the slot of job 0
+    plan = run.arrive(2).decide(27 * MS)  # 7 ms into the slot of job 0
     decision = plan.decision
     assert decision.slots[0] == Slot(((0,), (0,)), 5 * MS)
     assert decision.elapsed_ns == 2 * MS
@@ -28,7 +28,7 @@ def test_every_process_has_the_same_time_in_a_round_as_with_a_common_clock(proce
     for synchronised in (True, False):
         how = {"quantum_ms": 10, "synchronised": synchronised}
         run = session("gang", jobs, processors, arrived=len(jobs) - 1, **how)
-        decision = run.arrive(len(jobs) - 1, at_ms * MS).decision
+        decision = run.arrive(len(jobs) - 1).decide(at_ms * MS).decision
         time_ns = {}
         for slot in decision.slots:
             for processor, able in enumerate(slot.runs):

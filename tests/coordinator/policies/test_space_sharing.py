@@ -25,7 +25,7 @@ def sizes(name, jobs, processors, events, **options):
     """Number of processors of each job after ``events``: +n for an arrival, ~n for a departure."""
     session = Session(policies.create(name, options), Machine(processors), jobs)
     for time, event in enumerate(events):
-        plan = session.arrive(event, time) if event >= 0 else session.depart(~event, time)
+        plan = session.arrive(event).decide(time) if event >= 0 else session.depart(~event).decide(time)
     return {number: len(place) for number, place in plan.decision.placements.items()}
 
 
@@ -91,7 +91,7 @@ SHORT_AND_LONG = [job(0, 16, 1), job(1, 16, 100)]
 )
 def test_jobs_that_arrive_at_one_instant_start_together(name, options, jobs, expected):
     run = Session(policies.create(name, options), Machine(sum(expected)), jobs)
-    placed = run.arrive(0, 0, *range(1, len(jobs))).decision.placements
+    placed = run.arrive(0, *range(1, len(jobs))).decide(0).decision.placements
     assert sorted(map(len, placed.values())) == expected
 
 
@@ -307,9 +307,9 @@ def test_no_policy_ever_gives_a_job_more_than_it_can_use(policy, processors, row
     while coming or placed:
         time += 1
         if coming and (not placed or random.random() < 0.6):
-            plan = session.arrive(coming.pop(0), time)
+            plan = session.arrive(coming.pop(0)).decide(time)
         else:
-            plan = session.depart(random.choice(sorted(placed)), time)
+            plan = session.depart(random.choice(sorted(placed))).decide(time)
         placed = plan.decision.placements
         for number, place in placed.items():
             alone = [jobs[number].estimate.on(p) for p in range(1, len(place) + 1)]

@@ -6,7 +6,7 @@ from sessions import MS, session
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.view import Job, Machine, Reason
+from coordinator.view import Job, Machine
 
 SHARING = sorted(name for name in policies.known() if "share" in policies.parameters(name))
 
@@ -14,9 +14,7 @@ SHARING = sorted(name for name in policies.known() if "share" in policies.parame
 def test_a_sequential_job_moves_only_if_its_processor_is_lost():
     run = session("gang", [2, 1, 1], arrived=3, share="sequential")
     assert run.plan.decision.placements[1] == (0,)
-    run.lost([0])
-    run.depart(0, MS)
-    assert run.decide(Reason.NODE_LOST, MS).decision.placements == {1: (1,), 2: (1,)}
+    assert run.lose([0]).depart(0).decide(MS).decision.placements == {1: (1,), 2: (1,)}
 
 
 history = st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(0, 150)), max_size=20)
@@ -50,11 +48,11 @@ def test_sequential_jobs_are_in_every_slot_and_change_nothing_for_gangs(name, st
             while run.plan and run.plan.cycle.end_ns is not None:
                 if (end_ns := run.plan.cycle.end_ns) >= until_ns:
                     break
-                run.slot_end(end_ns)
+                run.slot_end().decide(end_ns)
         now_ns = until_ns
         job = here.pop(size % len(here)) if leaves and here else jobs[number]
         if job is jobs[number]:
             here.append(job)
         for run in (both, alone) if job.processes > 1 else (both,):
-            (run.arrive if job is jobs[number] else run.depart)(job.number, now_ns)
+            (run.arrive if job is jobs[number] else run.depart)(job.number).decide(now_ns)
         look()

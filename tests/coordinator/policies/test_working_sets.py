@@ -97,12 +97,12 @@ def test_the_working_sets_are_what_is_connected():
 
 def test_the_policy_is_asked_only_if_a_set_changes():
     run = communicating((4,), 4)
-    before = run.plan
-    assert run.observe(0, 1, (), 1) is None
-    assert run.observe(0, 1, (0,), 2) is run.plan is not before
-    assert run.observe(0, 0, (1,), 3) is None, "they are a set already"
-    assert run.observe(0, 1, (), 4) is None, "rank 0 still says so"
-    assert run.observe(0, 0, (), 5) is not None
+    assert run.observe(0, 1, ()).reason is None
+    assert run.observe(0, 1, (0,)).reason is Reason.OBSERVATION
+    run.decide(2)
+    assert run.observe(0, 0, (1,)).reason is None, "they are a set already"
+    assert run.observe(0, 1, ()).reason is None, "rank 0 still says so"
+    assert run.observe(0, 0, ()).reason is Reason.OBSERVATION
 
 
 def conducted():
@@ -110,16 +110,21 @@ def conducted():
     jobs = [Job(0, 2), Job(1, 2)]
     run = Session(policies.create("working-sets", {}), Machine(2), jobs)
     events = [
-        log.Observed(0, 0, (1,), 0),
+        log.Observed(0, 0, (1,)),
         *(log.Ready(job, 1) for job in range(2)),
         log.Advanced(2),
-        log.Observed(0, 7, (0,), 3),
-        log.Observed(0, -1, (0,), 3),
-        log.Observed(0, 1, (-1, 2, 1 << 62), 4),
-        log.Observed(0, 1, (0, 9), 5),
-        log.Observed(0, 0, (1,), 6),
-        log.Left(0, 7, "", {}),
-        log.Observed(0, 0, (), 8),
+        log.Observed(0, 7, (0,)),
+        log.Observed(0, -1, (0,)),
+        log.Advanced(3),
+        log.Observed(0, 1, (-1, 2, 1 << 62)),
+        log.Advanced(4),
+        log.Observed(0, 1, (0, 9)),
+        log.Advanced(5),
+        log.Observed(0, 0, (1,)),
+        log.Advanced(6),
+        log.Left(0, "", {}),
+        log.Observed(0, 0, ()),
+        log.Advanced(8),
     ]
     return run, jobs, events
 
@@ -143,38 +148,38 @@ def test_a_rank_is_not_believed_more_than_it_can_know_and_another_driver_decides
 def test_a_set_has_slots_in_turn_with_the_others():
     run = communicating()
     assert run.plan.decision.slots == (Slot(((0, 1, 2), (0, 1, 2))),)
-    run.observe(0, 0, (1,), 3 * MS)
+    run.observe(0, 0, (1,)).decide(3 * MS)
     whole = ((1, 2), (1, 2)), ((0,), (0,))
     assert [(slot.runs, slot.length_ns) for slot in run.plan.decision.slots] == list(
         zip(whole, (2 * Q, Q), strict=True)
     )
     assert run.plan.decision.elapsed_ns == 3 * MS, "the slot of all goes on"
-    run.observe(2, 1, (0,), 25 * MS)
+    run.observe(2, 1, (0,)).decide(25 * MS)
     slots = run.plan.decision.slots
     assert [slot.runs[0] for slot in slots] == [(0,), (1,), (2,)], "the new set comes last"
     assert {slot.length_ns for slot in slots} == {Q}
     assert run.plan.decision.elapsed_ns == 5 * MS
-    run.depart(1, 26 * MS)
+    run.depart(1).decide(26 * MS)
     assert [slot.runs[0] for slot in run.plan.decision.slots] == [(0,), (2,)]
-    run.depart(0, 27 * MS)
+    run.depart(0).decide(27 * MS)
     assert run.plan.decision.slots == (Slot(((2,), (2,))),)
 
 
 def test_a_slot_that_is_over_by_the_new_table_does_not_go_on():
     run = communicating((2, 2))
-    run.observe(0, 0, (1,), 200 * MS)
+    run.observe(0, 0, (1,)).decide(200 * MS)
     assert [slot.runs[0] for slot in run.plan.decision.slots] == [(0,), (1,)]
     assert run.plan.decision.elapsed_ns == 0
 
 
 def test_sets_without_a_common_processor_share_a_slot_and_others_have_what_is_idle():
     run = communicating((4, 4, 1), 4)
-    run.observe(0, 0, (1,), 1)
-    run.observe(0, 2, (3,), 2)
+    run.observe(0, 0, (1,)).decide(1)
+    run.observe(0, 2, (3,)).decide(2)
     others, pairs = run.plan.decision.slots
     assert pairs == Slot(((0,), (0,), (0,), (0,)), Q)
     assert others == Slot(((1, 2), (1,), (1,), (1,)), 2 * Q)
-    run.observe(0, 2, (), 3)
+    run.observe(0, 2, ()).decide(3)
     others, pair = run.plan.decision.slots
     assert pair == Slot(((0,), (0,), (0, 1), (0, 1)), Q, ((1, 2), (1, 3)))
     assert others == Slot(((1, 2), (1,), (0, 1), (0, 1)), 2 * Q, ((0, 2), (0, 3)))
@@ -182,7 +187,7 @@ def test_sets_without_a_common_processor_share_a_slot_and_others_have_what_is_id
 
 def test_a_set_shares_the_slot_of_the_others_if_they_leave_it_processors():
     run = communicating((4, 2), 4)
-    run.observe(0, 2, (3,), 1)
+    run.observe(0, 2, (3,)).decide(1)
     (slot,) = run.plan.decision.slots
     assert slot == Slot(((0, 1), (0, 1), (0,), (0,)))
 
@@ -190,9 +195,9 @@ def test_a_set_shares_the_slot_of_the_others_if_they_leave_it_processors():
 def test_processes_that_communicate_on_one_processor_need_no_slot():
     run = communicating((4, 4), 2)
     before = run.plan.decision.slots
-    run.observe(0, 0, (2,), 1)
+    run.observe(0, 0, (2,)).decide(1)
     assert run.plan.decision.slots == before
-    run.observe(0, 1, (2,), 2)
+    run.observe(0, 1, (2,)).decide(2)
     (first, last) = run.plan.decision.slots
     assert last == Slot(((0,), (0,)), Q, ((0, 0), (0, 1), (0, 2)))
     assert first == Slot(((1,), (0, 1)), 3 * Q, ((0, 3),))
@@ -216,7 +221,8 @@ def test_whoever_communicates_runs_together_undisturbed_and_everybody_runs(cours
         now_ns += wait_ms * MS
         if job < len(sizes) and rank < sizes[job]:
             sets.setdefault(job, {})[rank] = [peer for peer in peers if peer < sizes[job]]
-            run.observe(job, rank, sets[job][rank], now_ns)
+            if run.observe(job, rank, sets[job][rank]).reason is not None:
+                run.decide(now_ns)
     places = {job: folded(size, range(processors)) for job, size in enumerate(sizes)}
     decision = run.plan.decision
     assert decision.placements == places
@@ -242,12 +248,12 @@ def test_nobody_loses_a_turn_to_jobs_that_come_and_go():
     sizes = (2, 2, 2, *([1] * 400))
     run = session("working-sets", sizes, arrived=3, quantum_ms=10)
     for number in range(3):
-        run.observe(number, 1, (0,), 0)
+        run.observe(number, 1, (0,)).decide(0)
     served = dict.fromkeys(range(3), 0)
     times = [3 * MS * (event + 1) for event in range(800)]
     for event, (now_ns, next_ns) in enumerate(pairwise(times)):
         number = 3 + event // 2
-        plan = run.depart(number, now_ns) if event % 2 else run.arrive(number, now_ns)
+        plan = run.depart(number).decide(now_ns) if event % 2 else run.arrive(number).decide(now_ns)
         at_ns = now_ns
         while at_ns < next_ns:
             index, end_ns = plan.cycle.slot_at(at_ns)

@@ -31,10 +31,10 @@ S = 1_000_000_000
 def test_jobs_beside_owners_leave_them_a_share_of_the_time():
     run = session("owner-share", [2, 1], 3, arrived=2, quantum_ms=100, power=0.3)
     assert len(run.plan.decision.slots) == 1
-    ours, theirs = run.owner([0], 1.0, S).decision.slots
+    ours, theirs = run.owner([0], 1.0).decide(S).decision.slots
     assert (ours.runs, ours.length_ns) == (((0,), (0,), (1,)), 30_000_000)
     assert (theirs.runs, theirs.length_ns) == (((), (), (1,)), 70_000_000), "on all workstations of the job"
-    plan = run.owner([0], 0.9, S + 50_000_000)
+    plan = run.owner([0], 0.9).decide(S + 50_000_000)
     assert plan.cycle.slot_at(S + 50_000_000) == (0, S + 100_000_000), "the round continues"
     assert plan.decision.running(0) == {1}
 

@@ -118,7 +118,7 @@ def test_it_is_simulated_as_gang_with_such_slots():
         run = Session(
             policies.create(name, {"quantum_ms": 5000}), Machine(2), [Job(n, 2, 0, False) for n in (0, 1)]
         )
-        plans.append([run.arrive(n, 0).decision for n in (0, 1)])
+        plans.append([run.arrive(n).decide(0).decision for n in (0, 1)])
     assert plans[0] == plans[1] and plans[0][-1].slots[0].length_ns == 5_000_000_000
 
 

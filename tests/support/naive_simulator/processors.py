@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from naive_simulator.caches import Cache
 from naive_simulator.ready_queues import BALANCE_TICKS
-from naive_simulator.wants import ALARM, ALERT, AWAKE, COMPUTING, END, IDLE, SLEEP, SWITCHING, TICK
+from naive_simulator.wants import ALARM, ALERT, AWAKE, COMPUTING, END, IDLE, SLEEP, SWITCHING, TICK, TIMERS
 
 SLICE_NS = 5_000_000  # of the quota's budget; who needs nothing keeps 1 ms
 
@@ -27,7 +27,7 @@ class Processor:
         self.stopped, self.stood = False, None
 
     def at(self, time, kind, action):
-        return self.simulation.at(time, 2, 3 * self.number + kind, action)
+        return self.simulation.at(time, TIMERS, 3 * self.number + kind, action)
 
     def note(self, category):
         self.category = category

@@ -14,15 +14,22 @@ from naive_simulator.processes import Job
 from naive_simulator.processors import SLICE_NS, Processor
 from naive_simulator.ready_queues import KINDS
 from naive_simulator.schedulers import DispatchTable, Eevdf, Inheritance
-from naive_simulator.wants import ALARM, TICK
+from naive_simulator.wants import (
+    ALARM,
+    ARRIVALS,
+    AT_ONCE,
+    DECISION,
+    MESSAGES,
+    QUOTAS,
+    SLOTS,
+    TICK,
+    TIMERS,
+)
 
 from coordinator import view
 from coordinator.decide.session import Session
 from workloads.options import DEFAULTS
 from workloads.patterns import partners
-
-# At one time: arrivals and slots, messages as they were sent, then timers by processor.
-PLANS, MESSAGES, TIMERS = range(3)
 
 DEVIATIONS = frozenset({"handled when dispatched"})
 """Where the kernel does not do what is written (test_simulator_reference), and the reference follows it."""
@@ -98,11 +105,10 @@ class NaiveSimulation:
             )
             for job in jobs
         ]
-        self.session = Session(policy, self.machine.seen(), known)
-        self.session.lost(self.machine.lost)
+        self.session = Session(policy, self.machine.seen(), known, self.machine.lost)
         for time in {job.arrival_ns for job in known}:
             here = [job.number for job in known if job.arrival_ns == time]
-            self.at(time, PLANS, 0, partial(self.decide, self.session.arrive, here))
+            self.at(time, ARRIVALS, 0, partial(self.tell, self.session.arrive, *here))
 
     def start_timers(self, machine):
         # Section 3.3: ticks and updates are independent of each other; or section 7.1: they are not.
@@ -129,11 +135,11 @@ class NaiveSimulation:
         self.throttled_ns, self.slack = 0, False  # slack: who stands still gets what others have not used
         self.period_end = self.period
         if self.quota:
-            self.at(self.period, PLANS, 2, self.begin_period)
+            self.at(self.period, QUOTAS, 0, self.begin_period)
 
     def begin_period(self):
         self.period_end += self.period
-        self.at(self.period_end, PLANS, 2, self.begin_period)
+        self.at(self.period_end, QUOTAS, 0, self.begin_period)
         self.budget = self.quota
         self.release()
 
@@ -143,7 +149,7 @@ class NaiveSimulation:
         late = self.period_end - self.now < 7_000_000
         if any(p.stopped for p in self.processors) and self.budget > SLICE_NS and not (self.slack or late):
             self.slack = True
-            self.at(self.now + 5_000_000, PLANS, 2, self.end_slack)
+            self.at(self.now + 5_000_000, QUOTAS, 0, self.end_slack)
 
     def end_slack(self):
         self.slack = False
@@ -189,33 +195,25 @@ class NaiveSimulation:
         self.at(time, MESSAGES, self.pushed, arrive)
 
     def depart(self, job):
-        """The policy decides when the processor has seen to itself, and before anything else happens."""
         job.finish_ns = self.now
-        self.at(self.now, PLANS, 0, partial(self.decide, self.session.depart, [job.given.number]))
+        self.tell(self.session.depart, job.given.number)
 
     def evolve(self, job, usable):
-        """The others hear of it as soon as this process has begun its task; then the policy decides."""
-        self.at(self.now, PLANS, -1, partial(job.resume, min(usable, job.allotted)))
-        self.at(self.now, PLANS, 0, partial(self.follow, job.given.number, usable))
-
-    def follow(self, number, usable):
-        plan = self.session.evolve(number, usable, self.now)
-        if plan:
-            self.adopt(plan.decision)
+        """The others hear of it as soon as this process has begun its task."""
+        self.at(self.now, AT_ONCE, 0, partial(job.resume, min(usable, job.allotted)))
+        self.tell(self.session.evolve, job.given.number, usable)
 
     def hear(self, process):
-        """The policy decides when the processor has seen to itself, and before anything else happens."""
-        said = process.job.given.number, process.rank, process.correspondents.ranks
-        self.at(self.now, PLANS, 0, partial(self.note, said))
+        self.tell(self.session.observe, process.job.given.number, process.rank, process.correspondents.ranks)
 
-    def note(self, said):
-        plan = self.session.observe(*said, self.now)
-        if plan:
-            self.adopt(plan.decision)
+    def tell(self, event, *values):
+        """The policy decides when nothing more happens at this time."""
+        event(*values)
+        self.at(self.now, DECISION, 0, self.decide)
 
-    def decide(self, event, numbers):
-        first, *others = numbers
-        self.adopt(event(first, self.now, *others).decision)
+    def decide(self):
+        if self.session.reason:
+            self.adopt(self.session.decide(self.now).decision)
 
     def adopt(self, decision):
         self.decision, newcomers, everyone = decision, {}, {}
@@ -247,7 +245,7 @@ class NaiveSimulation:
         self.ends = None if slot.length_ns is None else begin + slot.length_ns
         if slot.length_ns is not None:
             end = self.ends
-            self.slot_end = self.at(max(end + late_ns, self.now), PLANS, 1, partial(self.end_slot, end))
+            self.slot_end = self.at(max(end + late_ns, self.now), SLOTS, 0, partial(self.end_slot, end))
         processes = [process for job in self.jobs.values() for process in job.processes]
         by_number = sorted(processes, key=lambda process: process.number)
         late = [processor for processor in self.processors if processor.puts_off(self.put_offs)]
@@ -285,7 +283,7 @@ class NaiveSimulation:
     def end_slot(self, end):
         slot = (self.slot + 1) % len(self.decision.slots)
         if slot == 0 and not self.decision.cyclic:
-            self.adopt(self.session.slot_end(self.now).decision)
+            self.tell(self.session.slot_end)
         else:
             self.lateness_random = (1103515245 * self.lateness_random + 12345) % 2**31
             late_ns = self.lateness[(self.lateness_random >> 8) % len(self.lateness)]
