@@ -94,7 +94,9 @@ def read(path: Path) -> Trace:
     source = sacct_records if any(map(names_jobs, lines[:MOST_ABOVE])) else swf_records
     records = source.read(path, lines)
     rows, skipped = _usable(path, records.rows)
-    rows = rows[np.lexsort((*rows.T[::-1], rows[:, SUBMIT]))]
+    sizes = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
+    # Of these keys the last one comes first.
+    rows = rows[np.lexsort((rows[:, REQUESTED_S], sizes, rows[:, RUN], rows[:, NUMBER], rows[:, SUBMIT]))]
     allocated, run_s, asked_s = (rows[:, field] for field in (ALLOCATED, RUN, REQUESTED_S))
     since_s = rows[:, SUBMIT] - rows[0, SUBMIT]
     if since_s[-1] > TRACE_S:

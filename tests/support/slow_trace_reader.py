@@ -45,7 +45,7 @@ def read(data: bytes) -> list[SlowJob]:
     jobs = [job for job in jobs if job.submit >= 0]
     if not jobs:
         raise RefusedError("nobody ran")
-    jobs.sort(key=lambda job: job.submit)
+    jobs.sort(key=lambda job: (job.submit, job.number, job.run, job.size, job.asked))
     if jobs[-1].submit - jobs[0].submit > YEARS_16:
         raise RefusedError("too long")
     numbered = {job.number: job for job in jobs}
@@ -149,6 +149,7 @@ def _sacct(lines: list[str]) -> list[SlowJob]:
         if kind == "+" and array in parts and rest not in parts[array][1]:
             first, known = parts[array]
             known.add(rest)
+            first.number = min(first.number, job.number)
             first.size += job.size
             first.run = Decimal(-1) if min(first.run, job.run) < 0 else max(first.run, job.run)
             first.asked = max(first.asked, job.asked)

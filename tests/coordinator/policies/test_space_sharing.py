@@ -33,8 +33,8 @@ def sizes_together(name, jobs, processors, already=None):
     """Number of processors of each job that starts, if all arrive at one instant beside a running one."""
     session = Session(policies.create(name, {}), Machine(processors), [already, *jobs] if already else jobs)
     if already:
-        session.arrive(already.number, 0)
-    placed = session.arrive(jobs[0].number, 1, *(one.number for one in jobs[1:])).decision.placements
+        session.arrive(already.number).decide(0)
+    placed = session.arrive(*(one.number for one in jobs)).decide(1).decision.placements
     return [len(placed[one.number]) for one in jobs if one.number in placed]
 
 

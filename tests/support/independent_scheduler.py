@@ -1,0 +1,462 @@
+"""Space sharing once more, plain and slow, written from docs/policies.md: it imports nothing of ours.
+
+Times are whole nanoseconds. At each instant at which jobs end or arrive, all of them do so; then the rule of
+the policy decides once which waiting jobs start, and on how many processors.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+
+NS = 1_000_000_000
+
+
+@dataclass
+class Job:
+    """A job takes work / p + alpha + beta p seconds on p processors, and its user thinks that it takes
+    ``factor`` times as long."""
+
+    number: int
+    arrival_ns: int
+    least: int
+    most: int
+    work: float
+    alpha: float = 0.0
+    beta: float = 0.0
+    factor: float = 1.0
+    begin_ns: int = -1
+    end_ns: int = -1
+    size: int = 0
+    served_ns: int = 0
+    """Processor time that it has had."""
+    place: frozenset = frozenset()
+
+    def seconds(self, p, factor=1.0):
+        return self.work * factor / p + self.alpha * factor + self.beta * factor * p
+
+    def time_ns(self, p):
+        return max(1, round(self.seconds(p) * NS))
+
+    def guess_ns(self, p):
+        return round(self.seconds(p, self.factor) * NS)
+
+    @property
+    def demand(self):
+        return self.seconds(1, self.factor)
+
+    @property
+    def useful(self):
+        """With more processors it would not be faster."""
+        return min(range(self.least, self.most + 1), key=lambda p: (self.exactly(p), p))
+
+    def exactly(self, p):
+        return Fraction(self.work) / p + Fraction(self.alpha) + Fraction(self.beta) * p
+
+    @property
+    def average(self):
+        """Its average parallelism."""
+        return min(float(self.useful), self.seconds(1, self.factor) / self.seconds(self.useful, self.factor))
+
+
+@dataclass
+class State:
+    """All that is known at an instant."""
+
+    processors: int
+    count: int
+    """Jobs of the whole log."""
+    now_ns: int = 0
+    waiting: list = field(default_factory=list)
+    running: list = field(default_factory=list)
+    memory: dict = field(default_factory=dict)
+
+    @property
+    def free(self):
+        return self.processors - sum(job.size for job in self.running)
+
+
+def schedule(jobs, processors, rule):
+    """Run all jobs to their ends: their ``begin_ns`` and ``end_ns``, by number."""
+    coming = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
+    state = State(processors, len(jobs))
+    while coming or state.running:
+        times = [job.end_ns for job in state.running] + [job.arrival_ns for job in coming]
+        before_ns, state.now_ns = state.now_ns, min(times)
+        for job in state.running:
+            job.served_ns += job.size * (state.now_ns - before_ns)
+        state.running = [job for job in state.running if job.end_ns > state.now_ns]
+        state.waiting += [job for job in coming if job.arrival_ns == state.now_ns]
+        coming = [job for job in coming if job.arrival_ns > state.now_ns]
+        rule(state)
+        state.waiting = [job for job in state.waiting if job.begin_ns < 0]
+    return {job.number: (job.begin_ns, job.end_ns) for job in jobs}
+
+
+def start(state, job, size):
+    job.begin_ns = state.now_ns
+    job.end_ns = state.now_ns + job.time_ns(size)
+    job.size = size
+    state.running.append(job)
+
+
+def in_turn(state, order, size_of):
+    """Start jobs in order as long as the first one fits on ``size_of`` it."""
+    for job in order:
+        size = size_of(job)
+        if size > state.free or state.free == 0:
+            break
+        start(state, job, size)
+
+
+# Rigid jobs.
+
+
+def fcfs(state):
+    in_turn(state, state.waiting, lambda job: job.most)
+
+
+def batch(state):
+    if not state.running and state.waiting:
+        start(state, state.waiting[0], state.waiting[0].most)
+
+
+def partitioned(state):
+    part = state.processors // min(state.count, state.processors)
+    in_turn(state, state.waiting, lambda job: min(job.useful, part) if job.least < job.most else job.most)
+
+
+def easy(state):
+    """The first job that does not fit gets the earliest time by the estimates; nobody may delay it."""
+    fcfs(state)
+    late = [job for job in state.waiting if job.begin_ns < 0]
+    if not late:
+        return
+    first, *others = late
+
+    def guessed_end_ns(job):
+        return max(job.begin_ns + job.guess_ns(job.size), state.now_ns)
+
+    reserved_ns = next(
+        at_ns
+        for at_ns in sorted({state.now_ns, *map(guessed_end_ns, state.running)})
+        if state.processors - sum(job.size for job in state.running if guessed_end_ns(job) > at_ns)
+        >= first.most
+    )
+    for job in others:
+        if job.most > state.free:
+            continue
+        still = sum(one.size for one in state.running if guessed_end_ns(one) > reserved_ns)
+        in_time = state.now_ns + job.guess_ns(job.most) <= reserved_ns
+        if in_time or still + job.most + first.most <= state.processors:
+            start(state, job, job.most)
+
+
+# Jobs that start with any number of processors from ``least`` on, and keep them.
+
+
+def bounded(kind, job):
+    """The most processors that a job gets."""
+    wanted = {
+        "largest": job.useful,
+        "average": int(job.average + 0.5),
+        "deviation": int(job.average + max(0.0, (job.useful - job.average) * (job.average - 1)) ** 0.5 + 0.5),
+        "knee": min(range(job.least, job.useful + 1), key=lambda p: (p * job.exactly(p) ** 2, p)),
+    }
+    return max(job.least, min(job.useful, wanted[kind]))
+
+
+def weight(kind, job):
+    work = job.work * job.factor
+    value = {"equal": 1e-6, "average": job.average, "root": work**0.5, "work": work}[kind]
+    return max(1, int(1e6 * value + 0.5))
+
+
+def limited(limit_of, bound="largest"):
+    """Each job gets at most ``limit_of(state)``, and what is free."""
+
+    def rule(state, order):
+        limit = limit_of(state)
+        in_turn(state, order, lambda job: max(job.least, min(bounded(bound, job), limit, state.free)))
+        return [job for job in order if job.begin_ns >= 0]
+
+    return rule
+
+
+def fitting(state, order):
+    """The first jobs that can start together, each with ``least``."""
+    found, free = [], state.free
+    for job in order:
+        if job.least > free:
+            break
+        found.append(job)
+        free -= job.least
+    return found
+
+
+def hand_out(sizes, caps, count, worth):
+    """Give ``count`` processors one by one to the job that is worth most, the first of equals."""
+    for _ in range(count):
+        able = [i for i in range(len(sizes)) if sizes[i] < caps[i]]
+        if not able or max(worth(i) for i in able) <= 0:
+            break
+        sizes[max(able, key=lambda i: (worth(i), -i))] += 1
+
+
+def shared(worth_of, share="equal", bound="largest"):
+    """Jobs that start together divide what they get one by one, by ``worth_of(weight, processors)``."""
+
+    def rule(state, order):
+        total = sum(weight(share, job) for job in [*state.waiting, *state.running])
+        jobs = fitting(state, order)
+        sizes, caps = [job.least for job in jobs], [bounded(bound, job) for job in jobs]
+        weights = [weight(share, job) for job in jobs]
+        budget = state.free
+        if share != "equal" and jobs:
+            budget = min(budget, -(-state.processors * sum(weights) // total))
+        hand_out(sizes, caps, budget - sum(sizes), lambda i: worth_of(weights[i], sizes[i]))
+        for job, size in zip(jobs, sizes, strict=True):
+            start(state, job, size)
+        return jobs
+
+    return rule
+
+
+def ordered(rule, order=0, bound="largest"):
+    """The queue by arrival (order 0) or demand (1, 2); with 2 differential allocation of what they get."""
+
+    def decide(state):
+        queue = sorted(state.waiting, key=lambda job: job.demand) if order else state.waiting
+        jobs = rule(state, queue)
+        if order < 2:
+            return
+        total, sizes = sum(job.size for job in jobs), [job.least for job in jobs]
+        caps = [bounded(bound, job) for job in jobs]
+
+        def saved(i):
+            job, p = jobs[i], sizes[i]
+            return job.work * job.factor / (p * (p + 1.0)) - job.beta * job.factor
+
+        hand_out(sizes, caps, total - sum(sizes), saved)
+        state.running = [job for job in state.running if job not in jobs]
+        for job, size in zip(jobs, sizes, strict=True):
+            start(state, job, size)
+
+    return decide
+
+
+def all_here(state):
+    return len(state.waiting) + len(state.running)
+
+
+def rounded_up(count_of):
+    return lambda state: -(-state.processors // max(1, count_of(state)))
+
+
+# Blocks of a buddy system, queues by their size, and subcubes.
+
+
+def width(processors):
+    return 1 << (processors - 1).bit_length()
+
+
+def taken(state):
+    return frozenset().union(*(job.place for job in state.running))
+
+
+def free_places(state):
+    return frozenset(range(state.processors)) - taken(state)
+
+
+def block(state, job):
+    """A block, out of the smallest wholly free one that is large enough, the lowest of equals.
+
+    A job for which even the empty machine has none gets all of it.
+    """
+    free, whole, needed = free_places(state), width(state.processors), width(job.most)
+    size = needed
+    while size <= whole:
+        for first in range(0, whole, size):
+            larger = range(first // (2 * size) * 2 * size, first // (2 * size) * 2 * size + 2 * size)
+            if free.issuperset(range(first, first + size)) and (size == whole or not free.issuperset(larger)):
+                return frozenset(range(first, first + needed))
+        size *= 2
+    return free if not state.running else frozenset()
+
+
+def placed(find):
+    """First come, first served, each job on the processors that ``find`` finds for it."""
+
+    def rule(state):
+        for job in state.waiting:
+            job.place = find(state, job)
+            if not job.place:
+                break
+            start(state, job, job.most)
+
+    return rule
+
+
+def scan(step):
+    """A queue for each size of block: one is served until it is empty, then the next that is not."""
+
+    def rule(state):
+        sizes = [1 << k for k in range(width(state.processors).bit_length())]
+        at = state.memory.setdefault("at", 0 if step > 0 else len(sizes) - 1)
+        while waiting := [job for job in state.waiting if job.begin_ns < 0]:
+            while not (queue := [job for job in waiting if width(job.most) == sizes[at]]):
+                at = (at + step) % len(sizes)
+            queue[0].place = block(state, queue[0])
+            if not queue[0].place:
+                break
+            start(state, queue[0], queue[0].most)
+        state.memory["at"] = at
+
+    return rule
+
+
+def cube(corner, dimensions):
+    found = {corner}
+    for dimension in dimensions:
+        found |= {place ^ 1 << dimension for place in found}
+    return frozenset(found)
+
+
+def subcube(choices, by_choice):
+    """The first free subcube of the ``choices`` of dimensions: by corner, or one choice after the other."""
+
+    def find(state, job):
+        n, k = (width(count).bit_length() - 1 for count in (state.processors, job.most))
+        free, found = free_places(state), []
+        for number, dimensions in enumerate(choices(n, k)):
+            for corner in range(1 << n):
+                one = cube(corner, dimensions)
+                if corner == min(one) and one <= free:
+                    found.append(((number, corner) if by_choice else (corner, number), one))
+        if found:
+            return min(found, key=lambda each: each[0])[1]
+        return frozenset(sorted(free)[: job.most]) if not state.running else frozenset()
+
+    return find
+
+
+def gray(state, job):
+    """Two neighbouring blocks in the order of the Gray code, whose ends are neighbours."""
+    k = width(job.most).bit_length() - 1
+    free, half = free_places(state), 1 << max(0, k - 1)
+    codes = [number ^ number >> 1 for number in range(width(state.processors) // half)]
+    parts = [frozenset(range(code * half, (code + 1) * half)) for code in codes]
+    pairs = zip(parts, parts[1:] + parts[:1], strict=True) if k else zip(parts, parts, strict=True)
+    there = [one | other for one, other in pairs if one | other <= free]
+    if there:
+        return there[0]
+    return frozenset(sorted(free)[: job.most]) if not state.running else frozenset()
+
+
+def higher(n, k):
+    return [(*range(k - 1), other) for other in range(k - 1, n)] if k else [()]
+
+
+def malleable(jobs, processors, by_service):
+    """Dynamic equipartition; the processors that do not divide go to who came first, or had least service."""
+    coming = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
+    here, left_ns, now_ns = [], {}, 0
+    while coming or here:
+        ends = [now_ns + left_ns[job.number] for job in here if job.size]
+        before_ns, now_ns = now_ns, min(ends + [job.arrival_ns for job in coming])
+        for job in here:
+            if job.size:
+                left_ns[job.number] -= now_ns - before_ns
+                job.served_ns += job.size * (now_ns - before_ns)
+                job.end_ns = now_ns if left_ns[job.number] == 0 else -1
+        here = [job for job in here if job.end_ns < 0]
+        here += [job for job in coming if job.arrival_ns == now_ns]
+        coming = [job for job in coming if job.arrival_ns > now_ns]
+        order = sorted(here, key=lambda job: job.served_ns) if by_service else here
+        sizes = divided(order, processors)
+        for job in order:
+            new, old = sizes[job.number], job.size
+            if new and not old:
+                job.begin_ns, left_ns[job.number] = now_ns, job.time_ns(new)
+            elif new != old:
+                left_ns[job.number] = round(left_ns[job.number] * (job.time_ns(new) / job.time_ns(old)))
+            job.size = new
+    return {job.number: (job.begin_ns, job.end_ns) for job in jobs}
+
+
+def divided(order, processors):
+    """The processors of each job: at least one for all that have begun, equal parts of what they can use."""
+    sizes = {job.number: job.size if job.least == job.most else min(1, job.size) for job in order}
+    for job in order:
+        if job.size == 0:
+            if sum(sizes.values()) + job.least > processors:
+                break
+            sizes[job.number] = job.least
+    able = [job for job in order if job.least < job.most and sizes[job.number]]
+    for _ in range(processors - sum(sizes.values())):
+        more = [job for job in able if sizes[job.number] < job.useful]
+        if not more:
+            break
+        sizes[min(more, key=lambda job: sizes[job.number]).number] += 1
+    return sizes
+
+
+# The policies.
+
+TARGETS = {"ap1": rounded_up(lambda state: len(state.waiting)), "aep": rounded_up(all_here)}
+WORTH = {
+    "parallelism-range": (lambda w, p: Fraction(2 * w, 2 * p + 1), "average", "largest"),
+    "parallelism-variance": (lambda w, p: Fraction(2 * w, 2 * p + 1), "average", "deviation"),
+    "square-root": (lambda w, p: Fraction(w * w, p * (p + 1)), "root", "largest"),
+    "equal-time": (Fraction, "work", "largest"),
+}
+EQUAL = shared(lambda _, p: Fraction(1, p))
+
+
+def rules():
+    """A rule for each policy with its options."""
+    found = {("fcfs", ()): fcfs, ("batch", ()): batch, ("partitioned", ()): partitioned, ("easy", ()): easy}
+    found["fcfs-bb", ()] = placed(block)
+    found |= {("scan-up", ()): scan(1), ("scan-down", ()): scan(-1)}
+    for order in range(3):
+        of_order = (("order", order),)
+        for name, target in TARGETS.items():
+            found[name, of_order] = ordered(limited(target), order)
+        found["knee", of_order] = ordered(limited(TARGETS["aep"], "knee"), order, "knee")
+        every = limited(lambda state: state.processors, "average")
+        found["average-parallelism", of_order] = ordered(every, order, "average")
+        found["asp", of_order] = ordered(EQUAL, order)
+        for name, (worth, share, bound) in WORTH.items():
+            found[name, of_order] = ordered(shared(worth, share, bound), order, bound)
+    found["rtc-sdf", ()] = ordered(EQUAL, 2)
+    found["sdf", ()] = ordered(limited(lambda state: state.processors), 1)
+    for most in (2, 6):
+        found["sdf-max", (("maximum", most),)] = ordered(limited(lambda _, most=most: most), 1)
+    for parts in (2, 4):
+        part = limited(lambda state, parts=parts: max(1, state.processors // parts))
+        found["equipartition", (("parts", parts),)] = ordered(part)
+    cubes = {
+        "buddy": subcube(lambda _, k: [range(k)], by_choice=False),
+        "gray-code": gray,
+        "modified-buddy": subcube(higher, by_choice=False),
+        "tree-collapsing": subcube(lambda n, k: combinations(range(n), k), by_choice=True),
+        "all-subcubes": subcube(lambda n, k: combinations(range(n), k), by_choice=False),
+    }
+    for name, find in cubes.items():
+        found["hypercube", (("allocator", name),)] = placed(find)
+    for name in ("paging", "multiple-buddy"):  # any processors will do
+        found["mesh", (("allocator", name),)] = fcfs
+    for name in ("condor", "idle-partition", "owner-share"):  # nobody owns a workstation
+        found[name, ()] = fcfs
+    return found
+
+
+RULES = rules()
+MALLEABLE = {"dyn-equi": False, "dynamic": True}
+"""Whether those come first that had least service."""
+
+
+def scheduled(name, options, jobs, processors):
+    """When each of these new jobs begins and ends, by number."""
+    if name in MALLEABLE:
+        return malleable(jobs, processors, MALLEABLE[name])
+    return schedule(jobs, processors, RULES[name, options])

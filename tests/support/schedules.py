@@ -1,0 +1,154 @@
+"""Random logs with ties, and when jobs begin and end by each of our schedulers: simulators and driver."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+from independent_scheduler import MALLEABLE, RULES, Job, scheduled
+
+from coordinator import policies
+from coordinator.decide.conductor import Conductor
+from coordinator.decide.session import Session
+from coordinator.view import ExecutionTime, Machine
+from harness.simulator.jobs import event_by_event
+from harness.simulator.jobs.model import Jobs
+from harness.simulator.jobs.simulate import simulate
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate as simulate_processes
+from workloads.program import Program
+
+POLICIES = [*RULES, *((name, ()) for name in MALLEABLE)]
+S = 1_000_000_000
+
+
+def log(seed, perfect=False):
+    """Processors and jobs; arrivals and times are few whole numbers, so that ties are frequent.
+
+    With ``perfect`` speedup a job takes its time times its most processors, divided by those that it has.
+    """
+    draw = random.Random(seed)
+    processors = draw.choice([1, 2, 3, 4, 4, 5, 6, 8])
+    rigid = draw.choice([0.0, 0.5, 1.0])
+    jobs, at = [], 0
+    for number in range(draw.choice([1, 5, 10, 20])):
+        at += draw.choice([0, 0, 0, 1, 1, 2, 3])
+        most = draw.randint(1, processors)
+        least = most if draw.random() < rigid else 1
+        work = float(draw.choice([1, 1, 2, 2, 3, 4, 6]) * most)
+        alpha, beta = (
+            (0.0, 0.0) if perfect or least == most else draw.choice([(0.0, 0.0), (1.0, 0.0), (1.0, 0.5)])
+        )
+        jobs.append(Job(number, at * S, least, most, work, alpha, beta, draw.choice([1.0, 1.0, 2.0, 3.0])))
+    return processors, jobs
+
+
+def expected(name, options, processors, jobs):
+    return scheduled(name, options, [replace(job) for job in jobs], processors)
+
+
+def columns(jobs):
+    rows = [(j.arrival_ns, j.least, j.most, j.work, j.alpha, j.beta, j.factor) for j in jobs]
+    submit, least, most, *others = zip(*rows, strict=True)
+    whole = [np.array(column, dtype=np.int64) for column in (submit, least, most)]
+    return Jobs(*whole, *(np.array(column, dtype=float) for column in others))
+
+
+def found(outcome):
+    return dict(enumerate(zip(outcome.start_ns.tolist(), outcome.finish_ns.tolist(), strict=True)))
+
+
+def by_kernel(policy, processors, jobs):
+    return found(simulate(columns(jobs), processors, policy))
+
+
+def by_event(policy, processors, jobs):
+    flexible = isinstance(policy, type(policies.create("dyn-equi", {})))
+    return found(event_by_event.simulate(columns(jobs), processors, policy, malleable=flexible)[0])
+
+
+def by_process(policy, processors, jobs):
+    """Only jobs of perfect speedup: on a machine on which nothing costs time."""
+    costs = {"context_switch_us": 0, "latency_us": 0, "messages_to_self": False}
+    machine = SimulatedMachine(processors=processors, local="round-robin", **costs)
+    programs = [
+        Program("BARRIER", job.most, granularity_us=job.work / job.most * 1e6, imbalance=0, phases=1)
+        for job in jobs
+    ]
+    given = [
+        SimulatedJob(
+            job.number,
+            program,
+            job.arrival_ns / 1e9,
+            moldable=job.least < job.most,
+            estimate=ExecutionTime(job.work * job.factor),
+        )
+        for job, program in zip(jobs, programs, strict=True)
+    ]
+    outcome = simulate_processes(given, machine, policy)
+    assert outcome.failure == ""
+    return {job.number: (job.start_ns, job.finish_ns) for job in outcome.jobs}
+
+
+class FakeMachine:
+    """The driver's conductor with a fake clock, and jobs that take their time; messages come in any order."""
+
+    def __init__(self, policy, processors, jobs, order):
+        malleable = isinstance(policy, type(policies.create("dyn-equi", {})))
+        known = columns(jobs).views(malleable=malleable)
+        self.jobs, self.order = jobs, order
+        self.starting, self.begun, self.ends, self.sizes, self.now_ns = [], {}, {}, {}, 0
+        self.conductor = Conductor(Session(policy, Machine(processors), known), known, self)
+
+    def play(self):
+        """When each job began and ended."""
+        self.conductor.prepare()
+        over = {}
+        while not self.conductor.over:
+            while self.starting:
+                self.conductor.ready(self.starting.pop(), self.now_ns)
+            due_ns = self.conductor.due_ns()
+            self.now_ns = min([*self.ends.values(), *([] if due_ns is None else [due_ns])])
+            ended = [job for job, end_ns in self.ends.items() if end_ns == self.now_ns]
+            for job in self.order.sample(ended, len(ended)):
+                over[job] = self.begun[job], self.ends.pop(job)
+                self.conductor.leave(job)
+            self.conductor.advance(self.now_ns)
+        return over
+
+    def launch(self, job, placement):
+        self.starting.append(job)
+
+    def publish(self, plan, from_ns):
+        pass
+
+    def begin(self, job, at_ns, placement):
+        self.begun[job], self.sizes[job] = at_ns, len(placement)
+        self.ends[job] = at_ns + self.jobs[job].time_ns(len(placement))
+
+    def resize(self, job, placement):
+        new, old = (self.jobs[job].time_ns(size) for size in (len(placement), self.sizes[job]))
+        if new != old:
+            self.ends[job] = self.now_ns + round((self.ends[job] - self.now_ns) * (new / old))
+        self.sizes[job] = len(placement)
+
+
+def by_driver(policy, processors, jobs):
+    return FakeMachine(policy, processors, jobs, random.Random(len(jobs))).play()
+
+
+def differing(seed, name, options):
+    """Those of our schedulers whose times of some job are not the independent scheduler's, by what they say.
+
+    By process only jobs of perfect speedup are compared, since programs have that, and no policy that changes
+    the processors of running ones.
+    """
+    policy = policies.create(name, dict(options))
+    made = {False: (by_kernel, by_event, by_driver), True: () if name in MALLEABLE else (by_process,)}
+    found = {}
+    for perfect, schedulers in made.items():
+        processors, jobs = log(seed, perfect)
+        right = expected(name, options, processors, jobs)
+        for scheduler in schedulers:
+            if (times := scheduler(policy, processors, jobs)) != right:
+                found[scheduler.__name__] = times, right
+    return found
