@@ -126,7 +126,7 @@ def partitioned(state):
 
 
 def easy(state):
-    """The first job that does not fit gets the earliest time by the estimates; nobody may delay it."""
+    """The first job that does not fit gets the earliest time by the estimates; no other may delay it."""
     fcfs(state)
     late = [job for job in state.waiting if job.begin_ns < 0]
     if not late:
@@ -445,7 +445,7 @@ def rules():
         found["hypercube", (("allocator", name),)] = placed(find)
     for name in ("paging", "multiple-buddy"):  # any processors will do
         found["mesh", (("allocator", name),)] = fcfs
-    for name in ("condor", "idle-partition", "owner-share"):  # nobody owns a workstation
+    for name in ("condor", "idle-partition", "owner-share"):  # no workstation has an owner
         found[name, ()] = fcfs
     return found
 
