@@ -171,6 +171,7 @@ def _enter(
         known.clear()
     if known:
         job = next(iter(known.values()))
+        job[NUMBER] = min(job[NUMBER], row[NUMBER])
         job[ALLOCATED] += row[ALLOCATED]
         job[RUN] = max(job[RUN], row[RUN]) if job[RUN] >= 0 and row[RUN] >= 0 else UNKNOWN
         job[REQUESTED_S] = max(job[REQUESTED_S], row[REQUESTED_S])
