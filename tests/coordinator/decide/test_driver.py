@@ -43,7 +43,8 @@ def test_what_is_in_force_is_told_once_more():
     for job in range(3):
         conductor.ready(job, 0)
     conductor.advance(1 * MS)
-    conductor.leave(0, 20 * MS)
+    conductor.leave(0)
+    conductor.advance(20 * MS)
     assert crew.begun.keys() == {0, 1}
     conductor.crew = again = Crew()
     conductor.repeat()
