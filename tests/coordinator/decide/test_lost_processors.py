@@ -13,7 +13,7 @@ from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.policies import packing
 from coordinator.policies.regions import hypercube, mesh
-from coordinator.view import Job, Machine, Reason
+from coordinator.view import Job, Machine
 from harness.cli import main
 from harness.predict.job_level import SimulatedByJob, draw
 from harness.simulator.jobs import event_by_event
@@ -151,16 +151,15 @@ def test_a_malleable_job_keeps_one_of_its_processors_as_long_as_one_is_left(
     """Also while those leave that a loss ends; a job that has lost all waits, or gets others."""
     jobs = [Job(n, min(size, processors), 0, rigid, not rigid) for n, (size, rigid) in enumerate(rows)]
     run = Session(policies.create(name, {}), Machine(processors), jobs)
-    before = run.arrive(0, 0, *range(1, len(jobs))).decision.placements
+    before = run.arrive(*range(len(jobs))).decide(0).decision.placements
     assume(not lost.issuperset(range(processors)))
-    run.lost(p for p in lost if p < processors)
+    run.lose(p for p in lost if p < processors)
     left = {number: {*place} - lost for number, place in before.items() if jobs[number].malleable}
     gone = leaves % len(jobs)
-    for plan in (run.depart(gone, 1), run.decide(Reason.NODE_LOST, 2)):
-        places = plan.decision.placements
-        assert all(places.values()), "no job runs without a processor"
-        assert all(left[n] & {*places[n]} for n in left if left[n] and n != gone)
-        assert all(lost.isdisjoint(places[n]) for n in places if jobs[n].malleable)
+    places = run.depart(gone).decide(1).decision.placements
+    assert all(places.values()), "no job runs without a processor"
+    assert all(left[n] & {*places[n]} for n in left if left[n] and n != gone)
+    assert all(lost.isdisjoint(places[n]) for n in places if jobs[n].malleable)
 
 
 BY_PROCESS = [(name, options) for name, options in VARIANTS if not policies.create(name, options).moves]
