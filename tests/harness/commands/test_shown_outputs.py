@@ -66,6 +66,8 @@ FILES = {
     "build/CTestTestfile.cmake": "add_test(app mpiexec -n 2 ../app)\n",
     "commands.txt": "./one\n./two.sh\n./three\n",
     "config/lockstep/config.toml": "rounds = 1\n",
+    "accounting/20261128": "11/28/2026 10:20:00;E;1.site;user=u ctime=1795860000 start=1795860600 "
+    "end=1795861200 Resource_List.ncpus=4\n",
 }
 
 
