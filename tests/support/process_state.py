@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import ctypes
 import decimal
+import functools
 import gc
 import json
 import locale
@@ -58,7 +59,7 @@ def of_python():
     """Of the interpreter and the standard library."""
     loggers = {"root": logging.root} | logging.root.manager.loggerDict
     known = {name: one for name, one in loggers.items() if isinstance(one, logging.Logger)}
-    signals = {f"signal {number}": signal.getsignal(number) for number in sorted(signal.valid_signals())}
+    signals = {f"signal {number}": handler(number) for number in sorted(signal.valid_signals())}
     return signals | {
         "warnings": (warnings.filters, warnings.showwarning),
         "loggers": {
@@ -79,6 +80,12 @@ def of_python():
         "interpreter": (sys.getrecursionlimit(), sys.getswitchinterval(), sys.gettrace()),
         "start method": multiprocessing.get_start_method(allow_none=True),
     }
+
+
+def handler(number):
+    """The handler of a signal; that of an asyncio loop would tell what its task waits for."""
+    known = signal.getsignal(number)
+    return known.func if isinstance(known, functools.partial) else known
 
 
 def of_libraries():

@@ -61,7 +61,7 @@ def limited(most):
     )
 
 
-@pytest.mark.parametrize("most", [20, 40])
+@pytest.mark.parametrize("most", [32, 40])
 def test_with_few_descriptors_a_run_ends_well_or_says_why_not(most, runtime):
     done = limited(most)
     assert "Traceback" not in done.stderr, done.stderr

@@ -6,6 +6,7 @@ import webbrowser
 from functools import partial
 from pathlib import Path
 
+import among_others
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator, failing
 from runs import needs_two
@@ -131,6 +132,7 @@ def test_a_host_with_one_processor_cannot_show_it(imitated, monkeypatch, capsys)
 @pytest.mark.slow
 def test_real_processes(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
+    among_others.allow(monkeypatch.setattr)
     short = ["repeats=1", "program.dedicated_s=0.2"]
     monkeypatch.setattr(experiment, "load", partial(experiment.load, settings=short))
     monkeypatch.chdir(tmp_path)

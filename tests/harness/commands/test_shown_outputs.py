@@ -128,7 +128,7 @@ def fits(shown, printed, factor):
 LOCKSTEP = f"""#!/bin/sh
 name=$1
 case "$*" in
-*"3 -- sleep"*) run="-m harness";;
+*"3 -- sleep"*) run="{SUPPORT}/among_others.py";;
 run* | demo* | beside* | explore* | report*) run="{SUPPORT}/fake_runs.py 0";;
 *) run="-m harness";;
 esac

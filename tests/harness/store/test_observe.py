@@ -137,7 +137,7 @@ def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user
     ("words", "options", "complaint"),
     [
         ([], [], "COMMAND"),
-        (["./no-such-command"], [], "No such file"),
+        (["./no-such-command"], [], "there is no such program"),
         (["true"], [], "started no program"),
         (["true"], ["-o", "{file}/below/a.npz"], "cannot be written"),
     ],
