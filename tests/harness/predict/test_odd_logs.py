@@ -223,6 +223,7 @@ def test_each_state_that_the_page_of_formats_names_is_read_so(tmp_path: Path, be
         ("log.swf", b"id submit wait\n"),
         ("log.swf", b"x" * 5_000_000),
     ],
+    ids=["compressed", "of sacct", "with a mark", "names of columns", "long"],
 )
 def test_a_log_where_an_experiment_belongs_is_told_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes
