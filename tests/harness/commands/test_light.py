@@ -70,7 +70,7 @@ def test_commands_for_programs_work_with_nothing_else_installed(lockstep, tmp_pa
     waits = done(lockstep, tmp_path, "waits", "--anyway", "--jobs", "1", "--rounds", "1", "--", *started)
     assert waits.returncode == 0 and "two-phase" in waits.stdout, waits.stderr
     beside = done(lockstep, tmp_path, "beside", "--anyway", "--rounds", "1", "--", *started, ":::", *started)
-    assert beside.returncode == 0 and "beside: 2 jobs of" in beside.stdout, beside.stderr
+    assert beside.returncode == 0 and "one after the other" in beside.stdout, beside.stderr
     turns = done(lockstep, tmp_path, "turns", "--", *started, ":::", "echo", "hello")
     assert turns.returncode == 0 and "hello" in turns.stdout, turns.stderr
     doctor = done(lockstep, tmp_path, "doctor")
