@@ -76,7 +76,7 @@ def measured_ms(policy, machine, jobs, decisions, limit_s):
         else:
             event, number = session.depart, here.pop(draw.randrange(len(here)))
         at_s = time.thread_time()
-        event(number, now_ns)
+        event(number).decide(now_ns)
         found.append(1e3 * (time.thread_time() - at_s))
         if time.thread_time() - begin_s > limit_s:
             break
