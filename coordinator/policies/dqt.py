@@ -188,13 +188,14 @@ def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeSt
     """The tree now and, if a quantum has just ended, the tree from which jobs leave before it advances."""
     assert view.previous is not None
     slots = view.previous.slots
+    here = {job.number for job in view.jobs}
     lone = slots[0].length_ns is None
     passed = view.slots_over(why)
     used_up = passed == len(slots)
     if passed == 0 and view.elapsed_ns == 0 and not lone:
         if view.now_ns > memory.since_ns:
             passed = len(slots)  # a whole cycle
-        elif memory.ending is not None and why is Reason.DEPARTURE:
+        elif memory.ending is not None and not memory.ending.nodes.keys() <= here:
             return memory.tree, memory.ending.copy()
     boundary = passed > 0 and (view.elapsed_ns == 0 or used_up)
     tree = memory.tree.copy()

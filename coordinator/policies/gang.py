@@ -132,9 +132,12 @@ class Gang(Policy):
         now, so that many arrivals favour no job; newcomers wait for their turn.
         """
         seats, current, goes_on = _kept(view)
-        if self.unify and self.packing not in LINEAR and why is Reason.DEPARTURE:
+        before: _SeatMemory | None = view.previous.memory if view.previous else None
+        # Other events of the same instant may be graver reasons.
+        ended = before is not None and not before.seats.keys() <= {job.number for job in view.jobs}
+        if self.unify and self.packing not in LINEAR and ended:
             seats = packing.unify(seats, view.machine.processors)
-        if self.migrate and why is Reason.DEPARTURE:
+        if self.migrate and ended:
             seats = packing.migrate(self.packing, seats, view.machine.processors, view.lost)
         self._seat(seats, view)
         windows = self._rotation(seats, current, view)

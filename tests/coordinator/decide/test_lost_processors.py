@@ -7,6 +7,7 @@ import pytest
 from crews import Crew
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from sessions import slots
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
@@ -160,6 +161,27 @@ def test_a_malleable_job_keeps_one_of_its_processors_as_long_as_one_is_left(
     assert all(places.values()), "no job runs without a processor"
     assert all(left[n] & {*places[n]} for n in left if left[n] and n != gone)
     assert all(lost.isdisjoint(places[n]) for n in places if jobs[n].malleable)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sizes", "stay", "shown"),
+    [
+        ("gang", {"unify": True}, (1,) * 16, (1, 10), "- 1 10 - - - - -"),
+        ("gang", {"migrate": True}, (1,) * 16, (1, 10), "10 1 - - - - - -"),
+        ("dqt", {}, (2, 2, 1, 1, 2), (1, 2, 3), "- - 2 - 1 1 3 -"),
+        ("fair-dqt", {}, (2, 2, 1, 1, 2), (1, 2, 3), "- - 2 - 1 1 3 -"),
+    ],
+)
+def test_jobs_that_end_when_a_processor_is_lost_leave_as_at_any_other_time(name, options, sizes, stay, shown):
+    """The loss is the graver reason; no job that stays is on the processor. DQT: at the end of a quantum."""
+    jobs = [Job(number, size) for number, size in enumerate(sizes)]
+    for lost in ([], [7]):
+        run = Session(policies.create(name, {"quantum_ms": 10, **options}), Machine(8), jobs)
+        run.arrive(*range(len(jobs))).decide(0)
+        run.depart(0).decide(10 * MS)
+        run = run.lose(lost) if lost else run
+        gone = set(range(1, len(jobs))).difference(stay)
+        assert slots(run.depart(*gone).decide(10 * MS)) == shown
 
 
 BY_PROCESS = [(name, options) for name, options in VARIANTS if not policies.create(name, options).moves]
