@@ -168,7 +168,8 @@ def test_launchers_get_no_signal_but_what_they_have_started_does(never, tmp_path
                 (mechanism.run if run else mechanism.hold)(root)
             others = set(members(child.pid)) - spared
             assert eventually(lambda wanted=wanted, others=others: {state(pid) for pid in others} == {wanted})
-            # What they have started tells them that it has stopped: they run for an instant. One that is stopped stays so.
+            # What they have started tells them that it has stopped: they run for an instant. One that is
+            # stopped stays so.
             assert eventually(lambda: {state(pid) for pid in spared} == {"S"})
     finally:
         os.killpg(child.pid, signal.SIGKILL)
