@@ -1,5 +1,7 @@
 """Round robin by job: equal service to jobs, however many processes they have."""
 
+from collections import defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,9 +50,7 @@ class RoundRobinJobs(Policy):
         times_ns = sorted({time_ns for turn in turns for time_ns in (turn.begin_ns, turn.end_ns)})
         now_ns = _position_ns(view) % times_ns[-1]
         first = next(index for index, time_ns in enumerate(times_ns) if time_ns > now_ns) - 1
-        slots = [
-            _slot(turns, begin_ns, end_ns, view.machine.processors) for begin_ns, end_ns in pairwise(times_ns)
-        ]
+        slots = list(_slots(turns, times_ns, view.machine.processors))
         elapsed_ns = now_ns - times_ns[first]
         return Decision(
             placements, (*slots[first:], *slots[:first]), elapsed_ns=elapsed_ns, memory=times_ns[first]
@@ -87,12 +87,17 @@ class RoundRobinJobs(Policy):
         return turns
 
 
-def _slot(turns: list[_Turn], begin_ns: int, end_ns: int, processors: int) -> Slot:
-    """The slot of a part of the round in which no turn begins or ends."""
-    now = [turn for turn in turns if turn.begin_ns <= begin_ns < turn.end_ns]
-    runs = {turn.processor: (turn.job,) for turn in now}
-    only = tuple((turn.job, turn.rank) for turn in now)
-    return Slot(tuple(runs.get(p, ()) for p in range(processors)), end_ns - begin_ns, only)
+def _slots(turns: list[_Turn], times_ns: list[int], processors: int) -> Iterator[Slot]:
+    """The slots between consecutive times, at which turns begin or end."""
+    begins = defaultdict[int, list[_Turn]](list)
+    for turn in turns:
+        begins[turn.begin_ns].append(turn)
+    now: dict[int, _Turn] = {}
+    for begin_ns, end_ns in pairwise(times_ns):
+        now = {place: turn for place, turn in now.items() if turn.end_ns > begin_ns}
+        now |= {turn.processor: turn for turn in begins[begin_ns]}
+        runs = tuple((now[place].job,) if place in now else () for place in range(processors))
+        yield Slot(runs, end_ns - begin_ns, tuple((turn.job, turn.rank) for turn in now.values()))
 
 
 def _position_ns(view: View) -> int:
