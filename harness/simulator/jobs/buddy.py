@@ -1,5 +1,6 @@
 """Kernel of the batch policies over buddy blocks, for rigid jobs on a power-of-two machine."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -7,17 +8,16 @@ import numpy as np
 from coordinator.policies import scan
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import next_instant, pop, push
-from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
+from harness.simulator.jobs.execution import Arrivals, arrivals, arriving, follow, next_instant, pop, push
+from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs, Times
 
 _take = step(scan.take)
 _give = step(scan.give)
 
 
 class Needs(NamedTuple):
-    """Arrival, size (its base-2 logarithm, rounded up) and execution time of each job."""
+    """Size (its base-2 logarithm, rounded up) and execution time of each job."""
 
-    submit_ns: Integers
     levels: Integers
     times_ns: Integers
 
@@ -48,11 +48,15 @@ def simulate(jobs: Jobs, processors: int, direction: int) -> JobLevelOutcome:
     first = np.full(n, -1)
     blocks = Blocks(np.zeros(2 * processors, dtype=np.int64), np.zeros(levels, dtype=np.int64))
     blocks.free[1] = blocks.counts[0] = 1
-    needs = Needs(jobs.submit_ns, np.ceil(np.log2(jobs.most)).astype(np.int64), jobs.times_ns(jobs.most))
+    needs = Needs(np.ceil(np.log2(jobs.most)).astype(np.int64), jobs.times_ns(jobs.most))
     queues = Queues(np.full(levels, -1), np.full(levels, -1), np.full(n, -1))
     scratch = np.zeros((2, processors + 1), dtype=np.int64)
-    heeding(_run, direction, needs, blocks, queues, scratch, np.zeros(n, dtype=np.int64), times, first)
-    return JobLevelOutcome(jobs, processors, *times, jobs.most.astype(float), first)
+    coming = arrivals(jobs)
+    heeding(
+        _run, direction, coming, needs, blocks, queues, scratch, np.zeros(n, dtype=np.int64), times, first
+    )
+    arrived = replace(jobs, submit_ns=coming.submit_ns)
+    return JobLevelOutcome(arrived, processors, *times, jobs.most.astype(float), first)
 
 
 @step
@@ -77,6 +81,7 @@ def _enter(queues: Queues, queue: int, job: int) -> None:
 @entry
 def _run(
     direction: int,
+    arrivals: Arrivals,
     needs: Needs,
     blocks: Blocks,
     queues: Queues,
@@ -88,24 +93,25 @@ def _run(
 ) -> None:
     """The event loop; FCFS has only one queue. ``times`` and ``first`` are modified in place."""
     heads = queues.heads
-    submit_ns = needs.submit_ns
     levels = len(heads)
     ends_ns, ending = scratch[0], scratch[1]
-    n = len(submit_ns)
     running = 0
-    arrived = 0
     current = levels - 1 if direction < 0 else 0
-    while (arrived < n or running > 0) and not ended[0]:
-        now_ns = next_instant(ends_ns, running, submit_ns, arrived)
+    while not ended[0]:
+        now_ns = next_instant(ends_ns, running, arrivals)
+        if now_ns == NEVER_NS:
+            break
         while running > 0 and ends_ns[0] == now_ns:
             job = ending[0]
             pop(ends_ns, ending, running)
             running -= 1
             times.finish_ns[job] = now_ns
             _give(blocks.free, blocks.counts, block[job])
-        while arrived < n and submit_ns[arrived] == now_ns:
-            _enter(queues, needs.levels[arrived] if direction != 0 else 0, arrived)
-            arrived += 1
+            follow(arrivals, job, now_ns)
+        job = arriving(arrivals, now_ns)
+        while job >= 0:
+            _enter(queues, needs.levels[job] if direction != 0 else 0, job)
+            job = arriving(arrivals, now_ns)
         while True:
             if direction != 0:
                 current = _next(current, direction, levels, heads)

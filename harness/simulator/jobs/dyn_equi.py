@@ -1,11 +1,21 @@
 """Kernel of dynamic equipartition: malleable jobs whose processors change when others come and leave."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import demanded, time_ns
+from harness.simulator.jobs.execution import (
+    Arrivals,
+    arrivals,
+    arriving,
+    demanded,
+    follow,
+    next_instant,
+    time_ns,
+)
 from harness.simulator.jobs.model import NEVER_NS, Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _share = step(allocation.share)
@@ -19,11 +29,13 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLeve
     n = len(jobs)
     times = Times.unknown(n)
     held_ns = np.zeros(n)
+    coming = arrivals(jobs)
     saturated = heeding(
         _run,
         processors,
         n if watched is None else watched,
         watched is not None,
+        coming,
         demanded(jobs)[0],
         np.zeros((2, n + 1), dtype=np.int64),
         np.zeros((3, processors + 1), dtype=np.int64),
@@ -31,7 +43,8 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLeve
         held_ns,
     )
     size = held_ns / np.maximum(1, times.finish_ns - times.start_ns)
-    return JobLevelOutcome(jobs, processors, *times, size, np.full(n, -1), bool(saturated), places={})
+    arrived = replace(jobs, submit_ns=coming.submit_ns)
+    return JobLevelOutcome(arrived, processors, *times, size, np.full(n, -1), bool(saturated), places={})
 
 
 @step
@@ -55,6 +68,7 @@ def _run(
     processors: int,
     watched: int,
     until_last: bool,
+    arrivals: Arrivals,
     jobs: Columns,
     queue: Integers,
     scratch: Integers,
@@ -69,15 +83,13 @@ def _run(
     """
     here, left_ns = queue[0], queue[1]
     parts, caps, sizes = scratch[0], scratch[1], scratch[2]
-    submit_ns = jobs.submit_ns
-    n = len(submit_ns)
+    n = len(jobs.submit_ns)
     present = 0
-    arrived = 0
     unfinished = watched
     now_ns = 0
     while unfinished > 0 and not ended[0]:
         able = min(present, processors)
-        then_ns = submit_ns[arrived] if arrived < n else NEVER_NS
+        then_ns = next_instant(left_ns, 0, arrivals)
         if able > 0:
             then_ns = min(then_ns, now_ns + left_ns[np.argmin(left_ns[:able])])
         if then_ns == NEVER_NS:
@@ -88,16 +100,18 @@ def _run(
             if left_ns[i] == 0:
                 times.finish_ns[here[i]] = then_ns
                 unfinished -= here[i] < watched
+                follow(arrivals, here[i], then_ns)
         now_ns = then_ns
         gone = _remove_ended(here, left_ns, sizes, able, present)
         able -= gone
         present -= gone
-        while arrived < n and submit_ns[arrived] == now_ns:
-            if until_last and arrived == n - 1:
+        job = arriving(arrivals, now_ns)
+        while job >= 0:
+            if until_last and job == n - 1:
                 return unfinished > 0
-            here[present] = arrived
+            here[present] = job
             present += 1
-            arrived += 1
+            job = arriving(arrivals, now_ns)
         runs = min(present, processors)
         for i in range(runs):
             caps[i] = jobs.most[here[i]]

@@ -1,12 +1,23 @@
 """Kernel of EASY backfilling for rigid jobs."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from coordinator.policies import easy
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import close_gap, next_instant, pop, push
-from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
+from harness.simulator.jobs.execution import (
+    Arrivals,
+    arrivals,
+    arriving,
+    close_gap,
+    follow,
+    next_instant,
+    pop,
+    push,
+)
+from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs, Times
 
 # Only hot functions may take functions: else numba would compile their callers anew in every process.
 _easy = hot(easy.easy)
@@ -17,10 +28,11 @@ def simulate(jobs: Jobs, processors: int) -> JobLevelOutcome:
     """Simulate EASY; every job has as many processors as it can use."""
     n = len(jobs)
     times = Times.unknown(n)
+    coming = arrivals(jobs)
     heeding(
         _run,
         processors,
-        jobs.submit_ns,
+        coming,
         jobs.most,
         jobs.times_ns(jobs.most),
         jobs.estimates_ns(),
@@ -29,7 +41,8 @@ def simulate(jobs: Jobs, processors: int) -> JobLevelOutcome:
         np.zeros((5, processors + 1), dtype=np.int64),
         times,
     )
-    return JobLevelOutcome(jobs, processors, *times, jobs.most.astype(float), np.full(n, -1))
+    arrived = replace(jobs, submit_ns=coming.submit_ns)
+    return JobLevelOutcome(arrived, processors, *times, jobs.most.astype(float), np.full(n, -1))
 
 
 @step
@@ -64,7 +77,7 @@ def _close_gaps(queue: Integers, first: int, starts: Integers, count: int) -> in
 @entry
 def _run(
     processors: int,
-    submit_ns: Integers,
+    arrivals: Arrivals,
     sizes: Integers,
     times_ns: Integers,
     estimates_ns: Integers,
@@ -76,14 +89,14 @@ def _run(
 ) -> None:
     """The event loop; ``times`` are modified in place."""
     ends_ns, ending, expected_ns, held, owner = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    n = len(submit_ns)
     free = processors
     running = 0
     first = 0
     last = 0
-    arrived = 0
-    while (arrived < n or running > 0) and not ended[0]:
-        now_ns = next_instant(ends_ns, running, submit_ns, arrived)
+    while not ended[0]:
+        now_ns = next_instant(ends_ns, running, arrivals)
+        if now_ns == NEVER_NS:
+            break
         while running > 0 and ends_ns[0] == now_ns:
             job = ending[0]
             pop(ends_ns, ending, running)
@@ -95,10 +108,12 @@ def _run(
             running -= 1
             free += sizes[job]
             times.finish_ns[job] = now_ns
-        while arrived < n and submit_ns[arrived] == now_ns:
-            queue[last] = arrived
+            follow(arrivals, job, now_ns)
+        job = arriving(arrivals, now_ns)
+        while job >= 0:
+            queue[last] = job
             last += 1
-            arrived += 1
+            job = arriving(arrivals, now_ns)
         count = _easy(
             now_ns,
             free,

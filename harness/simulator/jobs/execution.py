@@ -1,7 +1,9 @@
-"""For kernels: execution times, lists, and a heap of ends.
+"""For kernels: execution times, arrivals, lists, and heaps of events.
 
-The heap is binary, of (time, job) in two arrays, the smallest first, ties by job.
+A heap is binary, of (time, job) in two arrays, the smallest first, ties by job.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,38 @@ _useful_processors = step(useful_processors)
 _average_parallelism = step(average_parallelism)
 _bound = step(allocation.bound)
 _weight = step(allocation.weight)
+
+
+class Arrivals(NamedTuple):
+    """When jobs arrive; one that follows another is known from the end of that one on."""
+
+    submit_ns: Integers
+    """Of a job that follows another, its own time of submission until it is known."""
+    ahead: Integers
+    """The jobs that follow none, in order of arrival."""
+    think_ns: Integers
+    follower: Integers
+    """The first job that follows each, -1 for none."""
+    beside: Integers
+    """The next job that follows the same one as each, -1 for none."""
+    heap_ns: Integers
+    heap: Integers
+    """The jobs that follow others, are known and have not arrived."""
+    counts: Integers
+    """How many of ``ahead`` have arrived, and how many are in the heap."""
+
+
+def arrivals(jobs: Jobs) -> Arrivals:
+    """The arrivals of jobs before the first one."""
+    n = len(jobs)
+    preceding, think_ns = jobs.following or (np.full(n, -1), np.zeros(0, dtype=np.int64))
+    heap_ns, heap = np.zeros((2, np.count_nonzero(preceding >= 0) + 1), dtype=np.int64)
+    follower, beside = np.full((2, n), -1)
+    for job in np.flatnonzero(preceding >= 0):
+        beside[job], follower[preceding[job]] = follower[preceding[job]], job
+    ahead = np.flatnonzero(preceding < 0)
+    count = np.zeros(2, dtype=np.int64)
+    return Arrivals(jobs.submit_ns.copy(), ahead, think_ns, follower, beside, heap_ns, heap, count)
 
 
 def demanded(
@@ -81,9 +115,50 @@ def push(times_ns: Integers, jobs: Integers, size: int, time_ns: int, job: int) 
 
 
 @step
-def next_instant(ends_ns: Integers, running: int, submit_ns: Integers, arrived: int) -> int:
+def coming(arrivals: Arrivals) -> int:
+    """The job that arrives next, of those at one time the first one; -1 if none is known."""
+    arrived, known = arrivals.counts[0], arrivals.counts[1]
+    job = arrivals.ahead[arrived] if arrived < len(arrivals.ahead) else -1
+    if known > 0:
+        at_ns = arrivals.submit_ns[job] if job >= 0 else NEVER_NS
+        if (arrivals.heap_ns[0], arrivals.heap[0]) < (at_ns, job):
+            job = arrivals.heap[0]
+    return job
+
+
+@step
+def arriving(arrivals: Arrivals, now_ns: int) -> int:
+    """The next job that arrives at this time, which has arrived then; -1 if none does."""
+    job = coming(arrivals)
+    if job < 0 or arrivals.submit_ns[job] != now_ns:
+        return -1
+    known = arrivals.counts[1]
+    if known > 0 and arrivals.heap[0] == job:
+        pop(arrivals.heap_ns, arrivals.heap, known)
+        arrivals.counts[1] -= 1
+    else:
+        arrivals.counts[0] += 1
+    return job
+
+
+@step
+def follow(arrivals: Arrivals, job: int, now_ns: int) -> None:
+    """Note that ``job`` has ended: the arrivals of those that follow it are known."""
+    other = arrivals.follower[job]
+    while other >= 0:
+        think_ns = arrivals.think_ns[other]
+        at_ns = max(now_ns, arrivals.submit_ns[other]) if think_ns < 0 else now_ns + think_ns
+        arrivals.submit_ns[other] = at_ns
+        push(arrivals.heap_ns, arrivals.heap, arrivals.counts[1], at_ns, other)
+        arrivals.counts[1] += 1
+        other = arrivals.beside[other]
+
+
+@step
+def next_instant(ends_ns: Integers, running: int, arrivals: Arrivals) -> int:
     """When the next jobs depart or arrive; NEVER_NS if none do. The rule decides once for all of them."""
-    now_ns = submit_ns[arrived] if arrived < len(submit_ns) else NEVER_NS
+    job = coming(arrivals)
+    now_ns = arrivals.submit_ns[job] if job >= 0 else NEVER_NS
     return min(now_ns, ends_ns[0]) if running > 0 else now_ns
 
 

@@ -44,10 +44,8 @@ def simulate(
     """
     whole("processors", processors, least=1)
     jobs.check(processors, len(lost))
-    # The kernels count free processors, or halve the machine: they know no processor that is missing. And
-    # they know when jobs arrive before others have ended.
-    fixed = not lost and jobs.following is None
-    if fixed and (run := kernel(policy, jobs, processors, watched)):
+    # The kernels count free processors, or halve the machine: they know no processor that is missing.
+    if not lost and (run := kernel(policy, jobs, processors, watched)):
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
     return event_by_event.simulate(
@@ -88,7 +86,7 @@ def kernel(
             run = partial(dyn_equi.simulate, jobs, processors, watched)
         case OnBlocks() if power_of_two:
             run = partial(buddy.simulate, jobs, processors, policy.step)
-        case QueueTree() | FairQueueTree() if power_of_two and rigid:
+        case QueueTree() | FairQueueTree() if power_of_two and rigid and jobs.following is None:
             quantum_ns = round(policy.quantum_ms * 1e6)
             run = partial(tree.simulate, jobs, processors, policy.fair, quantum_ns)
     return run

@@ -4,6 +4,7 @@ The rule decides as in :class:`coordinator.decide.session.Session`, once after a
 one instant.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,17 @@ import numpy as np
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import demanded, next_instant, pop, push, time_ns
+from harness.simulator.jobs.execution import (
+    Arrivals,
+    arrivals,
+    arriving,
+    demanded,
+    follow,
+    next_instant,
+    pop,
+    push,
+    time_ns,
+)
 from harness.simulator.jobs.model import NEVER_NS, Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _grant = hot(allocation.grant)
@@ -76,16 +87,19 @@ def simulate(
     times = Times.unknown(n)
     size = np.zeros(n, dtype=np.int64)
     limited, weights = demanded(jobs, bound, share)
+    coming = arrivals(jobs)
     saturated = heeding(
         _run,
         Rule(processors, rule, order, limit, n if watched is None else watched, watched is not None),
+        coming,
         limited,
         Demands(jobs.demand_s, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor, weights),
         Scratch(np.zeros(n + 1, dtype=np.int64), *np.zeros((3, processors + 1), dtype=np.int64)),
         times,
         size,
     )
-    return JobLevelOutcome(jobs, processors, *times, size.astype(float), np.full(n, -1), bool(saturated))
+    arrived = replace(jobs, submit_ns=coming.submit_ns)
+    return JobLevelOutcome(arrived, processors, *times, size.astype(float), np.full(n, -1), bool(saturated))
 
 
 @step
@@ -115,7 +129,14 @@ def _queue(queue: Integers, first: int, last: int, job: int, demand_s: Floats, o
 
 @entry
 def _run(
-    rule: Rule, jobs: Columns, known: Demands, scratch: Scratch, times: Times, size: Integers, ended: Integers
+    rule: Rule,
+    arrivals: Arrivals,
+    jobs: Columns,
+    known: Demands,
+    scratch: Scratch,
+    times: Times,
+    size: Integers,
+    ended: Integers,
 ) -> bool:
     """The event loop; ``times`` and ``size`` are modified in place. Returns whether it saturated."""
     queue, grants = scratch.queue, scratch.grants
@@ -125,10 +146,9 @@ def _run(
     running = 0
     first = 0
     last = 0
-    arrived = 0
     unfinished = rule.watched
     while unfinished > 0 and not ended[0]:
-        now_ns = next_instant(scratch.ends_ns, running, jobs.submit_ns, arrived)
+        now_ns = next_instant(scratch.ends_ns, running, arrivals)
         if now_ns == NEVER_NS:
             break
         while running > 0 and scratch.ends_ns[0] == now_ns:
@@ -139,14 +159,16 @@ def _run(
             total -= known.weights[job]
             times.finish_ns[job] = now_ns
             unfinished -= job < rule.watched
-        while arrived < n and jobs.submit_ns[arrived] == now_ns:
-            if rule.until_last and arrived == n - 1:
+            follow(arrivals, job, now_ns)
+        job = arriving(arrivals, now_ns)
+        while job >= 0:
+            if rule.until_last and job == n - 1:
                 return unfinished > 0
             before = first
-            first = _queue(queue, first, last, arrived, known.demand_s, rule.order > 0)
+            first = _queue(queue, first, last, job, known.demand_s, rule.order > 0)
             last += first == before
-            total += known.weights[arrived]
-            arrived += 1
+            total += known.weights[job]
+            job = arriving(arrivals, now_ns)
         started = _grant(
             rule.rule,
             rule.limit,

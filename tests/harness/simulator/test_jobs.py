@@ -13,7 +13,7 @@ from places import ROOT
 
 from coordinator import policies
 from harness.simulator.jobs import event_by_event
-from harness.simulator.jobs.model import NEVER_NS, Jobs, rigid
+from harness.simulator.jobs.model import NEVER_NS, Following, Jobs, rigid
 from harness.simulator.jobs.simulate import kernel, simulate
 from workloads.validation import InputError
 
@@ -34,8 +34,8 @@ COMPILED = [
 
 
 @st.composite
-def workloads(draw, processors, moldable=True, quantum_s=1):
-    """Up to 14 jobs whose times are whole numbers of quanta."""
+def workloads(draw, processors, moldable=True, quantum_s=1, chained=False):
+    """Up to 14 jobs whose times are whole numbers of quanta; ``chained`` ones may follow others."""
     count = draw(st.integers(1, 14))
     columns = {"gap": 6, "most": processors, "work": 12, "alpha": 3, "beta": 2, "factor": 3}
     rows = [[draw(st.integers(0, high)) for high in columns.values()] for _ in range(count)]
@@ -50,7 +50,20 @@ def workloads(draw, processors, moldable=True, quantum_s=1):
         np.where(free, alpha, 0).astype(float),
         np.where(free, beta, 0) * 0.25,
         1.0 + factor,
+        draw(chains(count)) if chained else None,
     )
+
+
+@st.composite
+def chains(draw, count):
+    """Jobs follow others before and after them in the log, but none itself by way of these."""
+    order = draw(st.permutations(range(count)))
+    preceding, think_ns = np.full((2, count), -1)
+    for place, job in enumerate(order):
+        other = draw(st.integers(-1, place - 1))
+        preceding[job] = order[other] if other >= 0 else -1
+        think_ns[job] = draw(st.integers(0, 4)) * S if draw(st.booleans()) else -1
+    return Following(preceding, think_ns)
 
 
 @st.composite
@@ -58,7 +71,7 @@ def runs(draw):
     name, options = draw(st.sampled_from(COMPILED))
     processors = 2 ** draw(st.integers(0, 4)) if "dqt" in name else draw(st.integers(1, 12))
     trees = name in ("dqt", "fair-dqt")
-    jobs = draw(workloads(processors, moldable=not trees))
+    jobs = draw(workloads(processors, moldable=not trees, chained=not trees and draw(st.booleans())))
     return name, options | ({"quantum_ms": 1000} if trees else {}), processors, jobs
 
 
@@ -74,6 +87,7 @@ def test_a_kernel_decides_as_its_policy(run):
     slow, _ = event_by_event.simulate(jobs, processors, policy, malleable=name == "dyn-equi")
     np.testing.assert_array_equal(fast.finish_ns, slow.finish_ns)
     np.testing.assert_array_equal(fast.start_ns, slow.start_ns)
+    np.testing.assert_array_equal(fast.jobs.submit_ns, slow.jobs.submit_ns)
     np.testing.assert_allclose(fast.size, slow.size)
 
 
