@@ -6,6 +6,7 @@ the policy decides once which waiting jobs start, and on how many processors.
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 
 NS = 1_000_000_000
@@ -30,6 +31,8 @@ class Job:
     served_ns: int = 0
     """Processor time that it has had."""
     place: frozenset = frozenset()
+    told_ns: int | None = None
+    """When it ends, if that is told, however long it should take."""
 
     def seconds(self, p, factor=1.0):
         return self.work * factor / p + self.alpha * factor + self.beta * factor * p
@@ -44,7 +47,7 @@ class Job:
     def demand(self):
         return self.seconds(1, self.factor)
 
-    @property
+    @cached_property
     def useful(self):
         """With more processors it would not be faster."""
         return min(range(self.least, self.most + 1), key=lambda p: (self.exactly(p), p))
@@ -69,6 +72,8 @@ class State:
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     memory: dict = field(default_factory=dict)
+    again_ns: int | None = None
+    """When the rule wants to decide again, if nothing else happens before."""
 
     @property
     def free(self):
@@ -76,25 +81,29 @@ class State:
 
 
 def schedule(jobs, processors, rule):
-    """Run all jobs to their ends: their ``begin_ns`` and ``end_ns``, by number."""
+    """Run all jobs to their ends; returns the processors of all that run, after each instant."""
+    history = {}
     coming = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
     state = State(processors, len(jobs))
     while coming or state.running:
         times = [job.end_ns for job in state.running] + [job.arrival_ns for job in coming]
+        times += [] if state.again_ns is None else [state.again_ns]
         before_ns, state.now_ns = state.now_ns, min(times)
         for job in state.running:
             job.served_ns += job.size * (state.now_ns - before_ns)
         state.running = [job for job in state.running if job.end_ns > state.now_ns]
         state.waiting += [job for job in coming if job.arrival_ns == state.now_ns]
         coming = [job for job in coming if job.arrival_ns > state.now_ns]
+        state.again_ns = None
         rule(state)
         state.waiting = [job for job in state.waiting if job.begin_ns < 0]
-    return {job.number: (job.begin_ns, job.end_ns) for job in jobs}
+        history[state.now_ns] = {job.number: set(job.place) for job in state.running}
+    return history
 
 
 def start(state, job, size):
     job.begin_ns = state.now_ns
-    job.end_ns = state.now_ns + job.time_ns(size)
+    job.end_ns = state.now_ns + job.time_ns(size) if job.told_ns is None else job.told_ns
     job.size = size
     state.running.append(job)
 
@@ -356,31 +365,177 @@ def higher(n, k):
     return [(*range(k - 1), other) for other in range(k - 1, n)] if k else [()]
 
 
-def malleable(jobs, processors, by_service):
-    """Dynamic equipartition; the processors that do not divide go to who came first, or had least service."""
+# Submeshes.
+
+
+def sides(processors):
+    """Columns and rows of the most nearly square mesh, which is not higher than wide."""
+    rows = max(n for n in range(1, processors + 1) if processors % n == 0 and n * n <= processors)
+    return processors // rows, rows
+
+
+def rectangle(state, x, y, width, height):
+    """The processors of a submesh, nothing if it is not all in the mesh, or not all free."""
+    columns, rows = sides(state.processors)
+    if x + width > columns or y + height > rows:
+        return frozenset()
+    found = frozenset(b * columns + a for a in range(x, x + width) for b in range(y, y + height))
+    return found if found <= free_places(state) else frozenset()
+
+
+def corners(state, strides=(1, 1), start=(0, 0)):
+    """Where submeshes may begin, row by row: places of a lattice through ``start``."""
+    columns, rows = sides(state.processors)
+    return [
+        (x, y)
+        for y in range(rows)
+        for x in range(columns)
+        if (x - start[0]) % strides[0] == 0 and (y - start[1]) % strides[1] == 0
+    ]
+
+
+def wanted(state, job):
+    """Width and height of the submesh of a job: least area, then most square, then wide."""
+    columns, rows = sides(state.processors)
+    square = next(1 << k for k in range(9) if (1 << 2 * k) >= job.most)
+    every = [(w, h) for w in range(1, columns + 1) for h in range(1, rows + 1) if w * h >= job.most]
+    good = [one for one in every if max(one) <= 2 * min(one) and max(one) <= square]
+    return min(good or every, key=lambda one: (one[0] * one[1], max(one), -one[0]))
+
+
+def submesh(turns):
+    """The lowest free submesh: both ways at each corner, or upright at all corners and then turned."""
+
+    def find(state, job):
+        width, height = wanted(state, job)
+        ways = [(width, height), (height, width)]
+        order = [(corner, way) for corner in corners(state) for way in ways]
+        if not turns:
+            order = [(corner, way) for way in ways for corner in corners(state)]
+        found = (rectangle(state, *corner, *way) for corner, way in order)
+        return next(filter(None, found), frozenset()) or alone(state, job)
+
+    return find
+
+
+def alone(state, job):
+    """On an empty machine, a job without a place there has the lowest processors."""
+    return frozenset() if state.running else frozenset(range(job.most))
+
+
+def frames(state, job):
+    """The first free one of the frames side by side, one of which begins at the lowest free place."""
+    there = free_places(state)
+    if not there:
+        return frozenset()
+    row, column = divmod(min(there), sides(state.processors)[0])
+    frame = wanted(state, job)
+    places = (rectangle(state, *corner, *frame) for corner in corners(state, frame, (column, row)))
+    return next(filter(None, places), frozenset()) or alone(state, job)
+
+
+def square(state, job):
+    """An aligned square, out of the smallest free one that no larger free one contains, the lowest."""
+    side = next(1 << k for k in range(9) if (1 << 2 * k) >= job.most)
+    free = {
+        (size, y, x)
+        for size in (side << k for k in range(9))
+        for x, y in corners(state, (size, size))
+        if rectangle(state, x, y, size, size)
+    }
+    for size, y, x in sorted(free):
+        if (2 * size, y // (2 * size) * 2 * size, x // (2 * size) * 2 * size) not in free:
+            return rectangle(state, x, y, side, side)
+    return alone(state, job)
+
+
+def pages(side):
+    """Whole pages, row by row, until the job has enough processors."""
+
+    def find(state, job):
+        columns, rows = sides(state.processors)
+        found = set()
+        for x, y in corners(state, (side, side)):
+            if len(found) < job.most:
+                found |= rectangle(state, x, y, min(side, columns - x), min(side, rows - y))
+        return frozenset(found) if len(found) >= job.most else alone(state, job)
+
+    return find
+
+
+def processor_sets(hold_s):
+    """A job has processors that no other has for a time; then it shares them with jobs that wait."""
+
+    def rule(state):
+        until_ns = state.memory.setdefault("until_ns", {})
+        late = []
+        for job in state.waiting:
+            held = [one for one in state.running if until_ns.get(one.number, 0) > state.now_ns]
+            pool = set(range(state.processors)).difference(*(one.place for one in held))
+            crowd = {p: sum(p in one.place for one in state.running) for p in pool}
+            if late or job.most > len(pool):
+                late.append(job)
+                continue
+            chosen = sorted(pool, key=lambda p: (crowd[p], p))[: job.most]
+            job.place = frozenset(chosen)
+            start(state, job, job.most)
+            if not any(crowd[p] for p in chosen):
+                until_ns[job.number] = state.now_ns + hold_s * NS
+        ends = [until_ns.get(job.number, 0) for job in state.running]
+        state.again_ns = min((ns for ns in ends if ns > state.now_ns), default=None) if late else None
+
+    return rule
+
+
+# Jobs that change their processors while they run.
+
+
+def malleable(jobs, processors, divide):
+    """Processors that are divided again at each instant; returns the sizes of all jobs after each."""
+    history = {}
     coming = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
     here, left_ns, now_ns = [], {}, 0
     while coming or here:
-        ends = [now_ns + left_ns[job.number] for job in here if job.size]
+        ends = [
+            now_ns + left_ns[job.number] if job.told_ns is None else job.told_ns for job in here if job.size
+        ]
         before_ns, now_ns = now_ns, min(ends + [job.arrival_ns for job in coming])
         for job in here:
             if job.size:
                 left_ns[job.number] -= now_ns - before_ns
                 job.served_ns += job.size * (now_ns - before_ns)
-                job.end_ns = now_ns if left_ns[job.number] == 0 else -1
+                over = left_ns[job.number] == 0 if job.told_ns is None else job.told_ns == now_ns
+                job.end_ns = now_ns if over else -1
         here = [job for job in here if job.end_ns < 0]
         here += [job for job in coming if job.arrival_ns == now_ns]
         coming = [job for job in coming if job.arrival_ns > now_ns]
-        order = sorted(here, key=lambda job: job.served_ns) if by_service else here
-        sizes = divided(order, processors)
-        for job in order:
+        sizes = divide(here, processors)
+        for job in here:
             new, old = sizes[job.number], job.size
             if new and not old:
                 job.begin_ns, left_ns[job.number] = now_ns, job.time_ns(new)
             elif new != old:
                 left_ns[job.number] = round(left_ns[job.number] * (job.time_ns(new) / job.time_ns(old)))
             job.size = new
-    return {job.number: (job.begin_ns, job.end_ns) for job in jobs}
+        history[now_ns] = {job.number: job.size for job in here if job.size}
+    return history
+
+
+def by_service(here, processors):
+    """As ``divided``, those first that had least service so far."""
+    return divided(sorted(here, key=lambda job: job.served_ns), processors)
+
+
+def controlled(here, processors):
+    """Equal parts of what rigid jobs leave, the larger ones to earlier jobs, one processor at least."""
+    rigid = {job.number: job.most for job in here if job.least == job.most}
+    able = [job for job in here if job.number not in rigid]
+    sizes = {job.number: 0 for job in able}
+    for _ in range(processors - sum(rigid.values())):
+        more = [job for job in able if sizes[job.number] < job.useful]
+        if more:
+            sizes[min(more, key=lambda job: sizes[job.number]).number] += 1
+    return rigid | {number: max(1, size) for number, size in sizes.items()}
 
 
 def divided(order, processors):
@@ -443,20 +598,35 @@ def rules():
     }
     for name, find in cubes.items():
         found["hypercube", (("allocator", name),)] = placed(find)
+    meshes = {
+        "first-fit": submesh(turns=True),
+        "interval-sets": submesh(turns=True),
+        "adaptive-scan": submesh(turns=False),
+        "frame-sliding": frames,
+        "buddy": square,
+    }
+    for name, find in meshes.items():
+        found["mesh", (("allocator", name),)] = placed(find)
+    found["mesh", (("allocator", "paging"), ("page", 2))] = placed(pages(2))
     for name in ("paging", "multiple-buddy"):  # any processors will do
         found["mesh", (("allocator", name),)] = fcfs
+    for hold_s in (1, 3):
+        found["processor-sets", (("hold_ms", 1000.0 * hold_s),)] = processor_sets(hold_s)
     for name in ("condor", "idle-partition", "owner-share"):  # no workstation has an owner
         found[name, ()] = fcfs
     return found
 
 
 RULES = rules()
-MALLEABLE = {"dyn-equi": False, "dynamic": True}
-"""Whether those come first that had least service."""
+MALLEABLE = {"dyn-equi": divided, "dynamic": by_service, "process-control": controlled}
+"""How they divide the processors."""
 
 
 def scheduled(name, options, jobs, processors):
-    """When each of these new jobs begins and ends, by number."""
+    """What runs after each instant: the processors of jobs, or if they change how many each has.
+
+    The jobs, which are new ones, get their times.
+    """
     if name in MALLEABLE:
         return malleable(jobs, processors, MALLEABLE[name])
     return schedule(jobs, processors, RULES[name, options])

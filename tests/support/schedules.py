@@ -17,6 +17,8 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate as simulate_processes
 from workloads.program import Program
 
+SHARED = ("process-control", "processor-sets")
+"""Their jobs share processors, so that only the processes' simulator says when they end."""
 POLICIES = [*RULES, *((name, ()) for name in MALLEABLE)]
 S = 1_000_000_000
 
@@ -27,7 +29,7 @@ def log(seed, perfect=False):
     With ``perfect`` speedup a job takes its time times its most processors, divided by those that it has.
     """
     draw = random.Random(seed)
-    processors = draw.choice([1, 2, 3, 4, 4, 5, 6, 8])
+    processors = draw.choice([1, 2, 3, 4, 4, 5, 6, 8, 12, 16])
     rigid = draw.choice([0.0, 0.5, 1.0])
     jobs, at = [], 0
     for number in range(draw.choice([1, 5, 10, 20])):
@@ -43,7 +45,10 @@ def log(seed, perfect=False):
 
 
 def expected(name, options, processors, jobs):
-    return scheduled(name, options, [replace(job) for job in jobs], processors)
+    """When each job begins and ends."""
+    jobs = [replace(job) for job in jobs]
+    scheduled(name, options, jobs, processors)
+    return {job.number: (job.begin_ns, job.end_ns) for job in jobs}
 
 
 def columns(jobs):
@@ -62,39 +67,76 @@ def by_kernel(policy, processors, jobs):
 
 
 def by_event(policy, processors, jobs):
-    flexible = isinstance(policy, type(policies.create("dyn-equi", {})))
-    return found(event_by_event.simulate(columns(jobs), processors, policy, malleable=flexible)[0])
+    return found(event_by_event.simulate(columns(jobs), processors, policy, malleable=resizes(policy))[0])
+
+
+def resizes(policy):
+    """Whether a policy changes how many processors a job has while it runs."""
+    return isinstance(policy, tuple(type(policies.create(name, {})) for name in MALLEABLE))
 
 
 def by_process(policy, processors, jobs):
     """Only jobs of perfect speedup: on a machine on which nothing costs time."""
+    outcome = processes(policy, processors, jobs, "BARRIER")
+    return {job.number: (job.start_ns, job.finish_ns) for job in outcome.jobs}
+
+
+def processes(policy, processors, jobs, pattern):
     costs = {"context_switch_us": 0, "latency_us": 0, "messages_to_self": False}
     machine = SimulatedMachine(processors=processors, local="round-robin", **costs)
-    programs = [
-        Program("BARRIER", job.most, granularity_us=job.work / job.most * 1e6, imbalance=0, phases=1)
-        for job in jobs
-    ]
-    given = [
-        SimulatedJob(
-            job.number,
-            program,
-            job.arrival_ns / 1e9,
-            moldable=job.least < job.most,
-            estimate=ExecutionTime(job.work * job.factor),
-        )
-        for job, program in zip(jobs, programs, strict=True)
-    ]
+    given = []
+    for job in jobs:
+        kind = pattern if job.least < job.most else "BARRIER"
+        phases = round(job.work) if kind == "TASKS" else 1
+        granularity_us = 1e6 if kind == "TASKS" else job.work / job.most * 1e6
+        program = Program(kind, job.most, granularity_us=granularity_us, imbalance=0, phases=phases)
+        known = {"moldable": job.least < job.most, "estimate": ExecutionTime(job.work * job.factor)}
+        given.append(SimulatedJob(job.number, program, job.arrival_ns / 1e9, **known))
     outcome = simulate_processes(given, machine, policy)
     assert outcome.failure == ""
-    return {job.number: (job.start_ns, job.finish_ns) for job in outcome.jobs}
+    return outcome
+
+
+class Noting:
+    """A policy that remembers the places that it has given."""
+
+    def __init__(self, policy):
+        self._policy, self.places = policy, {}
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+    def decide(self, view, why):
+        decision = self._policy.decide(view, why)
+        self.places[view.now_ns] = decision.placements
+        return decision
+
+
+def by_decision(policy, processors, jobs, sized):
+    """What the processes' simulator decides about queues of tasks, and when it ends the jobs."""
+    noting = Noting(policy)
+    outcome = processes(noting, processors, jobs, "TASKS")
+    shown = len if sized else set
+    places = {
+        at_ns: {job: shown(place) for job, place in places.items()} for at_ns, places in noting.places.items()
+    }
+    return changes(places), {job.number: job.finish_ns for job in outcome.jobs}
+
+
+def changes(history):
+    """Those instants of a history after which something is not as before."""
+    before, found = None, {}
+    for at_ns, now in sorted(history.items()):
+        if now != before:
+            before = found[at_ns] = now
+    return found
 
 
 class FakeMachine:
     """The driver's conductor with a fake clock, and jobs that take their time; messages come in any order."""
 
     def __init__(self, policy, processors, jobs, order):
-        malleable = isinstance(policy, type(policies.create("dyn-equi", {})))
-        known = columns(jobs).views(malleable=malleable)
+        known = columns(jobs).views(malleable=resizes(policy))
         self.jobs, self.order = jobs, order
         self.starting, self.begun, self.ends, self.sizes, self.now_ns = [], {}, {}, {}, 0
         self.conductor = Conductor(Session(policy, Machine(processors), known), known, self)
@@ -136,19 +178,31 @@ def by_driver(policy, processors, jobs):
     return FakeMachine(policy, processors, jobs, random.Random(len(jobs))).play()
 
 
+def schedulers(name):
+    """Those of our schedulers that are compared under a policy, without and with perfect speedup."""
+    if name in SHARED:
+        return {False: [by_driver], True: [by_decision]}
+    return {False: [by_kernel, by_event, by_driver], True: [by_decision if name in MALLEABLE else by_process]}
+
+
 def differing(seed, name, options):
     """Those of our schedulers whose times of some job are not the independent scheduler's, by what they say.
 
-    By process only jobs of perfect speedup are compared, since programs have that, and no policy that changes
-    the processors of running ones.
+    By process only jobs of perfect speedup are compared, since programs have that. Where processes share
+    processors or come and go, decisions are compared, and the independent scheduler is told the ends.
     """
     policy = policies.create(name, dict(options))
-    made = {False: (by_kernel, by_event, by_driver), True: () if name in MALLEABLE else (by_process,)}
     found = {}
-    for perfect, schedulers in made.items():
+    for perfect, compared in schedulers(name).items():
         processors, jobs = log(seed, perfect)
-        right = expected(name, options, processors, jobs)
-        for scheduler in schedulers:
-            if (times := scheduler(policy, processors, jobs)) != right:
+        for scheduler in compared:
+            if scheduler is by_decision:
+                times, ends = by_decision(policy, processors, jobs, name in MALLEABLE)
+                told = [replace(job, told_ns=ends[job.number]) for job in jobs]
+                right = changes(scheduled(name, options, told, processors))
+            else:
+                times = scheduler(policy, processors, jobs)
+                right = expected(name, options, processors, jobs)
+            if times != right:
                 found[scheduler.__name__] = times, right
     return found

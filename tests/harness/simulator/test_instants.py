@@ -18,7 +18,7 @@ TIE = """; MaxProcs: 4
 """Two jobs end at once; the third needs both places, and the fourth must not pass it."""
 
 
-@pytest.mark.parametrize("logs", [range(2), pytest.param(range(2, 10), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("logs", [(5, 9), pytest.param(range(10, 18), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "options"), POLICIES, ids=str)
 def test_both_simulators_and_the_driver_start_jobs_when_an_independent_scheduler_does(name, options, logs):
     """``tests/benchmarks/instants.py`` plays 2,000 logs."""
