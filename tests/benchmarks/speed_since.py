@@ -1,14 +1,14 @@
 """How much slower or faster the simulators have become since another commit.
 
-    python -P tests/benchmarks/speed_since.py COMMIT [--rounds 5] [--quick]
+    python -P tests/benchmarks/speed_since.py COMMIT [--rounds 5] [--quick] [--level jobs]
 
 Takes the files of COMMIT and the present ones in turn, each in a process of its own, and prints the ratio of
 processor times an event, or a job, present over COMMIT's: the median of all rounds, and the least and the
 largest. Whole times would compare different simulations, since models have changed. The
 process-level simulator runs three jobs of BARRIER, NEWS and TRANSPOSE, on the papers' machine under implicit
 scheduling and on two processors under Linux's scheduler with and without gangs; the job-level one 200 000
-jobs under fcfs, easy and aep. What the machine has learned since (costs of rests, overruns and the like) is
-not asked for.
+jobs under five policies. What the machine has learned since (costs of rests, overruns and the like) is not
+asked for.
 """
 
 import json
@@ -99,7 +99,7 @@ def streams(count, load=0.7):
     gap_s = float(work_s.mean()) / (PROCESSORS * load)
     arrivals_s = np.cumsum(gaps_s("exponential", count, gap_s, random))
     flexible = moldable(arrivals_s, sizes, work_s, np.full(count, np.inf))
-    return {"fcfs": fixed, "easy": fixed, "aep": flexible}
+    return {"fcfs": fixed, "easy": fixed, "fcfs-bb": fixed, "aep": flexible, "dyn-equi": flexible}
 
 
 def job_level(share):
@@ -116,9 +116,12 @@ def job_level(share):
         yield f"jobs: {name}", least_s(work)
 
 
-def times_of(files, share):
+LEVELS = {"processes": process_level, "jobs": job_level}
+
+
+def times_of(files, share, levels):
     """The times of the simulators in a directory, in a process of its own."""
-    command = [sys.executable, "-P", __file__, "--child", str(share)]
+    command = [sys.executable, "-P", __file__, "--child", str(share), "--level", *levels]
     environment = os.environ | {"PYTHONPATH": str(files)}
     done = subprocess.run(command, env=environment, cwd=files, check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
@@ -128,13 +131,14 @@ def main():
     quick = {"default": False, "help": "a tenth of the work, and one round"}
     child = {"type": float, "help": "for the processes that measure: the share of the work"}
     commit = {"nargs": "?", "default": "HEAD"}
-    options = parsed(__doc__, _commit=commit, rounds=5, quick=quick, child=child)
+    level = {"nargs": "+", "choices": LEVELS, "default": [*LEVELS], "help": "the simulators to measure"}
+    options = parsed(__doc__, _commit=commit, rounds=5, quick=quick, child=child, level=level)
     if options.child:
-        print(json.dumps(dict([*process_level(options.child), *job_level(options.child)])))
+        print(json.dumps({name: s for level in options.level for name, s in LEVELS[level](options.child)}))
         return
     share, rounds = (0.1, 1) if options.quick else (1.0, options.rounds)
     with version(options.commit) as before:
-        pairs = [(times_of(before, share), times_of(ROOT, share)) for _ in range(rounds)]
+        pairs = [[times_of(files, share, options.level) for files in (before, ROOT)] for _ in range(rounds)]
     print(f"time an event or a job, present over {options.commit}: median of {rounds} (least to largest)")
     for name in pairs[0][0]:
         ratios = [present[name] / former[name] for former, present in pairs]
