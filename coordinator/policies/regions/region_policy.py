@@ -58,7 +58,7 @@ class RegionPolicy(Policy):
     """Jobs get regions in order of arrival; behind one that gets none, all wait.
 
     A job for which the whole machine has no region, since its size does not suit or processors are lost,
-    runs alone, on the lowest processors.
+    starts on the lowest processors when no other job runs.
     """
 
     @abstractmethod
