@@ -58,6 +58,8 @@ class _CommandParser(argparse.ArgumentParser):
         if self.module is None:
             self.module = importlib.import_module(f"harness.commands.{self.name}")
             self.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+            help_text = "print all columns of tables, also on a narrow terminal"
+            self.add_argument("--wide", action="store_true", help=help_text)
             self.module.arguments(self)
             self.set_defaults(module=self.module)
 
@@ -209,7 +211,7 @@ def _answered(options: argparse.Namespace) -> int:
             print(json.dumps(answer.document, indent=2, allow_nan=False))
         else:
             for part in answer.text:
-                print(_drawing().shown(part, verbatim=answer.verbatim), end="")
+                print(_drawing().shown(part, verbatim=answer.verbatim, wide=options.wide), end="")
     except BrokenPipeError:
         raise
     except OSError as error:

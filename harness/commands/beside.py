@@ -42,7 +42,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
     help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
-    shared.add(parser, "--env", "--results", "--resume", "--anyway", "--wide", *shared.VERDICTS)
+    shared.add(parser, "--env", "--results", "--resume", "--anyway", *shared.VERDICTS)
     help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
@@ -60,7 +60,7 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     if options.export_hyperfine is not None:
         write("--export-hyperfine", options.export_hyperfine, tables.hyperfine(ran.made))
     said = advice(found.rows)
-    lines = [*text.render(found, wide=options.wide, programs=True), *([said.sentence] if said else [])]
+    lines = [*text.render(found, programs=True), *([said.sentence] if said else [])]
     if found.notice:
         lines.append("No advice: repeat it when the other programs have ended.")
     advised = said and {

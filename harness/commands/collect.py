@@ -15,7 +15,7 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "results directory of a part (lockstep run --part)"
     parser.add_argument("parts", metavar="PART", nargs="+", type=Path, help=help_text)
-    add(parser, "--results", "--wide")
+    add(parser, "--results")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -37,6 +37,4 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     report.write(page, "html", found, options.results)
     known = found.results
     notes = (f"merged {merged} runs into {options.results}; {page} is their report", *missing)
-    return Answer(
-        known.document(), text.render(known, wide=options.wide), status=1 if missing else 0, notes=notes
-    )
+    return Answer(known.document(), text.render(known), status=1 if missing else 0, notes=notes)

@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
     help_text = "only part K of N of the sweep (see lockstep collect)"
     parser.add_argument("--part", metavar="K/N", help=help_text)
-    add(parser, "--tau", "--results", "--anyway", "--wide", "--open", *VERDICTS)
+    add(parser, "--tau", "--results", "--anyway", "--open", *VERDICTS)
 
 
 def passed_on(options: argparse.Namespace) -> list[str]:
@@ -63,7 +63,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         )
     except application.Stopped as stopped:
         found = stopped.ran.results
-        shown = list(text.render(found, wide=options.wide))
+        shown = list(text.render(found))
         return Answer(found.document(), shown, status=INTERRUPTED, notes=(f"lockstep: {stopped}",))
     notes = [f"{len(ran.made)} runs recorded in {ran.store}{_earlier(ran, resumed=options.resume)}"]
     bad = 0
@@ -74,7 +74,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     found = ran.results
     folder = shlex.quote(str(options.results))
     following = "--resume repeats what failed" if bad else f"lockstep report {folder} --open"
-    shown = [*text.render(found, wide=options.wide), Line(f"Next: {following}", "dim")]
+    shown = [*text.render(found), Line(f"Next: {following}", "dim")]
     if options.open:
         all_runs = stored.read(options.results, wanted.digest, watcher)[-1]
         report.write(page := Path("report.html"), "html", all_runs, options.results)

@@ -59,7 +59,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "a variable for all programs, besides those of the shell (repeatable)",
     },
     "--anyway": {"action": "store_true", "help": "measure even while another Lockstep uses these processors"},
-    "--wide": {"action": "store_true", "help": "all columns of the table, also on a narrow terminal"},
     "--fail-if": {
         **{"action": "append", "default": [], "metavar": "CONDITION"},
         "help": 'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2" '

@@ -51,7 +51,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Fitting:
-    """A table, with lines below it, where the terminal is wide enough; else something else."""
+    """A table and lines below it, where they fit or all columns are asked for; else something else."""
 
     whole: Table
     below: Sequence[Line]

@@ -24,17 +24,17 @@ def width() -> int:
     return get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
 
 
-def shown(part: Part, *, verbatim: bool = False) -> str:
-    """A part as text; a terminal wraps its long lines."""
-    return "".join(f"{line}\n" for line in lines(part))
+def shown(part: Part, *, verbatim: bool = False, wide: bool = False) -> str:
+    """A part as text, with all columns if ``wide``; a terminal wraps its long lines."""
+    return "".join(f"{line}\n" for line in lines(part, wide=wide))
 
 
-def lines(part: Part) -> Iterator[str]:
+def lines(part: Part, *, wide: bool = False) -> Iterator[str]:
     """The lines of a part; columns are as wide as their longest cells."""
     match part:
         case Fitting(whole, below, otherwise):
             drawn = [*lines(whole)]
-            fits = max(map(len, drawn)) <= (width())
+            fits = wide or max(map(len, drawn)) <= width()
             yield from (
                 [*drawn, *map(str, below)] if fits else (line for one in otherwise for line in lines(one))
             )
@@ -42,14 +42,16 @@ def lines(part: Part) -> Iterator[str]:
             yield from [title] if title else []
             rows = [[one.text for one in headings], *(list(map(str, row)) for row, _ in part.rows)]
             split = [[cell.split("\n") for cell in row] for row in rows]
-            wide = [max(len(line) for cell in column for line in cell) for column in zip(*split, strict=True)]
+            sizes = [
+                max(len(line) for cell in column for line in cell) for column in zip(*split, strict=True)
+            ]
             for number, row in enumerate(split):
                 for line in zip_longest(*row, fillvalue=""):
                     yield "".join(
                         f" {cell:{'>' if heading.number else '<'}{size}}"
-                        for heading, cell, size in zip(headings, line, wide, strict=True)
+                        for heading, cell, size in zip(headings, line, sizes, strict=True)
                     ).rstrip()
-                yield from ["-" * (sum(wide) + len(wide))] if number == 0 else []
+                yield from ["-" * (sum(sizes) + len(sizes))] if number == 0 else []
         case _:
             yield str(part)
 

@@ -19,10 +19,10 @@ from harness.report.plain import width
 ENDLESS = 10_000  # a width, in characters, in which every table fits
 
 
-def shown(part: Part, *, verbatim: bool = False) -> str:
-    """A part as text for standard output; ``verbatim`` wraps no line."""
+def shown(part: Part, *, verbatim: bool = False, wide: bool = False) -> str:
+    """A part as text for standard output; ``verbatim`` wraps no line, ``wide`` leaves out no column."""
     with _console().capture() as captured:
-        _console().print(drawn(part), soft_wrap=verbatim)
+        _console().print(drawn(part, wide=wide), soft_wrap=verbatim)
     return captured.get()
 
 
@@ -31,13 +31,13 @@ def _console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else width())
 
 
-def drawn(part: Part) -> RenderableType:
-    """What rich prints: nothing in a text is markup, or stands for an emoji."""
+def drawn(part: Part, *, wide: bool = False) -> RenderableType:
+    """What rich prints, with all columns if ``wide``: nothing in a text is markup, or stands for an emoji."""
     match part:
         case cells.Table():
-            return _WholeTable(part)
+            return _WholeTable(part, wide=wide)
         case Fitting():
-            return _Fitting(part)
+            return _Fitting(part, wide=wide)
         case Pieces():
             line = Text.assemble(*((one.text, one.style) for one in part))
             line.rstrip()
@@ -66,40 +66,54 @@ def _table(table: cells.Table, kept: Iterable[int]) -> rich.Table:
 
 
 class _Fitting:
-    def __init__(self, fitting: Fitting) -> None:
-        self._fitting = fitting
+    def __init__(self, fitting: Fitting, *, wide: bool) -> None:
+        self._fitting, self._wide = fitting, wide
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole, wide = self._fitting.whole, options.update(max_width=ENDLESS)
+        whole, endless = self._fitting.whole, options.update(max_width=ENDLESS)
         made = _table(whole, range(len(whole.headings)))
-        if Measurement.get(console, wide, made).maximum <= options.max_width:
+        if Measurement.get(console, endless, made).maximum <= options.max_width:
             yield from [made, *map(drawn, self._fitting.below)]
+        elif self._wide:
+            yield from [_WholeTable(whole, wide=True), *map(drawn, self._fitting.below)]
         else:
             yield from map(drawn, self._fitting.otherwise)
 
 
 class _WholeTable:
-    """A table that never cuts a number: columns of numbers that do not fit are named below it instead."""
+    """A table that never cuts a number.
 
-    def __init__(self, table: cells.Table) -> None:
-        self._table = table
+    Columns of numbers that do not fit are named below it instead; if it is ``wide``, they follow in further
+    tables, each with the columns of words.
+    """
+
+    def __init__(self, table: cells.Table, *, wide: bool) -> None:
+        self._table, self._wide = table, wide
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        headings, wide = self._table.headings, options.update(max_width=ENDLESS)
-        every = range(len(headings))
-        kept, left_out = [*every], list[str]()
-        numbers = [place for place in every if headings[place].number and not self._table.ruled]
-        while len(numbers) > 1 and self._least_width(console, wide, kept) > options.max_width:
-            kept.remove(last := numbers.pop())
-            left_out.insert(0, " ".join(headings[last].text.replace("-\n", "").split()))
-        yield _table(self._table, kept)
-        if left_out:
-            whole = self._least_width(console, wide, every)
-            yield Text(f"Too narrow for: {', '.join(left_out)}. COLUMNS={whole} shows all.", style="dim")
+        headings, endless = self._table.headings, options.update(max_width=ENDLESS)
+        words = [place for place, one in enumerate(headings) if not one.number or self._table.ruled]
+        left = [place for place in range(len(headings)) if place not in words]
+        while True:
+            kept, left = sorted([*words, *left]), []
+            while (
+                len(kept) > len(words) + 1 and self._least_width(console, endless, kept) > options.max_width
+            ):
+                last = max(place for place in kept if place not in words)
+                kept.remove(last)
+                left.insert(0, last)
+            yield _table(self._table, kept)
+            if not left or not self._wide:
+                break
+        if left:
+            names = [" ".join(headings[place].text.replace("-\n", "").split()) for place in left]
+            whole = self._least_width(console, endless, range(len(headings)))
+            said = f"Too narrow for: {', '.join(names)}. COLUMNS={whole} or --wide shows all."
+            yield Text(said, style="dim")
 
-    def _least_width(self, console: Console, wide: ConsoleOptions, kept: Sequence[int]) -> int:
+    def _least_width(self, console: Console, endless: ConsoleOptions, kept: Sequence[int]) -> int:
         """The width in which columns of words are as narrow as their longest word, and all others whole."""
-        width = Measurement.get(console, wide, _table(self._table, kept)).maximum
+        width = Measurement.get(console, endless, _table(self._table, kept)).maximum
         for place, heading in ((place, self._table.headings[place]) for place in kept):
             if heading.wrap and not heading.number:
                 texts = [heading.text, *(str(row[place]) for row, _ in self._table.rows)]

@@ -62,11 +62,11 @@ STRIP, DOTS = 40, " .:*"
 LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 
-def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False) -> Iterator[Part]:
+def render(found: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
     """The doubts, a table for each point of the sweep, and the agreement.
 
-    On a terminal that is too narrow for all columns, tables have those that answer the question; if ``wide``,
-    all, in two tables. ``programs`` asks for a line for each job, with its processor time.
+    On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
+    are asked for. ``programs`` asks for a line for each job, with its processor time.
     """
     if found.notice:
         yield Line(found.notice, style="bold yellow")
@@ -75,7 +75,7 @@ def render(found: ResultsDocument, *, wide: bool = False, programs: bool = False
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Line(_title(found.experiment, block[0]), style="bold")
-        yield _block(block, wide=wide)
+        yield _block(block)
         made = _programs(block) if programs else _each_job(block) if different_jobs(block) else None
         if made and made.rows:
             yield made
@@ -109,20 +109,17 @@ def repeats(experiment: Experiment, records: Sequence[RunRecord]) -> Iterator[Ta
             yield made
 
 
-def _block(rows: Sequence[Row], *, wide: bool) -> Fitting:
+def _block(rows: Sequence[Row]) -> Fitting:
     slowdowns = needed(columns("heading", "", SPINNING, RESPONSES), rows)
     measured = [row.measured for row in rows if row.measured]
     known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
     known[BREAKDOWN] = not known[RANKS] and any(side.breakdown for side in measured)
     others = columns("heading", *(group for group, is_known in known.items() if is_known))
     answers = [column for column in slowdowns if not str(column.path).startswith("measured.slowdown.")]
-    whole, answer, *parts = (
-        listed([*NAMES, *shown], rows, wrap=False)
-        for shown in ([*slowdowns, *others], answers, *filter(None, (slowdowns, others)))
-    )
+    whole, answer = (listed([*NAMES, *shown], rows, wrap=False) for shown in ([*slowdowns, *others], answers))
     legend = LEGEND_JOBS + (LEGEND_SLOTS if known[SLOTS] else "")
     below = [Line(text, "dim") for text in [legend, *([LEGEND_STATES] if known[RANKS] else [])]]
-    return Fitting(whole, below, [*parts, *below] if wide else [answer, Line(MORE, "dim")])
+    return Fitting(whole, below, [answer, Line(MORE, "dim")])
 
 
 def _each_job(rows: Sequence[Row]) -> Table:

@@ -70,7 +70,7 @@ def test_the_pages_column_is_in_all_outputs(more_columns, tmp_path):
     exec(PROGRAMS[2], {})
     (summary,) = (row["measured"] for row in found.document()["rows"])
     largest = summary["slowdown"]["bounded_max"]
-    shown = "".join(map(plain.shown, text.render(found, wide=True)))
+    shown = "".join(plain.shown(part, wide=True) for part in text.render(found))
     assert "bounded" in shown and f"{largest:.2f}" in shown
     assert "bounded_max" in tables.comma_separated(found) and str(largest) in tables.comma_separated(found)
     assert "| bounded_max |" in tables.markdown(found)

@@ -23,12 +23,12 @@ class Golden:
         assert text == (STORED / name).read_text(encoding="utf-8"), f"{name}: if it is right, pytest --renew"
 
 
-def printed(parts, width=100):
-    """What a terminal of this width shows, without colours."""
+def printed(parts, width=100, **how):
+    """What a terminal of this width shows, without colours; ``how`` as for ``terminal.drawn``."""
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None)
     for part in parts:
-        console.print(terminal.drawn(part))
+        console.print(terminal.drawn(part, **how))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 

@@ -95,7 +95,7 @@ def verdicts(results, runs):
 def test_run(golden, results):
     golden("run.json", json.dumps(results.document(), indent=2) + "\n")
     golden("run.txt", printed(text.render(results), 80))
-    golden("run-wide.txt", printed(text.render(results, wide=True)))
+    golden("run-wide.txt", printed(text.render(results), wide=True))
     golden("run.csv", tables.comma_separated(results))
     golden("run.md", tables.markdown(results))
 

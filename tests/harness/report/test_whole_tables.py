@@ -21,6 +21,9 @@ def test_a_number_is_whole_or_its_column_is_named_and_words_give_way_first(width
         assert (number in text) != (name in left_out), text
     assert "\u2026" not in text and bool(left_out) == (width < 62)
     assert width < 80 or ROW[0] in text
+    whole = printed([made], width, wide=True)
+    assert all(number in whole for number in ROW[1:]) and "Too narrow" not in whole
+    assert whole.count("scheduler") == 1 or width < 62  # each further table has the columns of words
 
 
 def test_the_constants_of_a_calibration_have_their_doubts_above_and_whole_numbers():
