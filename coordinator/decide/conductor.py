@@ -15,6 +15,7 @@ from typing import Protocol
 
 from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.owners import OwnerChange
+from coordinator.policies.registry import blamed
 from coordinator.policies.sharing import folded
 from coordinator.view import Job, Reason
 
@@ -200,7 +201,8 @@ class Conductor:
         self._carry_out(plan)
         end_ns = plan.cycle.end_ns
         if why is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
-            raise ValueError("the policy answers the end of a table with one that is over as well")
+            with blamed(type(self._session.policy), "decide"):
+                raise ValueError("answers the end of a table with one that is over as well")
 
     def _carry_out(self, plan: Plan) -> None:
         for number in plan.decision.vacates:

@@ -6,7 +6,7 @@ They note all events of an instant, in any order, and then ask for one decision.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, islice
@@ -14,9 +14,9 @@ from typing import NoReturn, Self
 
 from coordinator.decide.cycle import Cycle
 from coordinator.owners import OwnerChange
-from coordinator.policies.registry import Policy
-from coordinator.view import Decision, Job, Machine, Reason, View
-from workloads.validation import InputError
+from coordinator.policies.registry import Policy, blamed, is_ours
+from coordinator.view import Decision, Job, Machine, Reason, Slot, View
+from workloads.validation import InputError, shown
 
 
 class Uncounted(Mapping[int, int]):
@@ -139,7 +139,8 @@ class Session:
         """The number of processes job ``number`` will start with; None if unknown before its start."""
         jobs = tuple(self._workload.values())
         view = View(self.machine, 0, jobs, len(jobs), lost=self._lost)
-        return self.policy.processes(self._workload[number], view)
+        with blamed(type(self.policy), "processes"):
+            return self.policy.processes(self._workload[number], view)
 
     def too_large(self, number: int) -> bool:
         """Whether more processors are lost than job ``number`` can do without."""
@@ -235,8 +236,9 @@ class Session:
             owner_load=dict(self._owner_load),
             attained_ns=self._service_ns(now_ns) if self.policy.weighs_service else Uncounted(self.policy),
         )
-        self._answer = decision = self.policy.decide(view, why)
-        self._check(decision, before)
+        with blamed(type(self.policy), "decide"):
+            self._answer = decision = self.policy.decide(view, why)
+            self._check(decision, before)
         if stranded:
             decision = replace(decision, placements={**decision.placements, **stranded})
         self.plan = Plan(decision, now_ns - decision.elapsed_ns)
@@ -254,27 +256,42 @@ class Session:
         return {number: self._attained_ns[number] for number in self._here}
 
     def _check(self, decision: Decision, before: Mapping[int, tuple[int, ...]]) -> None:
+        if not isinstance(decision, Decision):
+            raise ValueError(f"returns {shown(decision)}, and no Decision")
+        if not is_ours(type(self.policy)):
+            _check_form(decision)
         every = frozenset(range(self.machine.processors))
         for number, processors in decision.placements.items():
             if before.get(number) is processors:
                 continue  # checked before
             twice = len(set(processors)) != len(processors) and not self.policy.folds
             if twice or not every.issuperset(processors):
-                raise ValueError(f"the policy places job {number} on {processors}")
+                raise ValueError(f"places job {number} on processors {shown(processors)}")
             free = self._workload[number].malleable or number in decision.vacates
             fixed = number in before and not free
             if fixed and len(before[number]) != len(processors):
-                raise ValueError(f"the policy changes the size of running job {number}")
+                raise ValueError(f"changes the size of running job {number}")
         if not set(decision.vacates) <= before.keys():
-            raise ValueError(f"the policy vacates {decision.vacates}, but {sorted(before)} have processors")
+            raise ValueError(f"vacates {decision.vacates}, but {sorted(before)} have processors")
         if decision.call_after_ns is not None and decision.call_after_ns < 1:
-            raise ValueError("the policy wants to be asked again at once")
+            raise ValueError("wants to be asked again at once")
         for slot in decision.slots:
             if len(slot.runs) != self.machine.processors:
-                raise ValueError("a slot must name every processor of the machine")
+                raise ValueError("has a slot that does not name every processor of the machine")
             for number, rank in slot.only:
                 if not 0 <= rank < len(decision.placements.get(number, ())):
-                    raise ValueError(f"a slot names rank {rank} of job {number}, which has no place")
+                    raise ValueError(f"has a slot with rank {rank} of job {number}, which has no place")
+
+
+def _check_form(decision: Decision) -> None:
+    """Refuse what a type checker would have refused in a policy that has seen none."""
+    if not isinstance(decision.placements, Mapping):
+        raise ValueError(f"has no mapping of jobs to processors as placements: {shown(decision.placements)}")
+    if not (isinstance(decision.slots, Sequence) and decision.slots):
+        raise ValueError(f"has no tuple of slots: {shown(decision.slots)}")
+    for slot in decision.slots:
+        if not (isinstance(slot, Slot) and all(isinstance(jobs, Collection) for jobs in slot.runs)):
+            raise ValueError(f"has no slot with a tuple of jobs for each processor: {shown(slot)}")
 
 
 class Agenda:

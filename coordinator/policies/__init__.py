@@ -16,6 +16,6 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     workstations,
 )
 from coordinator.policies.regions import hypercube, mesh  # noqa: F401 - as above
-from coordinator.policies.registry import Policy, create, known, parameters, register
+from coordinator.policies.registry import Policy, PolicyError, create, known, parameters, register
 
-__all__ = ["Policy", "create", "known", "parameters", "register"]
+__all__ = ["Policy", "PolicyError", "create", "known", "parameters", "register"]

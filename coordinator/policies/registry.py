@@ -2,15 +2,19 @@
 
 import dataclasses
 import difflib
+import inspect
+import sys
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from coordinator.view import Decision, Job, Reason, View
 from workloads.parameters import Bounds, Checked
-from workloads.validation import LONGEST, InputError, one_of
+from workloads.validation import LONGEST, InputError, LockstepError, brief, one_of
 
 Quantum = Annotated[float, Bounds(0.01, 1e8)]
 """The length of a slot in milliseconds."""
@@ -75,6 +79,45 @@ class Policy(Checked, ABC):
         """Who may run where, from now to the next decision."""
 
 
+class PolicyError(LockstepError, ValueError):
+    """A policy of another file or package has failed, or decides what no machine can do."""
+
+
+def is_ours(policy: type[Any]) -> bool:
+    """Whether a policy is one of Lockstep's own, whose errors are faults of ours."""
+    return policy.__module__.startswith("coordinator.")
+
+
+@contextmanager
+def blamed(policy: type[Any], method: str) -> Iterator[None]:
+    """A context in which errors of this ``method``, or of checks of its answer, name the policy and the line.
+
+    Errors of Lockstep's own policies pass as they are.
+    """
+    try:
+        yield
+    except LockstepError:
+        raise
+    except Exception as error:  # whatever the policy raises
+        if is_ours(policy):
+            raise
+        name = next((name for name, one in _known.items() if one is policy), policy.__name__)
+        raise PolicyError(f"the policy {name!r} failed: {_place(policy, method, error)}") from error
+
+
+def _place(policy: type[Any], method: str, error: Exception) -> str:
+    """Where in its file a policy failed, and the error."""
+    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    code = getattr(inspect.unwrap(getattr(policy, method)), "__code__", None)
+    file = getattr(sys.modules.get(policy.__module__), "__file__", None) or policy.__module__
+    line = f", line {code.co_firstlineno}, in {method}" if code and code.co_filename == file else ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == file:
+            said = f"{type(error).__name__}: {error}"
+            line = f", line {frame.lineno}, in {frame.name}"
+    return f"{file}{line}: {brief(said.removesuffix(': '))}"
+
+
 GROUP = "lockstep.policies"
 """Entry points of this group name modules of other packages that register policies."""
 
@@ -105,7 +148,9 @@ def _load_others() -> None:
             point.load()
         except Exception as error:  # whatever it raises
             package = point.dist.name if point.dist else point.value
-            rule = f"its policies cannot be imported: {type(error).__name__}: {error}"
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            place = "" if isinstance(error, SyntaxError) else f"{frame.filename}, line {frame.lineno}: "
+            rule = f"its policies cannot be imported: {place}{type(error).__name__}: {error}"
             raise InputError("policy", package, rule, "mend that package, or uninstall it") from error
 
 
@@ -117,7 +162,11 @@ def known() -> dict[str, type[Any]]:
 
 def parameters(name: str) -> dict[str, Any]:
     """Names and defaults of a policy's parameters; for an unknown name an InputError with the known ones."""
-    one_of("policy", name, known())
+    try:
+        one_of("policy", name, known())
+    except InputError as error:
+        own = "a policy in a file of yours: python FILE.py in place of lockstep"
+        raise InputError(error.key, name, error.rule, f"{error.remedy} ({own})") from None
     return {field.name: field.default for field in dataclasses.fields(_known[name])}
 
 
@@ -133,5 +182,6 @@ def create(name: str, options: Mapping[str, Any]) -> Policy:
             names = ", ".join(allowed) or "none"
             remedy = f"did you mean {close[0]!r}?" if close else "remove it"
             raise InputError(key, value, f"policy {name!r} has no such parameter (it has: {names})", remedy)
-    policy: Policy = _known[name](**options)
+    with blamed(_known[name], "__post_init__"):
+        policy: Policy = _known[name](**options)
     return policy

@@ -123,9 +123,35 @@ def test_a_policy_of_another_package_is_listed_and_simulated(package):
     assert 0.95 < row["simulated"]["workload_slowdown"]["median"] < 1.1
 
 
+MODEL = """
+level = "jobs"
+processors = 16
+[model]
+count = 100
+[[schedulers]]
+policy = "newest"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", ["simulate three-jobs", "run three-jobs --no-simulate --anyway", "simulate model.toml"]
+)
+def test_an_error_in_a_policy_of_another_package_is_a_line(package, tmp_path, words):
+    (tmp_path / "model.toml").write_text(MODEL)
+    done = package(POLICY.replace("newest = max(", "newest = no_such_name + max("))(
+        *words.split(), "--quick", "--policy", "newest"
+    )
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("lockstep: "))
+    assert line.startswith("lockstep: the policy 'newest' failed: ") and "my_policies.py, line " in line
+    assert line.endswith("in decide: NameError: name 'no_such_name' is not defined")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+
+
 @pytest.mark.slow
 def test_a_package_whose_policies_cannot_be_imported_is_named(package):
     done = package("import no_such_module")("policies")
     assert done.returncode == 2
     assert "policy = 'my-policies'" in done.stderr and "no_such_module" in done.stderr
+    assert "my_policies.py, line 1: ModuleNotFoundError" in done.stderr
     assert "Traceback" not in done.stderr

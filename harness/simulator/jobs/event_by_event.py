@@ -17,6 +17,7 @@ from coordinator.migration import Migration
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.policies.regions.region_policy import RegionPolicy
+from coordinator.policies.registry import blamed
 from coordinator.topology import FLAT, Topology, runs
 from coordinator.view import Decision, Machine, Reason
 from harness.simulator import interruption
@@ -259,7 +260,8 @@ def simulate(
         due_ns = agenda.due_ns()
         time_ns = min(run.end_ns(), NEVER_NS if due_ns is None else due_ns)
         if time_ns >= NEVER_NS:
-            raise RuntimeError("the policy lets nobody run while jobs wait")
+            with blamed(type(policy), "decide"):
+                raise ValueError("lets no job run while jobs wait")
         run.go_to(time_ns)
         ended = run.end_jobs()
         unfinished -= len(ended)

@@ -1,0 +1,90 @@
+"""Errors of policies in files of users: one line with the policy, its file, the line and the error."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from coordinator import policies
+from coordinator.decide.session import Session
+from coordinator.policies import PolicyError, registry
+from coordinator.view import Job, Machine
+from workloads.validation import LockstepError
+
+FAULTY = """
+from coordinator.policies import Policy, register
+from coordinator.view import Decision, Slot
+
+@register("faulty")
+class Faulty(Policy):
+    source = "a test"
+    how: str = ""
+
+    def __post_init__(self):
+        assert self.how
+
+    def processes(self, job, view):
+        return job.requested
+
+    def decide(self, view, why):
+        places = {0: (0, 1)}
+        return {
+            "raises": lambda: places[3],
+            "nothing": lambda: None,
+            "no mapping": lambda: Decision([(0, 1)], (Slot(((0,), (0,))),)),
+            "no slots": lambda: Decision(places, ()),
+            "no slot": lambda: Decision(places, Slot(((0,), (0,)))),
+            "no tuples": lambda: Decision(places, (Slot((0, 0)),)),
+            "too few": lambda: Decision(places, (Slot(((0,),)),)),
+            "no place": lambda: Decision({0: 1}, (Slot(((0,), (0,))),)),
+            "no processor": lambda: Decision({0: (0, 99)}, (Slot(((0,), (0,))),)),
+            "no job": lambda: Decision({7: (0, 1)}, (Slot(((0,), (0,))),)),
+        }[self.how]()
+"""
+LINES = {text.strip(): number for number, text in enumerate(FAULTY.splitlines(), 1)}
+DECIDE = LINES["def decide(self, view, why):"]
+
+
+@pytest.fixture
+def faulty(tmp_path, monkeypatch):
+    """The file of a faulty policy, which is known in this test only."""
+    monkeypatch.setattr(registry, "_known", dict(policies.known()))
+    file = tmp_path / "faulty.py"
+    file.write_text(FAULTY)
+    made = importlib.util.spec_from_file_location("faulty", file)
+    monkeypatch.setitem(sys.modules, "faulty", importlib.util.module_from_spec(made))
+    made.loader.exec_module(sys.modules["faulty"])
+    return file
+
+
+def session(how):
+    return Session(policies.create("faulty", {"how": how}), Machine(2), [Job(0, 2)])
+
+
+@pytest.mark.parametrize(
+    ("how", "line", "said"),
+    [
+        ("raises", LINES['"raises": lambda: places[3],'], "in <lambda>: KeyError: 3"),
+        ("nothing", DECIDE, "in decide: returns None, and no Decision"),
+        ("no mapping", DECIDE, "in decide: has no mapping of jobs to processors as placements: [(0, 1)]"),
+        ("no slots", DECIDE, "in decide: has no tuple of slots: ()"),
+        ("no slot", DECIDE, "in decide: has no tuple of slots: Slot("),
+        ("no tuples", DECIDE, "in decide: has no slot with a tuple of jobs for each processor: Slot("),
+        ("too few", DECIDE, "in decide: has a slot that does not name every processor"),
+        ("no place", DECIDE, "in decide: TypeError: "),
+        ("no processor", DECIDE, "in decide: places job 0 on processors (0, 99)"),
+        ("no job", DECIDE, "in decide: KeyError: 7"),
+    ],
+)
+def test_what_goes_wrong_in_a_decision_names_policy_file_and_line(faulty, how, line, said):
+    with pytest.raises(PolicyError) as found:
+        session(how).arrive(0).decide(0)
+    assert str(found.value).startswith(f"the policy 'faulty' failed: {faulty}, line {line}, {said}")
+    assert found.value.__cause__ is not None and isinstance(found.value, LockstepError)
+
+
+def test_so_do_other_methods_of_a_policy(faulty):
+    with pytest.raises(PolicyError, match=r"faulty.py, line \d+, in __post_init__: AssertionError$"):
+        policies.create("faulty", {})
+    with pytest.raises(PolicyError, match="in processes: AttributeError: 'Job' object has no"):
+        session("raises").processes(0)
