@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import textwrap
@@ -73,10 +74,15 @@ class _CommandParser(argparse.ArgumentParser):
                 _complain(str(error))
             except InputError as error:
                 self.error(str(error))
-        found, left = super().parse_known_args(args, namespace)
+        found, left = super().parse_known_args(_with_keys(args), namespace)
         if left:
             options = sorted(set(re.findall(r"--[a-z][\w-]*", self.format_help())))
-            _complain(_unknown(left[0].partition("=")[0], options, self.prog))
+            hint = _unknown(left[0].partition("=")[0], options, self.prog)
+            if KEY_VALUE.match(left[0]) and "--set" in options:
+                hint = f"{brief(repr(left[0]))} has no option before it; write --set {brief(left[0])}"
+            elif "--policy" in args and not left[0].startswith("-"):
+                hint = f'{hint}; keys of a policy: --policy "gang quantum_ms=20"'
+            _complain(hint)
             self.exit(BAD_INPUT)
         return found, left
 
@@ -163,6 +169,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         return _too_small(error)
     return _ended(options)
+
+
+KEY_VALUE = re.compile(r"[a-z][a-z0-9_.]*=.")
+
+
+def _with_keys(words: Sequence[str]) -> list[str]:
+    """The words of a command line in which ``--policy gang quantum_ms=20`` has a policy with its key."""
+    made: list[str] = []
+    for place, word in enumerate(words):
+        if word == "--":  # commands follow
+            return [*made, *words[place:]]
+        of_policy = made[-2:-1] == ["--policy"] or (made and made[-1].startswith("--policy="))
+        if of_policy and KEY_VALUE.match(word):
+            made[-1] += f" {shlex.quote(word)}"
+        else:
+            made.append(word)
+    return made
 
 
 def _unknown(word: str, known: Iterable[str], command: str) -> str:

@@ -133,7 +133,7 @@ def beside(
     """
     from harness.spec import beside as programs  # noqa: PLC0415 - slow to load
 
-    words = [programs.split([line] if isinstance(line, str) else line)[0] for line in commands]
+    words = [programs.command_words([line] if isinstance(line, str) else line) for line in commands]
     table = programs.table(words, policies, rounds=rounds, precision=precision, record=record)
     return run(table, results=results, simulate=record, anyway=anyway, watcher=watcher)
 

@@ -13,7 +13,6 @@ from workloads.blocking import RULES
 from workloads.machine import QUEUES
 from workloads.options import REMEDIES
 from workloads.patterns import PATTERNS
-from workloads.validation import one_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.policy is not None:
-        one_of("POLICY", options.policy, policies.known())
+        policies.parameters(options.policy)  # complains of one that is unknown
         document = {"schema": SCHEMA, **_described(options.policy), "text": _text(options.policy)}
         return Answer(document, listing.policy(document))
     ways = [

@@ -31,7 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def passed_on(options: argparse.Namespace) -> list[str]:
     """The words that repeat these arguments in another invocation, except EXPERIMENT and --resume."""
-    words = [word for setting in options.settings for word in ("--set", setting)]
+    words = [word for policy in options.policies for word in ("--policy", policy)]
+    words += [word for setting in options.settings for word in ("--set", setting)]
     words += ["--quick"] if options.quick else []
     words += [] if options.seed is None else ["--seed", str(options.seed)]
     words += [] if options.simulate else ["--no-simulate"]

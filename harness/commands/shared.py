@@ -29,6 +29,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         **{"dest": "settings", "metavar": "KEY=VALUE", "action": "append", "default": []},
         "help": "override a key of the file (repeatable), e.g. repeats=3, program.granularity_us=100",
     },
+    "--policy": {
+        **{"dest": "policies", "metavar": "POLICY", "action": "append", "default": []},
+        "help": "in place of the schedulers of the file (repeatable): a policy with its keys, "
+        'e.g. "gang quantum_ms=20"',
+    },
     "--quick": {"action": "store_true", "help": "fewer repeats of shorter programs"},
     "--seed": {"type": int, "help": "seed of compute times and of the order of runs"},
     "--resume": {
@@ -69,7 +74,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """The arguments of several commands."""
 
-EXPERIMENT = ("experiment", "--set", "--quick", "--seed")  # an experiment, and the options that change it
+EXPERIMENT = (
+    "experiment",
+    "--policy",
+    "--set",
+    "--quick",
+    "--seed",
+)  # an experiment, and the options that change it
 
 MEASURING = ("--resume", "--no-simulate", "--timeline")
 VERDICTS = ("--fail-if", "--junit")
@@ -89,9 +100,8 @@ def output(parser: ArgumentParser, help_text: str, default: Path | None = None) 
 def load(options: Namespace, *settings: str, **how: Any) -> Experiment:
     """The experiment that the options of EXPERIMENT ask for, with more settings; ``how`` as there."""
     all_settings = [*options.settings, *settings]
-    return experiment.load(
-        options.experiment, settings=all_settings, quick=options.quick, seed=options.seed, **how
-    )
+    how |= {"policies": options.policies, "quick": options.quick, "seed": options.seed}
+    return experiment.load(options.experiment, settings=all_settings, **how)
 
 
 def environment_of(options: Namespace) -> dict[str, str]:

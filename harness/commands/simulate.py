@@ -70,7 +70,8 @@ def _job_level(options: argparse.Namespace) -> Document | None:
     written = experiment_source.read(options.experiment)
     if "level" not in written.data:
         return None
-    changes = [overrides.parse(text) for text in options.settings]
+    changes = overrides.schedulers(options.policies)
+    changes += [overrides.parse(text) for text in options.settings]
     if options.seed is not None:
         changes.append(overrides.make("seed", options.seed, f"--seed {options.seed}"))
     return written.overridden(changes)

@@ -23,20 +23,32 @@ TOGETHER = {"policy": "none", "bind": False}
 
 
 def split(words: Sequence[str]) -> list[list[str]]:
-    """The commands between separators; one in a word is split as a shell splits it, unless that is a file."""
+    """The commands between separators; one in a word is split as a shell splits it, unless that is a file.
+
+    If no word is the separator, those within words count: ``./a:::./b``.
+    """
+    between = SEPARATOR in words
     commands: list[list[str]] = [[]]
     for word in words:
-        if word == SEPARATOR:
-            commands.append([])
-        else:
-            commands[-1].append(word)
-    return [_whole(command) for command in commands]
+        inside = SEPARATOR in word and word != SEPARATOR and not os.path.isfile(word)  # noqa: PTH113 - as below
+        if between and inside and not re.search(r"\s", word):
+            rule = f"has {SEPARATOR} within a word, and others stand between words"
+            remedy = (
+                f"write {word.replace(SEPARATOR, f' {SEPARATOR} ').strip()}, or quote the command that has it"
+            )
+            raise InputError("COMMAND", word, rule, remedy)
+        for part in re.split(f"({SEPARATOR})", word) if inside and not between else [word]:
+            if part == SEPARATOR:
+                commands.append([])
+            elif part.strip() or part == word:
+                commands[-1].append(part)
+    return [command_words(command) for command in commands]
 
 
 def lines(text: str) -> list[list[str]]:
     """The commands of a file with one on each line; empty lines and comments with # count for nothing."""
     stripped = (line.strip() for line in text.splitlines())
-    return [_whole([line]) for line in stripped if line and not line.startswith("#")]
+    return [command_words([line]) for line in stripped if line and not line.startswith("#")]
 
 
 def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
@@ -52,7 +64,8 @@ def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
     return lines(text)
 
 
-def _whole(command: Sequence[str]) -> list[str]:
+def command_words(command: Sequence[str]) -> list[str]:
+    """The words of a command that is given by them, or as a line for a shell."""
     if len(command) == 1 and "/" in command[0] and os.path.isfile(command[0]):  # noqa: PTH113 - never raises
         return list(command)  # the path of a program may have blanks and quotation marks
     try:
@@ -66,18 +79,6 @@ def _whole(command: Sequence[str]) -> list[str]:
         rule = f"has {of_shell!r}, and no shell reads it"
         raise InputError("COMMAND", command[0], rule, f"write sh -c {shlex.quote(command[0])}")
     return words
-
-
-def scheduler(text: str) -> dict[str, Any]:
-    """The [[schedulers]] table that a policy with its keys asks for, such as ``gang quantum_ms=20``."""
-    try:
-        name, *settings = shlex.split(text) or [""]
-    except ValueError as error:
-        raise InputError("--policy", text, f"is no policy: {error}", "close the quotation") from None
-    made: dict[str, Any] = {"schedulers": [{"policy": name}]}
-    for setting in settings:
-        overrides.apply(made, overrides.parse(f"schedulers.0.{setting}"))
-    return dict(made["schedulers"][0])
 
 
 def table(
@@ -97,7 +98,7 @@ def table(
     if len(commands) < FEWEST:
         remedy = f"write a second one behind {SEPARATOR}; lockstep waits runs copies of one"
         raise InputError("COMMAND", len(commands), f"beside each other are {FEWEST} or more", remedy)
-    schedulers = [TOGETHER, *map(scheduler, policies)]
+    schedulers = [TOGETHER, *map(overrides.scheduler, policies)]
     two_phase = any(scheduler_of(one).options.blocking != "spin" for one in schedulers)
     common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}
     common |= {"record": True} if record else {}

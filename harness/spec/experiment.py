@@ -124,6 +124,7 @@ def usable_processors() -> tuple[int, ...]:
 def load(
     source: str | Mapping[str, Any],
     *,
+    policies: Iterable[str] = (),
     settings: Iterable[str] = (),
     quick: bool = False,
     seed: int | None = None,
@@ -132,13 +133,15 @@ def load(
 ) -> Experiment:
     """The experiment in a file, the built-in one of a name, or the one that a file's tables describe.
 
+    ``policies``, if any, replace the file's schedulers, each with its keys: ``gang quantum_ms=20``.
     ``settings`` are ``key=value`` overrides, applied after those of ``quick``: the file's [quick] table, else
     at most QUICK_REPEATS and QUICK_SHARE of each dedicated_s and work_s. ``seed`` replaces the file's.
     ``here``: this host must be able to run it, with its processors, mechanisms and scheduling classes;
     ``real``: some host.
     """
-    written, settings = experiment_source.read(source), tuple(settings)
+    written, settings, policies = experiment_source.read(source), tuple(settings), tuple(policies)
     changes = list(_quick(written)) if quick else []
+    changes += overrides.schedulers(policies)
     changes += [overrides.parse(text) for text in settings]
     if seed is not None:
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
@@ -151,7 +154,7 @@ def load(
     except InputError as error:
         raise changed.located(error) from None
     if "quick" in changed.data and not quick:  # not in effect, but right as well
-        load(source, settings=settings, quick=True)
+        load(source, policies=policies, settings=settings, quick=True)
     return made
 
 

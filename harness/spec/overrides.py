@@ -6,7 +6,9 @@
 """
 
 import re
+import shlex
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -83,6 +85,30 @@ def make(key: str, value: Any, origin: str) -> Override:
         remedy = "write names and numbers with dots between, as in jobs.0.program.pattern"
         raise InputError(key, value, "is not a key of an experiment file", remedy)
     return Override(tuple(steps), value, origin)
+
+
+def scheduler(text: str) -> dict[str, Any]:
+    """The [[schedulers]] table that a policy with its keys asks for, such as ``gang quantum_ms=20``."""
+    try:
+        name, *settings = shlex.split(re.sub(r"\s*=\s*", "=", text)) or [""]
+    except ValueError as error:
+        raise InputError("--policy", text, f"is no policy: {error}", "close the quotation") from None
+    wrong = [name] if "=" in name else [setting for setting in settings if "=" not in setting]
+    if wrong:
+        rule = f"a policy and KEY=VALUE have blanks between them, and {wrong[0]!r} is neither"
+        raise InputError("--policy", text, rule, 'write "gang quantum_ms=20", say')
+    made: dict[str, Any] = {"schedulers": [{"policy": name}]}
+    for setting in settings:
+        apply(made, parse(f"schedulers.0.{setting}"))
+    return dict(made["schedulers"][0])
+
+
+def schedulers(texts: Iterable[str]) -> list[Override]:
+    """The override that puts these policies, with their keys, in the place of the file's schedulers."""
+    known = list(texts)
+    tables_ = [scheduler(text) for text in known]
+    origin = " ".join(f"--policy {shlex.quote(text)}" for text in known)
+    return [Override(("schedulers",), tables_, brief(origin))] if known else []
 
 
 def room(key: str) -> str:

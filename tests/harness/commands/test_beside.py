@@ -20,7 +20,7 @@ from harness.analyse.rows import JobRow, Percentiles, Row, Summary, Switches
 from harness.analyse.sharing import APART, ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
 from harness.analyse.statistics import estimate
 from harness.measure.session import MeasurementSession
-from harness.spec import beside, experiment
+from harness.spec import beside, experiment, overrides
 from harness.store.database import Store
 from harness.store.records import DEDICATED, POLICY
 from workloads.validation import InputError
@@ -43,7 +43,7 @@ def test_a_missing_or_unfinished_command_is_refused(words):
 
 
 def test_a_policy_has_its_keys():
-    assert beside.scheduler("gang quantum_ms=20 packing=matrix") == {
+    assert overrides.scheduler("gang quantum_ms=20 packing=matrix") == {
         "policy": "gang",
         "quantum_ms": 20,
         "packing": "matrix",

@@ -14,7 +14,8 @@ from places import ROOT, SUPPORT
 from runs import needs_two
 
 from harness import application
-from harness.commands import DOORS
+from harness.cli import parser
+from harness.commands import DOORS, run, shared
 from harness.spec.experiment import load
 from harness.store import database
 
@@ -150,6 +151,18 @@ BAD_USAGE = [
     (("run", "three-jobs", "--fail-if", "gang 10"), "--fail-if = 'gang 10': is no condition"),
     (("run", "three-jobs", "--fail-if", "none > 1e999"), "is no condition"),
     (("run", "three-jobs", "--fail-if", "gang 11 ms > 1"), "did you mean 'gang 10 ms'?"),
+    (("simulate", "three-jobs", "--policy", "gang quantum_ms 20"), 'write "gang quantum_ms=20", say'),
+    (("simulate", "three-jobs", "--policy", "gang,quantum_ms=20"), 'write "gang quantum_ms=20", say'),
+    (("simulate", "three-jobs", "--policy", "gang", "20"), 'keys of a policy: --policy "gang quantum_ms=20"'),
+    (("simulate", "three-jobs", "quantum_ms=20"), "write --set quantum_ms=20"),
+    (
+        ("simulate", "three-jobs", "--policy", "gang", "quantum=2"),
+        "with --policy 'gang quantum=2': schedulers[0].",
+    ),
+    (
+        ("simulate", "three-jobs", "--policy", "mine"),
+        "in a file of yours: python FILE.py in place of lockstep",
+    ),
     (("policies", "gong"), "did you mean 'gang'?"),
     (("policies", "gang", "dqt"), "'dqt' means nothing to lockstep policies"),
     (("compare", "nosuch"), "RESULTS = 'nosuch': there is no such directory"),
@@ -188,6 +201,15 @@ def test_bad_usage_is_a_message_and_exit_status_2(lockstep, arguments, message):
     assert (status, out) == (2, "")
     assert message in err
     assert "Traceback" not in err and len(err) < 10_000
+
+
+@pytest.mark.parametrize("words", [["gang quantum_ms=20"], ["gang", "quantum_ms=20"]])
+def test_policies_of_the_command_line_replace_the_files_schedulers(words):
+    options = parser("run").parse_args(["run", "--policy", *words, "three-jobs", "--policy", "none"])
+    (gang, none) = shared.load(options).schedulers
+    assert (gang.name, gang.policy.quantum_ms, none.name) == ("gang", 20, "none")
+    repeated = parser("run").parse_args(["run", "three-jobs", *run.passed_on(options)])
+    assert shared.load(repeated).digest == shared.load(options).digest != load("three-jobs").digest
 
 
 def test_without_a_command_it_shows_where_to_begin(lockstep):
