@@ -10,7 +10,7 @@ from harness.analyse.columns import ends
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, Estimate, estimate
 from harness.measure import trust
-from harness.measure.disturbance import lost, that_stand
+from harness.measure.disturbance import lost, that_stand, too_busy
 from harness.measure.host_check import OTHERS, STEAL
 from harness.measure.trust import Chosen
 from harness.spec.scheduler import shortest_ms
@@ -39,6 +39,9 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_wakeups(records)]))
 
 
+BUSY = "Not measurable now{}: other programs took up to {:.0%} of the processors."
+
+
 def notice(rows: Sequence[Row], records: Sequence[RunRecord]) -> str:
     """That measured rows are withheld, and why, in one line; empty if none is."""
     hidden = [row for row in rows if row.withheld]
@@ -47,10 +50,14 @@ def notice(rows: Sequence[Row], records: Sequence[RunRecord]) -> str:
     shown = [row for row in rows if row.median("measured") is not None]
     some = f" ({len(hidden)} of {len(hidden) + len(shown)} rows)" if shown else ""
     taken = max(map(lost, records), default=0.0)
-    why = "the dedicated runs were disturbed, since no schedule can be as fast"
     if taken > OTHERS:
-        why = f"other programs took up to {taken:.0%} of the processors"
-    return f"Not measurable now{some}: {why}."
+        return BUSY.format(some, taken)
+    return f"Not measurable now{some}: the dedicated runs were disturbed, since no schedule can be as fast."
+
+
+def not_measurable(shares: Sequence[float]) -> str:
+    """That nothing is known from runs that lost these ``shares`` to other programs; empty if they do tell."""
+    return BUSY.format("", max(shares)) if too_busy(shares) else ""
 
 
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:

@@ -303,8 +303,9 @@ def _line(document: Mapping[str, Any], options: Namespace, made: native.Library,
         return f"two-phase waits: none counted, the command failed (status {status}) before a rank finished"
     if not document["ranks"]:
         return (
-            f"two-phase waits: no program that uses {made.libraries[0]} has ended on this host: if yours use "
-            "another MPI, name its compiler wrapper, as in --mpicc /usr/bin/mpicc"
+            f"two-phase waits: none, no program that uses {made.libraries[0]} was reached and has ended on "
+            "this host: unless a line above says why, name the compiler wrapper of your MPI, as in --mpicc "
+            "/usr/bin/mpicc"
         )
     share = document["blocked"] / max(1, document["waits"])
     return (

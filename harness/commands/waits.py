@@ -16,12 +16,13 @@ from coordinator.host import bindings
 from coordinator.host.launchers import launched
 from coordinator.host.named_hosts import elsewhere
 from coordinator.host.quotas import quotas
-from harness.analyse.caveats import of_waits
+from harness.analyse.caveats import not_measurable, of_waits
 from harness.analyse.comparison import WaitRow, wait_row, wait_verdict
 from harness.analyse.statistics import estimate
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import call_of, command_of, preload, rule_arguments, unheard
 from harness.measure import session
+from harness.measure.disturbance import lost_between
 from harness.measure.guarded_copies import Spent, Started, libraries_loaded, run_copies
 from harness.measure.registrar import RankListener, Registrar
 from harness.measure.session import Watcher
@@ -96,7 +97,8 @@ def measured(
         kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
         before = Moment.now(usable_processors())
         bound: list[str] = []
-        run = _runner(options, commands, made, watcher, bound)
+        shares: list[float] = []
+        run = _watched(_runner(options, commands, made, watcher, bound), shares)
         how = programs, options.rounds, options.give_up, run, watcher
         rounds = measure(kept, *how)
         if both := _both(kept, [wait_row(choice.name, programs, rounds) for choice in kept]):
@@ -105,7 +107,12 @@ def measured(
         complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
         after = Moment.now(usable_processors())
         doubts = [*of_waits(before, after, complete=complete), *dict.fromkeys(bound)]
-    document = _document(options, commands, programs, kept, missing, rounds) | {"doubts": doubts}
+    document = _document(options, commands, programs, kept, missing, rounds) | {
+        "doubts": doubts,
+        "notice": "",
+    }
+    if notice := not_measurable(shares):
+        document |= {"notice": notice, "best": None}
     return Answer(document, documents.waits(document), verbatim=True)
 
 
@@ -203,6 +210,19 @@ def _runner(
         return spent
 
     return run
+
+
+def _watched(run: Runner, shares: list[float]) -> Runner:
+    """Runs programs; ``shares`` gets what others took of the processors in each run to the end."""
+
+    def watched(choice: WaitChoice, programs: tuple[int, ...], limit_s: float | None) -> Spent:
+        before = Moment.now(usable_processors())
+        spent = run(choice, programs, limit_s)
+        if spent.wall_s is not None:
+            shares.append(lost_between(before, Moment.now(usable_processors())))
+        return spent
+
+    return watched
 
 
 def _document(

@@ -61,7 +61,15 @@ COMPARED = [
 ]
 
 
+UNKNOWN_CHOICE = {"alone": None, "together": None, "cpu_s": None, "stopped": False}
+
+
 def waits(document: Document) -> Iterator[Part]:
+    if document["notice"]:
+        yield Line(document["notice"], style="bold yellow")
+        yield listed(_choices(document), [{**one, **UNKNOWN_CHOICE} for one in document["choices"]])
+        yield "No advice: repeat it when the other programs have ended."
+        return
     alone, doubtful = document["alone_s"], document["doubts"]
     rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
     ends = f" ({_interval(alone)})" if alone["n"] > 1 else ""

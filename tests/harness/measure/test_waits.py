@@ -180,6 +180,7 @@ def command(monkeypatch, tmp_path, capsys):
     made = Library(tmp_path / "front", (mpi,))
     monkeypatch.setattr(waits, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
     monkeypatch.setattr(waits, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 3, mpi: 2})
+    monkeypatch.setattr(waits, "lost_between", lambda before, after: 0.0)
 
     def command(host, *words, ranks=True):
         names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE, ("OMP_WAIT_POLICY",): "threads"}
@@ -223,6 +224,20 @@ def test_the_document_says_what_was_measured(command):
     assert document["best"] == document["fastest"] == TWO_PHASE
     assert document["choices"][1]["lines"] == ["lockstep exec -- mpiexec ./app"]
     assert document["choices"][1]["together"]["n"] == document["alone_s"]["n"] == 3
+
+
+def test_nothing_is_best_if_others_took_the_processors(command, monkeypatch):
+    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), knob=(1.1, 1.2))
+    monkeypatch.setattr(waits, "lost_between", lambda before, after: 0.45)
+    _, out, _ = command(host, "--rounds", "3")
+    first, *rest = out.splitlines()
+    assert first == "Not measurable now: other programs took up to 45% of the processors."
+    assert rest[-1] == "No advice: repeat it when the other programs have ended."
+    rows = [line.split() for line in rest if line.startswith((" two-phase", " yield when idle"))]
+    assert len(rows) == 2 and all(row[-5:] == ["-"] * 5 for row in rows)
+    document = json.loads(command(host, "--rounds", "3", "--json")[1])
+    assert document["notice"] == first and document["best"] is None
+    assert document["choices"][1]["together"]["n"] == 3  # the document keeps the numbers
 
 
 HOST = Host(as_it_is=(1, 2), two_phase=(1, 1), knob=(1, 1.5))
