@@ -18,9 +18,10 @@ from harness.analyse.rows import Row
 from harness.report.style import LIGHT, line_of
 from workloads.work import duration_name
 
-LABELS = 172  # room for the schedulers' names, in pixels
+LABELS = 180  # room that names of lines may take before they get two lines and smaller letters, in pixels
 WIDE = 640  # narrower figures, in pixels, have one column of panels
 FULL, SMALL = 12.0, 9.5  # sizes of letters, in pixels
+BESIDE_LABELS = 8  # pixels between a name and its line
 LETTER = 7.0  # width of a letter of FULL size, generously, in pixels
 SEPARATORS = re.compile(r"(?<=[,;+]) ")  # where lines of names and titles end, if possible
 JOINED = "\N{NO-BREAK SPACE}"
@@ -68,14 +69,15 @@ def panels(
     line: int,
     most: int = 4,
     marks: Sequence[Any] = (),
-    labels: int = LABELS,
+    labels: int,
 ) -> Panels:
     """A figure with a legend, and below it a panel under each of the titles, at most ``most`` side by side.
 
     A panel has so many lines of ``line`` pixels, and the first of a row ``labels`` pixels for their names.
     """
     columns = 1 if width < WIDE else _columns(len(titles), most)
-    top = _legend_height(marks, width)
+    beside = 0 if width < WIDE else labels
+    top = _legend_height(marks, width - beside)
     rows = -(-len(titles) // columns)
     axis, gap = 34, 40
     span = (width - labels - 22 - gap * (columns - 1)) / columns
@@ -96,7 +98,7 @@ def panels(
         axes.set_title("\n".join(title), x=0.0 if columns > 1 else -labels / span)
         made.append(axes)
     if marks:
-        _legend(figure, marks, width)
+        _legend(figure, marks, width, beside)
     return Panels(figure, tuple(made), columns)
 
 
@@ -143,17 +145,31 @@ def wrap(text: str, room: float, most_lines: int) -> list[str]:
     return [line.replace(JOINED, " ") for line in together] if whole else anywhere
 
 
-def name_lines(found: Panels, names: Sequence[str], labels: int = LABELS) -> None:
+def label_room(names: Sequence[str], width: int) -> int:
+    """The room that these names take at the left of a figure, in pixels: at most half of it."""
+    whole = BESIDE_LABELS + round(LETTER * max(map(len, names), default=0))
+    room, most = min(whole, LABELS), width // 2
+    while room < most and any(" ..." in " ".join(_name(name, room)[0]) for name in names):
+        room += round(LETTER)
+    return min(room, most)
+
+
+def _name(name: str, labels: int) -> tuple[list[str], bool]:
+    """The lines of a name in so many pixels, and whether its letters are small."""
+    small = len(name) * LETTER > labels - BESIDE_LABELS
+    room = (labels - BESIDE_LABELS) * (FULL / SMALL if small else 1)
+    return wrap(name, room, most_lines=2), small
+
+
+def name_lines(found: Panels, names: Sequence[str], labels: int) -> None:
     """Write the names of the lines at the left of each row of panels, long ones smaller and in two lines."""
-    small = [len(name) * LETTER > labels for name in names]
-    rooms = [labels * FULL / SMALL if is_small else labels for is_small in small]
-    wrapped = [wrap(name, room, most_lines=2) for name, room in zip(names, rooms, strict=True)]
+    known = [_name(name, labels) for name in names]
     for number, axes in enumerate(found.axes):
         if number % found.columns:
             axes.set_yticks([])
             continue
-        axes.set_yticks(range(len(names)), ["\n".join(name) for name in wrapped])
-        for is_small, label in zip(small, axes.get_yticklabels(), strict=True):
+        axes.set_yticks(range(len(names)), ["\n".join(lines) for lines, _ in known])
+        for (_, is_small), label in zip(known, axes.get_yticklabels(), strict=True):
             label.set(fontsize=SMALL if is_small else FULL, linespacing=1.0)
 
 
@@ -196,32 +212,28 @@ def time_name(nanoseconds: float) -> str:
     return f"{nanoseconds:.0f} ns"
 
 
-def _marks_in_a_row(marks: Sequence[Any], width: int) -> int:
+def _marks_in_a_row(marks: Sequence[Any], room: int) -> int:
     letters = max(len(line) for mark in marks for line in str(mark.get_label()).split("\n"))
-    return min(len(marks), max(1, int((width - _beside(width)) / (36 + LETTER * letters))))
+    return min(len(marks), max(1, int(room / (36 + LETTER * letters))))
 
 
-def _beside(width: int) -> int:
-    return 0 if width < WIDE else LABELS
-
-
-def _legend_height(marks: Sequence[Any], width: int) -> int:
-    """Room for a legend above all panels, whose labels wrap if a line has no room for one of them."""
+def _legend_height(marks: Sequence[Any], room: int) -> int:
+    """Height of a legend above all panels, whose labels wrap if a line has no ``room`` for one of them."""
     if not marks:
         return 8
     for mark in marks:
-        lines = wrap(str(mark.get_label()), width - _beside(width) - 36, most_lines=3)
+        lines = wrap(str(mark.get_label()), room - 36, most_lines=3)
         mark.set_label("\n".join(lines))
     more = sum(str(mark.get_label()).count("\n") for mark in marks)
-    return 14 + 20 * -(-len(marks) // _marks_in_a_row(marks, width)) + 15 * more
+    return 14 + 20 * -(-len(marks) // _marks_in_a_row(marks, room)) + 15 * more
 
 
-def _legend(figure: Figure, marks: Sequence[Any], width: int) -> None:
+def _legend(figure: Figure, marks: Sequence[Any], width: int, beside: int) -> None:
     figure.legend(
         handles=list(marks),
         loc="upper left",
-        bbox_to_anchor=(_beside(width) / width, 1.0),
-        ncols=_marks_in_a_row(marks, width),
+        bbox_to_anchor=(beside / width, 1.0),
+        ncols=_marks_in_a_row(marks, width - beside),
         borderaxespad=0.2,
         handletextpad=0.5,
         columnspacing=1.2,

@@ -20,7 +20,7 @@ from harness.analyse.rows import OF_JOBS, SCHEDULER, ScheduleRow
 from harness.analyse.schedules import against_first, by_size, timed
 from harness.report import grid
 from harness.report.charts import DOTS, slowdown_axis
-from harness.report.grid import boxes, curves, lines_across, name_lines, one_panel, panels
+from harness.report.grid import boxes, curves, label_room, lines_across, name_lines, one_panel, panels
 from harness.report.rendering import Page, Picture, Table, pictures
 from harness.report.style import JOBS, LIGHT, NO_JOB, fill, line_of, of_job
 from harness.simulator.jobs.metrics import utilisation_over_time
@@ -157,7 +157,9 @@ def means(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     kept = [row for row in rows if row.schedule.metrics]
     if not kept:
         return None
-    made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, most=3)
+    names = [row.name for row in kept]
+    labels = label_room(names, width)
+    made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, most=3, labels=labels)
     for axes, (metric, _) in zip(made.axes, BARS, strict=True):
         values = [row.schedule.metrics[metric] or 0.0 for row in kept]
         for line, (row, value) in enumerate(zip(kept, values, strict=True)):
@@ -172,7 +174,7 @@ def means(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
             axes.set_xlim(0, 1.08 * max(*values, 1e-9))
             room = axes.get_position().width * width
             axes.xaxis.set_major_locator(MaxNLocator(max(2, min(5, int(room / 70))), prune="upper"))
-    name_lines(made, [row.name for row in kept])
+    name_lines(made, names, labels)
     return made.figure
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 Drawn = TypeVar("Drawn")
 
@@ -116,6 +117,9 @@ _NAMES = {value: name for name, value in LIGHT.items()}
 _COLOUR = re.compile("|".join(LIGHT.values()))
 
 
+EDGE = 10 / 72  # the margin around the picture of a file, in inches: 10 pixels
+
+
 def drawn(draw: Callable[[], Drawn]) -> Drawn:
     with rc_context(SETTINGS):
         return draw()
@@ -137,8 +141,14 @@ def inline(figure: Figure, name: str, title: str) -> str:
 
 
 def file(figure: Figure, kind: str, ground: str = LIGHT["surface"]) -> bytes:
-    """The picture as svg, equal for equal figures, or as png with two pixels to a unit."""
+    """The picture as svg, equal for equal figures, or as png with two pixels to a unit.
+
+    It has a margin of EDGE on all sides unless it is for a page, which has one of its own (``ground`` none).
+    """
     how: dict[str, Any] = {"metadata": {"Date": None, "Creator": None}} if kind == "svg" else {"dpi": 144}
+    if ground != "none":
+        width, height = figure.get_size_inches()
+        how["bbox_inches"] = Bbox.from_extents(-EDGE, -EDGE, width + EDGE, height + EDGE)
     data = io.BytesIO()
     drawn(lambda: figure.savefig(data, format=kind, facecolor=ground, **how))
     return data.getvalue()
