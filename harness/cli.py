@@ -108,7 +108,7 @@ class _TopParser(argparse.ArgumentParser):
         """As in the base class, but ``help COMMAND`` is ``COMMAND --help``; a hint for what is no command."""
         words = [*args[1:2], "--help"] if args[:1] == ["help"] else args
         if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-            _complain(_unknown(words[0], COMMANDS, self.prog))
+            _complain(_unknown(words[0], ["help", *COMMANDS], self.prog))
             self.exit(BAD_INPUT)
         return super().parse_known_args(words, namespace)
 

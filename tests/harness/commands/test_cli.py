@@ -133,6 +133,7 @@ BOUND = 'jobs=[{command=["mpiexec", "-n", "2", "--bind-to", "core", "./app"]}]'
 MISSING = 'jobs=[{command=["mpiexec", "-n", "2", "./nosuch", "x"]}]'
 NINES = "9" * 5000
 BAD_USAGE = [
+    (("hlep",), "lockstep: did you mean help? 'hlep' means"),
     (("fly",), "lockstep: 'fly' means nothing to lockstep; lockstep --help"),
     (("simulte", "three-jobs"), "lockstep: did you mean simulate? 'simulte' means nothing to lockstep"),
     (("help", "simulte"), "lockstep: did you mean simulate? 'simulte' means"),
