@@ -3,9 +3,7 @@
 import argparse
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from harness.analyse import stored
 from harness.commands import SCHEMA, Answer, shared
@@ -18,16 +16,13 @@ from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, SIMULATED, RunRecord
 from workloads.validation import InputError
 
-PROTOBUF = ".pftrace"  # the suffix of traces in Perfetto's own format
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     shared.add(parser, "results")
     add("--run", type=int, metavar="N", help="number of a run with a timeline (default: the first)")
-    default = Path("trace.json")
-    help_text = f"output file (default: %(default)s); with the suffix {PROTOBUF} in Perfetto's own format"
-    add("-o", "--output", type=Path, default=default, metavar="FILE", help=help_text)
+    help_text = "output file (default: %(default)s)"
+    add("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE", help=help_text)
     help_text = "only what happened between two times, in seconds after the start of the run"
     add("--window", type=float, nargs=2, metavar=("BEGIN", "END"), help=help_text)
 
@@ -50,23 +45,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.window:
         begin_s, end_s = options.window
         made["traceEvents"] = perfetto.windowed(made["traceEvents"], begin_s * 1e6, end_s * 1e6)
-    shared.write("--output", options.output, _encoded(made, options.output))
+    shared.write("--output", options.output, json.dumps(made))
     name = label(record.kind, record.scheduler, record.settings)
     count = len(made["traceEvents"])
     document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(options.output)}
     line = f"{options.output}: run {record.id} ({name}), {count} events; open it at https://ui.perfetto.dev"
     return Answer(document, [line])
-
-
-def _encoded(made: Mapping[str, Any], path: Path) -> str | bytes:
-    if path.suffix != PROTOBUF:
-        return json.dumps(made)
-    try:
-        return perfetto.protobuf(made["traceEvents"])
-    except ImportError:
-        rule = "needs the Python package perfetto, which is not installed"
-        remedy = "pip install 'lockstep-scheduling[perfetto]', or write a .json file"
-        raise InputError("--output", str(path), rule, remedy) from None
 
 
 def _chosen(store: Store, number: int | None) -> RunRecord:

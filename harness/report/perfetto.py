@@ -1,11 +1,9 @@
-"""A run as events of a Chrome trace, which Perfetto and chrome://tracing show; also in Perfetto's own format.
+"""A run as events of a Chrome trace, which Perfetto and chrome://tracing show.
 
-Sources of the formats: "Trace Event Format", Google 2016; Perfetto, "Legacy JSON trace format" and "Writing
-TrackEvent Protos Synthetically", and the comments of ``track_event.proto``.
+Sources of the format: "Trace Event Format", Google 2016; Perfetto, "Legacy JSON trace format".
 """
 
-import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,66 +134,3 @@ def _named(pid: int, tid: int, name: str) -> Iterator[Event]:
 
 def _meta(pid: int, tid: int, what: str, **values: Any) -> Event:
     return {"ph": "M", "pid": pid, "tid": tid, "name": what, "args": values}
-
-
-SEQUENCE = {"trusted_packet_sequence_id": 1}
-STATE_CLEARED, NEEDS_STATE = 1, 2
-"""Flags of a packet: it begins the table of interned names, or it uses the table."""
-
-NAMES, CATEGORIES, NOTES = INTERNED = ("event_names", "event_categories", "debug_annotation_names")
-FLOW_KEYS = {"s": "flow_ids", "f": "terminating_flow_ids"}
-ENDS, BEGINS = 0, 1  # at one instant slices end before others begin
-
-
-def protobuf(events: Iterable[Event]) -> bytes:
-    """Events as a compressed Trace of Perfetto, times in nanoseconds; ImportError without its package."""
-    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto  # noqa: PLC0415 - an extra
-
-    numbers: dict[str, dict[Any, int]] = defaultdict(dict)
-    tracks: dict[int, Any] = {}
-    timed: list[tuple[int, int, Any]] = []
-
-    def number(table: str, key: Any) -> int:
-        return numbers[table].setdefault(key, len(numbers[table]) + 1)
-
-    for event in events:
-        of_track = event["ph"] == "M"
-        kind, _, what = event["name"].partition("_") if of_track else ("thread", "", "")
-        process = number("tracks", event["pid"])
-        uuid = process if kind == "process" else number("tracks", (event["pid"], event["tid"]))
-        if of_track:
-            track = tracks.setdefault(uuid, proto.TrackDescriptor(uuid=uuid))
-            described = getattr(track, kind)
-            described.pid = event["pid"]
-            if kind == "thread":
-                described.tid, track.parent_uuid = event["tid"], process
-            (value,) = event["args"].values()
-            setattr(described, f"{kind}_name" if what == "name" else "legacy_sort_index", value)
-            continue
-        made = proto.TrackEvent(track_uuid=uuid, name_iid=number(NAMES, event["name"]))
-        made.category_iids.append(number(CATEGORIES, event["cat"]))
-        for key, value in event.get("args", {}).items():
-            note = made.debug_annotations.add(name_iid=number(NOTES, key))
-            setattr(note, "int_value" if isinstance(value, int) else "double_value", value)
-        timed.append((round(event["ts"] * 1e3), BEGINS, made))
-        if event["ph"] == "X":
-            made.type = proto.TrackEvent.TYPE_SLICE_BEGIN
-            end = proto.TrackEvent(track_uuid=uuid, type=proto.TrackEvent.TYPE_SLICE_END)
-            timed.append((round((event["ts"] + event["dur"]) * 1e3), ENDS, end))
-        else:
-            made.type = proto.TrackEvent.TYPE_INSTANT
-            getattr(made, FLOW_KEYS[event["ph"]]).append(number("flows", (event["pid"], event["id"])))
-    trace = proto.Trace()
-    first = trace.packet.add(sequence_flags=STATE_CLEARED, **SEQUENCE)
-    for track in tracks.values():
-        trace.packet.add(**SEQUENCE).track_descriptor.CopyFrom(track)
-    for time_ns, _, made in sorted(timed, key=lambda one: one[:2]):
-        packet = trace.packet.add(timestamp=time_ns, sequence_flags=NEEDS_STATE, **SEQUENCE)
-        packet.track_event.CopyFrom(made)
-    for table in INTERNED:
-        for name, iid in numbers[table].items():
-            getattr(first.interned_data, table).add(iid=iid, name=name)
-    whole = proto.Trace()
-    whole.packet.add(compressed_packets=zlib.compress(trace.SerializeToString()))
-    found: bytes = whole.SerializeToString()
-    return found

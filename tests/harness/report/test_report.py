@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-import zlib
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -212,41 +211,6 @@ def test_a_trace_holds_both_sides_and_follows_the_format(events):
     ends = {event["id"]: event for event in events if event["ph"] == "f"}
     assert begins.keys() == ends.keys() and len(begins) == 30
     assert all(begins[key]["ts"] <= ends[key]["ts"] and ends[key]["bp"] == "e" for key in begins)
-
-
-def test_perfettos_own_format_holds_the_same_trace_and_is_smaller(folder, events):
-    proto = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
-    file = folder / "same.pftrace"
-    assert cli.main(["trace", str(folder / "results"), "-o", str(file)]) == 0
-    trace = proto.Trace()
-    (packet,) = proto.Trace.FromString(file.read_bytes()).packet
-    trace.ParseFromString(zlib.decompress(packet.compressed_packets))
-    names = {one.iid: one.name for one in trace.packet[0].interned_data.event_names}
-    tracks, opened, slices, flows = {}, {}, [], []
-    for packet in trace.packet:
-        if packet.HasField("track_descriptor"):
-            thread = packet.track_descriptor.thread
-            tracks[packet.track_descriptor.uuid] = (thread.pid, thread.tid, thread.thread_name)
-        if not packet.HasField("track_event"):
-            continue
-        event = packet.track_event
-        if event.type == event.TYPE_SLICE_BEGIN:
-            assert event.track_uuid not in opened, "slices of a thread follow each other"
-            opened[event.track_uuid] = (packet.timestamp, names[event.name_iid])
-        elif event.type == event.TYPE_SLICE_END:
-            begin_ns, name = opened.pop(event.track_uuid)
-            slices.append((*tracks[event.track_uuid][:2], name, begin_ns, packet.timestamp))
-        else:
-            flows += [*event.flow_ids, *event.terminating_flow_ids]
-    assert not opened
-    assert sorted(slices) == sorted(
-        (e["pid"], e["tid"], e["name"], round(e["ts"] * 1e3), round((e["ts"] + e["dur"]) * 1e3))
-        for e in events
-        if e["ph"] == "X"
-    )
-    assert {name for *_, name in tracks.values() if name} >= {"job 0, rank 0", "processor 0"}
-    assert len(flows) == 60 and all(flows.count(flow) == 2 for flow in flows)
-    assert file.stat().st_size < (folder / "trace.json").stat().st_size / 10
 
 
 def test_a_window_of_a_trace_holds_what_happened_in_it(folder, capsys):
