@@ -24,8 +24,8 @@ from typing import Any, TextIO, cast
 
 from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
-from harness.commands import COMMANDS, DOORS, Answer, user_defaults
-from workloads.validation import InputError, LockstepError, brief
+from harness.commands import COMMANDS, DOORS, Answer
+from workloads.validation import LockstepError, brief
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 
@@ -65,15 +65,8 @@ class _CommandParser(argparse.ArgumentParser):
             self.set_defaults(module=self.module)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in the base class, after adding the subcommand's arguments with the user's defaults."""
+        """As in the base class, after adding the subcommand's arguments."""
         self.fill()
-        if self.name != "agent":  # others start it
-            try:
-                self.set_defaults(**user_defaults.read())
-            except user_defaults.NoHomeError as error:
-                _complain(str(error))
-            except InputError as error:
-                self.error(str(error))
         found, left = super().parse_known_args(_with_keys(args), namespace)
         if left:
             options = sorted(set(re.findall(r"--[a-z][\w-]*", self.format_help())))

@@ -45,7 +45,6 @@ DOORS = {
         "clean": "release the leftovers of killed runs",
         "agent": "act as the agent of a node (internal: lockstep run starts it)",
         "completion": "print what completes this command line in a shell",
-        "manual": "print the manual page",
     },
 }
 """Every subcommand with its line of help, by what it is for."""

@@ -3,7 +3,6 @@
 import argparse
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
@@ -21,7 +20,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    shtab = optional("shtab")
+    try:
+        shtab = import_module("shtab")
+    except ModuleNotFoundError:
+        remedy = "pip install 'lockstep-scheduling[shell]'"
+        raise InputError("package", "shtab", "is not installed", remedy) from None
     whole, commands = options.whole()
     for command in commands:
         for action in command._actions:  # argparse has no other way to its arguments, and shtab goes it, too
@@ -31,12 +34,3 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     script = shtab.complete(whole, options.shell)
     document = {"schema": SCHEMA, "shell": options.shell, "script": script}
     return Answer(document, [script], verbatim=True)
-
-
-def optional(package: str) -> ModuleType:
-    """A package that only the commands for shells need."""
-    try:
-        return import_module(package)
-    except ModuleNotFoundError:
-        remedy = "pip install 'lockstep-scheduling[shell]'"
-        raise InputError("package", package, "is not installed", remedy) from None

@@ -13,7 +13,7 @@ from coordinator.host import bindings
 from coordinator.topology import ranges
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
-from harness.commands import SCHEMA, Answer, shared, user_defaults
+from harness.commands import SCHEMA, Answer, shared
 from harness.measure import host_check, trust
 from harness.measure.host_check import Finding
 from harness.measure.session import MeasurementSession, Watcher
@@ -42,7 +42,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     add("--pid", type=int, action="append", default=[], metavar="P", help=help_text)
     help_text = "directory to keep the runs of --aa in (default: they are not kept)"
-    add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)  # no default of the user's
+    add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)
     help_text = "print what a report of a fault should say of this host, with nothing personal in it"
     add("--share", action="store_true", help=help_text)
     shared.add(parser, "--anyway")
@@ -60,7 +60,7 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
         rule = f"an A/A check takes {host_check.AA_PROCESSORS}"
         raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
     watcher.note("watching the processors")
-    findings = [*host_check.check(processors), _defaults()]
+    findings = list(host_check.check(processors))
     if options.share:
         findings = [*host_check.shared(processors, findings, _calibrations())]
     document: dict[str, Any] = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
@@ -106,17 +106,9 @@ def _aa(options: Namespace, processors: Sequence[int], watcher: Watcher) -> tupl
 
 def _calibrations() -> Sequence[Calibration]:
     """The last good calibration in the usual results directory, if there is one."""
-    folder = user_defaults.read().get("results", shared.OPTIONS["--results"]["default"])
+    folder = shared.OPTIONS["--results"]["default"]
     if not (folder / FILE_NAME).is_file():
         return []
     with Store(folder, existing=True) as store:
         here = conditions.of_session(usable_processors(), "")
         return trust.chosen(store.calibrations(), here, folder).calibration
-
-
-def _defaults() -> Finding:
-    found = user_defaults.read()
-    if not found:
-        return Finding("defaults", f"Lockstep's own; {user_defaults.file()} would change them")
-    options = ", ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
-    return Finding("defaults", f"{options} from {user_defaults.file()}")

