@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from coordinator.policies import known
@@ -36,15 +37,32 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
         shares = [1 / (processes * seconds) for processes, seconds in points]
         return ExecutionTime(sum(shares) / sum(share**2 for share in shares), 1.0, 0.0, 0.0)
     import numpy as np  # noqa: PLC0415 - only molded programs take the time to load it
-    from scipy.optimize import nnls  # noqa: PLC0415
 
     count = np.array([processes for processes, _ in points], dtype=float)
     seconds = np.array([time for _, time in points])
-    columns: list[NDArray[np.float64]] = [1 / count, np.ones_like(count), count]
-    columns = columns[: len(set(count.tolist()))]
-    found, _ = nnls(np.column_stack(columns) / seconds[:, None], np.ones_like(seconds))
-    work_s, alpha_s, beta_s = [*found.tolist(), 0.0, 0.0][:3]
+    columns = np.array([1 / count, np.ones_like(count), count])[: len(set(count.tolist()))] / seconds
+    work_s, alpha_s, beta_s = [*not_negative(columns, np.ones_like(seconds)), 0.0, 0.0][:3]
     return ExecutionTime(work_s, 1.0, alpha_s, beta_s)
+
+
+def not_negative(columns: NDArray[np.float64], wanted: NDArray[np.float64]) -> list[float]:
+    """The factors, none negative, with which these few ``columns`` add up to ``wanted``, by least squares.
+
+    Those of the columns whose factors are not 0 fit best without any condition, so one of all sets does it.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    best, least = [0.0] * len(columns), float(wanted @ wanted)
+    for size in range(1, len(columns) + 1):
+        for kept in combinations(range(len(columns)), size):
+            lengths = np.linalg.norm(columns[list(kept)], axis=1)
+            basis = (columns[list(kept)] / lengths[:, None]).T
+            factors = np.linalg.lstsq(basis, wanted)[0]
+            left = wanted - basis @ factors
+            if (factors >= 0).all() and left @ left < least:
+                least, known = float(left @ left), dict(zip(kept, (factors / lengths).tolist(), strict=True))
+                best = [known.get(place, 0.0) for place in range(len(columns))]
+    return best
 
 
 def key(program: Work | Mapping[str, object]) -> str:

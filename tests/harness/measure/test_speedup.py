@@ -2,9 +2,11 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from coordinator.view import ExecutionTime
 from harness.measure import execution_times
@@ -21,6 +23,17 @@ def test_an_exact_function_is_found_again(work_s, alpha_s, beta_s):
     found = execution_times.fit([(p, true.on(p)) for p in (1, 2, 3, 5, 8, 13)])
     for p in range(1, 20):
         assert found.on(p) == pytest.approx(true.on(p), rel=1e-3)
+
+
+@given(st.lists(st.tuples(st.integers(1, 64), st.floats(0.01, 1000)), min_size=3, max_size=12))
+@settings(deadline=None)
+def test_the_fit_is_as_good_as_that_of_scipy(points):
+    count, seconds = np.array(points).T
+    columns = np.array([1 / count, np.ones_like(count), count]) / seconds
+    wanted = np.ones_like(seconds)
+    found = execution_times.not_negative(columns, wanted)
+    assert min(found) >= 0
+    assert np.linalg.norm(columns.T @ found - wanted) <= nnls(columns.T, wanted)[1] * (1 + 1e-9) + 1e-9
 
 
 def test_nothing_is_negative_and_noise_is_averaged():

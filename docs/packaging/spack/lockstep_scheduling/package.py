@@ -31,4 +31,3 @@ class LockstepScheduling(PythonPackage):
     depends_on("py-matplotlib@3.8:", type=("build", "run"))
     depends_on("py-numba@0.60:0.68", type=("build", "run"))
     depends_on("py-rich@13:", type=("build", "run"))
-    depends_on("py-scipy@1.11:", type=("build", "run"))
