@@ -38,7 +38,6 @@ PAPERS: Mapping[str, str] = {
     ),
     "dusseau96": "Dusseau, Arpaci, Culler 1996, Effective Distributed Scheduling of Parallel Workloads",
     "hori96": "Hori et al. 1996, Time Space Sharing Scheduling and Architectural Support",
-    "ousterhout82": "Ousterhout 1982, Scheduling Techniques for Concurrent Systems (as told in a survey)",
     "survey": "Markatos and LeBlanc 1999, Multiprogramming Multiprocessors (a survey)",
     "zhou97": "Zhou, Brent, Qu 1997, An Efficient Scheduling Algorithm for Multiprogramming",
 }

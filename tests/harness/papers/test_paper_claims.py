@@ -11,7 +11,7 @@ from places import ROOT
 from coordinator import policies
 from coordinator.migration import Migration, MoveCost
 from harness import papers
-from harness.papers import ousterhout82, survey
+from harness.papers import survey
 from harness.papers import zhou97 as zhou
 from harness.predict.replicate import Mean, Replications
 from workloads.validation import InputError
@@ -101,7 +101,7 @@ def failing(claims):
 def mutate(monkeypatch):
     """Other rules: batch in the place of all queues, one processor a job, no empty slot, equal moves."""
     monkeypatch.setattr(zhou.policies, "create", lambda name, options: policies.known()["batch"]())
-    monkeypatch.setattr(ousterhout82, "most_idle", lambda processors, jobs: (0.0, (1,)))
+    monkeypatch.setattr(survey, "most_idle", lambda processors, jobs: (0.0, (1,)))
     monkeypatch.setattr(survey.allocation, "bound", lambda *known: 1)
     monkeypatch.setattr(Migration, "cost", lambda move: MoveCost(0.5, 0.0, 0.5, 1.0, 1.0))
     equal = {"square root of work": 1.1, "equal time": 1.0}
