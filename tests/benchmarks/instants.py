@@ -1,22 +1,31 @@
 """How often the simulators and the driver start or end a job at another time than an independent scheduler.
 
     python -P tests/benchmarks/instants.py [--logs 2000] [--first 0] [--workers 2]
+    python -P tests/benchmarks/instants.py --trace FILE.swf.gz [--arrivals 0.6]
 
 Plays random logs with frequent ties under every space-sharing policy (``tests/support/schedules.py``): by the
 job-level simulator with its kernels and event by event, by the process-level simulator on a machine on which
 nothing costs time, and by the driver's conductor with a fake clock, which hears of ends in any order. The
-logs are those of the seeds from ``--first`` on, so that a long series can be played in parts.
+logs are those of the seeds from ``--first`` on, so that a long series can be played in parts. With a job log,
+plays it under fcfs and easy by the job-level simulator, with its times of arrival multiplied by a factor.
 Exits with 1 if any differs.
 """
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+import numpy as np
 from benchmark import parsed
-from schedules import POLICIES, differing, log, schedulers
+from independent_scheduler import Job
+from schedules import POLICIES, differing, expected, log, schedulers
+
+from coordinator import policies
+from harness.predict import trace
+from harness.simulator.jobs.simulate import simulate
 
 
 def played(seed):
@@ -25,8 +34,32 @@ def played(seed):
     return {perfect: len(log(seed, perfect)[1]) for perfect in (False, True)}, wrong
 
 
+def played_trace(path, factor):
+    """Prints mean waits; returns how many jobs start at other times."""
+    found = trace.read(path)
+    jobs = replace(found.jobs, submit_ns=np.rint(found.jobs.submit_ns * factor).astype(np.int64))
+    columns = (jobs.submit_ns, jobs.most, jobs.most, jobs.work_s, jobs.alpha_s, jobs.beta_s, jobs.factor)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    given = [Job(number, *row) for number, row in enumerate(rows)]
+    differ = 0
+    for name in ("fcfs", "easy"):
+        ours = simulate(jobs, found.processors, policies.create(name, {}))
+        right = expected(name, (), found.processors, given)
+        starts_ns = np.array([begin_ns for begin_ns, _ in right.values()])
+        count = np.count_nonzero(starts_ns != ours.start_ns)
+        waits_s = (starts_ns - jobs.submit_ns) / 1e9
+        print(
+            f"{name}: mean wait {ours.wait_s.mean():.0f} s, independent {waits_s.mean():.0f} s; "
+            f"{count} of {len(jobs)} starts differ"
+        )
+        differ += count
+    return differ
+
+
 def main():
-    options = parsed(__doc__, logs=2000, first=0, workers=2)
+    options = parsed(__doc__, logs=2000, first=0, workers=2, trace={"type": Path}, arrivals=1.0)
+    if options.trace:
+        sys.exit(bool(played_trace(options.trace, options.arrivals)))
     jobs = starts = 0
     differ = []
     seeds = range(options.first, options.first + options.logs)
