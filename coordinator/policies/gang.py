@@ -1,5 +1,6 @@
 """Gang scheduling (coscheduling): all processes of a job run in the same slots. Also Slurm's, to compare."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -180,8 +181,10 @@ class Gang(Policy):
             for n, place in seats.items()
         }
         quantum_ns = round(self.quantum_ms * 1e6) if len(windows) > 1 else None
+        order = sorted(placements, key=lambda n: seats[n][0])
+        firsts = [seats[n][0] for n in order]
         slots = tuple(
-            Slot(self._runs(seats, placements, start, whole, processors), quantum_ns)
+            Slot(self._runs(order, bisect_left(firsts, start), placements, whole, processors), quantum_ns)
             for start, whole in zip(windows, packing.whole(seats, windows, processors), strict=True)
         ) or (Slot(((),) * processors),)
         elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if quantum_ns and goes_on else 0
@@ -189,17 +192,20 @@ class Gang(Policy):
 
     def _runs(
         self,
-        seats: Mapping[int, Seats],
+        order: list[int],
+        place: int,
         placements: partitions.Placements,
-        start: int,
         gangs: Iterable[int],
         processors: int,
     ) -> tuple[tuple[int, ...], ...]:
-        """The jobs that run in the window at ``start``: its gangs, then others that fill idle processors."""
+        """The jobs that run in a window: its gangs, then others that fill idle processors.
+
+        These come in the order of their seats, first the one at ``place``.
+        """
         chosen = {n: placements[n] for n in gangs}
         if self.fill != "none":
             used = set[int]().union(*chosen.values())
-            following = sorted(placements, key=lambda n: (seats[n][0] < start, seats[n][0]))
+            following = order[place:] + order[:place]
             for n in following:
                 if used.isdisjoint(placements[n]):
                     chosen[n] = placements[n]

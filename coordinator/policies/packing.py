@@ -159,9 +159,10 @@ def migrate(
     kept = dict(seats)
     load = _load(seats, processors)
     for row in sorted(load, key=lambda row: (load[row], -row)):
-        moved = _elsewhere(packing, kept, row, processors, lost)
+        moved = _elsewhere(packing, kept, load, row, processors, lost)
         if moved is not None:
             kept |= moved
+            load = _load(kept, processors)
     return kept
 
 
@@ -174,15 +175,21 @@ def _load(seats: Mapping[int, Seats], processors: int) -> Counter[int]:
 
 
 def _elsewhere(
-    packing: str, seats: Mapping[int, Seats], row: int, processors: int, lost: frozenset[int]
+    packing: str,
+    seats: Mapping[int, Seats],
+    load: Mapping[int, int],
+    row: int,
+    processors: int,
+    lost: frozenset[int],
 ) -> dict[int, Seats] | None:
     """Seats in the other rows that are used for the gangs of ``row``; None if one of them finds none."""
-    load = _load(seats, processors)
     free = [processors - size for other, size in load.items() if other != row]
+    if sum(free) < load[row]:
+        return None  # wherever the free seats are, and before a look at every gang
     gangs = [number for number, place in seats.items() if place[0] // processors == row]
     gangs.sort(key=lambda number: -len(seats[number]))
-    if sum(free) < load[row] or max(free) < len(seats[gangs[0]]):
-        return None  # wherever the free seats are
+    if max(free) < len(seats[gangs[0]]):
+        return None
     used = load.keys() - {row}
     count = max(used) + 1
     shut = [range(r * processors, (r + 1) * processors) for r in range(count) if r not in used]
