@@ -104,7 +104,7 @@ class Experiment:
             "schedulers": [scheduler.identity for scheduler in self.schedulers],
             "cells": [[[_group(group) for group in cell.groups], cell.machine] for cell in self.cells],
         }
-        # Digests of older experiments lack these.
+        # Left out where they are as usual.
         if self.dedicated != SPINNING:
             content["dedicated"] = self.dedicated
         if self.owners:

@@ -42,7 +42,7 @@ ADDED: Table = {
     "launcher_options": [],
     "threads": 1,
 }
-"""Keys of programs that older records lack, and the values that those records imply."""
+"""Keys of programs that records and digests leave out where they have these values."""
 
 
 def job_group(job: Any, key: str) -> JobGroup:
@@ -128,7 +128,7 @@ def check_here(group: JobGroup, key: str) -> None:
 
 
 def described(program: Work) -> dict[str, Any]:
-    """The program of a job as plain values for :func:`rebuilt`, without ADDED, which older records lack."""
+    """The program of a job as plain values for :func:`rebuilt`, without what ADDED says."""
     table = asdict(program)
     if "launcher_options" in table:
         table["launcher_options"] = list(table["launcher_options"])

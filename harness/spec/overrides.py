@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from coordinator import policies
-from harness.spec.scheduler import FORMER, SHARED, has_key, who_has
+from harness.spec.scheduler import SHARED, has_key, who_has
 from harness.spec.table_checks import DEEPEST, Table, check_depth, field_names
 from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError, brief, shown
@@ -28,9 +28,7 @@ _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
 @cache
 def scheduler_keys() -> tuple[str, ...]:
     """Keys of [[schedulers]] tables. Without a table before it, such a key sets all tables that have it."""
-    return tuple(
-        sorted({*SHARED, *FORMER, *(key for name in policies.known() for key in policies.parameters(name))})
-    )
+    return tuple(sorted({*SHARED, *(key for name in policies.known() for key in policies.parameters(name))}))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The [[schedulers]] tables of an experiment: a policy each, with its waiting rule and local scheduler."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,10 +22,10 @@ ADDED = {
     **{"remedy": asdict(Remedy()), "mapping": "order", "synchronised": True},
     **{"quota_processors": 0.0, "quota_period_ms": Options.quota_period_ms},
 }
-"""Keys that older records lack, and the values that those records imply."""
+"""Keys that came after the first digests, which leave them out where they have these values."""
 
-FORMER = {"do_not_preempt": "deferrals", "put_off_us": "deferral_us", "warning_us": "warning_us"}
-"""Keys beside ``remedy``, a name, in older tables; their names in the table ``remedy``."""
+IN_DIGESTS = {"do_not_preempt": "deferrals", "put_off_us": "deferral_us", "warning_us": "warning_us"}
+"""The keys beside ``remedy``, a name, in digests; their names in the table ``remedy``."""
 
 IMPLICIT = "global-adaptive"  # the waiting rule of the policy implicit, if its table names none
 
@@ -119,34 +119,17 @@ class Scheduler:
     def identity(self) -> dict[str, Any]:
         """Its table, as digests have it, without the keys of ``added`` that have their defaults.
 
-        It is different for every scheduler. The keys of a remedy are the former ones.
+        It is different for every scheduler. The keys of a remedy are those of IN_DIGESTS.
         """
         table = {
             key: value for key, value in self.table.items() if (key, value) not in added(self.name).items()
         }
         if remedy := table.pop("remedy", None):
             defaults = asdict(Remedy())
-            flat = {old: remedy[key] for old, key in FORMER.items() if remedy[key] != defaults[key]}
+            flat = {old: remedy[key] for old, key in IN_DIGESTS.items() if remedy[key] != defaults[key]}
             deferrals = {"do_not_preempt": remedy["deferrals"]}
             table |= flat | (deferrals if remedy["kind"] == "defer" else {"remedy": remedy["kind"]})
         return table
-
-
-def present(table: Table) -> dict[str, Any]:
-    """A [[schedulers]] table of any version with the keys of today."""
-    made = dict(table)
-    flat = {FORMER[key]: made.pop(key) for key in FORMER if key in made}
-    remedy = made.get("remedy", {})
-    kind = {"kind": remedy} if isinstance(remedy, str) else remedy
-    times = flat.pop("deferrals", 0)
-    if times != 0 or isinstance(times, bool):
-        if kind.get("kind", "none") not in ("none", "defer"):
-            rule = "a scheduler has one remedy, and this one has the do-not-preempt bit"
-            raise InputError("remedy", remedy, rule, "leave one of the two out")
-        flat |= {"kind": "defer", "deferrals": times}
-    if isinstance(kind, Mapping) and (kind or flat):
-        made["remedy"] = {**kind, **flat}
-    return made
 
 
 def plain(value: Any) -> Any:
@@ -215,17 +198,7 @@ def _check_slots(policy: Policy) -> None:
 
 
 def scheduler_of(table: Table) -> Scheduler:
-    """The scheduler that a [[schedulers]] table describes; errors name the keys that the table has."""
-    try:
-        return _scheduler_of(present(table))
-    except InputError as error:
-        former = [key for key, name in FORMER.items() if key in table and error.key == f"remedy.{name}"]
-        if not former:
-            raise
-        raise InputError(former[0], error.value, error.rule, error.remedy) from None
-
-
-def _scheduler_of(table: Table) -> Scheduler:
+    """The scheduler that a [[schedulers]] table describes."""
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
     if "blocking" in values:
@@ -243,7 +216,7 @@ def has_key(table: Any, key: str) -> bool:
     if name not in policies.known():
         return False
     rule = blocking.rule_name(table.get("blocking", IMPLICIT if name == "implicit" else "spin"))
-    return key in policies.parameters(name) or (key in (*SHARED, *FORMER) and OF_RULES.get(key, rule) == rule)
+    return key in policies.parameters(name) or (key in SHARED and OF_RULES.get(key, rule) == rule)
 
 
 def who_has(key: str) -> str:

@@ -1,17 +1,19 @@
-"""How the file of a store is opened, made, migrated or refused."""
+"""How the file of a store is opened, made or refused."""
 
+import json
 import os
 import sqlite3
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 import psutil
 
-from harness.store.migrations import SCHEMA, STATEMENTS
 from harness.store.tables import TABLES, made
 from workloads.validation import InputError
 
 APPLICATION_ID = 0x4C6B5374
+SCHEMA = 7  # a store of another one was written by another version, and is refused
 BUSY_S = 30.0
 
 
@@ -20,7 +22,7 @@ def uri(file: Path, options: str) -> str:
 
 
 def connect(file: Path, mode: str) -> sqlite3.Connection:
-    """A connection to a store of today's schema, migrated if need be; ``mode`` is SQLite's, rwc or rw."""
+    """A connection to a store of this schema, made if need be; ``mode`` is SQLite's, rwc or rw."""
     try:
         return _connected(file, f"mode={mode}")
     except sqlite3.OperationalError:
@@ -37,7 +39,7 @@ def _connected(file: Path, options: str) -> sqlite3.Connection:
         database.row_factory = sqlite3.Row
         database.execute("PRAGMA foreign_keys = ON")
         database.execute("PRAGMA synchronous = FULL")
-        _bring_up_to_date(database, file)
+        _make_or_refuse(database, file)
         if options == "mode=rwc":
             _choose_journal(database, file)
     except BaseException:
@@ -58,7 +60,7 @@ def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
         raise sqlite3.OperationalError("its write-ahead log is in use, which this file system cannot share")
 
 
-def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
+def _make_or_refuse(database: sqlite3.Connection, file: Path) -> None:
     found = _number(database, "user_version")
     if found == 0 and database.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
         script = ["BEGIN IMMEDIATE;", *map(made, TABLES)]
@@ -69,12 +71,31 @@ def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
     if _number(database, "application_id") != APPLICATION_ID:
         rule = "must be a store of Lockstep, but is another program's database"
         raise InputError("--results", str(file), rule, "choose another directory")
-    if found > SCHEMA or any(number not in STATEMENTS for number in range(found, SCHEMA)):
-        rule = f"is a store of another schema: found {found}, required {SCHEMA}"
+    if found != SCHEMA:
+        this = f"this is {_named(_version())} with schema {SCHEMA}"
+        rule = f"was written by {_named(_writer(database))} with schema {found}; {this}"
         raise InputError("--results", str(file), rule, "use the Lockstep that wrote it, or another directory")
-    for number in range(found, SCHEMA):
-        statements = f"{STATEMENTS[number]} PRAGMA user_version = {number + 1};"
-        database.executescript(f"BEGIN IMMEDIATE; {statements} COMMIT;")
+
+
+PACKAGE = "lockstep-scheduling"
+
+
+def _named(version: str | None) -> str:
+    return f"Lockstep {version}" if version else "a Lockstep of unknown version"
+
+
+def _version() -> str | None:
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(PACKAGE)
+    return None
+
+
+def _writer(database: sqlite3.Connection) -> str | None:
+    """The version that recorded the last run of a store of any schema; None if it does not say."""
+    with suppress(sqlite3.Error, ValueError, LookupError, TypeError):
+        (text,) = database.execute("SELECT conditions FROM runs ORDER BY id DESC LIMIT 1").fetchone()
+        return str(json.loads(text)["packages"][PACKAGE])
+    return None
 
 
 def _number(database: sqlite3.Connection, pragma: str) -> int:

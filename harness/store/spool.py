@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from coordinator.workload import Switch
-from harness.store.migrations import present_constants
 from harness.store.records import JobRecord, RunRecord, plain, typed
 
 SCHEMA = 1
@@ -78,8 +77,7 @@ def read(path: Path) -> RunRecord:
         found = json.load(file)
     if found["schema"] != SCHEMA:
         raise ValueError(f"found schema {found['schema']!r}, required {SCHEMA}")
-    run = found["run"] | {"constants": present_constants(found["run"]["constants"])}
-    fields = typed(run) | {
+    fields = typed(found["run"]) | {
         "jobs": tuple(JobRecord(**job) for job in found["jobs"]),
         "ranks": tuple(dict(rank) for rank in found["ranks"]),
         "switches": tuple(Switch(*switch) for switch in found["switches"]),

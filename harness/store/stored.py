@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Switch
-from harness.store.migrations import migrate
 from harness.store.records import BY_JOB, Calibration, JobRecord, RunRecord, typed
 from harness.store.tables import PARTS, TABLES, Column
 from workloads.validation import InputError, LockstepError
@@ -74,7 +73,6 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
             raise ValueError(f"{table}.{name} holds {_short(value)}")
         if column.parsed:
             values[name] = _parsed(f"{table}.{name}", column, value)
-    migrate(table, values)
     return values
 
 
@@ -131,7 +129,7 @@ def checksum(database: sqlite3.Connection, run: int) -> str:
 
 def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
     known = [row["sha256"] for row in rows_of(database, "checksums", run)]
-    if known and known != [checksum(database, run)]:  # runs of older schemas have none
+    if known != [checksum(database, run)]:
         raise ValueError(f"run {run} is not what was written")
     parts = {
         table: [decoded(table, row) for row in rows_of(database, table, run)] for table in ("runs", *PARTS)

@@ -101,13 +101,3 @@ def made(table: str) -> str:
         for deed in ("UPDATE", "DELETE")
     ]
     return "\n".join(statements)
-
-
-def remade(table: str) -> str:
-    """Statements that rebuild a table and keep its rows."""
-    old = f"old_{table}"
-    drops = "".join(f"DROP TRIGGER {table}_no_{deed}; " for deed in ("UPDATE", "DELETE"))
-    return (
-        f"{drops} ALTER TABLE {table} RENAME TO {old};\n{made(table)}\n"
-        f"INSERT INTO {table} SELECT * FROM {old}; DROP TABLE {old};"
-    )

@@ -1,14 +1,12 @@
-"""The table of machine constants: what is declared once is everywhere, and former names are read."""
+"""The table of machine constants: what is declared once is everywhere."""
 
 import dataclasses
-import json
 import os
-import sqlite3
 import subprocess
 import sys
 
 import pytest
-from fake_runs import TOOLS, Quiet, measure, probe
+from fake_runs import TOOLS, Quiet, probe
 from places import ROOT
 
 from harness.measure.calibrate import Constants, constants
@@ -17,11 +15,8 @@ from harness.predict.process_level import machine_like
 from harness.report.listing import MEANING
 from harness.simulator.processes.machine import SimulatedMachine
 from harness.simulator.processes.model import MACHINE
-from harness.spec.experiment import load
 from harness.spec.scheduler import scheduler_of
-from harness.store import database
 from harness.store.database import Store
-from harness.store.migrations import FORMER, present_name
 from workloads.bounds import BOUNDS
 from workloads.constants import CONSTANTS, MachineConstants, Rows
 from workloads.machine import KEYS
@@ -110,72 +105,17 @@ def test_the_machine_of_a_host_has_its_constants():
     assert {name for name, value in vars(known).items() if getattr(made, name) != value} == changed
 
 
-FORMERLY = {
-    **{"switch_us": 20.0, "handoff_us": 5.0, "latency_us": 3.0, "wakeup_us": 30.0, "unit_ns": 2.0},
-    **{"handoff_scatter_us": [-1.0, 1.0], "rest_us": [500.0], "rested_switch_us": [[9.0]]},
-    "rested_send_us": [[4.0]],
-}
-TODAY = {
-    **{"remote_wakeup_us": 20.0, "local_switch_us": 5.0, "latency_us": 3.0, "idle_wakeup_us": 30.0},
-    **{"walk_step_ns": 2.0, "switch_scatter_us": [-1.0, 1.0], "idle_times_us": [500.0]},
-    **{"switch_after_idle_us": [[9.0]], "send_after_idle_us": [[4.0]]},
-}
+def test_programs_of_a_session_go_by_its_first_time_of_a_step(tmp_path):
+    steps_ns = iter((64.0, 99.0))
 
-
-class Formerly:
-    def recorded(self):
-        return FORMERLY
-
-
-def test_a_run_with_former_names_is_read_with_todays(tmp_path):
-    experiment = load("three-jobs", settings=["repeats=1"])
-    with Store(tmp_path) as store:
-        record = measure(experiment, MeasurementSession.here((0, 1), TOOLS, store), Constants())[0]
-        number = store.add_run(dataclasses.replace(record, constants=Formerly()))
-        (raw,) = (
-            sqlite3.connect(store.path)
-            .execute("SELECT constants FROM runs WHERE id = ?", (number,))
-            .fetchone()
-        )
-        assert json.loads(raw) == FORMERLY
-        assert store.run(number).constants == MachineConstants(**TODAY)
-    assert database.load(tmp_path).runs.set_index("id")["constants"][number] == TODAY
-
-
-def test_a_calibration_with_former_names_gives_todays_constants(tmp_path):
-    """Two calibrations of one session, whose programs go by the first time of a step."""
-    former = {new: old for old, new in FORMER.items()}
-    steps_ns = iter((64.0, 99.0, 64.0, 99.0))
-
-    def today(processors, size):
+    def steps(processors, size):
         return probe(processors, size) | {"walk_step_ns": [next(steps_ns)]}
 
-    def earlier(processors, size):
-        parts = [(name.rpartition("_"), samples) for name, samples in today(processors, size).items()]
-        return {f"{former.get(name, name)}_{unit}": samples for (name, _, unit), samples in parts}
-
-    found = []
-    for one in (today, earlier):
-        with Store(tmp_path / one.__name__) as store:
-            site = MeasurementSession.here((0, 1), dataclasses.replace(TOOLS, probe=one), store)
-            for _ in range(2):
-                site.calibrate([4096], ["signals"], Quiet())
-            found.append(constants(next(store.calibrations())))
-            names = {
-                row[0] for row in sqlite3.connect(store.path).execute("SELECT quantity FROM calibrations")
-            }
-            assert ("unit_ns" in names) == (one is earlier)
-    assert found[0] == found[1]
-    assert found[0].walk_step_of({4096}) == 64.0
-
-
-def test_present_names_stay_and_former_ones_change():
-    for one in CONSTANTS:
-        assert present_name(one.name) == one.name
-        assert present_name(one.quantity) == one.quantity
-    assert present_name("rested_switch_ns 500") == "switch_after_idle_ns 500"
-    assert present_name("switch") == "switch"
-    assert present_name("x") == "x"
+    with Store(tmp_path) as store:
+        site = MeasurementSession.here((0, 1), dataclasses.replace(TOOLS, probe=steps), store)
+        for _ in range(2):
+            site.calibrate([4096], ["signals"], Quiet())
+        assert constants(next(store.calibrations())).walk_step_of({4096}) == 64.0
 
 
 @pytest.mark.parametrize("key", [one.name for one in CONSTANTS if one.least == 0])

@@ -206,7 +206,11 @@ def test_who_runs_on_in_the_next_slot_is_not_warned():
     assert last[1, 0] is None, "what comes after the table is not known yet"
 
 
-BIT = {"remedy": "none", "do_not_preempt": 3}
+BIT = {"remedy": {"kind": "defer", "deferrals": 3}}
+
+
+def remedy(kind, **more):
+    return {"remedy": {"kind": kind, **more}}
 
 
 @pytest.mark.parametrize(
@@ -216,35 +220,37 @@ BIT = {"remedy": "none", "do_not_preempt": 3}
         ({"policy": "none", **BIT}, "'none' stops no process"),
         ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
         ({"policy": "gang", "mechanism": "realtime", **BIT}, "does not stop the processes"),
-        ({"policy": "gang", **BIT, "do_not_preempt": 11}, "^do_not_preempt = 11: .* 1 and at most 10"),
-        ({"policy": "gang", "put_off_us": 0}, "^put_off_us = 0: .* of at least 1 and at most 1000"),
-        ({"policy": "gang", "do_not_preempt": 1}, "has the do-not-preempt bit; leave one of the two out"),
-        ({"policy": "gang", "warning_us": 0}, "of at least 1 and at most 100000"),
+        ({"policy": "gang", **remedy("defer", deferrals=11)}, "deferrals = 11: .* 1 and at most 10"),
         (
-            {"policy": "gang", "quantum_ms": 2, "remedy": "warning", "warning_us": 2000},
+            {"policy": "gang", **remedy("defer", deferral_us=0)},
+            "deferral_us = 0: .* and at most 1000",
+        ),
+        ({"policy": "gang", **remedy("warning", warning_us=0)}, "of at least 1 and at most 100000"),
+        (
+            {"policy": "gang", "quantum_ms": 2, **remedy("warning", warning_us=2000)},
             "is no shorter than the slots of 2 ms",
         ),
-        ({"policy": "gang", "remedy": "warnig"}, "did you mean 'warning'"),
-        ({"policy": "gang", "remedy": "inheritance"}, "a stopped process runs at no priority"),
-        ({"policy": "none", "remedy": "inheritance", "local": "rr"}, "lifted into SCHED_RR"),
-        ({"policy": "none", "remedy": "activations"}, "'none' stops no process"),
-        ({"policy": "gang", "remedy": "activations", "bind": False}, "then goes back to its own"),
+        ({"policy": "gang", **remedy("warnig")}, "did you mean 'warning'"),
+        ({"policy": "gang", **remedy("inheritance")}, "a stopped process runs at no priority"),
+        ({"policy": "none", "local": "rr", **remedy("inheritance")}, "lifted into SCHED_RR"),
+        ({"policy": "none", **remedy("activations")}, "'none' stops no process"),
+        ({"policy": "gang", "bind": False, **remedy("activations")}, "then goes back to its own"),
     ],
 )
 def test_where_a_remedy_means_nothing_it_is_refused(table, message):
     with pytest.raises(InputError, match=message):
-        scheduler_of({"remedy": "warning", **table})
+        scheduler_of({**remedy("warning"), **table})
 
 
 @pytest.mark.parametrize(
     ("more", "name"),
     [
-        ({"remedy": "warning"}, "gang 10 ms, two-minute warning"),
-        ({"remedy": "warning", "warning_us": 2000}, "gang 10 ms, two-minute warning 2 ms"),
-        ({"do_not_preempt": 3, "put_off_us": 20}, "gang 10 ms, do not preempt 3 x 20 us"),
+        (remedy("warning"), "gang 10 ms, two-minute warning"),
+        (remedy("warning", warning_us=2000), "gang 10 ms, two-minute warning 2 ms"),
+        (remedy("defer", deferrals=3, deferral_us=20), "gang 10 ms, do not preempt 3 x 20 us"),
     ],
 )
-def test_a_name_says_the_remedy_and_the_identity_is_older_without_it(more, name):
+def test_a_name_says_the_remedy_and_the_identity_without_one_has_none(more, name):
     table = {"policy": "gang", "quantum_ms": 10}
     assert scheduler_name(scheduler_of(table | more).table) == name
     assert "remedy" not in scheduler_of(table).identity

@@ -10,8 +10,8 @@ import pytest
 from places import ROOT
 
 from harness.spec.naming import scheduler_name
-from harness.spec.scheduler import present, scheduler_of
-from workloads.options import Options, Remedy
+from harness.spec.scheduler import scheduler_of
+from workloads.options import Options
 from workloads.validation import InputError
 
 FIELD = "    bind: bool | str = True\n"
@@ -78,32 +78,15 @@ def test_an_option_is_added_by_one_line(tmp_path):
     assert found == {"table": 5, "default": 0, "swept": [1, 2], "rank": 5, "agent": 5}
 
 
-FORMER = {"do_not_preempt": 0, "put_off_us": 50.0, "remedy": "none", "warning_us": 100.0}
-
-
-@pytest.mark.parametrize(
-    ("former", "today"),
-    [
-        ({}, Remedy()),
-        ({"remedy": "conscious"}, Remedy("conscious")),
-        ({"remedy": "warning", "warning_us": 2000}, Remedy("warning", warning_us=2000)),
-        ({"do_not_preempt": 3, "put_off_us": 20.0}, Remedy("defer", 3, 20.0)),
-    ],
-)
-def test_former_tables_are_those_of_today(former, today):
-    record = {"policy": "gang", "quantum_ms": 10, **FORMER, **former}
-    assert scheduler_of(record).options.remedy == today
-    assert vars(Remedy()) | present(record).get("remedy", {}) == vars(today)
-
-
 @pytest.mark.parametrize(
     "remedy", [{"kind": "defer", "deferrals": 3}, {"kind": "warning", "warning_us": 2000}]
 )
-def test_digests_are_those_of_former_tables(remedy):
+def test_digests_have_the_keys_of_a_remedy_flat(remedy):
     table = {"policy": "gang", "quantum_ms": 10}
     flat = {"do_not_preempt": 3} if remedy["kind"] == "defer" else {"remedy": "warning", "warning_us": 2000}
     identity = scheduler_of({**table, "remedy": remedy}).identity
-    assert identity == scheduler_of({**table, **flat}).identity
+    with pytest.raises(InputError, match=r"is not a key that is known here|must be a table"):
+        scheduler_of({**table, **flat})
     assert {key: identity[key] for key in flat} == flat and "remedy" not in identity.keys() - flat.keys()
 
 

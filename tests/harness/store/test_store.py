@@ -46,15 +46,6 @@ def test_what_is_stored_comes_back(records, tmp_path):
         assert list(after.jobs) == jobs
 
 
-def test_runs_stored_before_a_key_was_there_have_its_default(records, tmp_path):
-    table = {key: value for key, value in records[0].scheduler.items() if key != "bind"}
-    with Store(tmp_path / "results") as opened:
-        number = opened.add_run(dataclasses.replace(records[0], scheduler=table))
-        assert "bind" in records[0].scheduler and "bind" not in table
-        assert opened.run(number).scheduler == records[0].scheduler
-        assert opened.frames().runs.scheduler.iloc[-1] == records[0].scheduler
-
-
 def test_frames_have_the_documented_columns(records, tmp_path):
     frames = database.load(tmp_path / "results")
     described = (ROOT / "docs" / "formats.md").read_text()
@@ -92,12 +83,19 @@ def test_a_run_is_stored_whole_or_not_at_all(records, tmp_path):
         assert len(opened.runs(twice.digest)) == 1
 
 
-def test_a_newer_store_is_refused(records, tmp_path):
+@pytest.mark.parametrize("found", [schema.SCHEMA - 1, schema.SCHEMA + 1])
+def test_a_store_of_another_version_is_refused_with_both_versions(records, tmp_path, monkeypatch, found):
     file = tmp_path / "results" / database.FILE_NAME
+    with Store(tmp_path / "results") as store:
+        written = Conditions(host="a", packages={"lockstep-scheduling": "0.1.9"})
+        store.add_run(dataclasses.replace(records[0], conditions=written))
     with sqlite3.connect(file) as connection:
-        connection.execute(f"PRAGMA user_version = {schema.SCHEMA + 1}")
+        connection.execute(f"PRAGMA user_version = {found}")
+    monkeypatch.setattr(schema.metadata, "version", lambda package: "0.3.0")
+    theirs = f"was written by Lockstep 0.1.9 with schema {found}"
+    said = f"{theirs}; this is Lockstep 0.3.0 with schema {schema.SCHEMA};"
     for attempt in (lambda: Store(tmp_path / "results"), lambda: database.load(file)):
-        with pytest.raises(InputError, match=f"found {schema.SCHEMA + 1}, required {schema.SCHEMA}"):
+        with pytest.raises(InputError, match=said):
             attempt()
 
 
@@ -337,17 +335,3 @@ def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
         found = opened.timelines(numbers[0])
     sent = {(rank["job"], rank["rank"]): rank["timeline"] for rank in records[0].ranks}
     assert {place: base64.b64encode(packed).decode() for place, packed in found.items()} == sent
-
-
-def test_an_older_store_is_migrated(records, tmp_path):
-    file = tmp_path / "results" / database.FILE_NAME
-    with sqlite3.connect(file) as connection:
-        columns = "".join(f"ALTER TABLE jobs DROP COLUMN {name};" for name in ("admitted_ns", "estimate"))
-        columns += "ALTER TABLE runs DROP COLUMN schedule;"
-        tables = "DROP TABLE timelines; DROP TABLE checksums;"
-        connection.executescript(f"{tables} {columns} PRAGMA user_version = 1;")
-    with Store(tmp_path / "results") as opened:
-        assert opened.with_timelines(records[0].digest) == []
-        assert {job.admitted_ns for run in opened.runs(records[0].digest) for job in run.jobs} == {None}
-        opened.add_run(records[0])
-        assert len(opened.with_timelines(records[0].digest)) == 1
