@@ -6,6 +6,7 @@ the directory is a digest of all compiled sources and of the compilers' versions
 never holds code from other sources.
 """
 
+import errno
 import hashlib
 import os
 import platform
@@ -21,6 +22,8 @@ from workloads.locks import lock_program
 from workloads.own_directories import open_own, private
 
 COMPILERS = ("numba", "llvmlite", "numpy")
+
+ROOM_BYTES = 8 << 20  # more than all kernels take
 
 _opened: dict[tuple[int, int], int] = {}
 """Descriptors of directories that were checked, by device and inode; code is loaded through them."""
@@ -51,10 +54,18 @@ def _found() -> tuple[Path, str]:
         try:
             path = private((private(base) if ours else base) / name)
             with tempfile.TemporaryFile(dir=path):
+                _check_room(path)
                 return _held(open_own(path)), ""
         except OSError as error:
             whys.append(str(error))
     return _temporary(), "; ".join(whys) or "there is no home directory"
+
+
+def _check_room(path: Path) -> None:
+    """Refuse a directory that holds nothing yet, and has no room for it."""
+    found = os.statvfs(path)
+    if found.f_bavail * found.f_frsize < ROOM_BYTES and not any(path.glob("*/*.nbc")):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def holds(function: str) -> bool:

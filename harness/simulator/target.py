@@ -20,6 +20,7 @@ import functools
 import hashlib
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -196,7 +197,21 @@ class _Impl(caching.CompileResultCacheImpl):
 
 
 class _Cache(caching.FunctionCache):
+    """What cannot be read is compiled again, and what cannot be written is not kept."""
+
     _impl_class = _Impl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # of a damaged file, reading can raise anything
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)
 
 
 class _Dispatcher(registry.CPUDispatcher):

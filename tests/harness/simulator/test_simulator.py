@@ -205,6 +205,35 @@ def test_a_changed_waiting_rule_is_compiled_anew(tmp_path):
     assert spin_ns_and_hits() == [2000, 0]
 
 
+@needs_compiler
+@pytest.mark.slow
+def test_code_that_cannot_be_read_or_kept_is_compiled_again(tmp_path):
+    (tmp_path / "small_kernel.py").write_text(KERNEL)
+
+    def spin_ns_and_hits(*before):
+        words = [*before, sys.executable, "-c", "import small_kernel"]
+        environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    # No file may have any bytes, as on a full disk.
+    assert spin_ns_and_hits("sh", "-c", 'ulimit -f 0; exec "$@"', "sh") == ["18000", "0"]
+    assert spin_ns_and_hits() == ["18000", "0"]
+    assert spin_ns_and_hits() == ["18000", "1"]
+    for kept in tmp_path.glob("kernels-*/*/*"):
+        kept.write_bytes(kept.read_bytes()[:9])
+    assert spin_ns_and_hits() == ["18000", "0"]
+    assert spin_ns_and_hits() == ["18000", "1"]
+
+
+def test_a_place_without_room_keeps_no_code(tmp_path, monkeypatch):
+    places(monkeypatch, XDG_CACHE_HOME=tmp_path)
+    monkeypatch.setattr(cache, "ROOM_BYTES", 1 << 60)
+    assert not cache.directory().resolve().is_relative_to(tmp_path)
+    assert "No space left on device" in cache.refusal()
+
+
 def places(monkeypatch, **variables):
     """Let these variables alone say where code may be kept."""
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
