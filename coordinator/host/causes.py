@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from coordinator.host import memory_limits
 from coordinator.host.rundir import SHARED_MEMORY
 
 BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
@@ -14,8 +15,15 @@ BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
 BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
 """Signs of a bus error in a launcher's output; the last is MPICH's, for the first rank that failed."""
 
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL, signal.SIGKILL)
+"""The same after SIGKILL; the last is what MPICH's launcher ends with if it was sent to a rank."""
+
+KILLED_SIGNS = ("Killed", "signal 9", "EXIT CODE: 9\n")
+
 SCARCE_BYTES = 64 << 20
 """Containers get so much shared memory unless they ask for more; MPI takes some megabytes for each rank."""
+
+MOUNT = f"mount -t tmpfs -o mode=1777 tmpfs {SHARED_MEMORY}"  # its remedy where it is missing or read-only
 
 OURS = re.compile(r"(?m)^lockstep: (.+)")  # lines of the preloaded library about itself in a rank
 
@@ -30,6 +38,8 @@ def explained(status: int, said: str = "", records: Sequence[Mapping[str, Any]] 
 
 def _causes(status: int, said: str) -> Iterator[str]:
     free, total = _shared_memory()
+    if status and not os.access(SHARED_MEMORY, os.W_OK):
+        yield f"A cause may be that {SHARED_MEMORY}, where ranks share memory, cannot be written: {MOUNT}"
     if status in BUS_ERRORS or (status and any(sign in said for sign in BUS_ERROR_SIGNS)):
         yield (
             f"Signal 7 is a bus error. Its usual cause is that {SHARED_MEMORY}, where ranks share memory, is "
@@ -37,6 +47,8 @@ def _causes(status: int, said: str) -> Iterator[str]:
         )
     elif status and free < SCARCE_BYTES:
         yield f"A cause may be that {SHARED_MEMORY}, where ranks share memory, is small: {_room(free, total)}"
+    if status in KILLED or (status and any(sign in said for sign in KILLED_SIGNS)):
+        yield from memory_limits.kills()
     for library, why in REFUSED.findall(said):
         yield (
             f"The dynamic loader of a program refuses {library}: {why}. All hosts must see it and have "

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from coordinator.host import mechanisms, quotas
+from coordinator.host import causes, mechanisms, quotas
 from coordinator.host.launchers import find_launcher, launchers
 from coordinator.host.processor_claims import rivals
+from coordinator.host.rundir import SHARED_MEMORY
 from harness.measure import runner
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
@@ -67,9 +68,7 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
     yield from _quota(len(processors))
     yield from _mechanisms()
     yield from _programs()
-    room = shutil.disk_usage("/dev/shm").free
-    remedy = "make room: MPI keeps its messages there" if room < SHARED_MEMORY_BYTES else ""
-    yield Finding("shared memory", f"{room >> 20} MiB free in /dev/shm", remedy)
+    yield _shared_memory()
 
 
 def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterator[str]:
@@ -78,6 +77,15 @@ def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterat
     of_host = _frequency(session.governor), *_quota(len(processors)), *_mechanisms()
     findings = *_watched(session, processors, watch_s), *of_host
     return (f"{one.subject}: {one.found}; {one.remedy}" for one in findings if one.remedy)
+
+
+def _shared_memory() -> Finding:
+    found, remedy = f"{SHARED_MEMORY} cannot be written", causes.MOUNT
+    if os.access(SHARED_MEMORY, os.W_OK):
+        room = shutil.disk_usage(SHARED_MEMORY).free
+        found = f"{room >> 20} MiB free in {SHARED_MEMORY}"
+        remedy = "make room: MPI keeps its messages there" if room < SHARED_MEMORY_BYTES else ""
+    return Finding("shared memory", found, remedy)
 
 
 def _frequency(governor: str | None) -> Finding:

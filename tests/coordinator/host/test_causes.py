@@ -5,6 +5,7 @@ import sys
 import pytest
 from native_programs import LOCKSTEP, launcher, recorded, run, summary, two_phase, wrapper
 
+from coordinator.host import causes, memory_limits
 from coordinator.host.causes import explained
 from workloads import native
 
@@ -34,6 +35,27 @@ def apart(*words, mount="", **extra):
 def test_signs_in_the_output_are_explained(status, said, named):
     told = explained(status, said)
     assert (named in told) if named else told == ""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"memory.events": "low 0\noom 3\noom_kill 2\n", "memory.max": "104857600\n"},
+        {"memory.oom_control": "under_oom 0\noom_kill 2\n", "memory.limit_in_bytes": "104857600\n"},
+    ],
+)
+def test_a_group_in_which_the_kernel_has_killed_for_memory_is_named(files, tmp_path, monkeypatch):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(memory_limits, "cgroup_base", {"memory": tmp_path / "inner"}.get)
+    told = explained(-9)
+    assert f"killed 2 processes of the control group {tmp_path} (limit: 100 MiB)" in told
+    assert explained(1, "EXIT CODE: 9\n") == told and explained(1) == explained(0) == ""
+
+
+def test_shared_memory_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(causes, "SHARED_MEMORY", tmp_path / "none")
+    assert "cannot be written: mount -t tmpfs" in explained(1) and explained(0) == ""
 
 
 def test_ranks_on_other_hosts_that_are_not_rung_are_explained():
