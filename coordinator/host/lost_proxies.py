@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -35,8 +35,13 @@ class LostProxies:
         self._seen = {pid: self._seen.get(pid) or OrphanedLauncher() for pid in _launchers(self._root)}
         return [pid for pid, seen in self._seen.items() if seen.look(pid, time.monotonic_ns())]
 
-    def end(self, pid: int) -> None:
-        """End such a launcher."""
+    def end_launchers(self, tell: Callable[[str], None]) -> None:
+        """End such launchers, and tell of each in a sentence."""
+        for pid in self.look():
+            tell(f"process {pid}, MPICH's launcher, waits for processes that were killed: it is ended")
+            self._end(pid)
+
+    def _end(self, pid: int) -> None:
         with suppress(OSError), closing(Process(pid)) as launcher:
             if pid in _launchers(self._root):  # still: its pid may have been another's before we had a handle
                 launcher.send(signal.SIGKILL)

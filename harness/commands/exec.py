@@ -270,11 +270,7 @@ def _pass_on(
         if came is None:
             if ending:
                 handle.send(ending)
-            for launcher in lost.look():
-                tell(
-                    f"process {launcher}, MPICH's launcher, waits for processes that were killed: it is ended"
-                )
-                lost.end(launcher)
+            lost.end_launchers(tell)
         elif came.si_signo != signal.SIGCHLD:
             signum = signal.Signals(came.si_signo)
             if came.si_code in FROM_A_PROCESS:

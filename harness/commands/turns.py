@@ -19,6 +19,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
 from coordinator.host.environment import of_command
 from coordinator.host.launchers import NoLauncher, program_name
+from coordinator.host.lost_proxies import LostProxies
 from coordinator.host.processes import Process, family
 from coordinator.host.processor_time import ProcessorTime
 from coordinator.host.rundir import RunDirectory
@@ -94,7 +95,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 roots += [identity.name(program.pid) for program in programs]
                 ends = "Ctrl-C ends, and jobs of --pid go on" if pids else "Ctrl-C ends"
                 _tell(f"{len(roots)} jobs {how}; {ends}")
-                with _standing(roots, rows + own):
+                with _watched(roots, rows + own, [program.pid for program in programs]):
                     failure = _take_turns(made(roots), rows + own)
             for row, program in zip(own, programs, strict=True):
                 _, status, used = os.wait4(program.pid, 0)
@@ -145,9 +146,13 @@ def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory
 
 
 @contextmanager
-def _standing(roots: Sequence[str], rows: Sequence[Row]) -> Iterator[None]:
-    """A context in which a line each minute says how much processor time each job has had since its begin."""
+def _watched(roots: Sequence[str], rows: Sequence[Row], own: Sequence[int]) -> Iterator[None]:
+    """A context in which a line each minute says how much processor time each job has had since its begin.
+
+    Launchers of our ``own`` programs that wait for ever end; what runs already is never ended.
+    """
     over, begin_s = threading.Event(), time.monotonic()
+    lost = [LostProxies(pid) for pid in own]
     with ExitStack() as stack:
         jobs = [stack.enter_context(closing(Process.named(root))) for root in roots]
         used = [ProcessorTime(job.pid) for job in jobs]
@@ -158,12 +163,17 @@ def _standing(roots: Sequence[str], rows: Sequence[Row]) -> Iterator[None]:
                 seconds = spent.record().get("running_ns", 0) / 1e9
                 yield f"{row['name']} has ended" if job.wait(0) else f"{row['name']} {seconds:.0f} s"
 
-        def tell() -> None:
-            while not over.wait(STANDING_S):
-                minutes = (time.monotonic() - begin_s) / 60
-                _tell(f"after {minutes:.0f} min, processor time: {', '.join(look())}")
+        def watch() -> None:
+            due_s = begin_s + STANDING_S
+            while not over.wait(min(launch.LOOK_S, STANDING_S)):
+                for program in lost:
+                    program.end_launchers(_tell)
+                if time.monotonic() >= due_s:
+                    due_s += STANDING_S
+                    minutes = (time.monotonic() - begin_s) / 60
+                    _tell(f"after {minutes:.0f} min, processor time: {', '.join(look())}")
 
-        thread = threading.Thread(target=tell, daemon=True)
+        thread = threading.Thread(target=watch, daemon=True)
         start_without_signals(thread)
         try:
             yield

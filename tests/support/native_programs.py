@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from places import SUPPORT
+from runs import text
 
+from coordinator.host.processes import children
 from workloads import native
 
 PROGRAMS = SUPPORT / "native"
@@ -127,3 +129,14 @@ def missing(said: str, ranks: int) -> list[set[int]]:
     """The ranks without the library that were told of a job of so many, each time."""
     told = re.findall(rf"ranks? ([\d, ]+) of a job of {ranks} did not say", said)
     return [{int(rank) for rank in found.split(", ")} for found in told]
+
+
+def proxy_and_ranks(pid: int) -> tuple[int, list[int]] | None:
+    """The proxy of MPICH's launcher below a process, and its ranks; None as long as there are not two."""
+    for child in children(pid):
+        if text(f"/proc/{child}/comm") == "hydra_pmi_proxy\n":
+            ranks = [*children(child)]
+            return (child, ranks) if len(ranks) == 2 else None
+        if found := proxy_and_ranks(child):
+            return found
+    return None

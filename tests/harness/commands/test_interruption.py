@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 from fake_runs import TOOLS, imitate
 from places import ROOT, SUPPORT
-from runs import eventually, needs_two
+from runs import catches, eventually, needs_two
 
 from harness import application, cli
 from harness.store import database
@@ -32,12 +31,6 @@ def start(pause_s, *arguments, cwd):
         stderr=subprocess.PIPE,
         preexec_fn=_hear_signals,  # noqa: PLW1509 - nothing but a signal call happens in the child
     )
-
-
-def catches(pid, signum):
-    status = Path(f"/proc/{pid}/status").read_text()
-    (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
-    return int(mask, 16) >> (signum - 1) & 1
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from native_programs import launcher
+from native_programs import launcher, proxy_and_ranks, run
 from runs import NOBODY, command, eventually, everything_in, needs_two, state, text, two_processors
 
 from coordinator.drive.driver import run_workload
@@ -286,6 +286,23 @@ def test_a_line_says_what_runs_and_one_each_minute_how_far(monkeypatch, capfd):
     begun, *later = [line for line in capfd.readouterr().err.splitlines() if line.startswith("lockstep: ")]
     assert begun == "lockstep: 2 jobs in 50 ms slots; Ctrl-C ends"
     assert "lockstep: after 0 min, processor time: sleep 0 s, true has ended" in later
+
+
+@pytest.mark.slow
+@needs_two
+def test_a_launcher_that_waits_for_ever_is_ended(tmp_path):
+    if "hydra" not in run([*launcher("here"), "--version"]).stdout.lower():
+        pytest.skip("the launcher has no proxies")
+    job = shlex.join([*launcher("here"), "-n", "2", "sleep", "300"])
+    words = [*LOCKSTEP, "--quantum-ms", "20", "--", job, ":::", "sleep 1"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
+        proxy, ranks = eventually(lambda: proxy_and_ranks(ours.pid), 60)
+        for pid in (proxy, ranks[0]):
+            os.kill(pid, signal.SIGKILL)
+        _, said = ours.communicate(timeout=60)
+    assert ours.returncode == 137
+    assert "waits for processes that were killed" in said and "exited with status 0" in said
+    assert all(state(pid) in ("", "Z") for pid in ranks)
 
 
 @pytest.mark.slow

@@ -10,11 +10,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from native_programs import LOCKSTEP, hasty_wrapper, launcher, run, summary, two_phase, wrapper
+from native_programs import (
+    LOCKSTEP,
+    hasty_wrapper,
+    launcher,
+    proxy_and_ranks,
+    run,
+    summary,
+    two_phase,
+    wrapper,
+)
 from places import ROOT
 from runs import NOBODY, as_nobody, eventually, state
 
-from coordinator.host.processes import children
 from harness.commands.exec import PASSED_ON
 from harness.measure.registrar import RankListener
 
@@ -235,7 +243,7 @@ def test_a_launcher_that_lost_its_proxy_ends(tmp_path):
     with started(
         tmp_path, "sh", "-c", script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as ours:
-        proxy, ranks = eventually(lambda: lost(ours.pid), 30)
+        proxy, ranks = eventually(lambda: proxy_and_ranks(ours.pid), 30)
         for pid in (proxy, ranks[0]):
             os.kill(pid, signal.SIGKILL)
         out, said = ours.communicate(timeout=60)
@@ -250,21 +258,10 @@ def test_a_program_whose_launcher_lost_its_proxy_is_not_recorded_for_ever(tmp_pa
         pytest.skip("the launcher has no proxies")
     words = [*LOCKSTEP, "observe", "--anyway", "--", "mpiexec", "-n", "2", "sleep", "300"]
     with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
-        proxy, ranks = eventually(lambda: lost(ours.pid), 60)
+        proxy, ranks = eventually(lambda: proxy_and_ranks(ours.pid), 60)
         for pid in (proxy, ranks[0]):
             os.kill(pid, signal.SIGKILL)
         _, said = ours.communicate(timeout=60)
     assert ours.returncode == 1
     assert "waits for processes that were killed" in said
     assert all(state(pid) in ("", "Z") for pid in ranks)
-
-
-def lost(pid):
-    """The proxy below a process, and its ranks; None as long as there are none."""
-    for child in children(pid):
-        if Path(f"/proc/{child}/comm").read_text() == "hydra_pmi_proxy\n":
-            ranks = [*children(child)]
-            return (child, ranks) if len(ranks) == 2 else None
-        if found := lost(child):
-            return found
-    return None
