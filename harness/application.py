@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
-from coordinator.host import mechanisms
+from coordinator.host import mechanisms, processes
 from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
 from harness import Interrupted
@@ -87,6 +87,11 @@ class Ran:
     made: Sequence[RunRecord]
     simulated: Sequence[RunRecord]
     resumed: Sequence[RunRecord]  # of those before the ones in the results
+
+
+def limits_kept() -> AbstractContextManager[None]:
+    """A context after which this process has the limits of before, which a run and its checks raise."""
+    return processes.kept_limits()
 
 
 def run(

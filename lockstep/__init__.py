@@ -91,16 +91,17 @@ def run(
     """
     from harness import application  # noqa: PLC0415 - slow to load
 
-    wanted = _load(experiment, settings, quick, seed, here=True)
-    ran = application.run(
-        wanted,
-        Path(results),
-        _watching(watcher),
-        simulate=simulate,
-        resume=resume,
-        timeline=timeline,
-        anyway=anyway,
-    )
+    with application.limits_kept():
+        wanted = _load(experiment, settings, quick, seed, here=True)
+        ran = application.run(
+            wanted,
+            Path(results),
+            _watching(watcher),
+            simulate=simulate,
+            resume=resume,
+            timeline=timeline,
+            anyway=anyway,
+        )
     return Results(ran.results)
 
 

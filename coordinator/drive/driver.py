@@ -155,7 +155,7 @@ class Driver:
 
     def _prepare(self, stack: ExitStack) -> None:
         context = self._context
-        stack.enter_context(processes.kept_descriptor_limit())
+        stack.enter_context(processes.kept_limits())
         processes.raise_descriptor_limit()
         stack.enter_context(prompt())
         self._loop = Loop()

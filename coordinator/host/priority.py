@@ -54,13 +54,19 @@ def levels() -> Levels | None:
     """The priorities that the kernel grants this user; None if too few for realtime ranks."""
     if _granted(WANTED.transport):
         return WANTED
-    _, limit = resource.getrlimit(resource.RLIMIT_RTPRIO)
-    resource.setrlimit(resource.RLIMIT_RTPRIO, (limit, limit))
+    limit = _raise_limit()
     top = WANTED.transport if limit == resource.RLIM_INFINITY else min(WANTED.transport, limit)
     if top < LEAST or not _granted(top):
         return None
     control = min(WANTED.control, top)
     return Levels(top, control, min(WANTED.ranks, control - 1))
+
+
+def _raise_limit() -> int:
+    """Raise the limit of this process, and of those that it starts, as far as it may; returns the limit."""
+    _, limit = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (limit, limit))
+    return limit
 
 
 def _granted(priority: int) -> bool:
@@ -87,6 +93,8 @@ def prompt() -> Iterator[str]:
         yield f"a slice of {SLICE_NS // 1000} us" if _request_slice(SLICE_NS) else "no special priority"
         _request_slice(0)
         return
+    if granted != WANTED:
+        _raise_limit()  # as it was when the kernel granted this
     # Without reset-on-fork the ranks would inherit a priority above everything else.
     os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(granted.control))
     try:

@@ -402,13 +402,14 @@ def raise_descriptor_limit(reserve: int = 0) -> None:
 
 
 @contextmanager
-def kept_descriptor_limit() -> Iterator[None]:
-    """On exit this process has the limit again that it has now: it may be the program of one who calls us."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+def kept_limits() -> Iterator[None]:
+    """On exit this process has its present limits again: it may be the program of one who calls us."""
+    before = {which: resource.getrlimit(which) for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_RTPRIO)}
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for which, limits in before.items():
+            resource.setrlimit(which, limits)
 
 
 def restore_descriptor_limit(pid: int) -> None:

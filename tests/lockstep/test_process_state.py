@@ -14,7 +14,7 @@ DURING = {
     "run": {
         *("kernel's threads", "descriptors", "children"),
         # The driver is prompt, has many connections, and ends a run before a signal ends us.
-        *("scheduling", "RLIMIT_NOFILE", "RLIMIT_OFILE"),
+        *("scheduling", "RLIMIT_NOFILE", "RLIMIT_OFILE", "RLIMIT_RTPRIO"),
         *("signal 1", "signal 2", "signal 3", "signal 15", "signal 20", "wakeup descriptor"),
     },
 }

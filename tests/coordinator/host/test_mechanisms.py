@@ -1,6 +1,7 @@
 """Real processes, really held and really run again, by every mechanism."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from coordinator.host import mechanisms, priority
 from coordinator.host.environment import passed_on
 from coordinator.host.mechanisms import Freezer, Realtime, Signals, choose, known
 from coordinator.host.priority import prompt
-from coordinator.host.processes import Process, end, ending, find
+from coordinator.host.processes import Process, end, ending, find, kept_limits
 from workloads.validation import InputError
 
 
@@ -179,6 +180,19 @@ def test_the_ranks_are_always_below_what_controls_them(limit, granted, monkeypat
     monkeypatch.setattr(priority.resource, "getrlimit", lambda which: (0, limit))
     monkeypatch.setattr(priority.resource, "setrlimit", lambda which, limits: None)
     assert priority.levels.__wrapped__() == granted
+
+
+def test_the_limit_is_raised_for_each_run_and_the_users_again_after_it(monkeypatch):
+    """Where users may have some priorities, their limit is lower until they raise it."""
+    limits = {resource.RLIMIT_RTPRIO: (0, 10)}
+    monkeypatch.setattr(resource, "getrlimit", lambda which: limits.get(which, (64, 64)))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, pair: limits.update({which: pair}))
+    monkeypatch.setattr(priority, "levels", lambda: priority.Levels(10, 10, 9))
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *ignored: None)
+    for _ in range(2):
+        with kept_limits(), prompt():
+            assert limits[resource.RLIMIT_RTPRIO] == (10, 10)
+        assert limits[resource.RLIMIT_RTPRIO] == (0, 10)
 
 
 LIMITED = """
