@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lives import OneHost, parent, started
 from places import ROOT
-from runs import command, state
+from runs import catches, command, state
 
 from coordinator.host.mechanisms import cgroups_of_runs
 from coordinator.host.processes import JOB, RUN, environment_of
@@ -151,14 +151,52 @@ class Kill:
     def _expected(self, role: str) -> Sequence[int]:
         if not role:
             return (0,)
-        if (
-            self.what in ("simulate", "exec", "turns") and role != "driver"
-        ):  # as the launcher, or the program, says
-            return range(-64, 256)
+        others_say = self.what in ("simulate", "exec") and self.signum != signal.SIGKILL
+        if others_say or (self.what in ("simulate", "exec", "turns") and role != "driver"):
+            return range(-64, 256)  # as the launcher, or the program, says
         if self.signum == signal.SIGKILL:
             return (-signal.SIGKILL,) if role == "driver" else (0, 1)
         # It may have been as good as over, or Python not yet far enough to do anything about it.
         return (130, 0, -self.signum)
+
+
+@dataclass(frozen=True)
+class Keys(Kill):
+    """What a user presses: Ctrl-C, Ctrl-\\ or Ctrl-Z send ``signum`` to the command and all of its group.
+
+    Ctrl-C comes twice, quickly. Some time after Ctrl-Z, ``fg`` continues the group.
+    """
+
+    def _strike(self, life: OneHost, choices: random.Random) -> Outcome:
+        # Before it handles signals, Python itself is starting.
+        while (driver := life.driver()) is None or not catches(driver, signal.SIGTERM):
+            if life.status() is not None:
+                return Outcome(f"{self.what}: had ended")
+            time.sleep(0.002)
+        pressed = [self.signum]
+        if self.signum == signal.SIGINT:
+            pressed.append(signal.SIGINT)
+        if self.signum == signal.SIGTSTP:
+            pressed.append(signal.SIGCONT)
+        told = f"{self.what}: {' and '.join(signum.name for signum in pressed)} to the group"
+        for signum in pressed:
+            with suppress(ProcessLookupError):  # it may end after the first
+                os.killpg(driver, signum)
+            if signum == signal.SIGTSTP:
+                self._stopped(life, driver)
+            time.sleep(choices.choice([0.0, 0.01, choices.uniform(0.0, 1.0)]))
+        return Outcome(told, "driver")
+
+    def _stopped(self, life: OneHost, driver: int) -> None:
+        """Wait until Ctrl-Z has stopped the driver, which may first end a run."""
+        begin_s = time.monotonic()
+        while life.status() is None and state(driver) != "T" and time.monotonic() < begin_s + PATIENCE_S:
+            time.sleep(0.01)
+
+    def _expected(self, role: str) -> Sequence[int]:
+        if self.signum == signal.SIGTSTP:  # it goes on; a run that it ended counts as failed
+            return (0, 1)
+        return super()._expected(role)
 
 
 def follow(life: OneHost, outcome: Outcome) -> None:

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import psutil
 from netns_cluster import Cluster, cluster
 from places import SUPPORT
-from runs import command, everything_in, state, text, two_processors
+from runs import UNCALIBRATED, command, everything_in, state, text, two_processors
 
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import known
@@ -263,6 +263,34 @@ OTHERS: list[subprocess.Popen[bytes]] = []
 """Programs that a command may stop, but must let go."""
 
 
+@functools.cache
+def _stored() -> TemporaryDirectory[str]:
+    """A folder with results of the experiment, that lasts as long as the test process."""
+    folder = TemporaryDirectory(prefix="ls-kill-results-")
+    (Path(folder.name) / "x.toml").write_text(EXPERIMENT)
+    words = [sys.executable, "-P", "-c", UNCALIBRATED, "run", "x.toml", "--anyway", "--results", "stored"]
+    subprocess.run(words, cwd=folder.name, check=True, capture_output=True)
+    return folder
+
+
+def _with_stored(*words: str) -> Callable[[int], list[str]]:
+    """A command that reads results, whose place stands for STORED in it."""
+    return lambda number: [
+        *LOCKSTEP,
+        *(f"{_stored().name}/stored" if word == "STORED" else word for word in words),
+    ]
+
+
+def _with_native(*words: str) -> Callable[[int], list[str]]:
+    """A command about the program that is not ours."""
+    return lambda number: [
+        *LOCKSTEP,
+        *words,
+        "--",
+        *find_launcher().argv(2, [_native_program()[1], "300", ".5", "3000"]),
+    ]
+
+
 COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "run": _run,
     "calibrate": lambda number: [*LOCKSTEP, "calibrate"],
@@ -273,8 +301,21 @@ COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "beside": _beside,
     "turns": _turns,
     "turns of others": _turns_of_others,
+    "simulate a sweep": lambda number: [*LOCKSTEP, "simulate", "x.toml", *SWEEP],
+    "run a sweep": lambda number: [*_run(number), *SWEEP],
+    "waits": _with_native("waits", "--rounds", "1"),
+    "observe": _with_native("observe", "-o", "seen.npz"),
+    "reproduce": lambda number: [*LOCKSTEP, "reproduce", "hori96", "--quick"],
+    "explore": lambda number: [*LOCKSTEP, "explore", "x.toml"],
+    "compare": _with_stored("compare", "STORED"),
+    "report": _with_stored("report", "STORED", "-o", "report.html"),
+    "advise": lambda number: [*LOCKSTEP, "advise"],
+    "doctor": lambda number: [*LOCKSTEP, "doctor", "--aa", "--pairs", "3"],
+    "submit and wait": lambda number: [*LOCKSTEP, "submit", "x.toml", "--wait"],
 }
 """Command lines on one host, by their names."""
+
+SWEEP = ("--set", "sweep={'program.granularity_us'=[100,200,300,400]}")
 
 ELSEWHERE = "run on two hosts"
 

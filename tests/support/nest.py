@@ -16,7 +16,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def main(argv: list[str]) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    # A group of its own, as of a job of a shell.
+    started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, process_group=0)
     print(started.pid, flush=True)
     while True:
         try:

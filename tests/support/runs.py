@@ -220,6 +220,14 @@ def state(pid: int) -> str:
     return next(iter(text(f"/proc/{pid}/stat").rpartition(")")[2].split()), "")
 
 
+def catches(pid: int, signum: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    masks = [
+        line.split()[1] for line in text(f"/proc/{pid}/status").splitlines() if line.startswith("SigCgt")
+    ]
+    return any(int(mask, 16) >> (signum - 1) & 1 for mask in masks)
+
+
 def text(name: str) -> str:
     try:
         return Path(name).read_text()

@@ -1,8 +1,8 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
 ``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 12 in ``.ci/run``), a
-sixth as many of ``lockstep exec``, and a third as many of ``turns`` and ``beside``; ``LOCKSTEP_KILLS_SEED``
-repeats a series.
+sixth as many of ``lockstep exec``, a third as many of ``turns`` and ``beside``, and as many signals of users
+to every command that lasts; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 
 import functools
@@ -11,7 +11,7 @@ import random
 import signal
 
 import pytest
-from kills import Kill, undisturbed
+from kills import Keys, Kill, undisturbed
 from lives import ELSEWHERE
 from netns_cluster import unavailable
 from runs import eventually, running, usable
@@ -22,7 +22,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LIVES_S = {
     **{"run": 5.0, ELSEWHERE: 5.0, "calibrate": 5.0, "simulate": 2.0, "submit": 0.6, "exec": 1.0},
-    **{"beside": 5.0, "turns": 3.0, "turns of others": 3.0},
+    **{"beside": 5.0, "turns": 3.0, "turns of others": 3.0, "run a sweep": 6.0, "simulate a sweep": 3.0},
+    **{"waits": 4.0, "observe": 2.0, "reproduce": 8.0, "explore": 3.0, "compare": 1.2, "report": 2.0},
+    **{"advise": 3.0, "doctor": 20.0, "submit and wait": 2.0},
 }
 """Most of each command's life. The short form kills within these times; the long one measures whole lives."""
 
@@ -66,6 +68,20 @@ def sharing(count):
     return [Kill(whats[number % 4], number, SEED) for number in range(count)]
 
 
+LASTING = [what for what in LIVES_S if what != ELSEWHERE]
+SIGNALS = (signal.SIGTSTP, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
+
+
+def of_users(count):
+    """So many signals of users: each of SIGNALS to every command, in turn."""
+    kills = []
+    for number in range(count):
+        what, signum = LASTING[number % len(LASTING)], SIGNALS[number // len(LASTING) % len(SIGNALS)]
+        kind = Kill if signum in (signal.SIGHUP, signal.SIGTERM) else Keys
+        kills.append(kind(what, number, SEED, signum))
+    return kills
+
+
 def nothing_remains(kill, life_s):
     why = unavailable() if kill.what == ELSEWHERE else ""
     if why:
@@ -87,6 +103,18 @@ def test_nothing_remains_after_a_kill(kill):
 @pytest.mark.parametrize("kill", [*MANY, *execs(COUNT // 6), *sharing(COUNT // 3)], ids=shown)
 def test_nothing_remains_after_many_kills(kill):
     nothing_remains(kill, measured_s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [Keys("turns", 0, SEED, signum) for signum in SIGNALS[:3]], ids=shown)
+def test_nothing_remains_after_what_a_user_presses(kill):
+    nothing_remains(kill, LIVES_S.__getitem__)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kill", of_users(COUNT), ids=shown)
+def test_nothing_remains_after_many_signals_of_users(kill):
+    nothing_remains(kill, LIVES_S.__getitem__)
 
 
 @pytest.mark.slow
