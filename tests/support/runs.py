@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -17,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import of_nobody
 from places import ROOT, SUPPORT
 
 from coordinator import policies
@@ -31,7 +30,7 @@ from workloads.options import DEFAULTS, Options
 from workloads.program import Program
 from workloads.work import Command
 
-NOBODY = 65534
+NOBODY = of_nobody.NOBODY
 
 if __name__ != "__main__":  # the import takes a driver as long as its own modules
     import pytest
@@ -248,38 +247,26 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     return value
 
 
-def as_nobody(do: Callable[[], None]) -> bool:
-    """Whether something can be done without an error in a process that is not root's."""
-    return os.waitpid(_of_nobody(do), 0)[1] == 0
+def as_nobody(deed: Callable[..., None], *words: str | Path) -> bool:
+    """Whether a process that is not root's can do a deed of ``deeds_of_nobody`` without an error."""
+    return _of_nobody(deed, words).wait() == 0
 
 
 @contextmanager
-def nobody_at(do: Callable[[], None]) -> Iterator[None]:
+def nobody_at(deed: Callable[..., None], *words: str | Path) -> Iterator[None]:
     """A context in which a process that is not root's does something, until it ends or the context does."""
-    child = _of_nobody(do)
+    child = _of_nobody(deed, words)
     try:
         yield
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        child.kill()
+        child.wait()
 
 
-def _of_nobody(do: Callable[[], None]) -> int:
-    """The pid of a new process that is not root's and does something."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        if os.getuid() == 0:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-        do()
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(1)
+def _of_nobody(deed: Callable[..., None], words: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+    program = [sys.executable, str(SUPPORT / "of_nobody.py"), deed.__module__, deed.__name__]
+    paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
+    return subprocess.Popen([*program, *map(str, words)], env=os.environ | paths)
 
 
 def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:

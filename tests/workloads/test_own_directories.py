@@ -4,6 +4,7 @@ import os
 import stat
 from pathlib import Path
 
+import deeds_of_nobody
 import pytest
 from runs import NOBODY, as_nobody
 
@@ -98,5 +99,5 @@ def test_the_other_user_cannot_do_what_the_checks_prevent(tmp_path):
     """The attack itself: to rename a directory that has passed them."""
     place = private(tmp_path / "cache")
     for above in (tmp_path, *tmp_path.parents):
-        assert not as_nobody(lambda above=above: (above / "cache").rename(above / "away"))
+        assert not as_nobody(deeds_of_nobody.rename, above / "cache", "away")
     assert place.exists()

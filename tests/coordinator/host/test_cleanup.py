@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import deeds_of_nobody
 import pytest
 from runs import NOBODY, as_nobody, eventually, running, state, usable
 
@@ -239,16 +240,11 @@ def test_what_cannot_be_removed_is_told(directory):
     assert cleanup.release(directory) == []
 
 
-def test_a_folder_that_may_not_be_listed_is_no_obstacle(tmp_path, monkeypatch):
+def test_a_folder_that_may_not_be_listed_is_no_obstacle(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0o311)
-    monkeypatch.setattr(cleanup, "TEMPORARY", closed)
-
-    def remove():
-        assert cleanup.remove_files(time.time()) == []
-
-    assert as_nobody(remove)
+    assert as_nobody(deeds_of_nobody.remove_old_files, closed)
 
 
 @pytest.fixture
@@ -263,21 +259,9 @@ def anybodys(monkeypatch):
 
 
 def test_what_a_program_has_closed_to_itself_is_removed(anybodys):
-    directory = RunDirectory.create()
-
-    def remove():
-        closed = directory.temporary / "closed"
-        (closed / "below").mkdir(parents=True)
-        (closed / "below" / "file").touch()
-        (closed / "link").symlink_to(anybodys)
-        (closed / "below").chmod(0)
-        closed.chmod(0o500)
-        assert directory.remove()
-
     if os.getuid() == 0:
-        for path in (anybodys, directory.path.parent, directory.path, directory.temporary):
-            os.chown(path, NOBODY, NOBODY)
-    assert as_nobody(remove)
+        os.chown(anybodys, NOBODY, NOBODY)
+    assert as_nobody(deeds_of_nobody.remove_what_is_closed)
     assert list(anybodys.iterdir()) == [] and anybodys.stat().st_mode & 0o777 == 0o700
 
 

@@ -1,7 +1,6 @@
 """Processes whose mark cannot be read are found by other evidence, and nobody else is."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import deeds_of_nobody
 import pytest
 from runs import HIDE, NOBODY, as_nobody, command, eventually, running, state
 
@@ -17,7 +17,6 @@ from coordinator.host import cleanup, identity
 from coordinator.host.identity import Stat
 from coordinator.host.mechanisms import Signals
 from coordinator.host.processes import RUN, Evidence, Process, descendants, environment_of, find
-from coordinator.host.rundir import RunDirectory
 
 WAIT = "import signal; print(flush=True); signal.pause()"
 
@@ -88,32 +87,12 @@ def test_who_hides_its_mark_is_released_by_the_journal(directory, start):
     assert not directory.path.exists()
 
 
-def execute_only(runtime):
-    """What the test below does; as a user who may not read everything."""
-    os.environ["XDG_RUNTIME_DIR"] = runtime
-    directory = RunDirectory.create()
-    program = directory.temporary / "program"
-    shutil.copy(shutil.which("sleep") or "", program)
-    program.chmod(0o111)
-    process = subprocess.Popen([program, "60"], env=directory.marks)
-    try:
-        directory.note_process(process.pid, 0)
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
-        assert environment_of(process.pid) == {} and find(directory.run) == []
-        directory.unlock()
-        assert f"run {directory.run}: ended 1 process" in cleanup.clean()
-        assert process.wait(5) == -signal.SIGTERM
-    finally:
-        process.kill()
-
-
 @pytest.mark.slow
 def test_who_may_only_be_executed_is_released_by_the_journal():
     with tempfile.TemporaryDirectory(prefix="ls-") as runtime:
         if os.getuid() == 0:
             os.chown(runtime, NOBODY, NOBODY)
-        assert as_nobody(lambda: execute_only(runtime))
+        assert as_nobody(deeds_of_nobody.execute_only, runtime)
         assert list(Path(runtime).iterdir()) == []
 
 

@@ -5,13 +5,12 @@ import json
 import os
 import pickle
 import re
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
+import deeds_of_nobody
 import pytest
 from hosts import Host
 from runs import NOBODY, as_nobody, eventually, workload
@@ -118,21 +117,6 @@ def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour, tmp_path)
             path.unlink(missing_ok=True)
 
 
-def hang_up_on(path):
-    """Connect to a socket and say hello there; it must hang up."""
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(10)
-        line.connect(str(path))
-        with suppress(ConnectionError):
-            line.sendall(b'{"type":"hello","version":1,"job":0,"rank":0}\n')
-            assert line.recv(100) == b""
-
-
-def forbid(path):
-    with pytest.raises(PermissionError):
-        hang_up_on(path)
-
-
 @needs_root
 @pytest.mark.slow
 def test_no_socket_of_a_run_hears_another_user(shared):
@@ -141,10 +125,10 @@ def test_no_socket_of_a_run_hears_another_user(shared):
     host = Host(directory, "signals", lease_s=20.0)
     guardian = Process(host.hear(protocol.Join)[0].guardian)
     for path in (directory.socket, directory.hub):
-        assert as_nobody(lambda path=path: forbid(path))
+        assert as_nobody(deeds_of_nobody.be_forbidden, path)
     for path in (directory.path.parent, directory.path, directory.socket):
         path.chmod(0o777)
-    assert as_nobody(lambda: hang_up_on(directory.socket))
+    assert as_nobody(deeds_of_nobody.hang_up_on, directory.socket)
     (trouble,) = host.hear(protocol.Trouble)
     assert "it is not of this run" in trouble.text and not trouble.fatal
     host.say(protocol.End())

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 from runs import eventually, running, state
@@ -69,10 +68,8 @@ def test_a_launcher_is_orphaned_once_it_has_had_no_living_child_for_a_while():
 
 
 def test_it_is_told_once_for_each_time():
-    child = os.fork()
-    if not child:
-        time.sleep(60)
-        os._exit(0)
+    process = subprocess.Popen(["sleep", "60"])
+    child = process.pid
     looking = Stopped()
     try:
         assert child in children(os.getpid()) and parent(child) == os.getpid()
@@ -84,6 +81,6 @@ def test_it_is_told_once_for_each_time():
             os.kill(child, signal.SIGCONT)
             assert eventually(lambda: state(child) != "T")
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        process.kill()
+        process.wait()
     assert looking.look("it", child) == "" and parent(child) == 0 and not list(children(child))

@@ -3,11 +3,14 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from places import ROOT, SUPPORT
 from runs import eventually, running, workload
 from slots_of_jobs import Holder, gang
 from threads import ended, together
@@ -89,22 +92,15 @@ KINDS = pytest.mark.parametrize("kind", LOCKS.values(), ids=LOCKS)
 @contextmanager
 def in_another_process(file, rank, kind, name):
     """Rank ``rank`` of three in another process, which enters a section, stops itself there, and leaves."""
-    pid = os.fork()
-    if pid == 0:
-        with suppress(BaseException):
-            locks = SectionLocks(file, rank, 3, 1, kind, 1 << 62, Remedy(name))
-            locks.enter(0)
-            os.kill(os.getpid(), signal.SIGSTOP)
-            locks.leave(0)
-            os._exit(0 if os.sched_getscheduler(0) == os.SCHED_OTHER else 2)
-        os._exit(1)
+    (lock,) = [word for word, number in LOCKS.items() if number == kind]
+    words = [sys.executable, SUPPORT / "section_rank.py", str(file), str(rank), lock, name]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(words, env=environment, pass_fds=[file])
     try:
-        yield pid
+        yield process.pid
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

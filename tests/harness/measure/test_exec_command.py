@@ -3,12 +3,12 @@
 import os
 import re
 import signal
-import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import deeds_of_nobody
 import pytest
 from native_programs import (
     LOCKSTEP,
@@ -212,15 +212,11 @@ def test_records_count_that_show_the_key_whoever_sends_them():
     record = '{"waits": {}, "rechecks": 0, "cpu_ns": 5, "asleep_ns": 0}'
     with RankListener() as listener:
         name, key = listener.variables["LOCKSTEP_LISTENER"].split(",")
-
-        def send(text):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
-                own.sendto(text.encode(), f"\0{name}")
-
-        assert as_nobody(lambda: send(f"{key} {record}"))
-        assert as_nobody(lambda: send(f"other {record}"))
+        send = deeds_of_nobody.send
+        assert as_nobody(send, name, f"{key} {record}")
+        assert as_nobody(send, name, f"other {record}")
         for text in ("", "other ", f"{key} 5", f"{key} {{}}", f"{key} x"):
-            send(text)
+            send(name, text)
     assert [one["cpu_ns"] for one in listener.records] == [5]
 
 

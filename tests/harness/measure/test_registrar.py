@@ -9,7 +9,7 @@ import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import attack
+import deeds_of_nobody
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -279,7 +279,7 @@ def test_a_job_begins_though_another_user_takes_all_connections(tmp_path, compil
         try:
             assert eventually((tmp_path / "told").exists, 60)
             port = (tmp_path / "told").read_text().split(",")[2]
-            with nobody_at(lambda: attack.main("127.0.0.1", int(port), 400)):
+            with nobody_at(deeds_of_nobody.hammer, port, "400"):
                 (tmp_path / "go").touch()
                 _, said = ours.communicate(timeout=60)
         finally:

@@ -1,0 +1,22 @@
+"""Does a deed of tests as a user who is not root: ``of_nobody.py MODULE FUNCTION WORDS...``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+NOBODY = 65534
+
+
+def main(module: str, function: str, *words: str) -> None:
+    deed = getattr(importlib.import_module(module), function)
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    deed(*words)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
