@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import hashlib
 import json
 import os
 import secrets
@@ -35,7 +36,8 @@ class Spool:
 
     def keep(self, record: RunRecord) -> Path:
         """Write a run to a new file on the disk, whole or not at all; returns its path."""
-        data = json.dumps(_plain(record)).encode()
+        content = _plain(record)
+        data = json.dumps({**content, "sha256": _checksum(content)}).encode()
         try:
             return self._written(data)
         except OSError as error:
@@ -77,6 +79,9 @@ def read(path: Path) -> RunRecord:
         found = json.load(file)
     if found["schema"] != SCHEMA:
         raise ValueError(f"found schema {found['schema']!r}, required {SCHEMA}")
+    # A Lockstep of before wrote no checksum.
+    if found.get("sha256", _checksum(found)) != _checksum(found):
+        raise ValueError("it is not as it was written")
     fields = typed(found["run"]) | {
         "jobs": tuple(JobRecord(**job) for job in found["jobs"]),
         "ranks": tuple(dict(rank) for rank in found["ranks"]),
@@ -93,6 +98,12 @@ def _plain(record: RunRecord) -> Mapping[str, Any]:
         "ranks": [dict(rank) for rank in record.ranks],
         "switches": [dataclasses.astuple(switch) for switch in record.switches],
     }
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 over all but the checksum itself."""
+    told = {name: content[name] for name in ("schema", "run", "jobs", "ranks", "switches")}
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _reserve(folder: Path) -> IO[bytes] | None:

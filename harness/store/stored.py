@@ -19,7 +19,7 @@ from workloads.validation import InputError, LockstepError
 TYPES: Mapping[type, tuple[type, ...]] = {int: (int,), float: (float, int), str: (str,), bytes: (bytes,)}
 """The types of a column's values."""
 
-BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, zlib.error)
+BROKEN = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError, zlib.error)
 """Python's errors on content that Lockstep did not write."""
 
 PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
@@ -140,6 +140,8 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
     del whole["makespan_ns"]
     if whole["kind"] == BY_JOB and whole["schedule"] is None:
         raise ValueError("runs.schedule is missing")
+    if not parts["jobs"] and whole["schedule"] is None:
+        raise ValueError(f"run {run} has no jobs")
     every = [json.loads(zlib.decompress(row["every"])) for row in parts["switches"]]
     return RunRecord(
         **typed(whole),
