@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from places import ROOT
+from places import ROOT, SUPPORT
 from runs import needs_two
+
+import lockstep
 
 DURING = {
     "simulate": {"threads", "kernel's threads", "descriptors"},
@@ -32,7 +34,7 @@ PLACES = ("main", "thread", "loop", "cell", "fork", "spawned")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "call"),
-    [*((place, call) for place in PLACES for call in ("run", "simulate")), ("main", "beside")],
+    [(place, call) for place in PLACES for call in ("run", "beside", "simulate")],
 )
 def test_nothing_is_left_changed(place, call, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"}
@@ -43,3 +45,33 @@ def test_nothing_is_left_changed(place, call, tmp_path):
     assert found["import"] == {}
     assert found["after"].keys() <= LEFT.get(call, set()), found["after"]
     assert found["during"].keys() <= DURING[call]
+
+
+OF_A_USER = """
+import lockstep
+import pytest
+from harness.measure.session import MeasurementSession
+from process_state import EXPERIMENT
+
+@pytest.mark.parametrize("number", range(2))
+def test_mine(number, monkeypatch):
+    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])
+    found = lockstep.run(EXPERIMENT, results="together", simulate=False)
+    assert not found.failures
+"""
+
+
+@needs_two
+@pytest.mark.slow
+def test_tests_of_users_measure_one_after_the_other(tmp_path):
+    """In the processes of pytest-xdist at once, and into one store."""
+    (tmp_path / "test_mine.py").write_text(OF_A_USER)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
+    environment.pop("PYTEST_ADDOPTS", None)
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    runs = lockstep.load(tmp_path / "together").to_dict()["rows"]
+    assert [row["measured"]["failures"] for row in runs] == [0, 0]

@@ -1,8 +1,14 @@
 """Submission to a real Slurm, on two emulated hosts: run, cancel, time out, requeue, share out a sweep."""
 
 import json
+import os
+import random
 import shlex
+import signal
 import sys
+import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -87,6 +93,37 @@ def test_names_and_values_reach_the_run_as_they_are(cluster, tmp_path):
     assert done["result"]["experiment"] == name
     (number,) = done["jobs"].values()
     assert Path(done["folder"], f"{number}.log").is_file()
+
+
+KILLS = int(os.environ.get("LOCKSTEP_KILLS", "6"))
+SEED = os.environ.get("LOCKSTEP_KILLS_SEED", str(random.randrange(10**6)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_submit_that_is_killed_leaves_nothing_but_its_job(cluster, tmp_path, signum):
+    """The job goes on to its end, and its records are whole."""
+    chance = random.Random(f"{SEED}-{signum.name}")
+    words = [word for setting in QUICK for word in ("--set", setting)]
+    command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", *words, "--time=5", "--wait"]
+    ends = Counter()
+    for number in range(KILLS):
+        results = tmp_path / f"{signum.name}-{number}"
+        submitting = cluster.hosts.start([*command, "--no-simulate", "--results", str(results)])
+        time.sleep(chance.uniform(0, 3))
+        for pid in cluster.hosts.head.processes():
+            words_of = text(f"/proc/{pid}/cmdline").split("\0")
+            if "submit" in words_of and "harness.cli" in words_of:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signum)
+        _, err = submitting.communicate(timeout=60)
+        assert "Traceback" not in err, err
+        assert eventually(lambda: not cluster.call("squeue", "-h").strip(), 120), SEED
+        assert nothing_is_left(cluster), SEED
+        made = len(database.load(results).runs) if (results / database.FILE_NAME).exists() else 0
+        ends[made] += 1
+        assert not list(results.glob("*.json*")), SEED
+    print(f"{signum.name}: LOCKSTEP_KILLS_SEED={SEED}, of {KILLS} so many by runs recorded: {dict(ends)}")
 
 
 COMMANDS = """

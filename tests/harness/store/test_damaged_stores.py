@@ -6,6 +6,7 @@
 import json
 import os
 import random
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -73,6 +74,7 @@ def check(lockstep, whole, folder, seeds):
         status, _, err = lockstep(*command)
         assert status in (0, 1, 2), (seed, command)
         assert status == 0 or command[0] == "compare" or "lockstep: " in err, (seed, err)
+        shutil.rmtree(place)
     assert min(ends.values()) > 0, ends
 
 
