@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from coordinator.host import memory_limits
@@ -16,7 +17,7 @@ BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
 """Signs of a bus error in a launcher's output; the last is MPICH's, for the first rank that failed."""
 
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL, signal.SIGKILL)
-"""The same after SIGKILL; the last is what MPICH's launcher ends with if it was sent to a rank."""
+"""Exit statuses after SIGKILL: of the program itself, and of a shell or of MPICH's launcher around it."""
 
 KILLED_SIGNS = ("Killed", "signal 9", "EXIT CODE: 9\n")
 
@@ -24,6 +25,8 @@ SCARCE_BYTES = 64 << 20
 """Containers get so much shared memory unless they ask for more; MPI takes some megabytes for each rank."""
 
 MOUNT = f"mount -t tmpfs -o mode=1777 tmpfs {SHARED_MEMORY}"  # its remedy where it is missing or read-only
+
+OUTPUT_BYTES = 64 << 10  # room that the outputs of programs may need
 
 OURS = re.compile(r"(?m)^lockstep: (.+)")  # lines of the preloaded library about itself in a rank
 
@@ -34,6 +37,20 @@ REFUSED = re.compile(r"object '([^']*)' from LD_\w+ cannot be \w+ \(([^)]*)\)")
 def explained(status: int, said: str = "", records: Sequence[Mapping[str, Any]] = ()) -> str:
     """The likely causes of a failure, of silence, or of slow waits, in lines; empty without a sign."""
     return "\n".join(dict.fromkeys([*_causes(status, said), *_of_ranks(records)]))
+
+
+def without_room(folder: Path) -> str:
+    """That the directory with the outputs of programs has no room, in a sentence; empty if it has some."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return ""
+    if found.f_bavail * found.f_frsize >= OUTPUT_BYTES:
+        return ""
+    return (
+        f"{folder} has no room, so that outputs are missing: make room there, or set XDG_RUNTIME_DIR or "
+        "TMPDIR to a directory with more"
+    )
 
 
 def _causes(status: int, said: str) -> Iterator[str]:

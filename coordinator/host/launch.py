@@ -9,12 +9,13 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from coordinator.host import guardian, identity, processes
-from coordinator.host.causes import explained
+from coordinator.host.causes import explained, without_room
 from coordinator.host.processes import RUN, Process, children, environment_of
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import LockstepError
 
 HEAD_BYTES = 1 << 20  # length of the beginning of an output file that is kept and read
+LINE_CHARACTERS = 1000  # as much of a line of output is shown
 TAIL_BYTES = 1 << 16  # length of the end of an output file that is kept and read
 LOOK_S = 0.5  # from one look at launchers, or at the children of one, to the next
 
@@ -224,7 +225,9 @@ def describe(status: int) -> str:
 def failed(status: int, *logs: Path) -> str:
     """The failure of a program in words: exit status, last lines of the first nonempty log, likely causes."""
     said = list(filter(None, map(tail, logs)))
-    return "\n".join(filter(None, [describe(status), *said[:1], explained(status, "\n".join([*said, ""]))]))
+    shown = [line[:LINE_CHARACTERS] for text in said[:1] for line in text.splitlines()]
+    why = [explained(status, "\n".join([*said, ""])), *(without_room(log.parent) for log in logs[:1])]
+    return "\n".join(filter(None, [describe(status), *shown, *why]))
 
 
 def head(path: Path) -> str:

@@ -5,7 +5,7 @@ import sys
 import pytest
 from native_programs import LOCKSTEP, launcher, recorded, run, summary, two_phase, wrapper
 
-from coordinator.host import causes, memory_limits
+from coordinator.host import causes, launch, memory_limits
 from coordinator.host.causes import explained
 from workloads import native
 
@@ -56,6 +56,14 @@ def test_a_group_in_which_the_kernel_has_killed_for_memory_is_named(files, tmp_p
 def test_shared_memory_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(causes, "SHARED_MEMORY", tmp_path / "none")
     assert "cannot be written: mount -t tmpfs" in explained(1) and explained(0) == ""
+
+
+def test_a_full_directory_of_outputs_is_named_and_long_lines_are_cut(tmp_path, monkeypatch):
+    log = tmp_path / "out"
+    log.write_text("x" * 100_000)
+    assert len(launch.failed(1, log).splitlines()[1]) == launch.LINE_CHARACTERS
+    monkeypatch.setattr(causes, "OUTPUT_BYTES", 1 << 60)
+    assert f"{tmp_path} has no room" in launch.failed(1, log)
 
 
 def test_ranks_on_other_hosts_that_are_not_rung_are_explained():
