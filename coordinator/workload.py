@@ -85,12 +85,11 @@ class Workload:
         timeout_s: a run that takes longer fails.
         timeline: whether ranks record a timeline (``workloads.timeline``).
         nodes: the hosts, whose processors are numbered node by node; empty for this host alone.
-        lease_s: how long agents continue without the driver, so that another one can take over; where agents
-            report to agents, at least LEASE_OF_LEVEL_S for each level.
+        lease_s: how long agents continue without an answer of the driver; where agents report to agents, at
+            least LEASE_OF_LEVEL_S for each level.
         fan_out: how many agents report to the driver; with more nodes, so many report to other agents.
         topology: how the processors are connected, for policies that look at it.
         owners: of the workstations; seed and repeat fix the random times at which they come and go.
-        purpose: opaque text of the caller, returned on a takeover (``coordinator.drive.takeover``).
     """
 
     jobs: tuple[ParallelJob, ...]
@@ -109,7 +108,6 @@ class Workload:
     fan_out: int = FAN_OUT
     topology: Topology = FLAT
     owners: tuple[Owner, ...] = ()
-    purpose: str = ""
 
     def __post_init__(self) -> None:
         levels, most = 1, self.fan_out

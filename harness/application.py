@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
 from coordinator.host import mechanisms, processes
 from coordinator.host.launchers import find_launcher
-from coordinator.workload import Node, Result, Workload
+from coordinator.workload import Node
 from harness import Interrupted
 from harness.analyse import caveats, results_document, summary
 from harness.analyse.agreement import by_scheduler, errors_of
@@ -39,7 +37,7 @@ from harness.measure.trust import Chosen
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
 from harness.store import conditions
-from harness.store.database import FILE_NAME, Store
+from harness.store.database import Store
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.bounds import within
 from workloads.late import Late
@@ -121,7 +119,6 @@ def run(
     if simulate:
         recorded_programs.check(wanted)
     cells = _part(part, wanted)
-    taken = _take_over(wanted, results, watcher) if resume else None
     programs = {job.program for cell in wanted.measured_cells for job in cell.jobs()}
     tools = real_tools(wanted.nodes, mpi=any(program.needs_launcher for program in programs))
     with Store(results, warn=watcher.warn) as store:
@@ -131,7 +128,6 @@ def run(
         made = [*plan.shared(wanted, known, plan.recorded(store.runs(wanted.digest) if resume else ()))]
         for record in made:
             store.add_run(record)
-        made += [measured.record_taken_over(wanted, here, *taken)] if taken else []
         earlier, before, precision = _begun(wanted, here, made, resumed=resume)
         if _to_do(wanted, cells, [*before, *made], precision):
             with here.reserved(watcher, anyway=anyway):
@@ -156,28 +152,6 @@ def run(
             )
     found = results_document.results(wanted, [*before, *made, *simulated], tau_s, here.session)
     return Ran(found, store.path, earlier, made, simulated, before)
-
-
-def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Workload, Result] | None:
-    """Take over a run for this store whose driver was killed less than a lease ago; None without one."""
-    store = Path(os.path.realpath(results / FILE_NAME))
-    for path, workload in takeover.runs(watcher.warn):
-        purpose = measured.purpose_of(workload)
-        if purpose is None or (purpose.store, purpose.digest) != (store, wanted.digest):
-            continue
-        try:
-            result = takeover.resume_workload(path, watcher.note)
-            watcher.warn("this driver took over the run in progress, after its driver was killed")
-            return workload, result
-        except takeover.NotAbandoned as found:
-            rule = f"{found} and records in {results}"
-            remedy = "wait for its end, or choose another --results"
-            raise InputError("--resume", True, rule, remedy) from None
-        except takeover.Over as found:
-            watcher.warn(f"{found}; this driver repeats it")
-        except (KeyboardInterrupt, SystemExit):
-            raise Interrupted("interrupted: everything is released; continue with --resume") from None
-    return None
 
 
 def _part(text: str | None, wanted: Experiment) -> set[int]:

@@ -62,7 +62,7 @@ class Conductor:
     Args:
         session: a new session over ``jobs``.
         jobs: the workload.
-        crew: carries the decisions out; another crew may replace it.
+        crew: carries the decisions out.
         lead_ns: how long before a foreseeable event (arrival, end of a table) the conductor decides
             about it, so that the agents know in time.
         node_of: the node of each processor; by default one node has all.
@@ -86,7 +86,7 @@ class Conductor:
         self._node_of = node_of or [0] * session.machine.processors
         self._launched: dict[int, tuple[int, ...]] = {}
         self._session = session
-        self.crew = crew
+        self._crew = crew
         self._lead_ns = lead_ns
         self._agenda = Agenda(session, ((job.arrival_ns, job.number) for job in self._jobs.values()), owners)
         self._stages = dict.fromkeys(self._jobs, Stage.ABSENT)
@@ -171,14 +171,6 @@ class Conductor:
                 self._stages[job] = Stage.ABSENT
         self.leave(*failed)
 
-    def repeat(self) -> None:
-        """Pass the plan in force, and the start of each running job, to the crew once more."""
-        if self._session.plan is not None:
-            self.crew.publish(self._session.plan, self._last_ns)
-        for job, stage in self._stages.items():
-            if stage is Stage.BEGUN:
-                self.crew.begin(job, self._last_ns, self.placements[job])
-
     def due_ns(self) -> int | None:
         """When ``advance`` must be called next, at once if it has heard something; None if never."""
         if self._session.reason is not None:
@@ -208,14 +200,14 @@ class Conductor:
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:
                 self._stages[number] = Stage.ABSENT
-                self.crew.vacate(number)
+                self._crew.vacate(number)
         for number, placement in plan.decision.placements.items():
             changed = placement != self.placements.get(number)
             if changed and self._stages[number] is Stage.BEGUN:
-                follow = self.crew.resize if self._jobs[number].malleable else self.crew.move
+                follow = self._crew.resize if self._jobs[number].malleable else self._crew.move
                 follow(number, placement)
         self.placements.update(plan.decision.placements)
-        self.crew.publish(plan, self._last_ns)
+        self._crew.publish(plan, self._last_ns)
         self._begin_placed(self._last_ns)
 
     def _begin_placed(self, at_ns: int) -> None:
@@ -233,7 +225,7 @@ class Conductor:
                 self._launch(job, placement)
             elif self._stages[job] is Stage.READY and job in scheduled:
                 self._stages[job] = Stage.BEGUN
-                self.crew.begin(job, at_ns, placement)
+                self._crew.begin(job, at_ns, placement)
 
     def _seated(self, number: int, placement: tuple[int, ...]) -> bool:
         """Whether a job's launched ranks fit the placement; a rigid job needs all, in their order."""
@@ -244,7 +236,7 @@ class Conductor:
     def _launch(self, job: int, placement: tuple[int, ...]) -> None:
         self._stages[job] = Stage.LAUNCHED
         self._launched[job] = placement
-        self.crew.launch(job, placement)
+        self._crew.launch(job, placement)
 
 
 def active_ranks(

@@ -1,1 +1,1 @@
-"""The driver of a run: its jobs, its nodes, its log, and the takeover of a run."""
+"""The driver of a run: its jobs and its nodes."""

@@ -13,9 +13,9 @@ from typing import Any
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.drive import preflight
-from coordinator.drive.nodes import Contacts, Nodes
+from coordinator.drive.nodes import Nodes
 from coordinator.drive.outcome import never_begun, outcome
-from coordinator.drive.run_log import Beginning, Guarded, Progress, RunContext, RunFailed, Switched
+from coordinator.drive.run_context import Progress, RunContext, RunFailed
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import cleanup, guardian, launch, processes, quotas
 from coordinator.host.interrupt import Interrupt
@@ -54,7 +54,7 @@ def run_workload(
     However the run ends, none of its processes, files, cgroups or shared-memory segments remains.
     """
     launch_plan = preflight.launch_plan(workload, launcher, progress or (lambda text: None))
-    run_start = NewRun(*preflight.session(workload))
+    session, jobs = preflight.session(workload)
     try:
         with Interrupt() as interrupt:
             directory = RunDirectory.create()
@@ -62,61 +62,9 @@ def run_workload(
             context = RunContext(
                 directory, workload, launch_plan, progress or (lambda text: None), give_up_ns
             )
-            return Driver(context, run_start, interrupt).play()
+            return Driver(context, session, jobs, interrupt).play()
     except OSError as error:
         return never_begun(workload, launch_plan, f"cannot make a run directory: {error}")
-
-
-class NewRun:
-    """Begins a run; another class takes one over, with ``contacts`` of agents that exist."""
-
-    contacts: Contacts | None = None
-
-    def __init__(self, session: Session, jobs: Sequence[Job]) -> None:
-        self._session = session
-        self._jobs = jobs
-        self._launched = False
-
-    def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
-        """Give the jobs a conductor, and do everything that need not wait for the agents.
-
-        Launch programs ahead of time; on other hosts only after every node has its guardian. Before that,
-        nobody there would remove the segments of killed ranks.
-        """
-        workload = context.workload
-        owners = changes(workload.owners, workload.seed, workload.repeat)
-        lead = lead_ns(workload)
-        jobs.follow(Conductor(self._session, self._jobs, jobs, lead, nodes.node_of, owners))
-        if not context.remote:
-            self._launch(context, jobs)
-
-    def _launch(self, context: RunContext, jobs: RunningJobs) -> None:
-        self._launched = True
-        for text in context.launch_plan.warnings:
-            context.warn(text)
-        jobs.conductor.prepare()
-        context.progress(f"starting {len(jobs.states)} jobs with {context.launch_plan.launcher}")
-
-    def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
-        """Start the run if all is ready; return whether it has started, so that another can take it over."""
-        if not nodes.joined:
-            return False
-        if not self._launched:
-            self._launch(context, jobs)
-        if not jobs.conductor.prepared:
-            return False
-        context.origin_ns = time.monotonic_ns() + HEAD_START_NS
-        if context.remote:
-            context.log.begin(
-                Beginning(
-                    workload=context.workload,
-                    launch_plan=context.launch_plan,
-                    contacts=nodes.contacts,
-                    origin_ns=context.origin_ns,
-                    give_up_ns=context.give_up_ns,
-                )
-            )
-        return True
 
 
 class Driver:
@@ -125,12 +73,15 @@ class Driver:
     _jobs: RunningJobs
     _nodes: Nodes
 
-    def __init__(self, context: RunContext, run_start: NewRun, interrupt: Interrupt) -> None:
+    def __init__(
+        self, context: RunContext, session: Session, views: Sequence[Job], interrupt: Interrupt
+    ) -> None:
         self._context = context
-        self._run_start = run_start
+        self._session = session
+        self._views = views
         self._interrupt = interrupt
         self._logs = Logs(context.directory, context.warn)
-        self._prepared = self._under_way = False
+        self._prepared = self._launched = False
         self._throttled: tuple[int, float] | None = None
         self._give_up_why = f"timed out: the run may take {context.workload.timeout_s:g} s"
 
@@ -145,7 +96,6 @@ class Driver:
         except (OSError, LinkError) as error:
             failure = f"the run cannot continue: {error}"
         finally:
-            self._context.log.end()
             # The guardian may have been killed.
             cleanup.release(self._context.directory)
             self._context.directory.unlock()
@@ -163,8 +113,7 @@ class Driver:
         self._loop.watch(self._interrupt, self._interrupt.acknowledge)
         if context.remote:
             # The agents' guardians are elsewhere; this one ends the launchers here if we are killed.
-            ours, hold = guardian.start(context.directory, patience_s=context.workload.lease_s)
-            context.note(Guarded(ours.pid))
+            ours, hold = guardian.start(context.directory)
             stack.callback(launch.reap, [ours], guardian.RELEASE_S)
             stack.callback(hold.close)
         self._nodes = Nodes(
@@ -174,17 +123,43 @@ class Driver:
             context.launch_plan.launcher,
             on_message=self._on_message,
             on_loss=self._on_loss,
-            contacts=self._run_start.contacts,
         )
         stack.callback(self._nodes.end)
-        stack.callback(context.log.end)
         self._jobs = RunningJobs(context, self._loop, self._nodes)
         self._nodes.start(self._loop)
-        self._run_start.prepare(context, self._jobs, self._nodes)
+        workload = context.workload
+        owners = changes(workload.owners, workload.seed, workload.repeat)
+        lead = lead_ns(workload)
+        self._jobs.conductor = Conductor(
+            self._session, self._views, self._jobs, lead, self._nodes.node_of, owners
+        )
+        if not context.remote:
+            self._launch()
         self._prepared = True
 
+    def _launch(self) -> None:
+        """Launch programs ahead of time; on other hosts only after every node has its guardian.
+
+        Before that, nobody there would remove the segments of killed ranks.
+        """
+        self._launched = True
+        plan = self._context.launch_plan
+        for text in plan.warnings:
+            self._context.warn(text)
+        self._jobs.conductor.prepare()
+        self._context.progress(f"starting {len(self._jobs.states)} jobs with {plan.launcher}")
+
+    def _set_off(self) -> None:
+        """Let the run begin if all is ready."""
+        if self._context.origin_ns is not None or not self._nodes.joined:
+            return
+        if not self._launched:
+            self._launch()
+        if self._jobs.conductor.prepared:
+            self._context.origin_ns = time.monotonic_ns() + HEAD_START_NS
+
     def _perform(self) -> None:
-        while not (self._under_way and self._jobs.conductor.over):
+        while self._context.origin_ns is None or not self._jobs.conductor.over:
             self._wait()
         if self._context.workload.options.quota_ns:
             self._throttled = astuple(quotas.throttled_of_run(self._context.directory))
@@ -212,16 +187,14 @@ class Driver:
         self._nodes.check(now_ns)
         self._logs.bound(now_ns)
         self._jobs.check(now_ns)
-        self._under_way = self._under_way or self._run_start.set_off(self._context, self._jobs, self._nodes)
+        self._set_off()
         self._jobs.advance()
 
     def _on_message(self, node: int, message: Any) -> None:
         match message:
             case protocol.SwitchReport(switches):
-                reported = tuple(Switch(*switch, node=node) for switch in switches)
-                self._context.note(Switched(reported))
                 if self._context.workload.timeout_s < FOR_EVER_S:
-                    self._context.switches += reported
+                    self._context.switches += (Switch(*switch, node=node) for switch in switches)
             case protocol.Trouble(text, fatal=True):
                 raise RunFailed(text)
             case protocol.Trouble(text):

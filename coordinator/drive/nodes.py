@@ -17,7 +17,7 @@ from coordinator.decide.session import Plan
 from coordinator.host import launch, processes
 from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.guardian import RELEASE_S
-from coordinator.host.launch import Adopted, Started
+from coordinator.host.launch import Started
 from coordinator.host.launchers import Launcher
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
@@ -101,18 +101,6 @@ class NodeState:
 ARGV = (*PYTHON, "-m", "coordinator.node.agent")
 
 
-@dataclass(frozen=True)
-class Contacts:
-    """The driver's addresses and keys, with which another driver can replace it.
-
-    ``agents`` has for each node its keys, its message on joining, and the pid of its starter.
-    """
-
-    endpoints: tuple[str, ...]
-    keys: Keys
-    agents: tuple[tuple[Keys, protocol.Join, int], ...]
-
-
 def log_name(number: int) -> str:
     """The name of an agent's log, or of several that were launched with it."""
     return f"agent-{number}"
@@ -181,9 +169,8 @@ class Nodes:
     """All nodes of a run.
 
     ``node_of`` is the node of each processor, ``setups`` has the configuration of each node's agent. The
-    launcher starts agents on other hosts, unless another driver has done so: then there are ``contacts``.
-    ``on_message(node, message)`` is called for each message of an agent, ``on_loss(processors, why)`` when a
-    node is lost.
+    launcher starts agents on other hosts. ``on_message(node, message)`` is called for each message of an
+    agent, ``on_loss(processors, why)`` when a node is lost.
     """
 
     def __init__(
@@ -194,7 +181,6 @@ class Nodes:
         launcher: Launcher,
         on_message: Callable[[int, Any], None],
         on_loss: Callable[[tuple[int, ...], str], None],
-        contacts: Contacts | None = None,
     ) -> None:
         self._directory = directory
         self._launcher = launcher
@@ -213,12 +199,10 @@ class Nodes:
             first = self._nodes[-1].processors.stop if self._nodes else 0
             self._nodes.append(NodeState(host, first, count, keys))
         self.node_of = [number for number, node in enumerate(self._nodes) for _ in node.processors]
-        for known, (keys, join, pid) in zip(self._nodes, contacts.agents if contacts else (), strict=False):
-            known.keys, known.join, known.starter = keys, join, Adopted(pid, directory.run)
-        self._keys = contacts.keys if contacts else Keys.make()
+        self._keys = Keys.make()
         local = f"ipc://{directory.hub}"
         hosts = [node.host for node in self._nodes]
-        here = (local,) if not self._remote else contacts.endpoints if contacts else endpoints_for(hosts)
+        here = endpoints_for(hosts) if self._remote else (local,)
         admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
         self._hub = Hub(here, self._keys, admitted)
         self._through = {number: number for number in range(len(self._nodes))}
@@ -238,21 +222,16 @@ class Nodes:
         ]
 
     def start(self, loop: Loop) -> None:
-        """Start the agents that do not run yet, and listen to all."""
-        waiting = [number for number, node in enumerate(self._nodes) if node.starter is None]
-        for _, group in itertools.groupby(waiting, key=self._launch_of):
+        """Start the agents, and listen to all."""
+        for _, group in itertools.groupby(range(len(self._nodes)), key=self._launch_of):
             numbers = list(group)
             starter = self._start(numbers)
             self._directory.note_process(starter.pid)
             for number in numbers:
                 self._nodes[number].starter = starter
-        launches: dict[int, list[int]] = {}
-        for number, node in enumerate(self._nodes):
-            assert node.starter is not None
-            launches.setdefault(node.starter.pid, []).append(number)
+            self._watch_launch(loop, numbers, starter)
+        for node in self._nodes:
             node.heard_ns = time.monotonic_ns()
-        for numbers in launches.values():
-            self._watch_launch(loop, numbers)
         for descriptor in self._hub.filenos():
             loop.watch(descriptor)
 
@@ -271,19 +250,8 @@ class Nodes:
         hosts = [self._nodes[number].host for number in numbers]
         return start_elsewhere(self._directory, setup, self._launcher, hosts, first)
 
-    @property
-    def contacts(self) -> Contacts:
-        """The contacts for a driver that takes over, once all nodes have joined."""
-        known = [
-            (node.keys, node.join, node.starter.pid)
-            for node in self._nodes
-            if node.join is not None and node.starter is not None
-        ]
-        return Contacts(self._hub.endpoints, self._keys, tuple(known))
-
-    def _watch_launch(self, loop: Loop, numbers: list[int]) -> None:
-        starter, several = self._nodes[numbers[0]].starter, len(numbers) > 1
-        assert starter is not None
+    def _watch_launch(self, loop: Loop, numbers: list[int], starter: Started) -> None:
+        several = len(numbers) > 1
 
         def ended() -> None:
             for number in numbers:
@@ -499,10 +467,6 @@ class Nodes:
             if not node.lost and now_ns >= node.patience_ns(self._silence_ns):
                 what = "no sign of life" if node.join else "it did not join"
                 self._lose(number, f"{what} for {(now_ns - node.heard_ns) / 1e9:.1f} s")
-
-    def give_up(self, lost: Mapping[int, str]) -> None:
-        for number, why in lost.items():
-            self._nodes[number].lost = why
 
     def _lose(self, number: int, why: str) -> None:
         """Give a node up: its own agent or guardian releases everything there."""

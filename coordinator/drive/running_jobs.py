@@ -12,11 +12,10 @@ from typing import Any
 
 from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan
-from coordinator.drive import run_log
 from coordinator.drive.nodes import SILENCE, Nodes
 from coordinator.drive.outcome import JobState, unfit
 from coordinator.drive.preflight import LaunchPlan
-from coordinator.drive.run_log import RunContext
+from coordinator.drive.run_context import RunContext
 from coordinator.host import launch
 from coordinator.host.cleanup import Discards
 from coordinator.host.environment import PYTHON
@@ -43,9 +42,8 @@ def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Seq
     command = dict(job.program.environment) if job.program.argv else None
     environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts, command=command)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
-    status = directory.status(number) if workload.nodes else None
     given = () if command is None else launch.from_caller()
-    started = launch.start(words, environment, out, err, status, given)
+    started = launch.start(words, environment, out, err, inherited=given)
     directory.note_process(started.pid, number)
     return started
 
@@ -92,7 +90,7 @@ REPORT_S = 20.0  # how long agents may take to report the end of a program after
 
 
 class RunningJobs:
-    """Starts, watches and ends jobs, whose ``states`` it keeps; ``follow`` must set the conductor first."""
+    """Starts, watches and ends jobs, whose ``states`` it keeps, as the crew of the ``conductor``."""
 
     conductor: Conductor
 
@@ -103,15 +101,11 @@ class RunningJobs:
         self._jobs = {job.number: job for job in context.workload.jobs}
         self.states = {number: JobState() for number in self._jobs}
         self._discards = Discards(context.directory, context.warn)
-        self._launchers = Launchers(context.warn, wrapped=context.remote)
+        self._launchers = Launchers(context.warn)
         # For each job what was launched, where it is now, and what follows from that.
         self._taking_part: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {}
         # How long an unstarted job waits to learn whether its node is lost; then it starts on another.
         self._loss_s = SILENCE * context.workload.lease_s + 1.0
-
-    def follow(self, conductor: Conductor) -> None:
-        self.conductor = conductor
-        conductor.crew = self
 
     # The conductor's orders.
 
@@ -122,7 +116,7 @@ class RunningJobs:
         state.ready.clear()
         if state.mpiexec is not None:
             state.mpiexec = None
-            self.discard(job)
+            self._discard(job)
         self._discards.then(job, lambda: self._start(job, state))
 
     def _start(self, job: int, state: JobState) -> None:
@@ -132,16 +126,11 @@ class RunningJobs:
         hosts = self._nodes.hosts(state.launched)
         try:
             mpiexec = start_launcher(self._context, self._jobs[job], len(state.launched), hosts)
-            self._context.note(run_log.Launched(job, mpiexec.pid))
-            self.watch(job, mpiexec)
+            state.mpiexec = mpiexec
+            self._loop.watch_end(launch.handle(mpiexec), lambda: self._on_exit(job, mpiexec))
         except OSError as error:
             # The job fails after the conductor's current step.
             state.failure, state.give_up_ns = f"its launcher cannot start: {error}", time.monotonic_ns()
-
-    def watch(self, job: int, mpiexec: Started) -> None:
-        """Watch for the end of a job's launcher, which we or a driver before us started."""
-        self.states[job].mpiexec = mpiexec
-        self._loop.watch_end(launch.handle(mpiexec), lambda: self._on_exit(job, mpiexec))
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         """The first processor of a rank says when all its threads run."""
@@ -203,7 +192,7 @@ class RunningJobs:
     def vacate(self, job: int) -> None:
         """End a job's processes; it will be launched again."""
         self.states[job] = JobState(vacated=True)
-        self.discard(job)
+        self._discard(job)
         self._context.progress(f"job {job} gives its processors back")
 
     def _refused(self, state: JobState, placement: tuple[int, ...]) -> bool:
@@ -243,7 +232,7 @@ class RunningJobs:
         """Let the conductor decide about all that has come in, and what is due, once the run has begun."""
         due_ns, now_ns = self.conductor.due_ns(), self._context.now_ns()
         if self._context.origin_ns is not None and due_ns is not None and due_ns <= now_ns:
-            self._happened(run_log.Advanced(now_ns))
+            self.conductor.advance(now_ns)
 
     def launched(self) -> bool:
         return any(state.mpiexec and state.mpiexec.poll() is None for state in self.states.values())
@@ -260,9 +249,9 @@ class RunningJobs:
             case protocol.RankReady():
                 state.ready.add(rank)
                 if not state.missing:
-                    self._happened(run_log.Ready(job, self._context.now_ns()))
+                    self.conductor.ready(job, self._context.now_ns())
             case protocol.RankRecord(record) if self._jobs[job].root and self._unfit(job, state, 0, record):
-                self._leave(job, state)  # it has ended before its turn
+                self.conductor.leave(job)  # it has ended before its turn
             case protocol.RankRecord() if state.vacated and not state.begun:
                 pass  # it had just finished when it lost its processors
             case protocol.RankRecord(record) if rank in state.ranks or not state.begun:
@@ -270,9 +259,9 @@ class RunningJobs:
                 if own not in state.records:
                     self._on_record(job, state, own, record)
             case protocol.RankParallelism(count) if state.begun and not self.conductor.is_over(job):
-                self._happened(run_log.Evolved(job, count))
+                self.conductor.evolve(job, count)
             case protocol.RankTraffic(peers) if rank in state.ranks and not self.conductor.is_over(job):
-                self._happened(run_log.Observed(job, state.ranks.index(rank), peers))
+                self.conductor.observe(job, state.ranks.index(rank), peers)
             case protocol.RankGone() if rank in state.ready:
                 if not self.conductor.is_over(job) and state.give_up_ns is None:
                     # Its launcher knows the reason, and gives it when it ends.
@@ -293,20 +282,19 @@ class RunningJobs:
         if len(state.records) == state.processes and not over:
             if state.give_up_ns is not None:  # the job was given up too soon
                 state.failure, state.give_up_ns = "", None
-            self._leave(job, state)
+            self.conductor.leave(job)
             context.progress(f"job {job} has finished")
 
     def lose(self, processors: tuple[int, ...], why: str) -> None:
         """Fail the jobs that have begun on a lost node's processors; others start again elsewhere."""
         concerned = [job for job, state in self.states.items() if set(state.launched) & set(processors)]
         open_jobs = [job for job in concerned if not self.conductor.is_over(job)]
-        failed = tuple(job for job in open_jobs if self.states[job].begun)
-        displaced = tuple(job for job in open_jobs if job not in failed)
-        for job in displaced:
-            self.states[job] = JobState()
-            self.discard(job)
-        node = self._nodes.node_of[processors[0]]
-        self._happened(run_log.Lost(node, processors, why, failed, displaced))
+        failed = [job for job in open_jobs if self.states[job].begun]
+        for job in open_jobs:
+            if job not in failed:
+                self.states[job] = JobState()
+                self._discard(job)
+        self.conductor.lose(processors, failed)
         for job in failed:
             self._fail(job, why)
 
@@ -340,18 +328,11 @@ class RunningJobs:
     def _fail(self, job: int, why: str) -> None:
         state = self.states[job]
         state.failure, state.give_up_ns = state.failure or why, None
-        self.discard(job)
+        self._discard(job)
         self._context.progress(f"job {job} has failed: {why.splitlines()[0]}")
-        self._leave(job, state)
+        self.conductor.leave(job)
 
-    def _leave(self, job: int, state: JobState) -> None:
-        self._happened(run_log.Left(job, state.failure, state.records))
-
-    def _happened(self, event: run_log.Event) -> None:
-        self._context.note(event)
-        run_log.tell(self.conductor, event)
-
-    def discard(self, job: int) -> None:
+    def _discard(self, job: int) -> None:
         """End all processes of a job, on every node."""
         self._nodes.send(protocol.Discard(job))
         self._discards.begin(job, time.monotonic_ns())

@@ -1,6 +1,6 @@
 """The guardian: outlives the agent (or driver), and releases the run when that is gone.
 
-``python -P -m coordinator.host.guardian DIRECTORY FD TIMES`` waits until the other end of a socket pair
+``python -P -m coordinator.host.guardian DIRECTORY FD LEASE`` waits until the other end of a socket pair
 closes, however its owner ended, and releases the run. Every run ends in this way, so every run
 tests the release after a crash. A stopped agent does not close its end: with a
 lease, the guardian also releases the run if it hears nothing for that long.
@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -32,21 +31,18 @@ RELEASE_S = 2 * (GRACE_S + STUBBORN_S)  # a release that takes longer has failed
 def start(
     directory: RunDirectory,
     lease_s: float | None = None,
-    patience_s: float = 0.0,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a guardian in its own session, watching; return it and the socket that holds it back.
 
     The guardian releases the run when we or the kernel close the socket, and with a lease also when we send
     nothing for so long. If the guardian ends, the socket shows end of file.
-
-    With ``patience_s``, it waits that long before the release if the driver has left its history: another
-    driver may take over the run. ``meanwhile`` is called while the guardian starts.
+    ``meanwhile`` is called while the guardian starts.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
         guardian = subprocess.Popen(
-            [*COMMAND, str(directory.path), str(its.fileno()), json.dumps([lease_s, patience_s])],
+            [*COMMAND, str(directory.path), str(its.fileno()), json.dumps(lease_s)],
             env=passed_on(directory.marks),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -54,7 +50,7 @@ def start(
             pass_fds=[its.fileno()],
             start_new_session=True,
         )
-    if lease_s is not None or patience_s:  # else the releasing shell stays: somebody may stop the guardian
+    if lease_s is not None:  # else the releasing shell stays: somebody may stop the guardian
         directory.entrust()
     ours.settimeout(START_S)
     try:
@@ -102,15 +98,14 @@ def guarded(meanwhile: Callable[[], None] = lambda: None) -> Iterator[RunDirecto
         directory.unlock()
 
 
-def main(path: str, descriptor: str, times: str) -> None:
+def main(path: str, descriptor: str, lease_s: str) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_IGN)
     directory = RunDirectory(Path(path))
     with suppress(OSError):  # it has vanished already
         directory.keep()
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
-        lease_s, patience_s = json.loads(times)
-        watched.settimeout(lease_s)
+        watched.settimeout(json.loads(lease_s))
         with suppress(OSError):  # the agent has ended already
             watched.send(b"\n")
         from coordinator.host import cleanup  # noqa: PLC0415 - the process that started us waits for the word
@@ -118,10 +113,6 @@ def main(path: str, descriptor: str, times: str) -> None:
         with suppress(OSError):  # the lease is over, or the agent has ended already
             while watched.recv(64):
                 pass
-        if patience_s and directory.history.exists():
-            time.sleep(patience_s)
-            if not directory.take():
-                return
         cleanup.release(directory, spare={os.getpid()})
 
 

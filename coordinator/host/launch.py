@@ -1,7 +1,6 @@
 """Starting programs, each in its own session, following them to their end, and limiting their output."""
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from coordinator.host import guardian, identity, processes
 from coordinator.host.causes import explained, without_room
-from coordinator.host.processes import RUN, Process, children, environment_of
+from coordinator.host.processes import Process, children
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import LockstepError
 
@@ -20,9 +19,6 @@ TAIL_BYTES = 1 << 16  # length of the end of an output file that is kept and rea
 LOOK_S = 0.5  # from one look at launchers, or at the children of one, to the next
 
 ORPHANED = "waits for processes that have ended"
-
-KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
-"""Runs a program and leaves its exit status in a file, for a process that is not its parent."""
 
 
 class LaunchError(LockstepError):
@@ -38,17 +34,14 @@ def start(
     environment: Mapping[str, str],
     out: Path,
     err: Path,
-    status: Path | None = None,
     inherited: Sequence[int] = (),
     given: str = "",
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own session, with its output and, on request, its exit status in files.
+    """Start a program in its own session, with its output in files.
 
     It inherits our descriptors ``inherited``, and finds the text ``given``, at most a page, on its standard
     input. Output goes to files, because a reader of pipes would wake up during measurements.
     """
-    if status is not None:
-        argv = [*KEEPING_STATUS, str(status), *argv]
     with out.open("wb") as stdout, err.open("wb") as stderr, _holding(given) as stdin:
         process = subprocess.Popen(
             argv,
@@ -91,55 +84,11 @@ def _holding(text: str) -> Iterator[int]:
         os.close(reader)
 
 
-class Adopted:
-    """A program that another driver started for a run; it may have ended meanwhile.
-
-    Its exit status is in the file ``status``; without such a file it counts as killed.
-    """
-
-    def __init__(self, pid: int, run: str, status: Path | None = None) -> None:
-        self.pid = pid
-        self._status = status
-        self._ended: int | None = None
-        try:
-            self._process = Process(pid)
-            if environment_of(pid).get(RUN) == run:
-                return
-            self._process.close()
-        except ProcessLookupError:
-            pass
-        self._process = Process(pid, os.eventfd(1))  # readable, as for a process that has ended
-
-    def handle(self) -> Process:
-        ended = self._ended is not None
-        return Process(self.pid, os.eventfd(1) if ended else os.dup(self._process.fileno()))
-
-    def poll(self) -> int | None:
-        return self.wait() if self._ended is not None or self._process.wait(0) else None
-
-    def wait(self) -> int:
-        if self._ended is None:
-            self._process.wait(None)
-            self._process.close()
-            self._ended = self._left()
-        return self._ended
-
-    def _left(self) -> int:
-        try:
-            return int(self._status.read_text()) if self._status else -signal.SIGKILL
-        except (OSError, ValueError):
-            return -signal.SIGKILL
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            self._process.send(signal.SIGKILL)
-
-
-Started = subprocess.Popen[bytes] | Adopted  # a program that we started, or a driver before us
+Started = subprocess.Popen[bytes]  # a program that we started
 
 
 def handle(program: Started) -> Process:
-    return program.handle() if isinstance(program, Adopted) else Process(program.pid)
+    return Process(program.pid)
 
 
 def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
@@ -315,11 +264,10 @@ class Stopped:
 
 
 class Launchers:
-    """Watches the launchers of jobs; ``wrapped``: a shell that keeps its status has started each."""
+    """Watches the launchers of jobs."""
 
-    def __init__(self, warn: Callable[[str], None], *, wrapped: bool) -> None:
+    def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
-        self._wrapped = wrapped
         self._stopped = Stopped()
         self._orphaned: dict[int, OrphanedLauncher] = {}
         self._due_ns = 0
@@ -333,13 +281,11 @@ class Launchers:
         for job, launcher in launchers.items():
             if launcher is None:
                 continue
-            pids = [launcher.pid, *(children(launcher.pid) if self._wrapped else ())]
-            for pid in pids:
-                if text := self._stopped.look(f"the launcher of job {job}", pid):
-                    self._warn(text)
+            if text := self._stopped.look(f"the launcher of job {job}", launcher.pid):
+                self._warn(text)
             if launcher.poll() is not None:
                 self._orphaned.pop(launcher.pid, None)
-            elif self._orphaned.setdefault(launcher.pid, OrphanedLauncher()).look(pids[-1], now_ns):
+            elif self._orphaned.setdefault(launcher.pid, OrphanedLauncher()).look(launcher.pid, now_ns):
                 orphaned.append(job)
         return orphaned
 

@@ -61,8 +61,6 @@ class RunDirectory:
         """The agent listens here for ranks."""
         self.hub = path / "hub"
         """The driver listens here for an agent on its own host."""
-        self.history = path / "history"
-        """The log that a driver of several nodes writes for its successor (``coordinator.drive.run_log``)."""
         self.temporary = path / "tmp"
         self.memory = SHARED_MEMORY / f"lockstep-{self.run}"
         """The directory of the jobs' directories for shared memory, outside of the run directory."""
@@ -159,10 +157,6 @@ class RunDirectory:
 
     def log(self, name: str) -> Path:
         return self.path / f"{name}.log"
-
-    def status(self, job: int) -> Path:
-        """The file for the exit status of a job's launcher, for a driver that takes over."""
-        return self.path / f"job-{job}.status"
 
     def records(self, job: int) -> Path:
         """The directory for the records of a job's ranks, which the preloaded library writes."""
@@ -263,13 +257,7 @@ class RunDirectory:
         return True
 
     def in_use(self) -> bool:
-        trial = RunDirectory(self.path)
-        taken = trial.take()
-        trial.unlock()
-        return not taken and self.path.exists()
-
-    def take(self) -> bool:
-        """Take the lock, if the driver has ended and nobody else has it; return whether we have it."""
+        """Whether its driver holds the lock."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -277,10 +265,10 @@ class RunDirectory:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            return self.path.exists()
+        finally:
             os.close(descriptor)
-            return False
-        self._lock = descriptor
-        return True
+        return False
 
     def unlock(self) -> None:
         """Give up the lock, the journal and the releasing shell; the directory stays."""

@@ -74,7 +74,6 @@ class Agent:
         self._loop.watch(self._line)  # heard in every turn of the loop
         self._loop.watch(self._when_made, self._begin_to_lead)
         self._switches: list[Switching] = []
-        self._told: list[protocol.OfRank] = []
         self._dropped = 0
         self._claim: ProcessorClaim | None = None
         self._cores: tuple[int, ...] = ()
@@ -329,17 +328,11 @@ class Agent:
                 self._on_claim(cores)
             case protocol.Discard(job):
                 self._discard(job)
-            case protocol.Retell():
-                self._retell()
             case protocol.Leave():
                 self._leave()
             case protocol.End():
                 self._tell_of_others()
                 self._over = True
-
-    def _retell(self) -> None:
-        for told in self._told:
-            self._tell(told)
 
     def _resize(self, job: int, cores: tuple[int, ...]) -> None:
         if root := self._roster.find(job, 0):
@@ -376,7 +369,7 @@ class Agent:
         anywhere = of_job if self._setup.options.bind == WITHIN_JOB else self._cores
         for rank, own in _by_rank(start.cores).items():
             peer = self._roster.find(start.job, rank)
-            if peer is None or peer.begun:  # a second driver repeats what the first has said
+            if peer is None:
                 continue
             peer.begun = True
             if self._setup.options.local == "rr":
@@ -402,7 +395,6 @@ class Agent:
     # The ranks.
 
     def admitted(self, peer: Peer) -> None:
-        self._told = [told for told in self._told if (told.job, told.rank) != (peer.job, peer.rank)]
         try:
             if self._quota:
                 self._quota.adopt(peer.process)
@@ -418,11 +410,6 @@ class Agent:
             case protocol.RankBecoming():
                 self._switcher.forget()
                 return
-            case protocol.RankTraffic():  # in the place of an earlier one about the rank
-                who, kind = (peer.job, peer.rank), protocol.RankTraffic
-                self._told = [
-                    one for one in self._told if (one.job, one.rank) != who or not isinstance(one.said, kind)
-                ]
             case protocol.RankRecord(record):
                 message = protocol.RankRecord(roster.in_run_time(record, self._clock))
         self._tell_of_rank(peer, message)
@@ -441,11 +428,7 @@ class Agent:
         self._tell_of_rank(peer, protocol.RankGone())
 
     def _tell_of_rank(self, peer: Peer, said: Any) -> None:
-        """Tell the driver, and keep it for another driver, should this one be gone, if it stays true."""
-        message = protocol.OfRank(peer.job, peer.rank, said)
-        if not isinstance(said, protocol.RankParallelism):
-            self._told.append(message)
-        self._tell(message)
+        self._tell(protocol.OfRank(peer.job, peer.rank, said))
 
     def refused(self, why: str) -> None:
         """Report a process that the roster has refused."""

@@ -1,7 +1,7 @@
 """Dataclasses as lines of JSON or packed numbers, which can become these dataclasses again and nothing else.
 
-Sockets, files and variables hold data only: reading them runs no code but the checks of the classes that the
-reader accepts. A line names its class and may carry a version. The reader refuses a line of another version,
+Sockets and files hold data only: reading them runs no code but the checks of the classes that the reader
+accepts. A line names its class and may carry a version. The reader refuses a line of another version,
 and a line with a missing or an unknown field.
 
 Frequent messages between driver and agents are frames: one byte that names the class, one with the version,
@@ -18,7 +18,6 @@ import struct
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 LARGEST = 1 << 63
@@ -40,7 +39,6 @@ class LineFormat:
         classes: the dataclasses that a line may become, by their names in lines.
         version: version of the lines written, and the only one read; None if lines carry none.
         tag: the key of the name.
-        kinds: for a field type that is no dataclass, the dataclasses that the field may hold.
         printable: whether to replace characters in texts that UTF-8 cannot encode.
     """
 
@@ -50,14 +48,12 @@ class LineFormat:
         version: int | None = None,
         *,
         tag: str = "class",
-        kinds: Mapping[Any, Iterable[type[Any]]] | None = None,
         printable: bool = False,
     ) -> None:
         self._classes = dict(classes)
         self._names = {each: name for name, each in classes.items()}
         self._marks = {} if version is None else {"version": version}
         self._tag = tag
-        self._kinds = {kind: by_name(*options) for kind, options in (kinds or {}).items()}
         self._printable = printable
 
     def encode(self, value: Any) -> bytes:
@@ -110,14 +106,12 @@ class LineFormat:
         if typing.get_origin(hint) in (types.UnionType, typing.Union):
             meant = type(value) if type(value) in arguments else arguments[0]
             return self._typed(value, meant, where)
-        if type(value) is {float: int, Path: str}.get(hint):
-            return _converted(value, hint, where)
+        if hint is float and type(value) is int and _bounded(value):
+            return float(value)
         raise LineError(f"{where} is {reprlib.repr(value)}")
 
     def _array(self, value: list[Any], hint: Any, where: str) -> Any:
         origin, kinds = typing.get_origin(hint), typing.get_args(hint)
-        if origin in (list, Sequence):
-            return [self._typed(item, kinds[0], where) for item in value]
         if kinds[1:] == (...,):
             kinds = kinds[:1] * len(value)
         if origin is not tuple or len(kinds) != len(value):
@@ -127,13 +121,9 @@ class LineFormat:
     def _object(self, value: dict[str, Any], hint: Any, where: str) -> Any:
         arguments = typing.get_args(hint)
         if typing.get_origin(hint) is Mapping:
-            kind, item = arguments
-            return {
-                key if kind is str else _converted(key, kind, where): self._typed(each, item, where)
-                for key, each in value.items()
-            }
+            return {key: self._typed(each, arguments[1], where) for key, each in value.items()}
         options = filter(dataclasses.is_dataclass, arguments or (hint,))
-        return self._build(value, "class", self._kinds.get(hint) or by_name(*options), where)
+        return self._build(value, "class", by_name(*options), where)
 
 
 def _bounded(value: Any) -> bool:
@@ -155,17 +145,10 @@ def _values(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else {"class": type(value).__name__, **_values(value)}
+    return {"class": type(value).__name__, **_values(value)}
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), default=_plain)
-
-
-def _converted(value: Any, kind: Any, where: str) -> Any:
-    try:
-        return kind(value)
-    except (ValueError, OverflowError) as error:
-        raise LineError(f"{where} is {reprlib.repr(value)}") from error
 
 
 _HEAD = struct.Struct("<cBI")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coordinator.decide.session import Plan  # with all policies
 
 VERSION = agent_line.VERSION  # version of the messages between agents and ranks
-AGENTS_VERSION = 5  # version of the messages between driver and agents
+AGENTS_VERSION = 6  # version of the messages between driver and agents
 RANKS = 1 << 24  # every job has fewer
 MOST_SWITCHES = 1 << 16  # a report has fewer
 FLAW = "flaw"  # the only key of an invalid record; its value says why it is invalid
@@ -187,11 +187,6 @@ class Follow:
 
     endpoint: str = ""
     key: str = ""
-
-
-@dataclass(frozen=True)
-class Retell:
-    """Another driver has taken the run over: repeat all messages about ranks."""
 
 
 @dataclass(frozen=True)
@@ -364,7 +359,6 @@ _TO_AGENT = _messages(
     discard=Discard,
     lead=Lead,
     follow=Follow,
-    retell=Retell,
     leave=Leave,
     end=End,
 )

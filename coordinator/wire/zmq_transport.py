@@ -147,7 +147,7 @@ class Hub:
         self.refused = 0
 
     def _bind(self, endpoint: str) -> str:
-        """Listen at ``endpoint``; returns it with its port, so that another driver can listen there later."""
+        """Listen at ``endpoint``; returns it with its port."""
         if not endpoint.startswith(TCP):
             self._socket.bind(endpoint)
             return endpoint

@@ -38,7 +38,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--seed": {"type": int, "help": "seed of compute times and of the order of runs"},
     "--resume": {
         "action": "store_true",
-        "help": "skip recorded runs, and take over a run whose driver was killed",
+        "help": "skip recorded runs",
     },
     "--no-simulate": {"dest": "simulate", "action": "store_false", "help": "measure only"},
     "--timeline": {"action": "store_true", "help": "record a timeline of every rank, for trace and report"},

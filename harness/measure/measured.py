@@ -3,21 +3,17 @@
 import math
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from coordinator.host.launch import LaunchError
-from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import Result, Workload
 from harness.measure import dedicated_recordings, execution_times, trust
 from harness.measure.calibrate import Constants
 from harness.measure.execution_times import Estimates
-from harness.measure.plan import Key, Task, plan
+from harness.measure.plan import Task
 from harness.measure.session import MeasurementSession, OverloadedError, Watcher
 from harness.spec import jobs
-from harness.spec.experiment import Experiment
 from harness.store import conditions, records
 from harness.store.database import StoreError
 from harness.store.records import POLICY, RunRecord
@@ -26,21 +22,6 @@ from workloads.validation import InputError
 SLOWEST = 5.0  # on an overloaded host leases are at most so many times as long
 
 START_S = 1.0  # guessed time to start the ranks and to end them
-
-
-@dataclass(frozen=True)
-class Purpose:
-    """What another invocation needs to record a run that it takes over."""
-
-    store: Path  # of the store that gets the record
-    digest: str
-    key: Key
-    constants: Constants
-    before: conditions.Moment  # the state of the host when the run began
-    begin_s: float  # by time.monotonic()
-
-
-PURPOSE = LineFormat(by_name(Purpose), version=1)  # the format of a Purpose as the text in a workload
 
 
 @dataclass(frozen=True)
@@ -70,17 +51,37 @@ class Measured:
         return START_S + alone_s * (len(task.jobs) if shared else 1.3)
 
     def run(self, task: Task) -> RunRecord:
-        constants = self.constants(task)
-        store, before = self.site.store.path.resolve(), conditions.Moment.now(self.site.processors)
-        purpose = Purpose(store, task.experiment.digest, task.key, constants, before, time.monotonic())
-        workload = self._workload(task, purpose)
-        with dedicated_recordings.of(task, self.site) as kept:
+        """Run a task, and return its record."""
+        site, constants = self.site, self.constants(task)
+        before = conditions.Moment.now(site.processors)
+        begin_s = time.monotonic()
+        workload = self._workload(task, constants, before)
+        with dedicated_recordings.of(task, site) as kept:
             workload = replace(workload, jobs=kept.jobs(workload.jobs))
-            result = self.site.tools.run_workload(workload, self.note)
-            result = kept.keep(result)
-        return _record(task, self.site, workload, purpose, result, kept.conditions)
+            result = kept.keep(site.tools.run_workload(workload, self.note))
+        wall_s = time.monotonic() - begin_s
+        after = conditions.Moment.now(site.processors)
+        return task.record(
+            site.session,
+            processors=site.processors[: task.cell.processors],
+            constants=replace(constants.of_run(result.mechanism), walk_step_ns=workload.walk_step_ns),
+            mechanism=result.mechanism,
+            mechanism_reason=result.mechanism_reason,
+            launcher=result.launcher,
+            wall_s=wall_s,
+            failure=result.failure,
+            conditions=replace(
+                conditions.of_run(site.conditions, before, after),
+                **task.cell.topology.table(),
+                **kept.conditions,
+                **_afterwards(result, task.cell.processors),
+            ),
+            jobs=records.job_records(workload, result),
+            ranks=result.ranks,
+            switches=result.switches,
+        )
 
-    def _workload(self, task: Task, purpose: Purpose) -> Workload:
+    def _workload(self, task: Task, constants: Constants, before: conditions.Moment) -> Workload:
         site, scheduler, experiment = self.site, task.scheduler, task.experiment
         known = {}
         if task.kind == POLICY:
@@ -94,17 +95,16 @@ class Measured:
             processors=() if site.nodes else site.processors[: task.cell.processors],
             nodes=site.nodes,
             options=scheduler.options,
-            switch_us=purpose.constants.remote_wakeup_us or Workload.switch_us,
-            latency_us=purpose.constants.latency_us or Workload.latency_us,
+            switch_us=constants.remote_wakeup_us or Workload.switch_us,
+            latency_us=constants.latency_us or Workload.latency_us,
             seed=experiment.seed,
             repeat=task.repeat,
-            walk_step_ns=purpose.constants.walk_step_of(jobs.working_sets(task.jobs)),
+            walk_step_ns=constants.walk_step_of(jobs.working_sets(task.jobs)),
             timeout_s=60 + 20 * self.guess_s(task),
             timeline=self.timeline,
-            lease_s=experiment.lease_s * self._slowness(purpose.before),
+            lease_s=experiment.lease_s * self._slowness(before),
             topology=task.cell.topology,
             owners=task.owners,
-            purpose=PURPOSE.encode(purpose).decode(),
         )
 
     def _slowness(self, now: conditions.Moment) -> float:
@@ -120,58 +120,6 @@ def left_to_slurm(task: Task) -> InputError | None:
     key = f"schedulers[{task.experiment.schedulers.index(task.scheduler)}].policy"
     rule = "Slurm's controller schedules jobs that are submitted to it"
     return InputError(key, task.scheduler.name, rule, "use lockstep submit --wait, or remove it")
-
-
-def record_taken_over(
-    experiment: Experiment, site: MeasurementSession, workload: Workload, result: Result
-) -> RunRecord:
-    """The record of a run that another invocation has begun, once it is stored."""
-    purpose = purpose_of(workload)
-    assert purpose is not None
-    (task,) = (task for task in plan(experiment) if task.key == purpose.key)
-    record = _record(task, site, workload, purpose, result, {})
-    site.store.add_run(record)
-    return record
-
-
-def purpose_of(workload: Workload) -> Purpose | None:
-    """The purpose of a workload; None if it has none, or one of another version."""
-    with suppress(LineError):
-        purpose: Purpose = PURPOSE.decode(workload.purpose)
-        return purpose
-    return None
-
-
-def _record(
-    task: Task,
-    site: MeasurementSession,
-    workload: Workload,
-    purpose: Purpose,
-    result: Result,
-    more: dict[str, Any],
-) -> RunRecord:
-    """The record of a run that has just ended, with ``more`` conditions."""
-    wall_s = time.monotonic() - purpose.begin_s
-    after = conditions.Moment.now(site.processors)
-    return task.record(
-        site.session,
-        processors=site.processors[: task.cell.processors],
-        constants=replace(purpose.constants.of_run(result.mechanism), walk_step_ns=workload.walk_step_ns),
-        mechanism=result.mechanism,
-        mechanism_reason=result.mechanism_reason,
-        launcher=result.launcher,
-        wall_s=wall_s,
-        failure=result.failure,
-        conditions=replace(
-            conditions.of_run(site.conditions, purpose.before, after),
-            **task.cell.topology.table(),
-            **more,
-            **_afterwards(result, task.cell.processors),
-        ),
-        jobs=records.job_records(workload, result),
-        ranks=result.ranks,
-        switches=result.switches,
-    )
 
 
 def _afterwards(result: Result, processors: int) -> dict[str, Any]:

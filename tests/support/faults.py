@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
@@ -32,15 +31,11 @@ Do = Callable[[Cluster], None]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault: what is done, and which jobs must finish all the same.
-
-    With a ``lease_s`` of its own, another driver stands by to take the run over.
-    """
+    """A fault: what is done, and which jobs must finish all the same."""
 
     what: str
     do: Do
     survivors: tuple[int, ...]
-    lease_s: float | None = None
     undo: Do = lambda cluster: None
 
 
@@ -77,8 +72,6 @@ def fill_disk(cluster: Cluster) -> None:
     subprocess.run(host.enter("bash", "-c", script), capture_output=True, check=False)
 
 
-kill_driver = send('"hosts"', head=True)
-
 FAULTS = {
     "agent killed": Fault("SIGKILL to an agent", send("coordinator.node.agent"), (0, 2)),
     "agent stopped": Fault("SIGSTOP to an agent", send("coordinator.node.agent", signal.SIGSTOP), (0, 2)),
@@ -94,13 +87,7 @@ FAULTS = {
         undo=lambda cluster: cluster.nodes[1].plug(True),
     ),
     "node lost": Fault("a node's power cut off", lambda cluster: cluster.nodes[1].end(), (0, 2)),
-    "driver killed": Fault("SIGKILL to the driver", kill_driver, ()),
-    "driver killed, restarted": Fault(
-        "SIGKILL to the driver, another one standing by (lease of 10 s)",
-        kill_driver,
-        (0, 1, 2, 3),
-        lease_s=10.0,
-    ),
+    "driver killed": Fault("SIGKILL to the driver", send("runs.py", head=True), ()),
     "driver stopped": Fault(
         "SIGSTOP to the driver",
         send("runs.py", signal.SIGSTOP, head=True),
@@ -116,33 +103,10 @@ def start(cluster: Cluster, **options: Any) -> subprocess.Popen[str]:
     return cluster.start([sys.executable, str(script), json.dumps({"hosts": cluster.hosts, **options})])
 
 
-def follow(cluster: Cluster, name: str = "next") -> subprocess.Popen[str]:
-    """Have another driver stand by on the head; its command line contains ``name``."""
-    script = Path(__file__).with_name("runs.py")
-    driver = cluster.start([sys.executable, str(script), json.dumps({"follow": name})])
-    assert driver.stderr is not None and driver.stderr.readline() == "waiting\n"
-    return driver
-
-
-def says(driver: subprocess.Popen[str], text: str, timeout_s: float = 60.0) -> bool:
-    """Whether a driver says this on its standard error before it ends, and before time is up."""
-    assert driver.stderr is not None
-    said, deadline = "", time.monotonic() + timeout_s
-    while text not in said:
-        ready, _, _ = select.select([driver.stderr], [], [], max(0.0, deadline - time.monotonic()))
-        more = os.read(driver.stderr.fileno(), 4096).decode() if ready else ""
-        if not more:
-            return False
-        said += more
-    return True
-
-
 def inject(cluster: Cluster, fault: Fault, seed: int, **options: Any) -> Outcome:
     """Do a fault at a random moment of a run with these ``options``, and judge how the run ends."""
-    lease = {"lease_s": fault.lease_s} if fault.lease_s else {}
     chosen = {"policy": "gang", "mechanism": "signals", "jobs": 4, "processes": 1, "phases": PHASES}
-    run = start(cluster, **chosen | lease | options)
-    driver = follow(cluster) if fault.lease_s else run
+    run = start(cluster, **chosen | options)
     node = cluster.nodes[1]
     assert eventually(lambda: any(state(pid) == "T" for pid in node.processes())), "nothing is held"
     time.sleep(random.Random(seed).uniform(0, 0.3))
@@ -155,10 +119,8 @@ def inject(cluster: Cluster, fault: Fault, seed: int, **options: Any) -> Outcome
     released_s = time.monotonic() - begin_s
     fault.undo(cluster)
     try:
-        out, _ = driver.communicate(timeout=40)
-        run.communicate(timeout=40)
+        out, _ = run.communicate(timeout=40)
     except subprocess.TimeoutExpired:
-        driver.kill()
         run.kill()
         raise
     told = json.loads(out) if out else None

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +19,11 @@ import of_nobody
 from places import ROOT, SUPPORT
 
 from coordinator import policies
-from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import cgroups_of_runs, known
 from coordinator.host.processes import DIRECTORY, marked
 from coordinator.owners import Owner
-from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
+from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
 from workloads.locks.lock_program import LockProgram
 from workloads.options import DEFAULTS, Options
 from workloads.program import Program
@@ -281,19 +280,8 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def follow() -> Result:
-    """Wait for the driver of a run here to end, and take its run over."""
-    say("waiting")
-    while True:
-        for path, _ in takeover.runs():
-            with suppress(takeover.NotAbandoned):
-                return takeover.resume_workload(path, say)
-        time.sleep(0.02)
-
-
 if __name__ == "__main__":
-    options = json.loads(sys.argv[1])
-    result = follow() if options.get("follow") else run_workload(workload(**options), say)
+    result = run_workload(workload(**json.loads(sys.argv[1])), say)
     told = {
         "failure": result.failure,
         "jobs": [job.failure for job in result.jobs],

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import ClassVar
 
 import pytest
@@ -34,22 +35,6 @@ def conduct(policy, jobs, lead_ns=0, node_of=None):
 
 def two_process_jobs(*arrivals_ms):
     return [Job(number, 2, at * MS, moldable=True) for number, at in enumerate(arrivals_ms)]
-
-
-def test_what_is_in_force_is_told_once_more():
-    """Of three jobs one is over, and one has not begun."""
-    jobs = [Job(number, 1, at * MS) for number, at in enumerate((0, 0, 90))]
-    conductor, crew = conduct(policies.create("gang", {}), jobs)
-    for job in range(3):
-        conductor.ready(job, 0)
-    conductor.advance(1 * MS)
-    conductor.leave(0)
-    conductor.advance(20 * MS)
-    assert crew.begun.keys() == {0, 1}
-    conductor.crew = again = Crew()
-    conductor.repeat()
-    assert again.published == crew.published[-1:]
-    assert again.begun == {1: (20 * MS, crew.begun[1][1])}
 
 
 def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
@@ -176,6 +161,74 @@ def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
     assert all(crew.begun[job.number][0] >= job.arrival_ns for job in jobs)
     times = [at for at, _ in crew.published]
     assert times == sorted(times) and len(crew.decided) <= len(set(arrivals)) + len(jobs)
+
+
+def course(conductor, crew, jobs, choices):
+    """What happens on two processors, of which one may be lost: methods of the conductor with arguments."""
+    now_ns = -5 * MS
+    lost = False
+    while not conductor.over:
+        now_ns += choices.randrange(4) * MS
+        due_ns = conductor.due_ns()
+        if due_ns is not None and due_ns <= now_ns:
+            yield "advance", now_ns
+        job = choices.choice(jobs).number
+        if conductor.is_over(job):
+            continue
+        if job in crew.places and job not in crew.begun:
+            yield "ready", job, now_ns
+        elif job in crew.begun and choices.random() < 0.5:
+            yield "leave", job
+        elif not lost and choices.random() < 0.1:
+            lost = True
+            gone = choices.randrange(2)
+            here = [one for one, place in crew.places.items() if gone in place and not conductor.is_over(one)]
+            failed = tuple(one for one in here if one in crew.begun)
+            for displaced in {*here} - {*failed}:
+                del crew.places[displaced]
+            yield "lose", (gone,), failed
+
+
+@given(
+    policy=st.sampled_from(["none", "gang", "partitioned", "batch", "two-queue", "easy"]),
+    arrivals=st.lists(st.integers(0, 30), min_size=1, max_size=5),
+    choices=st.randoms(use_true_random=False),
+)
+def test_the_same_events_lead_to_the_same_decisions(policy, arrivals, choices):
+    jobs = [Job(number, 1, at * MS, moldable=True) for number, at in enumerate(arrivals)]
+
+    def made():
+        crew = Crew()
+        session = crew.watch(Session(policies.create(policy, {}), Machine(2), jobs))
+        conductor = Conductor(session, jobs, crew, 5 * MS, [0, 1])
+        conductor.prepare()
+        return conductor, crew
+
+    conductor, crew = made()
+    seen = []
+    for name, *arguments in islice(course(conductor, crew, jobs, choices), 60):
+        seen.append((name, arguments))
+        getattr(conductor, name)(*arguments)
+    again, other = made()
+    for name, arguments in seen:
+        getattr(again, name)(*arguments)
+    assert (other.decided, other.orders, other.published) == (crew.decided, crew.orders, crew.published)
+    assert again.placements == conductor.placements and again.due_ns() == conductor.due_ns()
+
+
+def test_jobs_that_a_loss_ends_do_not_move_as_others_end():
+    """Gang scheduling would give the place of the first to the second, which is about to end as well."""
+    jobs = [Job(number, 1, number * MS) for number in range(3)]
+    conductor, crew = conduct(policies.create("gang", {}), jobs)
+    conductor.advance(5 * MS)
+    for job in range(3):
+        conductor.ready(job, 5 * MS)
+    conductor.advance(500 * MS)
+    assert crew.begun.keys() == {0, 1, 2} and crew.places[0] == crew.places[2]
+    conductor.lose(crew.places[0], [0, 2])
+    conductor.advance(600 * MS)
+    assert crew.whys[-2:] == [Reason.ARRIVAL, Reason.NODE_LOST]
+    assert not conductor.is_over(1) and conductor.is_over(2)
 
 
 REAL = [

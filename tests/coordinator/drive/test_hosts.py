@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from faults import FAULTS, fill_disk, inject, part, start
-from runs import eventually, needs_two, usable
+from places import SUPPORT
+from runs import UNCALIBRATED, eventually, needs_two, state, usable
 
-from coordinator.drive.run_log import BEGINNING
 from coordinator.host.processes import GRACE_S
 
 pytestmark = pytest.mark.slow
@@ -90,14 +90,11 @@ def test_whatever_is_killed_while_messages_are_calibrated_nothing_remains(hosts,
     assert topologies() == before
 
 
-OF_TAKEOVER = {"driver killed, restarted"}
-"""What test_takeover.py tests."""
-
 ENDS_WITH_A_LEASE = {"agent stopped", "network cut", "node lost", "driver killed", "driver stopped"}
 """Faults that others notice by silence only."""
 
 
-@pytest.mark.parametrize("name", [name for name in FAULTS if name not in OF_TAKEOVER])
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_costs_no_more_than_it_must(hosts, name):
     fault = FAULTS[name]
     lease = {"lease_s": 1.0} if name in ENDS_WITH_A_LEASE else {}
@@ -153,23 +150,75 @@ def contents(path):
         return ""
 
 
-def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts):
+TELLING_KEYS = f"""
+import runpy, sys
+sys.path.insert(0, {str(SUPPORT)!r})
+from coordinator.wire.zmq_transport import Keys
+made = Keys.__init__
+
+def telling(self, public, secret):
+    made(self, public, secret)
+    print("key", public, secret, file=sys.stderr, flush=True)
+
+Keys.__init__ = telling
+runpy.run_path({str(SUPPORT / "runs.py")!r}, run_name="__main__")
+"""
+"""Program text: a driver that prints all key pairs that it makes."""
+
+
+def test_no_key_of_a_run_is_in_an_environment_a_command_line_or_a_file(hosts):
     """Those of launchers and steps travel unencrypted, and everybody may look at what runs."""
-    run = start(hosts, policy="gang", phases=2000, lease_s=30.0)
-    history = eventually(lambda: [path for path in hosts.files() if path.endswith("/history")], 60)
-    begun = BEGINNING.decode(Path(history[0]).read_bytes().splitlines()[0])
-    pairs = [begun.contacts.keys, *(keys for keys, _, _ in begun.contacts.agents)]
-    assert len(pairs) == 3
+    options = {"hosts": hosts.hosts, "policy": "gang", "phases": 2000, "lease_s": 30.0}
+    run = hosts.start([sys.executable, "-c", TELLING_KEYS, json.dumps(options)])
+    keys = set()
+    for line in run.stderr:
+        if line.startswith("key "):
+            keys |= {*line.split()[1:]}
+        elif line.startswith("job ") and "starts" in line:
+            break
+    assert len(keys) == 8, "of the driver, both nodes, and the one from which theirs follow"
     seen = ""
     for pid in hosts.processes():
         told = "".join(contents(f"/proc/{pid}/{name}") for name in ("cmdline", "environ"))
-        assert not any(key in told for pair in pairs for key in (pair.secret, pair.public)), told
+        assert not any(key in told for key in keys), told
         seen += told
     for part_ in (
         *("mpiexec", "hydra_pmi_proxy", "coordinator.node.agent", "coordinator.host.guardian"),
         "workloads.rank",
     ):
         assert part_ in seen
-    secret = [path for path in hosts.files() if any(pair.secret in contents(path) for pair in pairs)]
-    assert secret == history and Path(history[0]).stat().st_mode & 0o077 == 0
+    files = hosts.files()
+    assert any(path.endswith("/journal") for path in files)
+    assert not [path for path in files if any(key in contents(path) for key in keys)]
     assert json.loads(run.communicate(timeout=60)[0])["failure"] == ""
+
+
+EXPERIMENT = """
+name = "killed"
+repeats = 1
+
+[[jobs]]
+count = 2
+program = { processes = 2, granularity_us = 10000, phases = 30 }
+
+[[schedulers]]
+policy = "gang"
+quantum_ms = 50
+mechanism = "signals"
+"""
+
+
+def test_resume_repeats_the_run_of_an_invocation_that_was_killed(hosts, tmp_path):
+    file, results = tmp_path / "killed.toml", tmp_path / "results"
+    file.write_text(EXPERIMENT)
+    words = [sys.executable, "-c", UNCALIBRATED, "run", str(file), "--hosts", ",".join(hosts.hosts)]
+    words += ["--no-simulate", "--json", "--results", str(results)]
+    killed = hosts.start(words)
+    assert eventually(lambda: any(state(pid) == "T" for pid in hosts.nodes[1].processes()), 120)
+    os.kill(part(hosts.head, str(file)), signal.SIGKILL)
+    killed.communicate(timeout=40)
+    assert eventually(lambda: not hosts.processes() and not hosts.files())
+    out, err = hosts.start([*words, "--resume"]).communicate(timeout=120)
+    (row,) = json.loads(out)["rows"]
+    assert row["measured"]["workload_slowdown"]["n"] == 1, err
+    assert not hosts.processes() and not hosts.files()

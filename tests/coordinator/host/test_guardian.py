@@ -36,7 +36,7 @@ def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(direct
     try:
         with its:
             subprocess.run(
-                [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps([None, 0.0])],
+                [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps(None)],
                 env=passed_on({}),
                 pass_fds=[its.fileno()],
                 check=True,

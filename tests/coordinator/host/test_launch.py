@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,18 +19,12 @@ from coordinator.host.environment import passed_on
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher, recognize, unchanged
 from coordinator.host.processes import RUN, marked
-from coordinator.wire.line_format import LineFormat, by_name
 from harness.application import real_tools
 from harness.spec.beside import table
 from workloads.validation import InputError
 
 MPICH = Hydra("/x/mpiexec", "5.0")
 OPENMPI = OpenMpi("/x/mpiexec", "5.0.11")
-
-
-@dataclass(frozen=True)
-class Holder:
-    launcher: launchers.Launcher
 
 
 def test_recognizes_both_kinds_by_their_answers():
@@ -177,8 +170,7 @@ def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed():
     ending, lasting = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
     try:
         begin = time.monotonic()
-        of_another_run = launch.Adopted(lasting.pid, "a run")
-        assert launch.reap([None, ending, of_another_run], 10)
+        assert launch.reap([None, ending], 10)
         assert not launch.reap([lasting, ending, lasting], 0.05)
         assert time.monotonic() - begin < 5
         lasting.kill()
@@ -270,5 +262,3 @@ def test_another_launcher_is_one_class(tmp_path, monkeypatch):
     assert found.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]
     assert launchers.launched(["toyrun", "a"], {"X": "1"}, [], {})[0] == ["toyrun", "--set=X=1", "a"]
     assert found.environment({"X": "1"}, {})["X"] == "1" and found.memory_apart(tmp_path) == {}
-    said = LineFormat(by_name(Holder), kinds={launchers.Launcher: launchers.LAUNCHERS.values()})
-    assert said.decode(said.encode(Holder(found))).launcher == found

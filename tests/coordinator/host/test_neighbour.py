@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import pickle
 import re
 import subprocess
 import tempfile
@@ -15,7 +14,6 @@ import pytest
 from hosts import Host
 from runs import NOBODY, as_nobody, eventually, workload
 
-from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
 from coordinator.host import cleanup, processes
 from coordinator.host.processes import DIRECTORY, JOB, RUN, Process, environment_of
@@ -184,16 +182,6 @@ def test_a_directory_is_a_runs_only_if_everything_fits(shared, spoil):
     assert not any(RunDirectory(path).ours for path in directory.path.parent.iterdir())
 
 
-class Malice:
-    """Writes down that it was executed, as soon as it is unpickled."""
-
-    def __init__(self, witness):
-        self.witness = witness
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.witness),)
-
-
 def give_away(place, mode):
     """Make a directory, and all in it, another user's."""
     for path in (place, *place.rglob("*")):
@@ -201,14 +189,11 @@ def give_away(place, mode):
     place.chmod(mode)
 
 
-def plant_pickle(shared):
-    """A home of ours that another user has made first, with a history that is a trap; returns its witness."""
+def plant_run(shared):
+    """A home of ours with the leftovers of a run, which another user may have made first."""
     run = shared / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY
     run.mkdir(parents=True)
     (run / "journal").write_text(json.dumps({"run": run.name, "made_s": 0}) + "\n")
-    (run / "history").write_bytes(pickle.dumps(Malice(shared / "executed")))
-    (run / "history").chmod(0o600)
-    return shared / "executed"
 
 
 def squat(shared, how):
@@ -236,7 +221,7 @@ SQUATS = ["directory", "open directory", "file", "link", "dangling link"]
 def test_a_squatted_home_is_bad_input_whatever_is_done_there(shared, how, capsys):
     squat(shared, how)
     before = sorted(shared.rglob("*"))
-    for use in (RunDirectory.create, cleanup.clean, lambda: list(takeover.runs())):
+    for use in (RunDirectory.create, cleanup.clean):
         with pytest.raises(InputError, match=f"{shared}/lockstep-0 .*; set XDG_RUNTIME_DIR or TMPDIR"):
             use()
     assert main(["clean"]) == 2
@@ -244,38 +229,6 @@ def test_a_squatted_home_is_bad_input_whatever_is_done_there(shared, how, capsys
     with pytest.raises(OSError, match="lockstep-0 "):
         RunDirectory.adopt(shared / "lockstep-0" / RUN_OF_NOBODY)
     assert sorted(shared.rglob("*")) == before
-
-
-@needs_root
-def test_a_planted_history_is_not_read(shared):
-    witness = plant_pickle(shared)
-    pickle.loads((shared / "lockstep-0" / RUN_OF_NOBODY / "history").read_bytes())
-    witness.rmdir()  # the trap works
-    run = shared / "lockstep-0" / RUN_OF_NOBODY
-    give_away(run.parent, 0o755)
-    with pytest.raises(InputError, match="lockstep-0 belongs to user 65534, not to you"):
-        list(takeover.runs())
-    with pytest.raises(takeover.Over, match=r"cannot be taken over: .*lockstep-0 belongs to user 65534"):
-        takeover.resume_workload(run)
-    assert not witness.exists()
-
-
-@pytest.mark.parametrize("foreign", [False, pytest.param(True, marks=needs_root)])
-def test_a_history_that_is_none_is_refused_and_told(shared, foreign):
-    """In a directory that is ours: somebody may have got hold of one of our files."""
-    witness = plant_pickle(shared)
-    run = shared / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY
-    run.parent.chmod(0o700)
-    run.chmod(0o700)
-    if foreign:
-        os.chown(run / "history", NOBODY, NOBODY)
-    told = []
-    assert list(takeover.runs(told.append)) == []
-    why = "belongs to you alone" if foreign else "not the history of a run of this version"
-    assert len(told) == 1 and why in told[0] and RUN_OF_NOBODY in told[0]
-    with pytest.raises(takeover.Over, match=why):
-        takeover.resume_workload(run)
-    assert not witness.exists()
 
 
 def lay_way(top, how):
@@ -371,7 +324,8 @@ def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(share
 @pytest.mark.slow
 def test_a_run_goes_on_whatever_a_neighbour_has_planted(shared, neighbour, tmp_path, monkeypatch):
     """Modules in the current directory, a home with a trap, a mark, a segment; with a place of our own."""
-    witness = plant_pickle(shared)
+    plant_run(shared)
+    witness = shared / "executed"
     for module in ("socket", "json", "signal", "zmq", "mpi4py"):
         (shared / f"{module}.py").write_text(f"import os; os.mkdir({str(witness)!r})")
     give_away(shared / "lockstep-0", 0o777)
@@ -387,7 +341,7 @@ def test_a_run_goes_on_whatever_a_neighbour_has_planted(shared, neighbour, tmp_p
     try:
         result = run_workload(workload("gang", phases=500))
         assert result.failure == "" and not any(job.failure for job in result.jobs)
-        assert not any(RUN_OF_NOBODY in line for line in cleanup.clean()) and list(takeover.runs()) == []
+        assert not any(RUN_OF_NOBODY in line for line in cleanup.clean())
         assert sorted(shared.rglob("*")) == before and not any(own.iterdir())
         assert segment.exists() and process.poll() is None
     finally:

@@ -54,7 +54,7 @@ def test_a_launcher_whose_only_process_is_killed_at_once_fails_its_job():
 def test_a_launcher_is_orphaned_once_it_has_had_no_living_child_for_a_while():
     script = "sleep 60 & read word; kill $!; read word"
     with subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE) as launcher:
-        looking = Launchers(pytest.fail, wrapped=False)
+        looking = Launchers(pytest.fail)
         assert eventually(lambda: list(children(launcher.pid)))
         assert looking.look(0, {0: launcher}) == looking.look(2 * ORPHANED_NS, {0: launcher}) == []
         launcher.stdin.write(b"go\n")

@@ -25,9 +25,9 @@ from runs import eventually
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.drive import preflight
-from coordinator.drive.driver import Driver, NewRun
+from coordinator.drive.driver import Driver
 from coordinator.drive.preflight import LaunchPlan
-from coordinator.drive.run_log import RunContext
+from coordinator.drive.run_context import RunContext
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import processes
 from coordinator.host.environment import passed_on
@@ -248,7 +248,7 @@ def begun(directory, interrupt):
     launch_plan = LaunchPlan(None, "", Hydra("/bin/false", "1"), {})
     begin_ns = time.monotonic_ns()
     context = RunContext(directory, workload, launch_plan, lambda text: None, begin_ns + (1 << 40), begin_ns)
-    made = Driver(context, NewRun(session, views), interrupt)
+    made = Driver(context, session, views, interrupt)
     made._nodes = NoNodes()
     made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True
     conductor = Conductor(session, views, Crew())
