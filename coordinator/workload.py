@@ -16,12 +16,6 @@ from workloads.work import Command, InteractiveWork, SequentialWork, Work
 FOR_EVER_S = 1e9
 """A time limit for a run without one, in which nobody keeps the changes of slot."""
 
-FAN_OUT = 32
-"""So many agents report to the driver, or to another agent."""
-
-LEASE_OF_LEVEL_S = 2.0
-"""The least part of a lease for each level of the tree: news may take a second for each."""
-
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
 
@@ -85,9 +79,7 @@ class Workload:
         timeout_s: a run that takes longer fails.
         timeline: whether ranks record a timeline (``workloads.timeline``).
         nodes: the hosts, whose processors are numbered node by node; empty for this host alone.
-        lease_s: how long agents continue without an answer of the driver; where agents report to agents, at
-            least LEASE_OF_LEVEL_S for each level.
-        fan_out: how many agents report to the driver; with more nodes, so many report to other agents.
+        lease_s: how long agents continue without an answer of the driver.
         topology: how the processors are connected, for policies that look at it.
         owners: of the workstations; seed and repeat fix the random times at which they come and go.
     """
@@ -105,16 +97,8 @@ class Workload:
     timeline: bool = False
     nodes: tuple[Node, ...] = ()
     lease_s: float = LEASE_S
-    fan_out: int = FAN_OUT
     topology: Topology = FLAT
     owners: tuple[Owner, ...] = ()
-
-    def __post_init__(self) -> None:
-        levels, most = 1, self.fan_out
-        while most < len(self.nodes):
-            levels, most = levels + 1, self.fan_out * (most + 1)
-        if levels > 1:
-            object.__setattr__(self, "lease_s", max(self.lease_s, levels * LEASE_OF_LEVEL_S))
 
     @property
     def processor_count(self) -> int:

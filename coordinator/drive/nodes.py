@@ -8,7 +8,7 @@ import itertools
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,8 +25,7 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
-from coordinator.wire.protocol import NEWS_BYTES, TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import OWN, leaders, pack, parts, pass_on
+from coordinator.wire.protocol import FROM_BYTES, TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import LOOPBACK, Hub, Keys, address_towards, endpoints_for
 from coordinator.workload import NodeResult, Workload
 
@@ -40,20 +39,15 @@ class NodeState:
     ``starter`` is the agent itself on this host; on others the launcher that has started it. ``join`` is its
     first message, ``beat`` its last sign of life, ``heard_ns`` the time of its last message, in
     CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up,
-    ``over`` whether its agent has told that it ends, or the launcher that it has ended. ``led`` are the nodes
-    that report to it, ``leader`` is the one to which it reports, -1 for the driver. ``table`` is the last one
-    for it, made at ``table_ns`` and sent at ``told_ns``.
+    ``over`` whether its agent has told that it ends, or the launcher that it has ended. ``table`` is the last
+    one for it.
     """
 
     host: str
     first: int
     count: int
     keys: Keys
-    led: Sequence[int] = ()
-    leader: int = -1
     table: bytes = b""
-    table_ns: int = 0
-    told_ns: int = 0
     starter: Started | None = None
     join: protocol.Join | None = None
     beat: protocol.Beat | None = None
@@ -148,13 +142,7 @@ SILENCE = 1.5
 everything."""
 
 MISSED_NS = 1_200_000_000
-"""Two signs of life were due, and have not come: a node may have to reconnect.
-
-Through others they come half as often.
-"""
-
-KNOWN_NS = 1_000_000_000
-"""A sign of life given so long after a table was sent knows it, or the table has been lost."""
+"""Two signs of life were due, and have not come: a node may have to reconnect."""
 
 ENDED = "its agent has ended"
 
@@ -188,8 +176,6 @@ class Nodes:
         self._on_loss = on_loss
         self._cores = workload.processors
         self._silence_ns = round(SILENCE * workload.lease_s * 1e9)
-        self._fan_out, self._arrange_ns, self._arrange_every_ns = workload.fan_out, 0, self._silence_ns
-        self._missed_ns = MISSED_NS * (2 if len(workload.nodes) > workload.fan_out else 1)
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
         self._due_ns = self._look_ns = self._ends_ns = 0
@@ -205,7 +191,6 @@ class Nodes:
         here = endpoints_for(hosts) if self._remote else (local,)
         admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
         self._hub = Hub(here, self._keys, admitted)
-        self._through = {number: number for number in range(len(self._nodes))}
         self.setups = [
             Setup(
                 directory=str(directory.path),
@@ -281,38 +266,13 @@ class Nodes:
 
     @property
     def joined(self) -> bool:
-        """Whether every node that is not lost has joined and spoken to us; its ranks may be ready before."""
-        nodes = [(number, node) for number, node in enumerate(self._nodes) if not node.lost]
-        return all(node.join is not None and self._hub.heard(number) for number, node in nodes)
+        """Whether every node that is not lost has joined; its ranks may be ready before."""
+        return all(node.join is not None for node in self._nodes if not node.lost)
 
     # To the agents.
 
     def _say(self, number: int, message: Any) -> None:
         self._hub.send(number, TO_AGENT.encode(message))
-
-    def _arrange(self) -> None:
-        """Let agents report to others where too many report to us."""
-        there = [number for number, node in enumerate(self._nodes) if not node.lost]
-        ours = [number for number in there if self._through[number] == number]
-        if len(ours) <= self._fan_out:
-            return
-        self._arrange_every_ns *= 2  # they may not reach each other
-        busy = {self._through[number] for number in {*there} - {*ours}}
-        free = [number for number in ours if number not in busy]
-        found = leaders(free, self._fan_out, max(1, self._fan_out - len(ours) + len(free)))
-        above = {number: leader for leader, led in found.items() for number in led}
-        for number in free:
-            self._nodes[number].led, self._nodes[number].leader = found.get(number, ()), above.get(number, -1)
-
-        def below(leader: int) -> Iterator[int]:
-            for number in found.get(leader, ()):
-                yield number
-                yield from below(number)
-
-        for leader, led in found.items():
-            known = ((self._nodes[number], number) for number in led)
-            lead = ((number, node.keys.public, node.host, tuple(below(number))) for node, number in known)
-            self._say(leader, protocol.Lead(tuple(lead)))
 
     def send(self, message: Any) -> None:
         for number in range(len(self._nodes)):
@@ -320,16 +280,13 @@ class Nodes:
 
     def publish(self, plan: Plan, from_ns: int, origin_ns: int, active: Mapping[int, Sequence[int]]) -> None:
         """Send each node its share of a plan if that is new; ``active`` ranks take part in each job."""
-        processors, made_ns = [node.processors for node in self._nodes], time.monotonic_ns()
-        shares = protocol.Table.shares(plan, made_ns, from_ns, origin_ns, processors, active)
-        pass_on(self._new(made_ns, map(TO_AGENT.encode, shares)), self._through, self._hub.send)
-
-    def _new(self, made_ns: int, tables: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """The tables, in order of the nodes, that differ from those before."""
-        for number, (node, table) in enumerate(zip(self._nodes, tables, strict=True)):
-            if table[NEWS_BYTES:] != node.table[NEWS_BYTES:]:
-                node.table, node.table_ns, node.told_ns = table, made_ns, made_ns
-                yield number, table
+        processors = [node.processors for node in self._nodes]
+        shares = protocol.Table.shares(plan, from_ns, origin_ns, processors, active)
+        for number, (node, share) in enumerate(zip(self._nodes, shares, strict=True)):
+            table = TO_AGENT.encode(share)
+            if table[FROM_BYTES:] != node.table[FROM_BYTES:]:
+                node.table = table
+                self._hub.send(number, table)
 
     def begin(
         self, job: int, at_ns: int, places: Mapping[int, Sequence[int]], taking_part: tuple[int, ...]
@@ -365,78 +322,39 @@ class Nodes:
                 self._hear(sender, frame)
         now_ns = time.monotonic_ns()
         if now_ns >= self._look_ns:
-            since_ns = now_ns - self._missed_ns
+            since_ns = now_ns - MISSED_NS
             missing = any(  # and may still connect, or reconnect
-                not node.lost
-                and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
-                for number, node in enumerate(self._nodes)
+                not node.lost and (node.join is None or node.heard_ns < since_ns) for node in self._nodes
             )
             self._hub.listen(missing)
             earliest_ns = min((node.heard_ns for node in self._nodes if not node.lost), default=now_ns)
-            self._look_ns = now_ns + LOOK_NS if missing else earliest_ns + self._missed_ns
+            self._look_ns = now_ns + LOOK_NS if missing else earliest_ns + MISSED_NS
 
-    def _leads(self, leader: int, number: int) -> bool:
-        """Whether a node reports to ``leader``, or to another one that ``leader`` leads."""
-        while 0 <= number < len(self._nodes):
-            if (number := self._nodes[number].leader) == leader:
-                return True
-        return False
-
-    def _hear(self, sender: int, frame: bytes) -> None:
-        """Hear a node, and the signs of life of those that it leads."""
-        said = [(OWN, frame)]
-        with suppress(LineError):  # it is refused as a message
-            said = [*parts(frame)]
-        for number, part in said:
-            if number == OWN or self._leads(sender, number):
-                self._take(sender, sender if number == OWN else number, part)
-            elif 0 <= number < len(self._nodes) and not self._hub.heard(number):
-                # Another driver has arranged that: the node is to tell us itself that it is there.
-                self._hub.send(sender, pack([(number, TO_AGENT.encode(protocol.Follow()))]))
-
-    def _take(self, sender: int, number: int, frame: bytes) -> None:
+    def _hear(self, number: int, frame: bytes) -> None:
         node = self._nodes[number]
         try:
-            match TO_DRIVER.decode(frame):
-                case _ if node.lost:
-                    pass  # its guardian has released everything
-                case protocol.Beat() as beat:
-                    self._on_beat(sender, number, beat)
-                case _ if sender != number:
-                    raise LineError("a message of another one")
-                case message:
-                    node.heard_ns = time.monotonic_ns()
-                    self._act(number, node, message)
+            message = TO_DRIVER.decode(frame)
         except LineError:
             node.dropped += 1
             if node.dropped == 1 and not node.lost:
                 text = f"{node.name} says what is no message of ours; nothing of that kind is acted upon"
                 self._on_message(number, protocol.Trouble(text, fatal=False))
-
-    def _on_beat(self, sender: int, number: int, beat: protocol.Beat) -> None:
-        """Answer a sign of life, unless another agent does; send the last table again if it has been lost."""
-        node, now_ns = self._nodes[number], time.monotonic_ns()
-        if sender != number and node.beat and beat.sent_ns <= node.beat.sent_ns:
-            return  # a newer one has overtaken it
-        turned, self._through[number] = self._through[number] != sender, sender
-        node.beat, node.heard_ns = beat, now_ns
-        late = beat.sent_ns + beat.offset_ns > node.told_ns + KNOWN_NS
-        if beat.table_ns < node.table_ns and (turned or late):
-            node.told_ns = now_ns
-            self._hub.send(number, node.table)
-        if sender == number:
-            self._say(number, protocol.Echo(beat.sent_ns, now_ns, time.monotonic_ns()))
+            return
+        if not node.lost:  # else its guardian has released everything
+            node.heard_ns = time.monotonic_ns()
+            self._act(number, node, message)
 
     def _act(self, number: int, node: NodeState, message: Any) -> None:
         match message:
+            case protocol.Beat() as beat:
+                node.beat = beat
+                self._say(number, protocol.Echo(beat.sent_ns, node.heard_ns, time.monotonic_ns()))
             case protocol.Join(host, cores):
                 node.join, self._due_ns = message, 0
                 if self._remote and len(cores) < node.count:
                     self._lose(number, f"{host} allows {len(cores)} cores, but the run needs {node.count}")
                     return
                 self._say(number, protocol.ClaimCores(cores[: node.count] if self._remote else self._cores))
-                for follower, endpoint in zip(node.led, message.endpoints, strict=False):
-                    self._say(follower, protocol.Follow(endpoint, node.keys.public))
             case protocol.Released():
                 node.over = True  # not at our request
             case _:
@@ -457,9 +375,6 @@ class Nodes:
             for number, node in enumerate(self._nodes):
                 if node.over:
                     self._lose(number, ENDED)
-        if now_ns >= self._arrange_ns and self._remote and self.joined:
-            self._arrange_ns = now_ns + self._arrange_every_ns
-            self._arrange()
         if now_ns < self.due_ns():
             return
         self._due_ns = 0  # meanwhile most have said something, which has only put it off
@@ -477,9 +392,6 @@ class Nodes:
         node.lost = f"{why}\n{said}".rstrip()
         if number not in self._together:
             node.kill()
-        for follower in node.led:
-            self._nodes[follower].leader = -1
-            self._say(follower, protocol.Follow())
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
     def end(self) -> None:

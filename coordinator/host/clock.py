@@ -22,22 +22,17 @@ ANCHORS = 32
 
 @dataclass(frozen=True)
 class Sample:
-    """One exchange: its time on this clock, the offset of the other, the round trip. Nanoseconds.
-
-    An error of the other clock counts as a part of the trip, once for each way.
-    """
+    """One exchange: its time on this clock, the offset of the other, the round trip. Nanoseconds."""
 
     at_ns: int
     offset_ns: int
     trip_ns: int
 
     @classmethod
-    def of(
-        cls, sent_ns: int, received_ns: int, replied_ns: int, arrived_ns: int, doubt_ns: int = 0
-    ) -> Sample:
-        """The sample of a beat and its echo, whose times are on the other clock, wrong by ``doubt_ns``."""
+    def of(cls, sent_ns: int, received_ns: int, replied_ns: int, arrived_ns: int) -> Sample:
+        """The sample of a beat and its echo, whose times are on the other clock."""
         offset_ns = ((received_ns - sent_ns) + (replied_ns - arrived_ns)) // 2
-        trip_ns = max(0, (arrived_ns - sent_ns) - (replied_ns - received_ns)) + 2 * doubt_ns
+        trip_ns = max(0, (arrived_ns - sent_ns) - (replied_ns - received_ns))
         return cls((sent_ns + arrived_ns) // 2, offset_ns, trip_ns)
 
 

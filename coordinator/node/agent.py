@@ -19,7 +19,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from coordinator.host import bindings, cleanup, guardian, launch, mechanisms, processes
@@ -33,7 +32,7 @@ from coordinator.host.quotas import QuotaGroup
 from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.slot_helper import SlotHelper
 from coordinator.node import roster
-from coordinator.node.contact import Contact, Relay
+from coordinator.node.contact import Contact
 from coordinator.node.roster import Peer, Roster
 from coordinator.node.section_remedies import Activations, DoNotPreempt, SectionPages
 from coordinator.node.switcher import FREE, HOLD, Switcher, Switching
@@ -41,13 +40,11 @@ from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
-from coordinator.wire.tree import PACKET
-from coordinator.wire.zmq_transport import Line, LinkError
+from coordinator.wire.zmq_transport import Line
 from workloads import agent_line
 from workloads.agent_line import ANYWHERE
 from workloads.native import NativeError
 from workloads.options import WITHIN_JOB
-from workloads.validation import InputError
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
@@ -66,13 +63,8 @@ class Agent:
         self._clock = Clock()
         self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock)
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
-        self._relay: Relay | None = None
-        self._made: Relay | Exception | None = None
-        self._making, self._when_made = Thread(), os.eventfd(0)
-        self._table_ns = 0
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop
-        self._loop.watch(self._when_made, self._begin_to_lead)
         self._switches: list[Switching] = []
         self._dropped = 0
         self._claim: ProcessorClaim | None = None
@@ -111,8 +103,6 @@ class Agent:
             cleanup.release(self._directory, spare={os.getpid(), os.getppid(), self._guardian_process.pid})
             self._tell(protocol.Released())
         self._line.close(self._linger_s)
-        if self._relay:
-            self._relay.hub.close(0)
 
     def _settle(self) -> None:
         path, name = Path(self._setup.directory), self._setup.mechanism
@@ -165,56 +155,13 @@ class Agent:
         if why := self._contact.silence():
             self._forsaken(why)
         elif self._contact.wants_beat(self._boundary_ns()):
-            self._follow() if self._line.turned and self._contact.unanswered else self._beat()
-        while (lines := self._line.receive()) or (self._relay and self._relay.up()):
+            self._beat()
+        while lines := self._line.receive():
             for line in lines:
                 self._on_line(line)
 
     def _tell(self, message: Any) -> None:
         self._line.send(TO_DRIVER.encode(message))
-
-    # The tree of agents.
-
-    def _lead(self, lead: protocol.Lead) -> None:
-        """Let other agents report to this one soon: to find the ways to their hosts may take seconds."""
-        self._follow()  # and nobody that it leads, as it may have been told before
-        if self._making.is_alive():
-            return  # it will be told again
-
-        def make(before: Relay | None) -> None:
-            if before:
-                before.hub.close(0)
-            try:
-                self._made = Relay(lead.led, self._setup.keys, self._clock, self._contact)
-            except (OSError, InputError, LinkError) as error:
-                self._made = error
-            os.eventfd_write(self._when_made, 1)
-
-        for descriptor in self._relay.hub.filenos() if self._relay else ():
-            self._loop.unwatch(descriptor)
-        self._making = Thread(target=make, args=(self._relay,), daemon=True)
-        self._relay = None
-        self._making.start()
-
-    def _begin_to_lead(self) -> None:
-        os.eventfd_read(self._when_made)
-        if isinstance(self._made, Relay):
-            self._relay = self._made
-            for descriptor in self._relay.hub.filenos():
-                self._loop.watch(descriptor)
-            self._join(self._relay.endpoints)
-        else:  # they go on reporting to the driver
-            self._tell(protocol.Trouble(f"{socket.gethostname()} leads no others: {self._made}", fatal=False))
-
-    def _follow(self, endpoint: str = "", key: str = "") -> None:
-        if self._line.turned:
-            self._loop.unwatch(self._line)
-        with suppress(LinkError):
-            self._line.turn(endpoint, key)
-        if self._line.turned:
-            self._loop.watch(self._line)
-        self._contact.answered_ns = self._clock.read_ns()
-        self._beat()
 
     # The clock.
 
@@ -238,8 +185,7 @@ class Agent:
             self._switches.clear()
 
     def _beat(self) -> None:
-        beat = TO_DRIVER.encode(self._contact.beat(self._dropped, self._table_ns))
-        self._line.report(self._relay.joined(beat) if self._relay else beat)
+        self._tell(self._contact.beat(self._dropped))
         with suppress(OSError):  # the loop notices the guardian's end
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
@@ -281,9 +227,10 @@ class Agent:
         elif missing == 0:
             self._join()
 
-    def _join(self, endpoints: tuple[str, ...] = ()) -> None:
-        cores, guardian = tuple(sorted(os.sched_getaffinity(0))), self._guardian_process.pid
-        self._tell(protocol.Join(socket.gethostname(), cores, guardian, self._priority, endpoints))
+    def _join(self) -> None:
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        guardian = self._guardian_process.pid
+        self._tell(protocol.Join(socket.gethostname(), cores, guardian, self._priority))
 
     def _forsaken(self, why: str) -> None:
         """End without a request; a driver that still lives finds the reason in our log."""
@@ -298,10 +245,6 @@ class Agent:
 
     def _on_line(self, line: bytes) -> None:
         try:
-            if line.startswith(PACKET):
-                if self._relay:
-                    self._relay.down(line)
-                return
             self._on_message(TO_AGENT.decode(line))
         except LineError:
             self._dropped += 1
@@ -310,12 +253,7 @@ class Agent:
         match message:
             case protocol.Echo():
                 self._on_echo(message)
-            case protocol.Lead():
-                self._lead(message)
-            case protocol.Follow(endpoint, key):
-                self._follow(endpoint, key)
-            case protocol.Table(made_ns) if made_ns >= self._table_ns:
-                self._table_ns = made_ns
+            case protocol.Table():
                 self._switcher.publish(message)
                 self._switch()
             case protocol.Start():

@@ -30,8 +30,7 @@ FLAW = "flaw"  # the only key of an invalid record; its value says why it is inv
 class Table(Framed):
     """A node's share of a decision (``coordinator.view.Decision``), in times of the run's clock."""
 
-    made_ns: int  # when the driver made it: it replaces those made before
-    from_ns: int  # from when on it does so
+    from_ns: int  # from when on it replaces the table before
     start_ns: int  # when its first slot began or counts as begun
     cyclic: bool  # whether it starts over at its end
     lengths_ns: tuple[int | None, ...]  # length of each slot; None for an endless one
@@ -46,7 +45,6 @@ class Table(Framed):
     def shares(
         cls,
         plan: Plan,
-        made_ns: int,
         from_ns: int,
         origin_ns: int,
         nodes: Sequence[range],
@@ -55,8 +53,7 @@ class Table(Framed):
         """The share of each node in a plan that is in force from ``from_ns`` of a run.
 
         The run began at ``origin_ns`` of its clock. ``nodes`` has the processors of each node, ``active`` the
-        launched ranks of each job, in its order. Equal slots at equal times differ in ``made_ns`` and
-        ``from_ns`` only.
+        launched ranks of each job, in its order. Equal slots at equal times differ in ``from_ns`` only.
         """
         slots, start_ns = plan.decision.slots, plan.start_ns
         if plan.cycle.cyclic and plan.cycle.total_ns:  # from the slot that would have been in force at 0
@@ -70,7 +67,7 @@ class Table(Framed):
             for rank, processor in zip(active[job], place, strict=True):
                 ranks, local = at[processor]
                 ranks.append((job, rank, local))
-        times = made_ns, origin_ns + from_ns, origin_ns + start_ns
+        times = origin_ns + from_ns, origin_ns + start_ns
         lengths_ns = tuple(slot.length_ns for slot in slots)
         only = tuple(tuple((job, active[job][rank]) for job, rank in slot.only) for slot in slots)
         for ranks, here in zip(places, nodes, strict=True):
@@ -98,25 +95,25 @@ class Table(Framed):
         for row in chain([chain(*self.placements)], *self.runs, starmap(chain, self.only)):
             values = [*row]
             shorts += len(values), *values
-        return (self.made_ns, self.from_ns, self.start_ns, self.cyclic, *sizes, *lengths_ns), shorts
+        return (self.from_ns, self.start_ns, self.cyclic, *sizes, *lengths_ns), shorts
 
     @classmethod
     def of(cls, longs: Sequence[int], shorts: Sequence[int]) -> Table:
         """The inverse of ``numbers``; a ValueError if there is none that can be carried out."""
-        made_ns, from_ns, start_ns, cyclic, slots, width, *lengths_ns = longs
+        from_ns, start_ns, cyclic, slots, width, *lengths_ns = longs
         known_ns = tuple(None if length == -1 else length for length in lengths_ns)
         rest = iter(shorts)
         placements, *cells = (tuple(islice(rest, size)) for size in rest)
         starts = (slot * width for slot in range(min(slots, len(cells))))
         runs = tuple(tuple(cells[at : at + width]) for at in starts)
         only = tuple(rows(row, 2) for row in cells[slots * width :])
-        found = cls(made_ns, from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), only)
+        found = cls(from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), only)
         if why := found.flaw():
             raise ValueError(why)
         return found
 
 
-NEWS_BYTES = 22  # how a table begins on the wire, with ``made_ns`` and ``from_ns`` at the end
+FROM_BYTES = 14  # how a table begins on the wire, with ``from_ns`` at the end
 
 
 @dataclass(frozen=True)
@@ -165,28 +162,11 @@ class Discard:
 
 @dataclass(frozen=True)
 class Echo(Framed):
-    """The answer to a beat, with times of the run's clock, wrong by ``doubt_ns``; news ``age_ns`` old."""
+    """The answer to a beat, with times of the run's clock."""
 
     sent_ns: int
     received_ns: int
     replied_ns: int
-    doubt_ns: int = 0
-    age_ns: int = 0
-
-
-@dataclass(frozen=True)
-class Lead:
-    """Let others report to this agent: ``led`` has number, key, host and the numbers below of each."""
-
-    led: tuple[tuple[int, str, str, tuple[int, ...]], ...]
-
-
-@dataclass(frozen=True)
-class Follow:
-    """Report to the agent with public key ``key`` at ``endpoint``; to the driver if that is empty."""
-
-    endpoint: str = ""
-    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,7 +192,6 @@ class Beat(Framed):
     drift_ppt: int  # how much faster the run's clock runs, in parts per 10^12
     steps: int  # how often a clock has jumped
     dropped: int  # number of invalid lines
-    table_ns: int = 0  # ``made_ns`` of its last table
 
 
 @dataclass(frozen=True)
@@ -223,8 +202,6 @@ class Join:
     cores: tuple[int, ...]  # ids of the cores that the agent may use, ascending
     guardian: int  # pid of the node's guardian
     priority: str  # how promptly the agent is scheduled, in words
-    # Where it listens to each of those that it leads, in the order of ``Lead``.
-    endpoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -357,8 +334,6 @@ _TO_AGENT = _messages(
     move=Move,
     claim=ClaimCores,
     discard=Discard,
-    lead=Lead,
-    follow=Follow,
     leave=Leave,
     end=End,
 )

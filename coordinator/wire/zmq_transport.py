@@ -172,9 +172,6 @@ class Hub:
             for listener in self._listeners:
                 listener.open() if on else listener.shut()
 
-    def heard(self, node: int) -> bool:
-        return node in self._routes
-
     def filenos(self) -> tuple[int, int]:
         """Descriptors that turn readable when ``receive`` may have something to do."""
         return self._socket.fileno(), self._gate.fileno()
@@ -231,54 +228,31 @@ class Line:
     """An agent's end; the driver listens at ``endpoint``, and ``driver_key`` is its public key."""
 
     def __init__(self, endpoint: str, driver_key: str, keys: Keys) -> None:
-        self._context, self._keys = _context(), keys
-        self._driver = self._socket = self._connected(endpoint, driver_key)
-
-    def _connected(self, endpoint: str, key: str) -> zmq.Socket[bytes]:
-        end = self._context.socket(zmq.DEALER)
-        _prepare(end, self._keys)
-        end.curve_serverkey = key.encode()
-        end.connect(endpoint)
-        return end
-
-    def turn(self, endpoint: str = "", key: str = "") -> None:
-        """Report to another end from now on, or to the driver, whose messages are heard all the time."""
-        if self.turned:
-            self._socket.close(0)
-        self._socket = self._driver
-        if endpoint:
-            self._socket = self._connected(endpoint, key)
-
-    @property
-    def turned(self) -> bool:
-        return self._socket is not self._driver
+        self._context = _context()
+        self._socket = self._context.socket(zmq.DEALER)
+        _prepare(self._socket, keys)
+        self._socket.curve_serverkey = driver_key.encode()
+        self._socket.connect(endpoint)
 
     def fileno(self) -> int:
-        """A descriptor that turns readable when ``receive`` may have something to do; ``turn`` adds one."""
+        """A descriptor that turns readable when ``receive`` may have something to do."""
         return int(self._socket.fileno())
 
     def receive(self) -> list[bytes]:
         """The messages that have arrived; see ``Hub.receive`` for when to call it."""
         arrived: list[bytes] = []
-        for end in {self._driver, self._socket}:
-            with suppress(zmq.Again):  # its connection has just ended
-                while _readable(end):
-                    arrived.append(end.recv(zmq.NOBLOCK))
+        with suppress(zmq.Again):  # its connection has just ended
+            while _readable(self._socket):
+                arrived.append(self._socket.recv(zmq.NOBLOCK))
         return arrived
 
     def send(self, line: bytes) -> None:
         """Send a message to the driver, or keep it until the driver can be reached."""
         with suppress(zmq.Again):
-            self._driver.send(line, zmq.NOBLOCK)
-
-    def report(self, line: bytes) -> None:
-        """As ``send``, to the end to which the line has turned."""
-        with suppress(zmq.Again):
             self._socket.send(line, zmq.NOBLOCK)
 
     def close(self, linger_s: float = 1.0) -> None:
         """Wait at most ``linger_s`` until all messages are sent, and hang up."""
-        self.turn()
         self._socket.close(round(linger_s * 1e3))
         _terminate(self._context, linger_s)
 

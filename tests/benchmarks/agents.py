@@ -93,7 +93,7 @@ def main():
         start_ns = time.monotonic_ns() + 10**9
         lengths_ns = (options.slots_ms * 10**6,) * 2
         places = ((0, 0, 0), (1, 0, 0))
-        table = protocol.Table(0, start_ns, start_ns, True, lengths_ns, (((0,),), ((1,),)), places)
+        table = protocol.Table(start_ns, start_ns, True, lengths_ns, (((0,),), ((1,),)), places)
         sent_ns = crowd.send(table)
         crowd.messages = crowd.busy_ns = 0
         end_s = time.monotonic() + options.seconds + 1

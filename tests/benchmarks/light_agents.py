@@ -16,7 +16,6 @@ has read the order to let its ranks begin; those of a real job would have been s
 """
 
 import collections
-import contextlib
 import heapq
 import json
 import mmap
@@ -43,13 +42,12 @@ from coordinator.drive import nodes as drive
 from coordinator.host import processes
 from coordinator.host.clock import Clock
 from coordinator.host.environment import passed_on
-from coordinator.host.launch import Adopted
 from coordinator.host.launchers import Hydra
 from coordinator.host.loop import Loop
 from coordinator.host.rundir import RunDirectory
-from coordinator.node.contact import Contact, Relay
+from coordinator.node.contact import Contact
 from coordinator.view import Job, Machine
-from coordinator.wire import protocol, tree, zmq_transport
+from coordinator.wire import protocol, zmq_transport
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.workload import Node, ParallelJob, Workload
@@ -57,14 +55,6 @@ from workloads.program import Program
 
 HOLDERS = 2
 """Processes that hold light agents."""
-
-
-class LightLine(zmq_transport.Line):
-    """An agent's end of the line in a context that many share."""
-
-    def __init__(self, context, setup):
-        self._context, self._keys = context, setup.keys
-        self._driver = self._socket = self._connected(setup.endpoint, setup.driver_key)
 
 
 class LightAgent:
@@ -76,24 +66,21 @@ class LightAgent:
     unread: ClassVar = collections.deque()
     over = 0
 
-    def __init__(self, number, setup, context, processors, arrivals, watch):
-        self._number, self._arrivals, self._processors = number, arrivals, processors
-        self._clock, self._keys = Clock(), setup.keys
-        self._contact = Contact(self._clock, setup.lease_s, same_clock=False)
-        self.line = LightLine(context, setup)
-        self._relay, self._watch, self._table_ns = None, watch, 0
-        watch(self, self.line)
+    def __init__(self, number, setup, processors, arrivals):
+        self._number = number
+        self._arrivals = arrivals
+        self._processors = processors
+        self._contact = Contact(Clock(), setup.lease_s, same_clock=False)
+        self.line = zmq_transport.Line(setup.endpoint, setup.driver_key, setup.keys)
 
     def turn(self):
         """Read and answer; returns when it wants to be called again."""
         if self._contact.wants_beat(None):
             self.beat()
-        while (lines := self.line.receive()) or (self._relay and self._relay.up()):
+        while lines := self.line.receive():
             arrived_ns = time.monotonic_ns()
             for line in lines:
-                if line.startswith(tree.PACKET):
-                    self._relay.down(line)
-                elif line.startswith(b"T"):
+                if line.startswith(b"T"):
                     self._arrivals[self._number] = arrived_ns
                     self.unread.append((self, line))
                 else:
@@ -108,31 +95,17 @@ class LightAgent:
                     self.beat()
                 elif missing == 0:
                     self.join()
-            case protocol.Table(made_ns):
-                self._table_ns = made_ns
             case protocol.Start():
                 self._arrivals[len(self._arrivals) // 2 + self._number] = arrived_ns
-            case protocol.Lead(led):
-                self._relay = Relay(led, self._keys, self._clock, self._contact)
-                for descriptor in self._relay.hub.filenos():
-                    self._watch(self, descriptor)
-                self.join(self._relay.endpoints)
-            case protocol.Follow(endpoint, key):
-                self.line.turn(endpoint, key)
-                if endpoint:
-                    self._watch(self, self.line)
-                self._contact.answered_ns = time.monotonic_ns()
-                self.beat()
             case protocol.End():
                 LightAgent.over += 1
 
-    def join(self, endpoints=()):
+    def join(self):
         cores = tuple(range(self._processors))
-        self.tell(protocol.Join(f"light-{self._number}", cores, os.getpid(), "light", endpoints))
+        self.tell(protocol.Join(f"light-{self._number}", cores, os.getpid(), "light"))
 
     def beat(self):
-        beat = TO_DRIVER.encode(self._contact.beat(0, self._table_ns))
-        self.line.report(self._relay.joined(beat) if self._relay else beat)
+        self.tell(self._contact.beat(0))
 
     def tell(self, message):
         self.line.send(TO_DRIVER.encode(message))
@@ -143,19 +116,15 @@ def hold(file, processors):
     with file.open("r+b") as opened:
         arrivals = memoryview(mmap.mmap(opened.fileno(), 0)).cast("q")
     processes.raise_descriptor_limit()
-    context = zmq.Context()
+    context = zmq.Context()  # for all lines here: those of real agents have one each
     context.set(zmq.MAX_SOCKETS, 8192)
+    zmq_transport._context = lambda: context
     everybody = []
     poller = selectors.EpollSelector()
-
-    def watch(agent, end):
-        with contextlib.suppress(KeyError):  # of an earlier socket
-            poller.unregister(end)
-        poller.register(end, selectors.EVENT_READ, agent)
-
     for line in sys.stdin:
         number, setup = json.loads(line)
-        everybody.append(LightAgent(number, Setup.decode(setup), context, processors, arrivals, watch))
+        everybody.append(LightAgent(number, Setup.decode(setup), processors, arrivals))
+        poller.register(everybody[-1].line, selectors.EVENT_READ, everybody[-1])
     dues = [(agent.turn(), number, agent) for number, agent in enumerate(everybody)]
     heapq.heapify(dues)
     while LightAgent.over < len(everybody):
@@ -194,10 +163,7 @@ class Crowd:
             )
             for _ in range(HOLDERS)
         ]
-        run = self.directory.run
-        drive.start_elsewhere = lambda directory, setup, launcher, hosts, number: Adopted(
-            self.holders[0].pid, run
-        )
+        drive.start_elsewhere = lambda *ignored: self.holders[0]
         self.loop = Loop()
         self.nodes = drive.Nodes(
             workload,
@@ -211,7 +177,7 @@ class Crowd:
         self.nodes.start(self.loop)
         for number, holder in enumerate(self.holders):
             for node, setup in enumerate(self.nodes.setups):
-                if node.bit_count() % HOLDERS == number:  # both have as many of those that lead others
+                if node % HOLDERS == number:
                     holder.stdin.write(json.dumps([node, setup.encode()]) + "\n")
             holder.stdin.close()
         while not self.nodes.joined and time.monotonic() - begin_s < 120:
@@ -233,10 +199,11 @@ class Crowd:
 
         Agents whose tables do not change get none; ``self.told`` says how many do.
         """
+        before = [node.table for node in self.nodes._nodes]
         begin_ns, spent_s = time.monotonic_ns(), self.spent_s()
         self.nodes.publish(plan, 0, 0, active)
         shared_ns = time.monotonic_ns()
-        told = [number for number, node in enumerate(self.nodes._nodes) if node.table_ns >= begin_ns]
+        told = [number for number, node in enumerate(self.nodes._nodes) if node.table is not before[number]]
         self.told = len(told)
         last_ms = self._last_ms(begin_ns, told)
         spent_us = ((now_s - s) * 1e6 / self.count for s, now_s in zip(spent_s, self.spent_s(), strict=True))

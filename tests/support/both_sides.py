@@ -127,7 +127,7 @@ class Real:
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         seats = {job: range(len(place)) for job, place in plan.decision.placements.items()}
-        (table,) = Table.shares(plan, 0, from_ns, 0, [range(self._processors)], seats)
+        (table,) = Table.shares(plan, from_ns, 0, [range(self._processors)], seats)
         self._switcher.publish(table)
         self._switcher.switch(from_ns)
 

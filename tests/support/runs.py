@@ -293,6 +293,5 @@ if __name__ == "__main__":
         "nodes": [asdict(node) for node in result.nodes],
         "between_nodes_ns": between_nodes_ns(result.switches),
         "switches": len(result.switches),
-        "told_twice": len(result.switches) - len(set(result.switches)),
     }
     print(json.dumps(told))

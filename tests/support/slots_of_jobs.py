@@ -31,4 +31,4 @@ def gang(from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:
     """Slots of 10 ns, one for each job on both processors."""
     runs = tuple(((job,), (job,)) for job in jobs)
     places = tuple((job, rank, rank) for job in jobs for rank in range(2))
-    return Table(0, from_ns, start_ns, cyclic, (10,) * len(jobs), runs, places)
+    return Table(from_ns, start_ns, cyclic, (10,) * len(jobs), runs, places)

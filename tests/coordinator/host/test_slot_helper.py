@@ -303,7 +303,7 @@ def test_a_switcher_with_a_helper_does_what_it_does_alone(slots, steps):
     """Job 2 has no place: it stays free."""
     runs = tuple(tuple(tuple(sorted(jobs)) for jobs in slot) for _, slot in slots)
     places = tuple((job, rank, rank) for job in range(2) for rank in range(2))
-    table = Table(0, 0, 0, True, tuple(length for length, _ in slots), runs, places)
+    table = Table(0, 0, True, tuple(length for length, _ in slots), runs, places)
     alone, helped = Book(), Book()
     plain, clock = adopting(alone, None, 3, 2)
     clerk = Clerk(helped)
@@ -332,13 +332,13 @@ def test_whatever_must_be_looked_up_is_left_to_python():
     gang = ((0,),), ((1,),)
     places = (0, 0, 0), (1, 0, 0)
     assert not switcher.ready()
-    switcher.publish(Table(0, 0, 0, True, (10, None), gang, places))
+    switcher.publish(Table(0, 0, True, (10, None), gang, places))
     switcher.switch(0)
     assert not switcher.ready(), "an endless slot"
-    switcher.publish(Table(0, 1, 1, False, (10, 10), gang, places))
+    switcher.publish(Table(1, 1, False, (10, 10), gang, places))
     switcher.switch(1)
     assert not switcher.ready(), "a table that does not start over"
-    switcher.publish(Table(0, 2, 2, True, (10, 10), gang, places))
+    switcher.publish(Table(2, 2, True, (10, 10), gang, places))
     assert not switcher.ready(), "another table is coming"
     switcher.switch(2)
     assert switcher.ready()
@@ -357,7 +357,7 @@ def test_where_no_thread_can_be_started_slots_change_in_python(monkeypatch):
         raise BlockingIOError
 
     monkeypatch.setattr(clerk, "load", refuse)
-    switcher.publish(Table(0, 0, 0, True, (10, 10), (((0,),), ((1,),)), ((0, 0, 0), (1, 0, 0))))
+    switcher.publish(Table(0, 0, True, (10, 10), (((0,),), ((1,),)), ((0, 0, 0), (1, 0, 0))))
     switcher.switch(0)
     assert not switcher.ready()
     switcher.switch(10)

@@ -50,7 +50,7 @@ COUNTS = [600, pytest.param(10_000, marks=pytest.mark.soak)]
 
 GOOD = TO_AGENT.encode(protocol.Leave())
 
-TABLE = protocol.Table(0, 0, 0, True, (1,), (((0,),),), ((0, 0, 0),))
+TABLE = protocol.Table(0, 0, True, (1,), (((0,),),), ((0, 0, 0),))
 
 IMPOSSIBLE = [
     {"lengths_ns": ()},
