@@ -21,7 +21,7 @@ from harness.analyse.columns import duration
 from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
-from harness.measure import host_check, measured, plan, runner, session, trust
+from harness.measure import host_check, measured, plan, runner, trust
 from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
 from harness.measure.measured import Recalibrated
 from harness.measure.plan import Key, Task
@@ -32,6 +32,8 @@ from harness.measure.session import (
     Tools,
     Watcher,
     announce_compiler,
+    reserved,
+    session_name,
 )
 from harness.measure.trust import Chosen
 from harness.spec import jobs
@@ -64,7 +66,7 @@ def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
     launcher = find_launcher(hosts=hosts, needed=mpi)
     run_with_it = partial(run_workload, launcher=launcher)
     probes = mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts)
-    return Tools(str(launcher), *probes, host_check.disturbances, session.reserved)
+    return Tools(str(launcher), *probes, host_check.disturbances, reserved)
 
 
 class Stopped(Interrupted):
@@ -122,23 +124,25 @@ def run(
     programs = {job.program for cell in wanted.measured_cells for job in cell.jobs()}
     tools = real_tools(wanted.nodes, mpi=any(program.needs_launcher for program in programs))
     with Store(results, warn=watcher.warn) as store:
-        here = MeasurementSession.here(usable_processors()[: wanted.processors], tools, store, wanted.nodes)
+        session = MeasurementSession.begin(
+            usable_processors()[: wanted.processors], tools, store, wanted.nodes
+        )
         if any(program.argv for program in programs):
-            here = replace(here, conditions=conditions.of_commands(here.conditions))
+            session = replace(session, conditions=conditions.of_commands(session.conditions))
         made = [*plan.shared(wanted, known, plan.recorded(store.runs(wanted.digest) if resume else ()))]
         for record in made:
             store.add_run(record)
-        earlier, before, precision = _begun(wanted, here, made, resumed=resume)
+        earlier, before, precision = _begun(wanted, session, made, resumed=resume)
         if _to_do(wanted, cells, [*before, *made], precision):
-            with here.reserved(watcher, anyway=anyway):
+            with session.reserved(watcher, anyway=anyway):
                 # The Lockstep that used the processors until now may have recorded runs of this experiment.
-                earlier, before, precision = _begun(wanted, here, made, resumed=resume)
+                earlier, before, precision = _begun(wanted, session, made, resumed=resume)
                 try:
-                    _measure(wanted, cells, here, before, made, precision, timeline, watcher)
+                    _measure(wanted, cells, session, before, made, precision, timeline, watcher)
                 except Interrupted as stopped:
                     if not (known := [*before, *made]):
                         raise
-                    results_so_far = results_document.results(wanted, known, tau_s, here.session)
+                    results_so_far = results_document.results(wanted, known, tau_s, session.name)
                     ran = Ran(results_so_far, store.path, earlier, made, (), before)
                     raise Stopped(str(stopped), ran) from None
         simulated: list[RunRecord] = []
@@ -146,11 +150,11 @@ def run(
             watcher.note("simulating the measured runs")
             announce_compiler(watcher)
             heard, runs = partial(precision.heard, watcher=watcher), [*before, *made]
-            where = here.session, store, watcher
+            where = session.name, store, watcher
             simulated = missing.complete(
                 wanted, runs, *where, timeline=timeline, heard=heard, further=scattered
             )
-    found = results_document.results(wanted, [*before, *made, *simulated], tau_s, here.session)
+    found = results_document.results(wanted, [*before, *made, *simulated], tau_s, session.name)
     return Ran(found, store.path, earlier, made, simulated, before)
 
 
@@ -166,13 +170,13 @@ def _part(text: str | None, wanted: Experiment) -> set[int]:
 
 
 def _begun(
-    wanted: Experiment, here: MeasurementSession, made: Sequence[RunRecord], *, resumed: bool
+    wanted: Experiment, session: MeasurementSession, made: Sequence[RunRecord], *, resumed: bool
 ) -> tuple[int, list[RunRecord], RowPrecision]:
     """How many runs of this experiment are stored without ``made``, those to extend, and what rows need."""
-    records = here.store.runs(wanted.digest)
+    records = session.store.runs(wanted.digest)
     before = records if resumed else []
     for record in (record for record in before if record.kind in MEASURED_KINDS):
-        if found := conditions.difference(record.conditions, here.conditions):
+        if found := conditions.difference(record.conditions, session.conditions):
             field, old, new = found
             rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
             raise InputError("--resume", True, rule, "omit --resume, or choose another --results directory")
@@ -193,7 +197,7 @@ def _to_do(
 def _measure(
     wanted: Experiment,
     cells: Collection[int],
-    here: MeasurementSession,
+    session: MeasurementSession,
     before: Sequence[RunRecord],
     made: list[RunRecord],
     precision: RowPrecision,
@@ -204,7 +208,7 @@ def _measure(
     if not (tasks := _to_do(wanted, cells, [*before, *made], precision)):
         return
     earlier = len(made)
-    here.warn_of_disturbances(watcher)
+    session.warn_of_disturbances(watcher)
     for standing in precision.unknown():
         watcher.standing(standing)
     every = [job for task in tasks.values() for job in task.jobs]
@@ -212,19 +216,19 @@ def _measure(
     users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
     ways = {mechanisms.choose(scheduler.options.mechanism)[0] for scheduler in users}
     try:
-        constants: Callable[[Task], Constants] = Recalibrated(here, working_sets, ways, watcher)
+        constants: Callable[[Task], Constants] = Recalibrated(session, working_sets, ways, watcher)
         if not any(job.program.needs_constants for job in every):
             constants = lambda task: Constants()  # noqa: E731
-        back_end = measured.Measured(here, constants, watcher.note, timeline)
+        back_end = measured.Measured(session, constants, watcher.note, timeline)
         to_do = list(tasks.values())
-        for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):
+        for record in runner.run(to_do, back_end, session.store, watcher, precision.needs, precision.expects):
             made.append(record)
             precision.heard(record, watcher)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         ended = plan.recorded(made)
         count = len(made) - earlier
         total = count + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
-        kept = f"{count} of {total} runs are recorded in {here.store.path}"
+        kept = f"{count} of {total} runs are recorded in {session.store.path}"
         raise Interrupted(f"interrupted: everything is released; {kept}; continue with --resume") from None
     if wanted.least_repeats < wanted.repeats and (wide := list(precision.wide())):
         shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
@@ -260,7 +264,7 @@ def simulate(
             compute or threads.compute,
             recorded,
             timeline=timeline,
-            session=session.session_name(),
+            session=session_name(),
             conditions=conditions.of_session(usable_processors(), process_level.SIMULATOR),
         )
         if store:
@@ -361,11 +365,11 @@ def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> Chosen:
     at = conditions.of_session(usable_processors(), "")
     with Store(folder, warn=watcher.warn) as store:
         if not (taken := trust.chosen(store.calibrations(), at, folder)).calibration:
-            here = MeasurementSession.here(usable_processors()[:2], real_tools(), store)
-            with here.reserved(watcher, anyway=anyway):
-                here.warn_of_disturbances(watcher)
+            session = MeasurementSession.begin(usable_processors()[:2], real_tools(), store)
+            with session.reserved(watcher, anyway=anyway):
+                session.warn_of_disturbances(watcher)
                 try:
-                    here.calibrate([0], ["signals"], watcher)
+                    session.calibrate([0], ["signals"], watcher)
                 except OverloadedError as error:
                     watcher.warn(str(error))
             taken = trust.chosen(store.calibrations(), at, folder)

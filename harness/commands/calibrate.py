@@ -31,17 +31,17 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         rule = "a calibration needs two processors"
         raise InputError("processors", len(processors), rule, "allow this process a second one (taskset)")
     with Store(options.results, warn=watcher.warn) as store:
-        site = MeasurementSession.here(processors, application.real_tools(), store)
+        session = MeasurementSession.begin(processors, application.real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
-        with site.reserved(watcher, anyway=options.anyway):
-            site.warn_of_disturbances(watcher)
-            found = site.calibrate([options.working_set_bytes], usable, watcher)
+        with session.reserved(watcher, anyway=options.anyway):
+            session.warn_of_disturbances(watcher)
+            found = session.calibrate([options.working_set_bytes], usable, watcher)
         doubts = list(of_calibration(found))
-        taken = trust.chosen(store.calibrations(), site.conditions, options.results)
+        taken = trust.chosen(store.calibrations(), session.conditions, options.results)
         notes = (f"{store.path} holds the samples", *([taken.line] if taken.line else []))
     document = {
         "schema": SCHEMA,
-        "machine": site.conditions.recorded(),
+        "machine": session.conditions.recorded(),
         "constants": [
             _row(calibration)
             for calibration in found

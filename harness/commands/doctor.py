@@ -97,9 +97,9 @@ def _aa(options: Namespace, processors: Sequence[int], watcher: Watcher) -> tupl
 
     folder, used = options.kept_in, tuple(processors[: host_check.AA_PROCESSORS])
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
-        site = MeasurementSession.here(used, application.real_tools(), store)
-        with site.reserved(watcher, anyway=options.anyway):
-            records = host_check.aa_records(options.pairs, site, watcher)
+        session = MeasurementSession.begin(used, application.real_tools(), store)
+        with session.reserved(watcher, anyway=options.anyway):
+            records = host_check.aa_records(options.pairs, session, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check(aa_pairs(records)), failures
 

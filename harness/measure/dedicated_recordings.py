@@ -68,14 +68,14 @@ class Kept:
 
 
 @contextmanager
-def of(task: Task, site: MeasurementSession) -> Iterator[Kept]:
+def of(task: Task, session: MeasurementSession) -> Iterator[Kept]:
     """The recording of a task, if that is its kind."""
     job = task.jobs[0]
     if task.kind != RECORDED:
         yield Kept()
         return
-    folder = site.store.path.resolve().parent / recording.FOLDER
-    words = [Path(job.program.argv[0]).name, site.session, task.cell.index, job.number, task.repeat]
+    folder = session.store.path.resolve().parent / recording.FOLDER
+    words = [Path(job.program.argv[0]).name, session.name, task.cell.index, job.number, task.repeat]
     words += [] if task.scheduler.options.blocking == "spin" else ["two-phase"]
     with rank_files("--results", folder) as files:
         yield Kept(job.program, files, folder / ("-".join(map(str, words)) + ".npz"))

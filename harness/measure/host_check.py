@@ -186,10 +186,10 @@ def shared(
             yield Finding(made.quantity.removesuffix("_ns"), f"{told} on {made.recorded_at[:10]}")
 
 
-def aa_records(pairs: int, site: MeasurementSession, watcher: Watcher) -> list[RunRecord]:
+def aa_records(pairs: int, session: MeasurementSession, watcher: Watcher) -> list[RunRecord]:
     """The records of all runs: of each pair one dedicated run, and two repeats under the scheduler."""
     wanted = experiment.load({**AA_EXPERIMENT, "repeats": 2 * pairs}, here=True)
-    back_end = Measured(site, lambda task: Constants(), watcher.note)
+    back_end = Measured(session, lambda task: Constants(), watcher.note)
     # Without the dedicated run of every second repeat.
     tasks = [task for task in plan(wanted) if task.kind != DEDICATED or task.repeat % 2 == 0]
-    return list(runner.run(tasks, back_end, site.store, watcher))
+    return list(runner.run(tasks, back_end, session.store, watcher))

@@ -26,9 +26,9 @@ START_S = 1.0  # guessed time to start the ranks and to end them
 
 @dataclass(frozen=True)
 class Measured:
-    """Runs tasks with the tools of a site."""
+    """Runs tasks with the tools of a session."""
 
-    site: MeasurementSession
+    session: MeasurementSession
     constants: Callable[[Task], Constants]  # returns the constants for the waiting rules of a task
     note: Callable[[str], None]  # receives the present step of a run
     timeline: bool = False
@@ -52,18 +52,18 @@ class Measured:
 
     def run(self, task: Task) -> RunRecord:
         """Run a task, and return its record."""
-        site, constants = self.site, self.constants(task)
-        before = conditions.Moment.now(site.processors)
+        session, constants = self.session, self.constants(task)
+        before = conditions.Moment.now(session.processors)
         begin_s = time.monotonic()
         workload = self._workload(task, constants, before)
-        with dedicated_recordings.of(task, site) as kept:
+        with dedicated_recordings.of(task, session) as kept:
             workload = replace(workload, jobs=kept.jobs(workload.jobs))
-            result = kept.keep(site.tools.run_workload(workload, self.note))
+            result = kept.keep(session.tools.run_workload(workload, self.note))
         wall_s = time.monotonic() - begin_s
-        after = conditions.Moment.now(site.processors)
+        after = conditions.Moment.now(session.processors)
         return task.record(
-            site.session,
-            processors=site.processors[: task.cell.processors],
+            session.name,
+            processors=session.processors[: task.cell.processors],
             constants=replace(constants.of_run(result.mechanism), walk_step_ns=workload.walk_step_ns),
             mechanism=result.mechanism,
             mechanism_reason=result.mechanism_reason,
@@ -71,7 +71,7 @@ class Measured:
             wall_s=wall_s,
             failure=result.failure,
             conditions=replace(
-                conditions.of_run(site.conditions, before, after),
+                conditions.of_run(session.conditions, before, after),
                 **task.cell.topology.table(),
                 **kept.conditions,
                 **_afterwards(result, task.cell.processors),
@@ -82,18 +82,18 @@ class Measured:
         )
 
     def _workload(self, task: Task, constants: Constants, before: conditions.Moment) -> Workload:
-        site, scheduler, experiment = self.site, task.scheduler, task.experiment
+        session, scheduler, experiment = self.session, task.scheduler, task.experiment
         known = {}
         if task.kind == POLICY:
-            self.estimates.add(site.store.runs(experiment.digest, after=self.estimates.last))
+            self.estimates.add(session.store.runs(experiment.digest, after=self.estimates.last))
             known = self.estimates.fitted()
         return Workload(
             jobs=tuple(
                 replace(job, estimate=known.get(execution_times.key(job.program))) for job in task.jobs
             ),
             policy=scheduler.policy,
-            processors=() if site.nodes else site.processors[: task.cell.processors],
-            nodes=site.nodes,
+            processors=() if session.nodes else session.processors[: task.cell.processors],
+            nodes=session.nodes,
             options=scheduler.options,
             switch_us=constants.remote_wakeup_us or Workload.switch_us,
             latency_us=constants.latency_us or Workload.latency_us,
@@ -109,8 +109,8 @@ class Measured:
 
     def _slowness(self, now: conditions.Moment) -> float:
         """By how much this host may be slower to answer than an idle one: an agent may wait for its turn."""
-        waiting = conditions.crowding(replace(self.site.conditions, wanting=now.wanting))
-        return min(SLOWEST, 1 + waiting / (self.site.conditions.cores or 1))
+        waiting = conditions.crowding(replace(self.session.conditions, wanting=now.wanting))
+        return min(SLOWEST, 1 + waiting / (self.session.conditions.cores or 1))
 
 
 def left_to_slurm(task: Task) -> InputError | None:
@@ -146,7 +146,7 @@ class Recalibrated:
     calibration is not good, the last good one of the store stands.
     """
 
-    site: MeasurementSession
+    session: MeasurementSession
     # What to calibrate beside messages, as in ``MeasurementSession.calibrate``.
     working_sets: Collection[int]
     mechanisms: Collection[str]
@@ -176,7 +176,7 @@ class Recalibrated:
     def _calibrated(self, *, again: bool = False) -> Constants:
         mechanisms = (self._known and self._known.slots.keys()) or self.mechanisms
         try:
-            found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=again)
+            found = self.session.calibrate(self.working_sets, mechanisms, self.watcher, again=again)
         except OverloadedError as error:
             self.watcher.warn(f"{error}; the runs go on")
         else:
@@ -184,8 +184,8 @@ class Recalibrated:
             if not found:
                 return Constants()
         self._until_s = self.clock() + FRESH_S
-        store = self.site.store
-        taken = trust.chosen(store.calibrations(), self.site.conditions, store.path.parent)
+        store = self.session.store
+        taken = trust.chosen(store.calibrations(), self.session.conditions, store.path.parent)
         if taken.line:
             self.watcher.warn(taken.line)
         return taken.constants or Constants()

@@ -122,7 +122,7 @@ def announce_compiler(watcher: Watcher) -> None:
 class MeasurementSession:
     """One invocation of Lockstep, whose name is in every record."""
 
-    session: str
+    name: str
     processors: tuple[int, ...]  # core ids of this host; of several nodes numbers from 0, node by node
     tools: Tools
     store: Store
@@ -130,7 +130,7 @@ class MeasurementSession:
     nodes: tuple[Node, ...] = ()
 
     @classmethod
-    def here(
+    def begin(
         cls, processors: tuple[int, ...], tools: Tools, store: Store, nodes: tuple[Node, ...] = ()
     ) -> MeasurementSession:
         found = conditions.of_session(processors, tools.launcher)
@@ -200,7 +200,7 @@ class MeasurementSession:
         made = records.now()
         return [
             Calibration(
-                session=self.session,
+                session=self.name,
                 recorded_at=made,
                 quantity=quantity,
                 samples=samples,

@@ -16,12 +16,12 @@ from coordinator.host.launchers import find_launcher
 from coordinator.policies.gang import SlurmGang
 from coordinator.wire import protocol
 from coordinator.workload import JobResult, ParallelJob, Result, Workload
-from harness.measure import session, slurm_wait, trust
+from harness.measure import slurm_wait, trust
 from harness.measure.calibrate import Constants, mpi_probe
 from harness.measure.measured import Measured
 from harness.measure.plan import plan, recorded
 from harness.measure.runner import run
-from harness.measure.session import MeasurementSession, Progress, Silent, Tools, Watcher
+from harness.measure.session import MeasurementSession, Progress, Silent, Tools, Watcher, session_name
 from harness.spec import hosts
 from harness.spec.experiment import Experiment
 from harness.spec.submission import Submission
@@ -89,8 +89,8 @@ def measure(
             how, partition=how.gang_partition, nodelist=",".join(names), exclusive=False, requeue=False
         )
         cluster = Cluster(how, folder, launcher.srun_plugin)
-        here = MeasurementSession(
-            session=session.session_name(),
+        session = MeasurementSession(
+            name=session_name(),
             processors=tuple(made_on.processors),
             tools=Tools(str(launcher), mpi_probe(launcher), cluster.run_workload),
             store=store,
@@ -102,7 +102,7 @@ def measure(
         constants = taken.constants or Constants()
         if taken.line:
             watcher.warn(taken.line)
-        back_end = Measured(here, lambda task: constants, watcher.note, by_slurm=True)
+        back_end = Measured(session, lambda task: constants, watcher.note, by_slurm=True)
         tasks = [task for task in plan(wanted) if not back_end.refusal(task) and task.key not in done]
         return list(run(tasks, back_end, store, watcher))
 

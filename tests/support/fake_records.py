@@ -35,12 +35,12 @@ def records(experiment: Experiment) -> list[RunRecord]:
     processors = tuple(range(experiment.processors))
     store: Any = SimpleNamespace(path=Path("nowhere"), runs=lambda *_, **__: [])
     known = conditions.of_session(processors, fake_runs.TOOLS.launcher)
-    site = MeasurementSession("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
+    session = MeasurementSession("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
     nominal = Constants(remote_wakeup_us=10.0, latency_us=2.0)
-    back_end = Measured(site, lambda task: nominal, lambda text: None)
+    back_end = Measured(session, lambda task: nominal, lambda text: None)
     tasks = plan(experiment)
     measured = {task.key: back_end.run(task) for task in tasks}
-    simulator = fake_runs.ImitatedSimulator(measured, site.session, timeline=False)
+    simulator = fake_runs.ImitatedSimulator(measured, session.name, timeline=False)
     simulated = [
         simulator.run(SimpleNamespace(key=task.key, kind=task.counterpart.kind, repeat=task.repeat))
         for task in tasks

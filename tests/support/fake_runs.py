@@ -185,21 +185,21 @@ CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 
 def measure(
     experiment: Experiment,
-    site: MeasurementSession,
+    session: MeasurementSession,
     constants: Constants = CONSTANTS,
     watcher: Watcher | None = None,
     *,
     timeline: bool = False,
 ) -> list[RunRecord]:
     watcher = watcher or Quiet()
-    back_end = Measured(site, lambda task: constants, watcher.note, timeline)
-    return list(runner.run(plan(experiment), back_end, site.store, watcher))
+    back_end = Measured(session, lambda task: constants, watcher.note, timeline)
+    return list(runner.run(plan(experiment), back_end, session.store, watcher))
 
 
 def measured(experiment: Experiment, place: Path, tools: Tools = TOOLS, **options: Any) -> list[RunRecord]:
     """All runs of an experiment, in a store at ``place``; ``options`` are those of ``measure``."""
     with Store(place) as store:
-        return measure(experiment, MeasurementSession.here((0, 1), tools, store), **options)
+        return measure(experiment, MeasurementSession.begin((0, 1), tools, store), **options)
 
 
 class Quiet:

@@ -112,9 +112,9 @@ def test_programs_of_a_session_go_by_its_first_time_of_a_step(tmp_path):
         return probe(processors, size) | {"walk_step_ns": [next(steps_ns)]}
 
     with Store(tmp_path) as store:
-        site = MeasurementSession.here((0, 1), dataclasses.replace(TOOLS, probe=steps), store)
+        session = MeasurementSession.begin((0, 1), dataclasses.replace(TOOLS, probe=steps), store)
         for _ in range(2):
-            site.calibrate([4096], ["signals"], Quiet())
+            session.calibrate([4096], ["signals"], Quiet())
         assert constants(next(store.calibrations())).walk_step_of({4096}) == 64.0
 
 

@@ -27,14 +27,14 @@ def experiment():
 
 
 @pytest.fixture
-def site(tmp_path):
+def session(tmp_path):
     with Store(tmp_path) as store:
-        yield MeasurementSession.here((0, 1), TOOLS, store)
+        yield MeasurementSession.begin((0, 1), TOOLS, store)
 
 
 @pytest.fixture
-def records(experiment, site):
-    return measure(experiment, site)
+def records(experiment, session):
+    return measure(experiment, session)
 
 
 def slower(record, factor):
@@ -177,8 +177,8 @@ def test_disturbed_runs_are_set_aside_if_others_stand(experiment, records):
 class Host:
     """A host on which others disturb some runs; it counts the runs."""
 
-    def __init__(self, site, shares):
-        self._measured = Measured(site, lambda task: CONSTANTS, lambda text: None)
+    def __init__(self, session, shares):
+        self._measured = Measured(session, lambda task: CONSTANTS, lambda text: None)
         self._shares, self.made = shares, []
         self.refusal, self.guess_s = self._measured.refusal, self._measured.guess_s
 
@@ -198,12 +198,12 @@ class Host:
         (lambda n: 0.3, runner.USELESS),  # it does not help
     ],
 )
-def test_disturbed_runs_are_repeated_as_long_as_that_helps(experiment, site, monkeypatch, shares, more):
+def test_disturbed_runs_are_repeated_as_long_as_that_helps(experiment, session, monkeypatch, shares, more):
     monkeypatch.setattr(runner, "AGAIN", 2)
-    host = Host(site, shares)
-    made = list(runner.run(plan(experiment), host, site.store, Quiet()))
+    host = Host(session, shares)
+    made = list(runner.run(plan(experiment), host, session.store, Quiet()))
     assert len(made) == len(host.made) == len(plan(experiment)) + more
-    assert len(site.store.runs(experiment.digest)) == len(made)
+    assert len(session.store.runs(experiment.digest)) == len(made)
 
 
 def test_dedicated_runs_stand_amidst_the_runs_that_are_compared_with_them(experiment):

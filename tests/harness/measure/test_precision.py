@@ -39,8 +39,8 @@ def series(tmp_path):
         precision = RowPrecision(experiment, before)
         done = {record.recorded_at for record in before}
         with Store(tmp_path) as store:
-            site = MeasurementSession.here((0, 1), Tools(TOOLS.launcher, probe, run_workload), store)
-            back_end = Measured(site, lambda task: CONSTANTS, watcher.note)
+            session = MeasurementSession.begin((0, 1), Tools(TOOLS.launcher, probe, run_workload), store)
+            back_end = Measured(session, lambda task: CONSTANTS, watcher.note)
             known = {(r.repeat, r.kind, r.scheduler["policy"]) for r in before}
             tasks = [t for t in plan(experiment) if (t.repeat, t.kind, t.scheduler.name) not in known]
             made = []

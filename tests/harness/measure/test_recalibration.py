@@ -60,8 +60,8 @@ def watcher():
 def constants(fake, watcher, tmp_path):
     with Store(tmp_path) as store:
         tools = dataclasses.replace(TOOLS, probe=fake.probe, run_workload=fake.run_workload)
-        site = MeasurementSession.here((0, 1), tools, store)
-        yield Recalibrated(site, {4096}, ["signals"], watcher, fake.clock)
+        session = MeasurementSession.begin((0, 1), tools, store)
+        yield Recalibrated(session, {4096}, ["signals"], watcher, fake.clock)
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_tha
 ):
     """Here each run takes a third of the time for which a calibration holds."""
     groups = {}
-    store = constants.site.store
-    for record in runner.run(tasks, Measured(constants.site, constants, watcher.note), store, watcher):
+    store = constants.session.store
+    for record in runner.run(tasks, Measured(constants.session, constants, watcher.note), store, watcher):
         groups.setdefault((record.cell, record.repeat), set()).add(record.constants.remote_wakeup_us)
         fake.now_s += FRESH_S / 3
     assert list(groups.values()) == [{1.0}, {2.0}, {3.0}, {4.0}]
@@ -91,7 +91,7 @@ def test_programs_do_the_same_work_after_a_new_calibration(constants, fake, task
     after = constants(tasks[0])
     assert (before.remote_wakeup_us, after.remote_wakeup_us) == (1.0, 2.0)
     assert before.walk_step_of({4096}) == after.walk_step_of({4096}) == 64.0
-    found = calibrate.constants(next(constants.site.store.calibrations()))
+    found = calibrate.constants(next(constants.session.store.calibrations()))
     assert (found.remote_wakeup_us, found.walk_step_of({4096})) == (2.0, 64.0)
 
 
@@ -120,7 +120,7 @@ def test_constants_stand_if_a_later_calibration_fails(
     tries = fake.probed
     assert constants(tasks[0]) is before
     assert fake.probed == tries  # not at once again
-    stored = calibrate.constants(next(constants.site.store.calibrations()))
+    stored = calibrate.constants(next(constants.session.store.calibrations()))
     assert stored.remote_wakeup_us == before.remote_wakeup_us
 
 
@@ -152,9 +152,9 @@ def test_without_a_good_calibration_the_machine_is_the_one_of_1996(constants, fa
 ])  # fmt: skip
 def test_a_calibration_under_load_is_repeated_until_two_agree(constants, fake, load, drifts, probed, good):
     fake.load, fake.drifts = load, drifts
-    found = constants.site.calibrate([4096], ["signals"], Quiet())
+    found = constants.session.calibrate([4096], ["signals"], Quiet())
     assert (fake.probed, trust.good(found)) == (probed, good)
-    assert len(list(constants.site.store.calibrations())) == probed
+    assert len(list(constants.session.store.calibrations())) == probed
 
 
 def test_runs_go_on_where_a_host_is_too_busy_for_a_calibration(constants, fake, watcher, tasks):
@@ -168,7 +168,7 @@ def test_a_host_with_one_processor_says_once_that_it_is_not_calibrated(
     constants, fake, watcher, tasks, monkeypatch
 ):
     monkeypatch.setattr(session, "usable_processors", lambda: (0,))
-    constants.site = dataclasses.replace(constants.site, processors=(0,))
+    constants.session = dataclasses.replace(constants.session, processors=(0,))
     for task in tasks:
         constants(task)
         fake.now_s += FRESH_S

@@ -22,7 +22,7 @@ from harness.store.database import Store
 @pytest.fixture
 def place(tmp_path):
     with Store(tmp_path) as opened:
-        yield MeasurementSession.here((0, 1), TOOLS, opened)
+        yield MeasurementSession.begin((0, 1), TOOLS, opened)
 
 
 @pytest.fixture

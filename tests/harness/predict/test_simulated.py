@@ -31,9 +31,9 @@ def both(tmp_path_factory):
     """A made-up measured experiment, and its simulated counterparts with timelines."""
     experiment = load("three-jobs", settings=SETTINGS)
     with Store(tmp_path_factory.mktemp("results")) as opened:
-        site = MeasurementSession.here((0, 1), TOOLS, opened)
+        session = MeasurementSession.begin((0, 1), TOOLS, opened)
         measured = measure(
-            experiment, site, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
+            experiment, session, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
         )
         simulated = missing.complete(experiment, measured, "session", opened, Quiet(), timeline=True)
         assert len(opened.runs(experiment.digest)) == len(measured) + len(simulated)
@@ -129,9 +129,9 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     (tmp_path / "others.toml").write_text(OTHERS)
     experiment = load(str(tmp_path / "others.toml"))
     with Store(tmp_path / "results") as opened:
-        site = MeasurementSession.here((0, 1), TOOLS, opened)
+        session = MeasurementSession.begin((0, 1), TOOLS, opened)
         measured = measure(
-            experiment, site, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
+            experiment, session, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
         )
         missing.complete(experiment, measured, "session", opened, Quiet())
         records = opened.runs(experiment.digest)
@@ -200,7 +200,7 @@ def test_simulate_gives_what_run_simulates_number_by_number(tmp_path, capsys):
     (tmp_path / "different.toml").write_text(DIFFERENT)
     experiment = load(str(tmp_path / "different.toml"))
     with Store(tmp_path / "results") as store:
-        measure(experiment, MeasurementSession.here((0, 1), TOOLS, store), calibrated(store))
+        measure(experiment, MeasurementSession.begin((0, 1), TOOLS, store), calibrated(store))
     where = str(tmp_path / "results")
     assert main(["compare", where, "--json"]) in (0, 1)
     (beside,) = json.loads(capsys.readouterr().out)["experiments"]
@@ -221,7 +221,7 @@ def test_simulate_gives_what_run_simulates_number_by_number(tmp_path, capsys):
 @pytest.mark.slow
 def test_the_command_simulates_the_calibrated_host_unless_the_file_asks_for_another(tmp_path, capsys):
     with Store(tmp_path) as store:
-        MeasurementSession.here((0, 1), TOOLS, store).calibrate([0], ["signals"], Quiet())
+        MeasurementSession.begin((0, 1), TOOLS, store).calibrate([0], ["signals"], Quiet())
     words = ["simulate", "three-jobs", "--quick", "--json", "--set", "repeats=1", "--results", str(tmp_path)]
     machines = []
     for more in ([], ["--set", "machine.local=svr4"], ["--set", "machine.latency_us=7"]):
