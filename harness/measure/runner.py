@@ -32,33 +32,26 @@ def run(
     fails becomes a record as well. If a user's program fails alone that has not succeeded before, no row with
     it can be known, and its runs are skipped; if the first HOPELESS runs all fail, the rest.
     """
-    pace, guesses, expects = Pace(), [_guess(task, back_end) for task in tasks], expected or needed
+    pace = Pace()
+    guesses = [_guess(task, back_end) for task in tasks]
     patience = Patience()
-    skipped: dict[Work, int] = {}  # runs, by the program that fails alone
-
-    def lost(task: Task) -> Work | None:
-        programs = (job.program for job in task.cell.jobs()) if skipped else ()
-        return next((program for program in programs if program in skipped), None)
-
-    def progress(label: str, begun: int) -> None:
-        left = [
-            guesses[n]
-            for n, task in enumerate(tasks)
-            if n == begun or (n > begun and expects(task) and not lost(task))
-        ]
-        state = Progress(label, *pace.state(left))
-        # Nobody knows how long a user's program takes before it has run.
-        unknown = of_users and not failures + successes and begun < len(tasks)
-        watcher.progress(replace(state, left_s=None) if unknown else state)
-
-    failures = successes = 0
-    proven: set[Work] = set()
+    prospects = Prospects()
+    expects = expected or needed
     of_users = any(job.program.argv for task in tasks for job in task.jobs)
     warned: set[str] = set()
+
+    def progress(label: str, begun: int) -> None:
+        coming = {
+            n for n, task in enumerate(tasks) if n > begun and expects(task) and not prospects.lost(task)
+        }
+        left = [guess for n, guess in enumerate(guesses) if n == begun or n in coming]
+        state = Progress(label, *pace.state(left))
+        # Nobody knows how long a user's program takes before it has run.
+        unknown = of_users and not prospects.known and begun < len(tasks)
+        watcher.progress(replace(state, left_s=None) if unknown else state)
+
     for number, task in enumerate(tasks):
-        if program := lost(task):
-            skipped[program] += 1
-        if program or not needed(task):
+        if prospects.skips(task) or not needed(task):
             continue
         record = None
         while record is None or patience.has(record):
@@ -73,20 +66,60 @@ def run(
                     warned.add(kind)  # other runs of Lockstep come and go, and each has another number
                     watcher.warn(f"{task.label}: {warning}")
         if record.failure:
-            failures += 1
             watcher.warn(f"{task.label} failed: {record.failure}")
-        else:
-            successes += 1
-            proven |= {job.program for job in task.jobs}
-        if failures >= HOPELESS and not successes and (left := len(tasks) - number - 1):
-            watcher.warn(f"stopped: {failures} failures in a row; skipped {left} runs")
+        prospects.hear(task, record)
+        if prospects.hopeless and (left := len(tasks) - number - 1):
+            watcher.warn(f"stopped: {prospects.failures} failures in a row; skipped {left} runs")
             return
-        program = task.jobs[0].program
-        if record.failure and task.kind == DEDICATED and program.argv and program not in proven:
-            skipped[program] = 0
     progress(f"{what} done", len(tasks))
-    for program, count in skipped.items():
+    for program, count in prospects.skipped.items():
         watcher.warn(f"{' '.join(program.argv)} fails alone: skipped {count} runs for rows with it")
+
+
+class Prospects:
+    """Tells which runs are of no use, by the records that it has heard.
+
+    ``skipped`` counts the runs that it skips, by the program that fails alone.
+    """
+
+    def __init__(self) -> None:
+        self.skipped: dict[Work, int] = {}
+        self.failures = 0
+        self._successes = 0
+        self._proven: set[Work] = set()
+
+    @property
+    def known(self) -> bool:
+        """Whether it has heard of any run."""
+        return self.failures + self._successes > 0
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether all runs have failed, and there were enough."""
+        return self.failures >= HOPELESS and not self._successes
+
+    def lost(self, task: Task) -> Work | None:
+        """The program of a task's row that fails alone, so that the row cannot be known; None without one."""
+        programs = (job.program for job in task.cell.jobs()) if self.skipped else ()
+        return next((program for program in programs if program in self.skipped), None)
+
+    def skips(self, task: Task) -> bool:
+        """Whether to skip the run of a task, which then counts as skipped."""
+        program = self.lost(task)
+        if program:
+            self.skipped[program] += 1
+        return program is not None
+
+    def hear(self, task: Task, record: RunRecord) -> None:
+        """Take in the last record of a task."""
+        if not record.failure:
+            self._successes += 1
+            self._proven |= {job.program for job in task.jobs}
+            return
+        self.failures += 1
+        program = task.jobs[0].program
+        if task.kind == DEDICATED and program.argv and program not in self._proven:
+            self.skipped[program] = 0
 
 
 AGAIN = 2
