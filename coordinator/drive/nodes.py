@@ -1,23 +1,19 @@
-"""The nodes of a run: starting them, messages to and from them, losing them, ending them.
-
-Every node has one agent. On this host it is a child of the driver; on others the MPI launcher
-starts it: all in one launch if the end of one does not affect the others then, else one launch for each.
-"""
+"""The nodes of a run, each with an agent: messages to and from them, losing them, ending them."""
 
 import itertools
-import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from coordinator.decide.session import Plan
+from coordinator.drive import agents
+from coordinator.drive.agents import AgentLaunch
 from coordinator.host import launch, processes
-from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.guardian import RELEASE_S
-from coordinator.host.launch import Started
 from coordinator.host.launchers import Launcher
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
@@ -36,11 +32,10 @@ JOIN_NS = 30_000_000_000  # how long a node may take to join
 class NodeState:
     """A node, its agent, and their messages; its processors are numbered from ``first``.
 
-    ``starter`` is the agent itself on this host; on others the launcher that has started it. ``join`` is its
-    first message, ``beat`` its last sign of life, ``heard_ns`` the time of its last message, in
-    CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones. ``lost`` says why the driver gave it up,
-    ``over`` whether its agent has told that it ends, or the launcher that it has ended. ``table`` is the last
-    one for it.
+    ``launch`` has started its agent. ``join`` is its first message, ``beat`` its last sign of life,
+    ``heard_ns`` the time of its last message, in CLOCK_MONOTONIC, ``dropped`` the number of its invalid ones.
+    ``lost`` says why the driver gave it up, ``over`` whether its agent has told that it ends, or the launcher
+    that it has ended. ``table`` is the last one for it.
     """
 
     host: str
@@ -48,7 +43,7 @@ class NodeState:
     count: int
     keys: Keys
     table: bytes = b""
-    starter: Started | None = None
+    launch: AgentLaunch | None = None
     join: protocol.Join | None = None
     beat: protocol.Beat | None = None
     heard_ns: int = 0
@@ -66,11 +61,7 @@ class NodeState:
 
     @property
     def started(self) -> bool:
-        return self.starter is not None and self.starter.poll() is None
-
-    def kill(self) -> None:
-        if self.starter is not None and self.starter.poll() is None:
-            self.starter.kill()
+        return self.launch is not None and self.launch.running
 
     def patience_ns(self, silence_ns: int) -> int:
         """The time at which it counts as lost if no message comes before, in CLOCK_MONOTONIC."""
@@ -90,51 +81,6 @@ class NodeState:
             dropped=self.dropped + (beat.dropped if beat else 0),
             lost=self.lost,
         )
-
-
-ARGV = (*PYTHON, "-m", "coordinator.node.agent")
-
-
-def log_name(number: int) -> str:
-    """The name of an agent's log, or of several that were launched with it."""
-    return f"agent-{number}"
-
-
-def ends_name(number: int) -> str:
-    """The name of the file in which those that were launched with an agent are named as they end."""
-    return f"ended-{number}"
-
-
-def start_here(directory: RunDirectory, setup: Setup) -> Started:
-    """Start the agent of this host as our child, which ends when we do."""
-    log, driver = directory.log(log_name(0)), os.pidfd_open(os.getpid())
-    try:
-        given = replace(setup, driver=driver).encode()
-        environment = passed_on(directory.marks)
-        agent = launch.start(ARGV, environment, log, log, inherited=[driver], given=given)
-    finally:
-        os.close(driver)
-    return agent
-
-
-TELLING_ENDS = ("/bin/sh", "-c", """trap "" HUP INT TERM USR1; "$@"; eval printf "'%s '" '$'$0""")
-"""Starts an agent, and prints its number, which the launcher has put into a variable, when it has ended.
-
-Launchers may send these signals to a process whose siblings have ended.
-"""
-
-
-def start_elsewhere(
-    directory: RunDirectory, setup: Setup, launcher: Launcher, hosts: Sequence[str], number: int
-) -> Started:
-    """Start the agents of hosts, the first one ``number``; the launcher of several prints who has ended."""
-    words = launcher.argv(1, ARGV, hosts)
-    log = ends = directory.log(log_name(number))
-    if len(hosts) > 1:
-        words = launcher.together([*TELLING_ENDS, launcher.rank, *ARGV, launcher.rank], hosts)
-        ends = directory.log(ends_name(number))
-    environment = launcher.environment(directory.marks, hosts=hosts)
-    return launch.start(words, environment, ends, log, given=setup.encode())
 
 
 SILENCE = 1.5
@@ -179,7 +125,8 @@ class Nodes:
         self._remote = bool(workload.nodes)
         self._nodes: list[NodeState] = []
         self._due_ns = self._look_ns = self._ends_ns = 0
-        self._seed, self._launches, self._together = Keys.make(), list[list[int]](), dict[int, list[int]]()
+        self._launches: list[AgentLaunch] = []
+        self._seed = Keys.make()
         for host, count in [(n.host, n.processors) for n in workload.nodes] or [("", len(self._cores))]:
             keys = self._seed.of(len(self._nodes) + 1)
             first = self._nodes[-1].processors.stop if self._nodes else 0
@@ -209,12 +156,12 @@ class Nodes:
     def start(self, loop: Loop) -> None:
         """Start the agents, and listen to all."""
         for _, group in itertools.groupby(range(len(self._nodes)), key=self._launch_of):
-            numbers = list(group)
-            starter = self._start(numbers)
-            self._directory.note_process(starter.pid)
-            for number in numbers:
-                self._nodes[number].starter = starter
-            self._watch_launch(loop, numbers, starter)
+            made = self._launch(list(group))
+            self._directory.note_process(made.program.pid)
+            self._launches.append(made)
+            for number in made.numbers:
+                self._nodes[number].launch = made
+            loop.watch_end(launch.handle(made.program), partial(self._on_end, made))
         for node in self._nodes:
             node.heard_ns = time.monotonic_ns()
         for descriptor in self._hub.filenos():
@@ -225,36 +172,27 @@ class Nodes:
         alone = not self._remote or not self._launcher.together((), [self._nodes[number].host])
         return self.setups[number].endpoint, number if alone else -1
 
-    def _start(self, numbers: Sequence[int]) -> Started:
+    def _launch(self, numbers: Sequence[int]) -> AgentLaunch:
         first, *others = numbers
         setup = self.setups[first]
         if not self._remote:
-            return start_here(self._directory, setup)
+            return agents.start_here(self._directory, setup)
         if others:
             setup = replace(setup, keys=self._seed, number=first + 1)
         hosts = [self._nodes[number].host for number in numbers]
-        return start_elsewhere(self._directory, setup, self._launcher, hosts, first)
+        return agents.start_elsewhere(self._directory, setup, self._launcher, hosts, numbers)
 
-    def _watch_launch(self, loop: Loop, numbers: list[int], starter: Started) -> None:
-        several = len(numbers) > 1
-
-        def ended() -> None:
-            for number in numbers:
-                if not several or self._nodes[number].join is None:
-                    self._lose(number, "the launcher of the agents has ended" if several else ENDED)
-
-        if several:
-            self._launches.append(numbers)
-            self._together |= dict.fromkeys(numbers, numbers)
-        loop.watch_end(launch.handle(starter), ended)
+    def _on_end(self, made: AgentLaunch) -> None:
+        """Give up the node of an agent that has ended, or those that a launcher has not brought to join."""
+        for number in made.numbers:
+            if not made.several or self._nodes[number].join is None:
+                self._lose(number, "the launcher of the agents has ended" if made.several else ENDED)
 
     def _look_for_ends(self) -> None:
         """Look which agents have ended of those that were launched together."""
-        for numbers in self._launches:
-            with suppress(OSError, ValueError, IndexError):
-                said = self._directory.log(ends_name(numbers[0])).read_text()
-                for word in said.split():
-                    self._nodes[numbers[int(word)]].over = True
+        for made in self._launches:
+            for number in made.ended():
+                self._nodes[number].over = True
 
     def hosts(self, placement: tuple[int, ...]) -> list[str]:
         return [self._nodes[self.node_of[p]].host for p in placement] if self._remote else []
@@ -388,10 +326,11 @@ class Nodes:
         node = self._nodes[number]
         if node.lost:
             return
-        said = launch.tail(self._directory.log(log_name(self._together.get(number, [number])[0])))
-        node.lost = f"{why}\n{said}".rstrip()
-        if number not in self._together:
-            node.kill()
+        node.lost = why
+        if node.launch:
+            node.lost = f"{why}\n{node.launch.tail()}".rstrip()
+            if not node.launch.several:
+                node.launch.kill()
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
     def end(self) -> None:
@@ -400,10 +339,10 @@ class Nodes:
         self._end([number for number in range(len(self._nodes)) if number not in ours])
         self._end(ours)
         self._wait_for_guardian()
-        for node in self._nodes:
-            node.kill()
+        for made in self._launches:
+            made.kill()
         self._hub.close(0.2)
-        launch.reap((node.starter for node in self._nodes), processes.STUBBORN_S)
+        launch.reap((made.program for made in self._launches), processes.STUBBORN_S)
 
     def _end(self, numbers: Sequence[int]) -> None:
         """Let some agents end, and wait for their end, or for the time that a release may take."""
@@ -421,10 +360,11 @@ class Nodes:
     def _ends(self, number: int) -> bool:
         """Whether an end is still to come; a launcher of several ends with the last, unless one is lost."""
         node = self._nodes[number]
-        siblings = self._together.get(number, [])
-        if siblings and not node.over:
+        if node.launch is None or not node.launch.several:
+            return node.started
+        if not node.over:
             return node.started or node.join is not None
-        return node.started and not any(self._nodes[sibling].lost for sibling in siblings)
+        return node.started and not any(self._nodes[sibling].lost for sibling in node.launch.numbers)
 
     def _hear_last(self, ending: Collection[int]) -> None:
         for number, frame in self._hub.receive():
@@ -440,7 +380,7 @@ class Nodes:
     def _wait_for_guardian(self) -> None:
         """Wait for the guardian of this host's agent; its release begins when the agent has ended."""
         (node, *_) = self._nodes
-        if self._remote or node.join is None or node.starter is None or node.started:
+        if self._remote or node.join is None or node.launch is None or node.started:
             return
         with suppress(OSError, OverflowError):  # the guardian has ended, or the pid is invalid
             guardian = Process(node.join.guardian)

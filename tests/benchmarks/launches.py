@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import headed, parsed, tabled
 
-from coordinator.drive import nodes as drive
+from coordinator.drive import agents
 from coordinator.host import processes
 from coordinator.host.launchers import find_launcher
 from coordinator.host.rundir import RunDirectory
@@ -37,16 +37,16 @@ def started_s(hosts, *, together):
     setup = Setup(str(directory.path), "tcp://127.0.0.1:1", "driver", Keys.make(), None, 2.0)
     begin_s = time.monotonic()
     if together:
-        launches = [drive.start_elsewhere(directory, setup, launcher, hosts, 0)]
+        launches = [agents.start_elsewhere(directory, setup, launcher, hosts, range(len(hosts)))]
     else:
         each = enumerate(hosts)
-        launches = [drive.start_elsewhere(directory, setup, launcher, [host], n) for n, host in each]
+        launches = [agents.start_elsewhere(directory, setup, launcher, [host], [n]) for n, host in each]
     for launch in launches:
-        status = launch.wait()
-        assert status == 0, (status, directory.log(drive.log_name(0)).read_text())
+        status = launch.program.wait()
+        assert status == 0, (status, directory.log(agents.log_name(0)).read_text())
     spent_s = time.monotonic() - begin_s
     if together:
-        said = directory.log(drive.ends_name(0)).read_text().split()
+        said = directory.log(agents.ends_name(0)).read_text().split()
         assert sorted(map(int, said)) == list(range(len(hosts))), said
     directory.remove()
     directory.unlock()
@@ -57,7 +57,7 @@ def main():
     options = parsed(__doc__, hosts={"type": int, "nargs": "*", "default": [16, 128]})
     processes.raise_descriptor_limit()
     headed("hosts", "one launch, s", "one each, s")
-    drive.ARGV = ("/bin/sh", "-c", "test $PMI_RANK != 0 || read setup")
+    agents.ARGV = ("/bin/sh", "-c", "test $PMI_RANK != 0 || read setup")
     with TemporaryDirectory(prefix="ls-") as runtime:
         way = Path(runtime, "way")
         way.write_text(WAY)

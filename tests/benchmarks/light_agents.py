@@ -38,7 +38,9 @@ from benchmark import headed, parsed, tabled
 
 from coordinator import policies
 from coordinator.decide.session import Session
+from coordinator.drive import agents
 from coordinator.drive import nodes as drive
+from coordinator.drive.agents import AgentLaunch
 from coordinator.host import processes
 from coordinator.host.clock import Clock
 from coordinator.host.environment import passed_on
@@ -163,7 +165,9 @@ class Crowd:
             )
             for _ in range(HOLDERS)
         ]
-        drive.start_elsewhere = lambda *ignored: self.holders[0]
+        agents.start_elsewhere = lambda directory, setup, launcher, hosts, numbers: AgentLaunch(
+            directory, numbers, self.holders[0]
+        )
         self.loop = Loop()
         self.nodes = drive.Nodes(
             workload,

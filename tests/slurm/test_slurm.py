@@ -161,22 +161,22 @@ def test_commands_find_the_variables_of_the_submitters_shell(cluster, tmp_path, 
 
 TOGETHER = """
 import json, shutil, time
-from coordinator.drive import nodes
+from coordinator.drive import agents
 from coordinator.host.launchers import Srun
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.zmq_transport import Keys
 agent = 'read setup; echo ${#setup} >&2; test $SLURM_PROCID = 1 && kill -9 $$; exec sleep 4'
-nodes.ARGV = ("/bin/sh", "-c", agent)
+agents.ARGV = ("/bin/sh", "-c", agent)
 directory, launcher = RunDirectory.create(), Srun(shutil.which("srun"), "of Slurm")
 setup = Setup(str(directory.path), "tcp://127.0.0.1:1", "driver", Keys.make(), None, 2.0)
-starter = nodes.start_elsewhere(directory, setup, launcher, ["node2", "node1"], 0)
-ends = directory.log(nodes.ends_name(0))
+starter = agents.start_elsewhere(directory, setup, launcher, ["node2", "node1"], [0, 1]).program
+ends = directory.log(agents.ends_name(0))
 while not ends.read_text():
     time.sleep(0.02)
 first, alive = ends.read_text().split(), starter.poll() is None
 starter.wait()
-said = directory.log(nodes.log_name(0)).read_text()
+said = directory.log(agents.log_name(0)).read_text()
 print(json.dumps([first, alive, ends.read_text().split(), said, len(setup.encode()) - 1]))
 directory.remove()
 directory.unlock()

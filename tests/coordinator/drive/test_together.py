@@ -12,7 +12,7 @@ import pytest
 from runs import command, eventually
 
 from coordinator import policies
-from coordinator.drive import nodes as drive
+from coordinator.drive import agents
 from coordinator.drive.nodes import Nodes
 from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher
 from coordinator.host.loop import Loop
@@ -83,7 +83,7 @@ def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own(tm
     launcher, seed = find_launcher(), Keys.make()
     long = "/run/" + "directory" * 200  # more than fits into one value
     setup = Setup(long, "tcp://127.0.0.1:1", "driver", seed, None, 2.0, number=8)
-    program = [*drive.TELLING_ENDS, launcher.rank, sys.executable, "-P", "-c", FIND, launcher.rank]
+    program = [*agents.TELLING_ENDS, launcher.rank, sys.executable, "-P", "-c", FIND, launcher.rank]
     words = launcher.together(program, ["localhost"] * 3)
     done = subprocess.run(
         words,
@@ -104,7 +104,7 @@ def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own(tm
 
 @pytest.mark.slow
 def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, monkeypatch):
-    monkeypatch.setattr(drive, "ARGV", AGENT)
+    monkeypatch.setattr(agents, "ARGV", AGENT)
     lost = []
     crowd = Workload((), policies.create("none", {}), (), nodes=(Node("127.0.0.1", 2),) * 3)
     launcher = Shell("/bin/false", "1")
@@ -112,28 +112,28 @@ def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, mo
     loop = Loop()
     begin_s = time.monotonic()
     nodes.start(loop)
-    (starter,) = {node.starter.pid for node in nodes._nodes}
+    (launch,) = {node.launch for node in nodes._nodes}
 
-    def agents():
+    def alive():
         of_run = {pid: found for pid, found in marked().items() if found[RUN] == directory.run}
         sleepers = [pid for pid in of_run if command(pid) == ["sleep", "60"]]
         return {int(of_run[pid]["PMI_RANK"]): pid for pid in sleepers}
 
-    assert eventually(lambda: len(agents()) == 3)
+    assert eventually(lambda: len(alive()) == 3)
     for number in range(3):
         nodes._hear(number, TO_DRIVER.encode(protocol.Join(f"n{number}", (0, 1), 1, "")))
     nodes.check(time.monotonic_ns())
     assert not lost
-    os.kill(agents()[1], signal.SIGKILL)
+    os.kill(alive()[1], signal.SIGKILL)
     assert eventually(lambda: nodes.check(time.monotonic_ns()) or lost, 10)
     assert [processors for processors, _ in lost] == [(2, 3)] and "its agent has ended" in lost[0][1]
     assert time.monotonic() - begin_s < 30  # not by its silence: it may be silent for longer
-    assert sorted(agents()) == [0, 2]
-    os.kill(starter, signal.SIGKILL)
+    assert sorted(alive()) == [0, 2]
+    os.kill(launch.program.pid, signal.SIGKILL)
     assert eventually(lambda: loop.wait(time.monotonic_ns() + 10**7) or not nodes._nodes[0].started, 10)
     nodes.check(time.monotonic_ns())
     assert len(lost) == 1, "others may have no launcher any more, and go on"
-    for pid in agents().values():
+    for pid in alive().values():
         os.kill(pid, signal.SIGKILL)
     begin_s = time.monotonic()
     nodes.end()
