@@ -71,8 +71,8 @@ def measured_ms(policy, machine, jobs, decisions, limit_s):
     for turn in range(decisions):
         now_ns = 10**8 * (turn + 1) + 12345
         if turn % 2:
-            here.append(jobs + turn)
-            event, number = session.arrive, jobs + turn
+            event, number = session.arrive, jobs + turn // 2
+            here.append(number)
         else:
             event, number = session.depart, here.pop(draw.randrange(len(here)))
         at_s = time.thread_time()

@@ -195,6 +195,7 @@ def differing(seed, name, options):
     found = {}
     for perfect, compared in schedulers(name).items():
         processors, jobs = log(seed, perfect)
+        right = expected(name, options, processors, jobs)
         for scheduler in compared:
             if scheduler is by_decision:
                 times, ends = by_decision(policy, processors, jobs, name in MALLEABLE)
@@ -202,7 +203,6 @@ def differing(seed, name, options):
                 right = changes(scheduled(name, options, told, processors))
             else:
                 times = scheduler(policy, processors, jobs)
-                right = expected(name, options, processors, jobs)
             if times != right:
                 found[scheduler.__name__] = times, right
     return found
