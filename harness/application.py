@@ -105,19 +105,14 @@ def run(
     anyway: bool = False,
     part: str | None = None,
     tau_s: float = summary.TAU_S,
-    in_allocation: bool = False,
     known: Sequence[RunRecord] = (),
 ) -> Ran:
     """Measure every scheduler against dedicated runs, and simulate the same, as ``lockstep.run``.
 
     The experiment is loaded for this host. ``part`` is K/N for every N-th cell of the sweep from the K-th;
-    ``tau_s`` is the bound of the bounded slowdown; ``in_allocation`` says whether Slurm, in whose allocation
-    we are, schedules what only it can. ``known`` are runs of other experiments: what they have of these
-    programs alone is not measured again.
+    ``tau_s`` is the bound of the bounded slowdown. ``known`` are runs of other experiments: what they have of
+    these programs alone is not measured again.
     """
-    for task in () if in_allocation else plan.plan(wanted):
-        if error := measured.left_to_slurm(task):
-            raise error
     if simulate:
         recorded_programs.check(wanted)
     cells = _part(part, wanted)
@@ -189,7 +184,7 @@ def _to_do(
 ) -> dict[Key, Task]:
     """The runs of these cells that ``before`` lacks; none if no row needs any of them."""
     done = plan.recorded(before)
-    ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
+    ours = [task for task in plan.plan(wanted) if task.cell.index in cells]
     tasks = {task.key: task for task in ours if task.key not in done}
     return tasks if any(map(precision.needs, tasks.values())) else {}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from workloads.agent_line import VERSION, AgentLine, SlurmRank
+from workloads.agent_line import VERSION, AgentLine
 from workloads.blocking import Waiting
 from workloads.compute import measured_step_ns
 from workloads.coscheduling import Coscheduling, Observer
@@ -69,21 +69,17 @@ def main(spec: dict[str, Any]) -> None:
             switch_us=spec["switch_us"], latency_us=spec["latency_us"], imbalance_us=moulded.imbalance_us
         )
 
-    agent: AgentLine | SlurmRank = (
-        SlurmRank(spec["folder"], spec["job"], comm.rank)
-        if "folder" in spec
-        else AgentLine(spec["socket"], spec["job"], comm.rank)
-    )
+    agent = AgentLine(spec["socket"], spec["job"], comm.rank)
+    folder = Path(spec["socket"]).parent
     seed, repeat, job = spec["key"]
     timeline = Timeline() if spec.get("timeline") and not program.adapts else None
     checkpoint = None
-    if program.checkpoint_phases and "socket" in spec:
-        file = checkpoint_file(Path(spec["socket"]).parent, spec["job"])
+    if program.checkpoint_phases:
+        file = checkpoint_file(folder, spec["job"])
         checkpoint = Checkpoint(file, program.checkpoint_phases, comm.rank == ROOT)
-    page = page_file(Path(spec["socket"]).parent, job) if "socket" in spec else None
     coscheduling = None
     if given := spec.get("coscheduling"):
-        coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
+        coscheduling = Coscheduling(_near(comm), folder, spec["job"], **given)
     observer = Observer(agent.observe, **spec["observation"]) if spec.get("observation") else None
     launched = LaunchedProgram(
         comm,
@@ -93,7 +89,7 @@ def main(spec: dict[str, Any]) -> None:
         spec["walk_step_ns"],
         clock=agent.clock(),
         checkpoint=checkpoint,
-        page=page,
+        page=page_file(folder, job),
         coscheduling=coscheduling,
         remedy=options.remedy,
         observer=observer,

@@ -10,7 +10,7 @@ from coordinator.policies import packing, partitions
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.parameters import Bounds, OneOf
+from workloads.parameters import OneOf
 from workloads.validation import InputError
 
 
@@ -230,28 +230,3 @@ def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
         if number in here and not (view.lost and any(seat % processors in view.lost for seat in place))
     }
     return seats, current, any(packing.whole(seats, [current], processors))
-
-
-LEAST_MS = 5000.0
-
-
-@register("slurm-gang")
-class SlurmGang(Policy):
-    """Gang scheduling by Slurm: each job is a Slurm job, which Slurm's controller suspends and resumes.
-
-    The simulator uses the decisions of this class, which models the controller; the controller
-    itself decides about real jobs.
-
-    Attributes:
-        quantum_ms: length of a slot, the cluster's SchedulerTimeSlice, at least 5 s.
-        retry: whether a job's script retries at once if Slurm refuses to start ranks
-            because the job is suspended; otherwise srun retries, less and less often.
-    """
-
-    quantum_ms: Annotated[float, Bounds(LEAST_MS, 1e8)] = 30_000.0
-    retry: bool = True
-    source = "Slurm 1.3 (2008) and later, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
-
-    def decide(self, view: View, why: Reason) -> Decision:
-        """The decision of ``gang`` with the same quantum."""
-        return Gang(self.quantum_ms).decide(view, why)

@@ -139,12 +139,12 @@ MOST_SLOTS = 400  # after so many slots the replay ends: a chart shows the begin
 def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
     """The job that had each processor by the plan; each of its spans is a slot, or a part of one.
 
-    Empty if the local scheduler shares a processor between jobs, Slurm scheduled them, the run failed, or the
-    policy followed the parallelism of evolving programs, or messages, which is not on record.
+    Empty if the local scheduler shares a processor between jobs, the run failed, or the policy followed the
+    parallelism of evolving programs, or messages, which is not on record.
     The plan is the policy's; real switches were some microseconds later.
     """
     scheduler = scheduler_of(record.scheduler)
-    if record.makespan_ns is None or scheduler.of_slurm or record.conditions.nodes:
+    if record.makespan_ns is None or record.conditions.nodes:
         return {}
     if scheduler.policy.observation:
         return {}

@@ -52,8 +52,6 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
 
 
 def _unknown(row: Row) -> str:
-    if row.scheduler.get("policy") == "slurm-gang":
-        return "the times that Slurm needs to start and to switch jobs are unknown"
     if row.simulated is None and row.scheduler.get("bind", True) is not True:
         return scheduler_of(row.scheduler).not_simulated or UNBOUND
     for job in row.jobs if row.simulated is None else ():

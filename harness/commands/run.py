@@ -60,7 +60,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             anyway=options.anyway,
             part=options.part,
             tau_s=options.tau,
-            in_allocation=options.allocation,
         )
     except application.Stopped as stopped:
         found = stopped.ran.results

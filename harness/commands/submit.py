@@ -17,7 +17,7 @@ from harness.analyse import stored
 from harness.commands import SCHEMA, Answer
 from harness.commands.run import passed_on
 from harness.commands.shared import EXPERIMENT, MEASURING, add, load
-from harness.measure import slurm_gang, slurm_wait
+from harness.measure import slurm_wait
 from harness.measure.session import Watcher, session_name
 from harness.report import text
 from harness.spec import experiment_source, overrides, submission
@@ -93,7 +93,7 @@ def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if not options.wait:
         note = f"results will be in {plan.results} (to end the jobs: {client.ends(jobs.values())})"
         return Answer(found, said, notes=(note,))
-    return _awaited(plan, jobs, found, watcher, resume=options.resume)
+    return _awaited(plan, jobs, found, watcher)
 
 
 def _plan(options: argparse.Namespace) -> _Plan:
@@ -112,14 +112,6 @@ def _plan(options: argparse.Namespace) -> _Plan:
     except InputError as error:
         raise written.located(error) from None
     wanted = load(options, f"processors={how.processors}", "hosts=[]", real=True)
-    if slurm_gang.needed(wanted) and not options.dry_run:
-        if not options.wait:
-            rule = "lockstep submits the jobs of slurm-gang after the end of the others"
-            raise InputError("--wait", False, rule, "add --wait, or remove slurm-gang from the schedulers")
-        try:
-            slurm_gang.check(wanted, how)
-        except InputError as error:
-            raise written.located(error) from None
     if options.array is not None and not options.dry_run:
         _check_array(options.array, how)
     results = Path(os.path.realpath(options.results))  # resolve() would fail on loops of links
@@ -204,9 +196,7 @@ def _going_on(jobs: Mapping[str, SlurmJob]) -> str:
     return f"the submitted jobs continue (to end them: {client.ends(jobs.values())})"
 
 
-def _awaited(
-    plan: _Plan, jobs: Mapping[str, SlurmJob], found: dict[str, Any], watcher: Watcher, *, resume: bool
-) -> Answer:
+def _awaited(plan: _Plan, jobs: Mapping[str, SlurmJob], found: dict[str, Any], watcher: Watcher) -> Answer:
     ids = [
         job.task(task + 1) if tasks else job
         for file, job in jobs.items()
@@ -227,20 +217,11 @@ def _awaited(
         if state is not JobState.COMPLETED
     ]
     try:
-        bad += _measured_by_slurm(plan, watcher, resume) if slurm_gang.needed(plan.wanted) else []
         result = stored.read(plan.results, plan.wanted.digest, watcher)[-1].results
     except InputError as error:
         return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
     found |= {"result": result.document()}
     return Answer(found, text.render(result), status=1 if bad else 0, notes=tuple(bad))
-
-
-def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:
-    try:
-        made = slurm_gang.measure(plan.wanted, plan.how, plan.results, plan.folder, watcher, resume=resume)
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted: the jobs are cancelled; continue with --resume --wait") from None
-    return [f"slurm-gang, repeat {record.repeat + 1}: {record.failure}" for record in made if record.failure]
 
 
 def _file_name(name: str) -> str:

@@ -1,1 +1,1 @@
-"""Measured runs: the plan of an experiment, its runner, calibration, Slurm's gang."""
+"""Measured runs: the plan of an experiment, its runner, calibration."""

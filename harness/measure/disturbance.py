@@ -30,8 +30,7 @@ def lost(record: RunRecord) -> float:
     the kernel counts that exactly, and from the start of the program to its end.
     """
     # What others took on other hosts is unknown.
-    elsewhere = record.conditions.nodes or record.conditions.submitted_from
-    if record.kind not in MEASURED_KINDS or elsewhere:
+    if record.kind not in MEASURED_KINDS or record.conditions.nodes:
         return 0.0
     if record.kind == DEDICATED and len(record.processors) >= len(record.ranks):
         known = [rank for rank in record.ranks if "run_queue_ns" in rank]

@@ -1,4 +1,4 @@
-"""The back end that runs tasks for real, here, on several hosts or as jobs of Slurm's; constants for them."""
+"""The back end that runs tasks for real, here or on several hosts; constants for them."""
 
 import math
 import time
@@ -32,16 +32,12 @@ class Measured:
     constants: Callable[[Task], Constants]  # returns the constants for the waiting rules of a task
     note: Callable[[str], None]  # receives the present step of a run
     timeline: bool = False
-    by_slurm: bool = False  # whether the tools leave the scheduling to Slurm
     # From the runs of the experiment so far, each read once.
     estimates: Estimates = field(default_factory=Estimates, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
-        """An error if Slurm should schedule the task and cannot here, or the other way round; else None."""
-        if not self.by_slurm:
-            return left_to_slurm(task)
-        rule = "is a policy of Lockstep, but Slurm schedules these jobs"
-        return None if left_to_slurm(task) else InputError("policy", task.scheduler.name, rule, "remove it")
+        """None: what an experiment asks for here, this host can do."""
+        return None
 
     def guess_s(self, task: Task) -> float:
         """A guess from the nominal times of the programs alone."""
@@ -111,15 +107,6 @@ class Measured:
         """By how much this host may be slower to answer than an idle one: an agent may wait for its turn."""
         waiting = conditions.crowding(replace(self.session.conditions, wanting=now.wanting))
         return min(SLOWEST, 1 + waiting / (self.session.conditions.cores or 1))
-
-
-def left_to_slurm(task: Task) -> InputError | None:
-    """The error for a task that only Slurm can schedule; None for other tasks."""
-    if not task.scheduler.of_slurm:
-        return None
-    key = f"schedulers[{task.experiment.schedulers.index(task.scheduler)}].policy"
-    rule = "Slurm's controller schedules jobs that are submitted to it"
-    return InputError(key, task.scheduler.name, rule, "use lockstep submit --wait, or remove it")
 
 
 def _afterwards(result: Result, processors: int) -> dict[str, Any]:

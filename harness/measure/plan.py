@@ -1,7 +1,7 @@
 """The runs of an experiment, in the order in which they are made, and the interface of a back end.
 
 An experiment is planned as tasks; a back end carries a task out and returns its record; ``summary``
-turns records into rows. Back ends are ``measured.Measured``, also for Slurm's gang scheduling,
+turns records into rows. Back ends are ``measured.Measured``,
 ``predict.process_level.Simulated`` and ``predict.job_level.SimulatedByJob``.
 """
 

@@ -37,9 +37,8 @@ def missing(
     """The simulations that measured runs lack, each with the last measured record.
 
     It leaves out cells with a job that the simulator does not know (a command without a recording),
-    processes that change their processors or are unbound on several hosts, remedies that are simulated for
-    bound processes only, and runs that Slurm scheduled, since Slurm's costs of starting and switching jobs
-    are unknown. A counterpart counts if it was simulated with the constants of the measured run.
+    processes that change their processors or are unbound on several hosts, and remedies that are simulated
+    for bound processes only. A counterpart counts if it was simulated with the constants of the measured run.
     """
     done = plan.recorded(records)
     lacking = []
@@ -47,7 +46,7 @@ def missing(
         if task.kind == RECORDED:
             continue
         roams = task.scheduler.options.bind is not True and len(experiment.nodes) > 1
-        unknown = task.scheduler.of_slurm or task.relocates or roams or task.scheduler.not_simulated
+        unknown = task.relocates or roams or task.scheduler.not_simulated
         if unknown or not _replayable(task, recorded):
             continue
         measured, simulated = done.get(task.key), done.get(task.counterpart.key)

@@ -8,7 +8,6 @@ from typing import Any
 from coordinator import policies
 from coordinator.host import mechanisms, quotas
 from coordinator.policies import Policy
-from coordinator.policies.gang import SlurmGang
 from harness.spec.table_checks import Table, each, field_names
 from workloads import blocking
 from workloads.blocking import DEFAULT_ESTIMATE
@@ -55,15 +54,10 @@ class Scheduler:
             remedy = 'write blocking = "global-adaptive", or leave it out'
             raise InputError("imbalance_estimate", options.imbalance_estimate, rule, remedy)
         one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
-        if self.of_slurm and options.bind is not True:
-            raise InputError("bind", options.bind, "jobs of Slurm's bind their processes", "leave bind out")
         if options.bind == WITHIN_JOB and self.policy.moves:
             rule = f"the policy {self.name!r} gives running jobs other processors"
             raise InputError("bind", options.bind, rule, "write true or false, or choose another policy")
         self._check_remedy(options.remedy.kind)
-        if self.of_slurm and options.quota_processors:
-            rule = "Slurm schedules these jobs, in control groups that it makes"
-            raise InputError("quota_processors", options.quota_processors, rule, "leave it out")
         if self.policy.coscheduling and options.local != "rr":
             rule = f"the policy {self.name!r} reorders turns of SCHED_RR"
             raise InputError("local", options.local, rule, 'write local = "rr", or leave it out')
@@ -73,8 +67,6 @@ class Scheduler:
     def _check_remedy(self, kind: str) -> None:
         if kind == "none":
             return
-        if self.of_slurm:
-            raise InputError("remedy.kind", kind, "Slurm schedules these jobs", "leave remedy out")
         if kind == "inheritance":
             if self.policy.needs_mechanism:
                 rule = f"the policy {self.name!r} stops processes, and a stopped process runs at no priority"
@@ -104,10 +96,6 @@ class Scheduler:
         kind = self.options.remedy.kind
         of_queue = kind in ("conscious", "inheritance") and self.options.bind is not True
         return f"the remedy {kind!r} is simulated for bound processes only" if of_queue else ""
-
-    @property
-    def of_slurm(self) -> bool:
-        return isinstance(self.policy, SlurmGang)
 
     @property
     def table(self) -> dict[str, Any]:

@@ -50,13 +50,12 @@ class Submission(Checked):
     container: str = ""  # the words before Lockstep in a command that runs it in a container
     requeue: bool = False  # whether a job that reaches its time limit goes back into the queue
     signal_s: Annotated[int, Bounds(1, 65_535)] = 60  # seconds before the time limit at which the run ends
-    gang_partition: str | None = None  # the partition of the jobs under the policy slurm-gang
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ntasks_per_node is not None:
             within("slurm.ntasks-per-node", self.ntasks_per_node)
-        for name in (*TEXTS, "gang_partition", *LINES):
+        for name in (*TEXTS, *LINES):
             asked = getattr(self, name)
             for line in asked if name in LINES else [asked] if asked is not None else ():
                 _line(name, line)

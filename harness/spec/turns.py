@@ -31,7 +31,6 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
     key = next((key for key in changed if key != "bind"), "")
     places = running and not policy.needs_mechanism and found.name not in ("none", "batch")
     for refused, rule, remedy in (
-        (found.of_slurm, "Slurm schedules its jobs", "choose gang"),
         (key == "blocking", "its ranks wait two-phase", "start them together under lockstep exec"),
         (key, f"{key} is for the programs of experiments", "leave it out"),
         (policy.relocates, "it moves jobs to other processors", "choose gang or batch"),

@@ -90,8 +90,6 @@ class Conditions(Passing, Lasting):
     nodes: Sequence[str] = ()  # the hosts with their numbers of processors, if there are several
     topology: str = ""  # this and the sides are the values of a [machine] table; none for a flat one
     sides: Sequence[int] = ()
-    # The host on which the load and the shares were seen, of a run under Slurm's gang.
-    submitted_from: str = ""
     recording: str = ""  # the file with the recording of the run, below the directory for records
     recorded_until_ns: int | None = None  # when the recording ends, since the start of the run
     # The fields of ``coordinator.workload.NodeResult`` for each of several hosts.

@@ -50,9 +50,7 @@ def decision_ms(name, parameters, processors, jobs, limit_s):
 
 def simulated(name, parameters, pattern, processes, phases):
     """The shortest processor time in seconds of some simulations, and their events."""
-    quantum = (
-        {"quantum_ms": 10} if policies.parameters(name).get("quantum_ms") and name != "slurm-gang" else {}
-    )
+    quantum = {"quantum_ms": 10} if policies.parameters(name).get("quantum_ms") else {}
     program = Program(pattern, processes=processes, granularity_us=1000, imbalance=0.25, phases=phases)
     machine = SimulatedMachine(processes, context_switch_us=5, latency_us=10, local="rr")
     times_s = []

@@ -1,10 +1,11 @@
 """Slurm's gang scheduling beside Lockstep's: the same jobs on the same emulated cluster, one table.
 
-``python tests/benchmarks/slurm_gang.py [--repeats N] [--set KEY=VALUE]...``
+``python tests/benchmarks/slurm_gang.py [--repeats N]``
 
-Submits the built-in experiment slurm-gang to a Slurm on two nodes of one core, and one of its short
-jobs alone, which tells what Slurm takes to start a job. Whether a rank goes on or is stopped is seen
-from outside, in /proc, under both in the same way. A repeat takes some five minutes. Prints Markdown.
+Submits a workload to a Slurm on two nodes of one core, to be run under Lockstep's gang scheduling. Then it
+submits each of its jobs by itself, to a partition with Slurm's gang scheduling, and a short job alone, which
+tells what Slurm takes to start one. Whether a rank goes on or is stopped is seen from outside, in /proc,
+under both in the same way. A repeat takes some five minutes. Prints Markdown.
 """
 
 import itertools
@@ -26,19 +27,37 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import headed, parsed, tabled
+from places import ROOT
 from slurm_cluster import slurm_cluster, unavailable
 
+from coordinator.host.launchers import find_launcher
 from coordinator.host.processes import JOB, environment_of
 from harness.store.database import Store
 from harness.store.records import DEDICATED, POLICY
 
 SLOT_S = 5
 PATIENCE_S = 3600
-ALONE = (
-    "repeats=3",
-    "jobs=[{program={pattern='BARRIER', processes=2, granularity_us=1000, imbalance=0.25, dedicated_s=1.0}}]",
-    f"schedulers=[{{policy='slurm-gang', quantum_ms={1000 * SLOT_S}}}]",
-)
+LONG_S, SHORT_S = 20.0, 1.0
+ARRIVALS_S = (0.0, 4.0, 8.0, 12.0, 16.0)
+"""The long job, and short ones that arrive while it runs."""
+PROGRAM = "pattern = 'BARRIER', processes = 2, granularity_us = 1000, imbalance = 0.25"
+HEAD = """name = "beside-slurm"
+processors = 2
+slurm = {{ nodes = 2 }}
+repeats = {repeats}
+schedulers = [{{ policy = "gang", quantum_ms = 100 }}]
+"""
+PAUSE_S = 0.2  # before a job's script asks again for ranks that Slurm has refused, since the job is suspended
+SCRIPT = """#!/bin/bash
+#SBATCH --partition=gang --nodes=2 --ntasks=2 --ntasks-per-node=1
+#SBATCH --job-name=job-{number} --output={folder}/{number}.log
+run() {{ {srun} {python} -P -m mpi4py -m workloads barrier --imbalance 0.25 --dedicated-s {length_s}; }}
+export PYTHONPATH={root}
+{start}
+date +%s.%N > {folder}/{number}.new && mv {folder}/{number}.new {folder}/{number}.ended
+"""
+RETRY = """rm -f {folder}/{number}.begun
+until run; do [ -e {folder}/{number}.begun ] && break; sleep {pause_s}; done"""
 SAMPLE_S = 0.002
 ROUNDS_PER_SEARCH = 50
 SEARCHES = 20
@@ -92,7 +111,9 @@ class Watch:
     def _rank(self, process):
         """Job, by Lockstep's number or Slurm's, and node of a rank under this Slurm; None if it is none."""
         words = (process / "cmdline").read_bytes().split(b"\0")
-        if b"workloads.rank" not in words or not Path(os.fsdecode(words[0])).name.startswith("python"):
+        if not {b"workloads", b"workloads.rank"} & set(words) or not Path(
+            os.fsdecode(words[0])
+        ).name.startswith("python"):
             return None
         known = environment_of(int(process.name))
         if known.get("SLURM_CONF") != self._configuration:
@@ -138,77 +159,98 @@ def told_ms(values_s):
     return f"{1e3 * statistics.median(values_s):.0f}, {1e3 * max(values_s):.0f} ({len(values_s)})"
 
 
-def submit(cluster, results, settings):
-    """Submit the experiment from the head and wait for it; returns its records."""
-    words = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "harness.cli", "submit", "slurm-gang", *words]
-    run = cluster.hosts.start([*command, "--wait", "--no-simulate", "--json", "--results", str(results)])
+class Run(NamedTuple):
+    """One workload under one scheduler: what its jobs took alone and together, and when it was."""
+
+    alone_s: list[float]
+    responses_s: list[float]
+    makespan_s: float
+    begin_s: float
+    end_s: float
+
+
+def under_lockstep(cluster, folder, repeats):
+    """Submit the workload to be run under Lockstep's gang scheduling; its runs, and the dedicated times."""
+    jobs = zip(ARRIVALS_S, [LONG_S, *[SHORT_S] * (len(ARRIVALS_S) - 1)], strict=True)
+    text = HEAD.format(repeats=repeats)
+    for arrival_s, length_s in jobs:
+        text += f"[[jobs]]\narrival_s = {arrival_s}\nprogram = {{ {PROGRAM}, dedicated_s = {length_s} }}\n"
+    file, results = folder / "beside-slurm.toml", folder / "results"
+    file.write_text(text)
+    command = [sys.executable, "-m", "harness.cli", "submit", str(file), "--wait", "--no-simulate", "--json"]
+    run = cluster.hosts.start([*command, "--results", str(results)])
     out, err = run.communicate(timeout=PATIENCE_S)
     if run.returncode:
         sys.exit(f"{err}\n{cluster.logs()}")
     with Store(results, existing=True) as store:
-        return store.runs(json.loads(out)["digest"])
+        records = store.runs(json.loads(out)["digest"])
+    return [of_record(records, record) for record in records if record.kind == POLICY]
 
 
-def dedicated_s(records, policy):
-    """The dedicated time of each job of a run, of the same repeat."""
+def of_record(records, policy):
     alone_s = {
         json.dumps(record.jobs[0].program, sort_keys=True): (record.makespan_ns or 0) / 1e9
         for record in records
         if record.kind == DEDICATED and record.repeat == policy.repeat
     }
-    return [alone_s[json.dumps(job.program, sort_keys=True)] for job in policy.jobs]
+    end_s = datetime.fromisoformat(policy.recorded_at).timestamp()
+    return Run(
+        [alone_s[json.dumps(job.program, sort_keys=True)] for job in policy.jobs],
+        [(job.response_ns or 0) / 1e9 for job in policy.jobs],
+        (policy.makespan_ns or 0) / 1e9,
+        end_s - policy.wall_s,
+        end_s,
+    )
 
 
-def responses_s(record):
-    return [(job.response_ns or 0) / 1e9 for job in record.jobs]
+def under_slurm(cluster, folder, alone_s, arrivals_s=ARRIVALS_S, *, retry=True):
+    """Submit each job when it arrives, and wait for the end of all."""
+    folder.mkdir()
+    begin_s = time.time()
+    for number, arrival_s in enumerate(arrivals_s):
+        script = folder / f"{number}.sbatch"
+        length_s = LONG_S if number == 0 and len(arrivals_s) > 1 else SHORT_S
+        script.write_text(job_script(folder, number, length_s, retry))
+        time.sleep(max(0.0, begin_s + arrival_s - time.time()))
+        cluster.call("sbatch", str(script))
+    ends = [folder / f"{number}.ended" for number in range(len(arrivals_s))]
+    while not all(end.exists() for end in ends):
+        if time.time() > begin_s + PATIENCE_S:
+            sys.exit(f"jobs have not ended\n{cluster.logs()}")
+        time.sleep(0.2)
+    ends_s = [float(end.read_text()) for end in ends]
+    responses_s = [end_s - begin_s - arrival_s for end_s, arrival_s in zip(ends_s, arrivals_s, strict=True)]
+    return Run(alone_s, responses_s, max(ends_s) - begin_s, begin_s, max(ends_s))
 
 
-def start_up_s(records):
-    """What Slurm takes to start a job that is alone."""
-    alone = [record for record in records if record.kind == POLICY]
-    return statistics.median(responses_s(one)[0] - dedicated_s(records, one)[0] for one in alone)
+def job_script(folder, number, length_s, retry):
+    """A job that starts its ranks by srun, which asks again ever less often while the job is suspended.
+
+    With ``retry`` the script asks again itself, until a file shows that a rank has begun.
+    """
+    place = {"folder": folder, "number": number, "pause_s": PAUSE_S}
+    srun = f"srun --mpi={find_launcher().srun_plugin} --ntasks=2 --kill-on-bad-exit=1 --quiet"
+    if retry:
+        srun += f""" --immediate=1 sh -c ': > {folder}/{number}.begun; exec "$@"' sh"""
+    start = RETRY.format(**place) if retry else "run"
+    return SCRIPT.format(srun=srun, python=sys.executable, root=ROOT, length_s=length_s, start=start, **place)
 
 
-def label(table):
-    if table["policy"] == "gang":
-        return f"Lockstep gang, {table['quantum_ms']:g} ms"
-    return f"Slurm gang, {table['quantum_ms'] / 1000:g} s" + ("" if table["retry"] else ", start-up by srun")
-
-
-def show(name, ours, records, watch, free_s):
+def show(name, runs, watch, free_s):
     """Print a line of the table; ``free_s`` of each job's time are not counted."""
-    slowdowns, means, slots, overlaps, skews = [], [], [], [], []
-    for record in ours:
-        slowdowns.append(((record.makespan_ns or 0) / 1e9 - free_s) / sum(dedicated_s(records, record)))
-        means.append(statistics.fmean(response_s - free_s for response_s in responses_s(record)[1:]))
-        end_s = datetime.fromisoformat(record.recorded_at).timestamp()
-        spells = sorted(spell for spell in watch.spells if end_s - record.wall_s <= spell.begin_s <= end_s)
+    slots, overlaps, skews = [], [], []
+    for run in runs:
+        spells = sorted(spell for spell in watch.spells if run.begin_s <= spell.begin_s <= run.end_s)
         slots += [spell.end_s - spell.begin_s for spell in spells if spell.stopped]
         overlaps += overlaps_s(spells)
         skews += skews_s(spells)
-    cells = f"{statistics.median(slowdowns):.2f}", f"{statistics.median(means):.1f}"
-    tabled(name, *cells, *map(told_ms, (slots, overlaps, skews)))
-
-
-def show_all(records, watch, free_s):
-    """The schedulers in the order of the experiment, Slurm's with and without its start-up."""
-    found = {}
-    for record in records:
-        if record.kind == POLICY:
-            found.setdefault(json.dumps(record.scheduler, sort_keys=True), []).append(record)
-    seen = "slot, ms", "two jobs at once at a switch, ms", "between the nodes at a stop, ms"
-    headed("", "workload slowdown", "mean response of the short jobs, s", *seen)
-    for text, ours in sorted(found.items()):
-        name = label(json.loads(text))
-        show(name, ours, records, watch, 0.0)
-        if name.startswith("Slurm"):
-            show(f"{name}; without the start-up of a job alone", ours, records, watch, free_s)
+    slowdown = statistics.median((run.makespan_s - free_s) / sum(run.alone_s) for run in runs)
+    mean_s = statistics.median(statistics.fmean(run.responses_s[1:]) - free_s for run in runs)
+    tabled(name, f"{slowdown:.2f}", f"{mean_s:.1f}", *map(told_ms, (slots, overlaps, skews)))
 
 
 def main():
-    settings = {"dest": "settings", "action": "append", "default": [], "metavar": "KEY=VALUE"}
-    options = parsed(__doc__, repeats=3, set=settings)
+    options = parsed(__doc__, repeats=3)
     if why := unavailable():
         sys.exit(why)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster goes, too
@@ -218,10 +260,23 @@ def main():
         slurm_cluster(2, SLOT_S) as cluster,
         Watch(cluster.configuration) as watch,
     ):
-        free_s = start_up_s(submit(cluster, Path(name) / "alone", ALONE))
-        settings = [f"repeats={options.repeats}", *options.settings]
-        records = submit(cluster, Path(name) / "mix", settings)
-    show_all(records, watch, free_s)
+        folder = Path(name)
+        ours = under_lockstep(cluster, folder, options.repeats)
+        alone_s = ours[0].alone_s
+        starts = [under_slurm(cluster, folder / f"start-{n}", alone_s[1:2], [0.0]) for n in range(3)]
+        free_s = statistics.median(run.responses_s[0] for run in starts) - alone_s[1]
+        known = {"Lockstep gang, 100 ms": ours}
+        for retry, how in ((True, ""), (False, ", start-up by srun")):
+            known[f"Slurm gang, {SLOT_S} s{how}"] = [
+                under_slurm(cluster, folder / f"mix-{repeat}-{retry}", alone_s, retry=retry)
+                for repeat in range(options.repeats)
+            ]
+    seen = "slot, ms", "two jobs at once at a switch, ms", "between the nodes at a stop, ms"
+    headed("", "workload slowdown", "mean response of the short jobs, s", *seen)
+    for name, runs in known.items():
+        show(name, runs, watch, 0.0)
+        if name.startswith("Slurm"):
+            show(f"{name}; without the start-up of a job alone", runs, watch, free_s)
     print(
         f"\nOf slots and switches: median, most (number). {options.repeats} repeats, medians. Slurm starts a "
         f"job alone in {free_s:.1f} s. {os.cpu_count()} cores, Linux {platform.release()}, "

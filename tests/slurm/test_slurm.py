@@ -249,24 +249,6 @@ def test_a_sweep_is_shared_out_and_collected(cluster, tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
-def test_slurms_gang_scheduling_stands_beside_ours(cluster, tmp_path):
-    both = "schedulers=[{policy='gang'}, {policy='slurm-gang', quantum_ms=5000}]"
-    settings = ("repeats=1", "program.granularity_us=20000", "program.dedicated_s=0.3", both)
-    options = ("--nodes=2", "--wait", "--set=slurm.gang_partition=gang")
-    done = submit(cluster, tmp_path, *options, settings=settings)
-    assert done["exit"] == 0, done["notes"] + log(done)
-    ours, slurms = (row["measured"] for row in done["result"]["rows"])
-    assert [side["workload_slowdown"]["n"] for side in (ours, slurms)] == [1, 1]
-    assert slurms["slowdown"]["mean"] > ours["slowdown"]["mean"], "a slot takes seconds"
-    frames = database.load(tmp_path)
-    (run,) = frames.runs[frames.runs.mechanism == "slurm"].id
-    ranks = frames.ranks[frames.ranks.run == run]
-    assert len(ranks) == 6 and set(ranks.host) == {"node1", "node2"}
-    jobs = frames.jobs[frames.jobs.run == run].sort_values("start_ns")
-    assert (jobs.finish_ns > jobs.start_ns).all() and (jobs.start_ns > jobs.arrival_ns).all()
-    assert nothing_is_left(cluster)
-
-
 def test_a_job_whose_node_goes_down_lost_it(cluster, tmp_path):
     job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
     number = job["jobs"]["three-jobs.sbatch"]
@@ -294,7 +276,6 @@ def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster, tmp_path):
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [
-        (["slurm-gang", "--wait", "--set=slurm.gang_partition=whole"], 2, "OverSubscribe=NO, not FORCE"),
         (["three-jobs", "--partition=none"], 1, "invalid partition"),
         (["three-jobs", "--array=1001"], 2, "MaxArraySize of 1001 allows 1000 tasks"),
     ],

@@ -22,7 +22,7 @@ from harness.simulator.processes.simulate import simulate
 from workloads.patterns import partners
 from workloads.program import Program
 
-OURS = sorted(set(policies.known()) - {"slurm-gang"})
+OURS = sorted(policies.known())
 """Policies that are carried out here, not by somebody else's controller."""
 
 

@@ -35,7 +35,6 @@ LOCKSTEP = [sys.executable, "-P", "-m", "harness", "turns"]
         ["--policy", "gang migrate=true", "--", "true", ":::", "true"],
         ["--policy", "gang mechanism=freezer", "--", "true", ":::", "true"],
         ["--policy", "gang local=rr", "--", "true", ":::", "true"],
-        ["--policy", "slurm-gang", "--", "true", ":::", "true"],
         ["--policy", "batch", "--quantum-ms", "10", "--", "true", ":::", "true"],
         ["--quantum-ms", "0", "--", "true", ":::", "true"],
         ["--quantum-ms", "nan", "--", "true", ":::", "true"],

@@ -145,7 +145,7 @@ def test_every_built_in_experiment_is_listed_and_no_other():
 
 @pytest.mark.parametrize("name", ["policies", "policies-alike"])
 def test_the_experiments_with_every_policy_leave_none_out(name):
-    elsewhere = {"slurm-gang", "dynamic-coscheduling"}  # they need a cluster, or realtime scheduling
+    elsewhere = {"dynamic-coscheduling"}  # it needs realtime scheduling
     assert {scheduler.name for scheduler in load(name).schedulers} == set(policies.known()) - elsewhere
 
 

@@ -14,7 +14,7 @@ BARRIER = {"pattern": "BARRIER", "processes": 2, "granularity_us": 100, "imbalan
 NEWS = BARRIER | {"pattern": "NEWS"}
 
 
-@pytest.mark.parametrize("name", ["policies", "policies-alike", "validation", "slurm-gang"])
+@pytest.mark.parametrize("name", ["policies", "policies-alike", "validation"])
 def test_no_two_schedulers_of_an_experiment_have_the_same_name(name):
     names = [scheduler_name(scheduler.table) for scheduler in load(name).schedulers]
     assert len(set(names)) == len(names)
