@@ -67,6 +67,7 @@ class MachineConstants:
         mean=True,
         said="one every {:.0f} us",
     )
+    yield_us: float = _constant("switch to another process of the processor by sched_yield")
     idle_wakeup_us: float = _constant("wake-up of a blocked process on an idle processor")
     send_us: float = _constant("processor time to send a message", given=True)
     ring_us: float = _constant("processor time to wake the receiver of a message, if it sleeps", given=True)

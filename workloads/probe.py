@@ -10,6 +10,7 @@ of samples in nanoseconds:
 - ``local_switch_ns``: time to block and let the other process of the same processor run until its answer,
   beyond the messages: a switch without a wake-up across processors;
 - ``local_switch_pair_ns``: of each single read, the mean of its two hand-offs: how much switches differ;
+- ``yield_ns``: time from a call of sched_yield in one process of a processor to its return in the other one;
 - ``switch_after_idle_ns T``: of each single hand-off, its time if the process has not run for T us;
 - ``idle_wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
@@ -144,6 +145,19 @@ class Probe:
                 found = self._read(messenger, count or self.samples * BATCH, pause_ns)
         if rival:
             self._tell_rival(None)
+        return found
+
+    def yields_ns(self, place: int) -> list[float]:
+        """The switch from one process on ``place`` to the other by sched_yield, which both call in turn."""
+        os.sched_setaffinity(0, {place})
+        self._pair.barrier()
+        found = []
+        for _ in range(self.samples):
+            begin = perf_counter_ns()
+            for _ in range(BATCH):
+                os.sched_yield()
+            found.append((perf_counter_ns() - begin) / BATCH / 2)
+        self._pair.barrier()
         return found
 
     def overheads_ns(self, places: tuple[int, int]) -> Samples:
@@ -300,11 +314,12 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
     """All constants of processors ``a`` and ``b``, without ``walk_step_ns`` and ``reload_ns``."""
     each = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
     handed, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
+    yields_ns = probe.yields_ns(a)
     if a == b:
         switch_ns = [time_ns / 2 for time_ns in handed]
         none_ns = {f"{quantity}_ns": [0.0] for quantity in ACROSS}
         found = {"remote_wakeup_ns": switch_ns, "local_switch_ns": switch_ns, "local_switch_pair_ns": each_ns}
-        found["overrun_ns"] = probe.overruns_ns((a, a), BLOCKING)
+        found |= {"yield_ns": yields_ns, "overrun_ns": probe.overruns_ns((a, a), BLOCKING)}
         return found | none_ns | after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), 0.0)
     spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
     reads = partial(probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
@@ -316,6 +331,7 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
         "remote_wakeup_ns": [time_ns - base_ns for time_ns in switched],
         "local_switch_ns": switch_ns,
         "local_switch_pair_ns": [time_ns - base_ns / 2 for time_ns in each_ns],
+        "yield_ns": yields_ns,
         "idle_wakeup_ns": [time_ns - base_ns for time_ns in woken],
         **after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), base_ns),
         **probe.overheads_ns((a, b)),

@@ -60,7 +60,7 @@ HEAD = np.dtype(
         *((name, "<i4") for name in ("threads", "flags")),
         *((name, "<i8") for name in ("start_ns", "finish_ns", "slot_ns", "collectives")),
         *((name, "<i8") for name in ("members_bytes", "last_ns")),
-        *(("meets_from_bytes", "<i8"), ("copy_ns", "<f8", len(COPIED_BYTES))),
+        *(("meets_from_bytes", "<i8"), ("copy_ns", "<f8", len(COPIED_BYTES)), ("yield_ns", "<f8")),
         *((name, "<i8") for name in OUTSIDE),
         ("windows", WINDOW, SLOTS),
     ]
@@ -80,6 +80,9 @@ MAY_WAIT[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] =
 MAY_WAIT[FIRST : LAST + 1] = True
 
 NOBODY, ANYONE = -1, -2
+
+LONGEST_YIELD_NS = 1e7
+"""A wait that gives its processor away more rarely keeps it for a slice."""
 
 LONGEST_NS = 10**17  # three years
 DIFFER_NS = 10**9
@@ -118,6 +121,8 @@ class RankRecording:
     meets_from_bytes: int = 0
     # By how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown.
     copy_ns: tuple[float, ...] = ()
+    # How long a call that waits looks for its message before it gives its processor away; 0 if it does not.
+    yield_ns: float = 0.0
     # How long MPI_Init and MPI_Finalize took, and how much processor time of the rank; 0 if unknown.
     init_ns: int = 0
     init_cpu_ns: int = 0
@@ -215,6 +220,7 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
             communicators,
             *(bool(head["flags"] & ROOTED), _count(int(head["meets_from_bytes"]))),
             _times(head["copy_ns"].tolist()) if head["copy_ns"].any() else (),
+            _time(float(head["yield_ns"])),
             *(_count(int(head[name])) for name in OUTSIDE),
         ),
     )
@@ -223,6 +229,10 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
 def _times(copy_ns: Sequence[float]) -> tuple[float, ...]:
     good = len(copy_ns) == len(COPIED_BYTES) and all(0 < time_ns < 1e12 for time_ns in copy_ns)
     return tuple(map(float, copy_ns)) if good else ()
+
+
+def _time(value: Any) -> float:
+    return float(value) if isinstance(value, float) and 0 < value < LONGEST_YIELD_NS else 0.0
 
 
 def _count(value: Any) -> int:
@@ -324,7 +334,7 @@ def write(recording: Recording, path: Path) -> None:
         raise
 
 
-NOT_IN_OLD = ("rooted", "meets_from_bytes", "copy_ns", *OUTSIDE)
+NOT_IN_OLD = ("rooted", "meets_from_bytes", "copy_ns", "yield_ns", *OUTSIDE)
 PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", *NOT_IN_OLD)
 
 
@@ -363,7 +373,7 @@ def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> t
             RankRecording(
                 **{name: one[name] for name in PLAIN if name in one or name not in NOT_IN_OLD}
                 | {name: _count(one.get(name, 0)) for name in ("meets_from_bytes", *OUTSIDE)}
-                | {"copy_ns": _times(one.get("copy_ns", ()))},
+                | {"copy_ns": _times(one.get("copy_ns", ())), "yield_ns": _time(one.get("yield_ns"))},
                 windows=windows[window : ends[1]],
                 rows=rows[row : ends[0]],
                 communicators={number: tuple(rest) for number, *rest in one["communicators"]},

@@ -10,9 +10,11 @@
 struct own_mpi mpi;
 static set_yielding yielding;
 
-/* Find MPI's functions with `find`, before MPI's own initialization. Returns whether they are all there. */
-__attribute__((visibility("default"))) int lockstep_prepare(void *(*find)(const char *name))
+/* Find MPI's functions with `find`, before MPI's own initialization. Returns whether they are all there. `yields`: how
+   often the calling thread has called sched_yield. */
+__attribute__((visibility("default"))) int lockstep_prepare(void *(*find)(const char *name), long (*yields)(void))
 {
+    yields_so_far = yields;
     if (!find_own_mpi(&mpi, find))
         return 0;
     yielding = (set_yielding)find("opal_progress_set_yield_when_idle");

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -210,13 +211,16 @@ static int is_first(void)
     return 1;
 }
 
+static long yields_so_far(void);
+
 static int initialize(void *init, int *argc, char ***argv, int required, int *provided)
 {
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     int first = !__atomic_exchange_n(&initialized, 1, __ATOMIC_ACQ_REL), error;
     void *back = first && ours ? load() : NULL;
-    int (*prepare)(void *(*)(const char *)) = back ? dlsym(back, "lockstep_prepare") : NULL;
-    const char *(*begin)(int64_t, int64_t) = prepare && prepare(find) ? dlsym(back, "lockstep_begin") : NULL;
+    int (*prepare)(void *(*)(const char *), long (*)(void)) = back ? dlsym(back, "lockstep_prepare") : NULL;
+    const char *(*begin)(int64_t, int64_t) =
+        prepare && prepare(find, yields_so_far) ? dlsym(back, "lockstep_begin") : NULL;
     const char *prefix = NULL;
 
     if (first && !ours && *stranger && is_first())
@@ -441,6 +445,20 @@ VISIBLE void *dlsym(void *handle, const char *name)
     if (__atomic_load_n(&objects, __ATOMIC_RELAXED))
         look();
     return found(handle, name);
+}
+
+/* An MPI that waits may give its processor away by this function. The recorder asks how often it does (transfers.c). */
+static _Thread_local long yields __attribute__((tls_model("initial-exec")));
+
+VISIBLE int sched_yield(void)
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
+
+static long yields_so_far(void)
+{
+    return yields;
 }
 
 /* The sanitizer ends programs in which it is not loaded first, but for this. */

@@ -28,14 +28,16 @@ struct operation {
 
 enum { NOBODY = -1, ANYONE = -2 }; /* as a peer; so are ranks of another MPI_COMM_WORLD NOBODY */
 
-/* What large messages between the ranks of a node cost. */
+/* What large messages between the ranks of a node cost, and how ranks wait for messages. */
 #define LEAST_COPIED 4096
 #define COPIED_SIZES 9 /* each twice as large as the one before */
 #define MOST_COPIED (LEAST_COPIED << (COPIED_SIZES - 1))
 struct transfers {
     int64_t meets_from_bytes;      /* a send of so many bytes waits for its receive; 0: unknown, or none does */
     double copy_ns[COPIED_SIZES]; /* by how much longer a message takes than one of a byte */
+    double yield_ns;              /* a call that waits gives its processor away so often; 0: it does not */
 };
+extern long (*yields_so_far)(void);
 
 /* Find it out. Collective over MPI_COMM_WORLD. */
 void transfers_find(struct transfers *found);

@@ -56,7 +56,7 @@ struct head {
     struct slot slot[SLOTS];
 };
 _Static_assert(sizeof(struct operation) == 24, "the format says so");
-_Static_assert(sizeof(struct head) == 304 + 80 * SLOTS, "the format says so");
+_Static_assert(sizeof(struct head) == 312 + 80 * SLOTS, "the format says so");
 
 #define HEAD_BYTES 4096
 static struct head *head;

@@ -1,5 +1,5 @@
-/* What large messages cost in the program's own MPI: from how many bytes on a send waits for its receive, and how
- * long such messages take. A smaller one may wait until the receiver is in MPI, as Open MPI's do, but not for the
+/* What the program's own MPI does with messages: from how many bytes on a send waits for its receive, how long such
+ * messages take, and how often a rank that waits gives its processor away (sched_yield). A smaller one may wait until the receiver is in MPI, as Open MPI's do, but not for the
  * receive. Two ranks of a node find it out when the program calls MPI_Finalize: nothing of the program's is left
  * then, and all of its ranks come. It takes some milliseconds, and ends early where the two ranks do not run at
  * the same time. */
@@ -19,6 +19,8 @@
 struct command {
     int64_t bytes, away; /* 0 bytes: the end */
 };
+
+long (*yields_so_far)(void);
 
 static void send(void *buffer, int64_t bytes, int peer, MPI_Comm comm)
 {
@@ -91,11 +93,35 @@ static int meets(void *buffer, int64_t bytes, MPI_Comm comm)
     return !early;
 }
 
+/* How long a wait looks for its message between two calls of sched_yield; 0 if it calls it less than twice. */
+static double yield_ns(void *buffer, MPI_Comm comm)
+{
+    struct command command = {1, 1};
+    double least_ns = 0;
+
+    for (int time = 0; time < TIMES; time++) {
+        int64_t began_ns;
+        long before;
+        double every_ns;
+
+        send(&command, sizeof command, 1, comm);
+        send(buffer, 1, 1, comm);
+        before = yields_so_far();
+        began_ns = now_ns();
+        receive(buffer, 1, 1, comm);
+        if (yields_so_far() < before + 2)
+            return 0;
+        every_ns = (double)(now_ns() - began_ns) / (double)(yields_so_far() - before);
+        least_ns = time > 0 && least_ns < every_ns ? least_ns : every_ns;
+    }
+    return least_ns;
+}
+
 static void ask(struct transfers *found, void *buffer, MPI_Comm comm)
 {
     struct command end = {0, 0};
     int64_t until_ns = now_ns() + GIVE_UP_NS, bytes, empty_ns = one_way_ns(buffer, 1, comm), copy_ns;
-    struct transfers made = {0};
+    struct transfers made = {.yield_ns = yield_ns(buffer, comm)};
 
     for (bytes = LEAST_BYTES; bytes <= MOST_COPIED && now_ns() < until_ns; bytes *= 2)
         if (meets(buffer, bytes, comm)) {

@@ -93,7 +93,11 @@ def set_alarm(state: State, p: int) -> None:
     """Let processor ``p``'s alarm ring at the earliest of what it waits for."""
     processor = state.processors[p]
     processor.alarm_ns = min(
-        processor.detour_ns, processor.deferral_ns, processor.activation_end_ns, processor.slice_end_ns
+        processor.detour_ns,
+        processor.deferral_ns,
+        processor.activation_end_ns,
+        processor.slice_end_ns,
+        processor.yield_at_ns,
     )
     for k in range(processor.residents):
         processor.alarm_ns = min(processor.alarm_ns, state.processes[state.residents[p, k]].alarm_ns)

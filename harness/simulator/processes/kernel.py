@@ -13,7 +13,7 @@ from harness.simulator.processes.costs import drawn
 from harness.simulator.processes.events import set_alarm, set_timers
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import State
-from harness.simulator.processes.processor import detour, end_slice, reconsider, tick, wake
+from harness.simulator.processes.processor import detour, end_slice, give_away, reconsider, tick, wake
 from harness.simulator.processes.program import carry_out, receive, resume_deferred, resume_suspended
 from harness.simulator.processes.skipping import may_skip, skip
 from workloads.options import ACTIVATIONS
@@ -78,7 +78,7 @@ def go(state: State) -> int:
 
 @step
 def expire(state: State, p: int) -> None:
-    """The clock tick; else an alarm: of an activation, detour, slot, slice, or of processes that wake."""
+    """The clock tick; else an alarm: of an activation, detour, slot, slice, yield, or of sleepers."""
     processor = state.processors[p]
     if processor.tick_ns <= state.clock.now_ns:
         tick(state, p)
@@ -91,6 +91,8 @@ def expire(state: State, p: int) -> None:
         locks.retry_slot(state, p)
     if processor.slice_end_ns <= state.clock.now_ns:
         end_slice(state, p)
+    if processor.yield_at_ns <= state.clock.now_ns:
+        give_away(state, p)
     q = due(state, p)
     while q != m.NOBODY:
         process = state.processes[q]

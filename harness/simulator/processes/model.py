@@ -183,6 +183,8 @@ PROCESSOR = whole_lines(
         ("random", np.int64),  # state of its random numbers
         ("detour_ns", np.int64),  # when the operating system takes it next: processor.py
         ("slice_end_ns", np.int64),  # of the process that computes, which notices it: processor.py
+        ("spin_began_ns", np.int64),  # the next two: of the process that spins and yields: processor.py
+        ("yield_at_ns", np.int64),
         ("average_ns", np.int64),  # of virtual times, when last asked for
         ("deferral_ns", np.int64),  # when it looks again whether its slot can change: locks.py
         ("deferrals_left", np.int64),
@@ -217,6 +219,7 @@ JOB = np.dtype(
         ("round_trip_ns", np.int64),
         ("fixed_ns", np.int64),
         ("imbalance_ns", np.int64),
+        ("yield_ns", np.int64),  # its processes yield so often while they spin; 0 for never
         ("estimate", np.int64),
         ("finish_ns", np.int64),
         ("allotted", np.int32),  # how many of its processes may run
@@ -281,6 +284,7 @@ MACHINE = np.dtype(
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf
+        ("yields", np.int8),  # whether processes of some job yield while they spin
         ("slices_end", np.int8),  # between clock ticks, too, where a process asks for its processor time
         ("message_costs", np.int8),
         ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py

@@ -59,6 +59,62 @@ def end_slice(state: State, p: int) -> None:
         watch_slice(state, p)
 
 
+@step
+def begin_to_yield(state: State, p: int) -> None:
+    """The running process begins to spin: from now on it yields regularly, if its MPI does (sched_yield)."""
+    processor = state.processors[p]
+    processor.spin_began_ns = state.clock.now_ns
+    watch_yields(state, p)
+
+
+@step
+def watch_yields(state: State, p: int) -> None:
+    """Have the next yield noticed at which the process that spins may lose its processor.
+
+    A yield makes Linux choose again, which otherwise happens at ticks and wake-ups only. Another process runs
+    if this one has had more than the average, or its slice has ended.
+    """
+    processor = state.processors[p]
+    yield_ns = state.jobs[state.processes[processor.current].job].yield_ns
+    processor.yield_at_ns = state.clock.never_ns
+    if yield_ns > 0 and not operation_of(state, processor.current).marks & m.POLLS:
+        now_ns = state.clock.now_ns
+        after_ns = max(now_ns + 1, eevdf.may_end_ns(state, p)) - processor.spin_began_ns
+        processor.yield_at_ns = processor.spin_began_ns - -after_ns // yield_ns * yield_ns
+        set_alarm(state, p)
+
+
+@step
+def yields_now(state: State, p: int) -> bool:
+    """Whether the running process spins, and yields meanwhile."""
+    processor = state.processors[p]
+    if not state.machine.yields or processor.current == m.NOBODY or processor.switching:
+        return False
+    process = state.processes[processor.current]
+    spins = process.activity >= m.READING and process.handling == m.FREE
+    return bool(spins and state.jobs[process.job].yield_ns > 0)
+
+
+@step
+def cheapen(state: State, p: int) -> None:
+    """A switch by a yield costs less than others, which put one process to sleep and wake another one."""
+    processor = state.processors[p]
+    if processor.switching and state.machine.yield_ns > 0 and not state.processes[processor.current].kernel:
+        set_activity(state, p, state.machine.yield_ns)
+
+
+@step
+def give_away(state: State, p: int) -> None:
+    """The process that spins yields: another one runs if it ranks above it."""
+    state.processors[p].yield_at_ns = state.clock.never_ns
+    if yields_now(state, p):
+        if gives_way(state, p, state.processors[p].current):
+            preempt(state, p, False)
+            cheapen(state, p)
+        else:
+            watch_yields(state, p)
+
+
 @hot
 def charge(state: State, p: int, category: int) -> None:
     """From now on processor ``p``'s time belongs to ``category``."""
@@ -184,6 +240,8 @@ def reconsider(state: State, p: int) -> None:
             dispatch(state, p)
     elif not processor.switching and gives_way(state, p, processor.current):
         preempt(state, p, True)
+    elif yields_now(state, p):
+        watch_yields(state, p)
 
 
 @step

@@ -20,6 +20,7 @@ from harness.simulator.processes.events import send, set_activity
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import (
+    begin_to_yield,
     block,
     charge,
     compute,
@@ -337,6 +338,8 @@ def spin(state: State, p: int, q: int) -> int:
         if period_ns > 0:  # it looks after each period of its wait
             spin_ns = min(spin_ns, period_ns - (state.clock.now_ns - process.wait_began_ns) % period_ns)
         set_activity(state, p, spin_ns)
+        if state.machine.yields:
+            begin_to_yield(state, p)
     return m.DONE
 
 

@@ -74,6 +74,8 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     clock = state.clock
     if replays:
         state.machine.reorders = 1
+        yielding = any(job.replay is not None and job.replay.yield_ns > 0 for job in jobs)
+        state.machine.yields = machine.local == "eevdf" and yielding
         state.machine.skips = 0  # it skips phases of patterns only
     clock.shift = max(2 * processes, leaves).bit_length()
     clock.never_ns = clock.quota_at_ns = clock.slot_end_ns = m.NEVER_NS >> clock.shift
@@ -131,6 +133,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.slot_cost_ns = [round(costs[min(p, len(costs) - 1)] * 1e3) for p in range(count)]
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock.never_ns
     processors.deferral_ns = processors.activation_end_ns = processors.slice_end_ns = state.clock.never_ns
+    processors.yield_at_ns = state.clock.never_ns
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
         processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
@@ -165,6 +168,8 @@ def enter_job(
     record.least_report_ns = blocking.FOREVER_NS
     for field, value in waiting._asdict().items():
         record[field] = value
+    if job.replay is not None and waiting.rule == blocking.SPIN:
+        record.yield_ns = job.replay.yield_ns
     state.samples[len(state.processes) + index] = blocking.new_sample(0)
     processes = state.processes[record.first : record.first + count]
     processes.state = m.ENTERING

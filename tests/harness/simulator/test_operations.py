@@ -27,3 +27,20 @@ def test_no_block_overwrites_the_message_that_a_process_waits_for(monkeypatch, l
     )
     assert outcome.failure == ""
     assert [process.phases for job in outcome.jobs for process in job.processes] == 4 * [58 * length]
+
+
+def test_processes_whose_mpi_yields_as_it_waits_leave_the_processor_to_those_that_compute():
+    """While a rank waits for one that computes elsewhere, other ranks of its processor compute."""
+    channels = [(0, 1, 0), (1, 0, 0)]
+    steps = [[step(50_000, give=rank, take=1 - rank)] * 100 for rank in range(2)]
+    table = np.array(channels, dtype=np.int32)
+    spent_ns = {}
+    for yield_ns in (0, 500):
+        program = ReplayedProgram((part(steps, channels),), table, as_mpi=True, yield_ns=yield_ns)
+        jobs = [replaying(number, program, arrival_s=number * 3e-6) for number in range(3)]
+        machine = SimulatedMachine(
+            processors=2, local="eevdf", context_switch_us=20.0, yield_us=0.5, timers="independent"
+        )
+        spent_ns[yield_ns] = simulate(jobs, machine, policies.create("none", {})).makespan_ns
+    assert spent_ns[500] < 1.1 * 3 * 100 * 50_000
+    assert spent_ns[0] > 1.5 * spent_ns[500]

@@ -61,6 +61,7 @@ def machines(draw):
         receive_us=draw(cost),
         serve_us=draw(cost),
         poll_us=draw(cost),
+        yield_us=draw(cost),
         messages_to_self=draw(st.booleans()),
         handles_when_waiting=draw(st.booleans()),
         spin_clock=draw(st.sampled_from(["processor", "wall"])),
@@ -180,7 +181,8 @@ def recorded(draw, most):
     channels = sorted(table, key=lambda ends: table[ends])
     times = draw(st.integers(1, 5 if PLAIN else 20))
     as_mpi = draw(st.sampled_from([False, False, True]))
-    return of_steps(steps, channels, times, as_mpi=as_mpi)
+    yield_ns = draw(st.sampled_from([0, 0, 700, 5_000, 300_000]))
+    return of_steps(steps, channels, times, as_mpi=as_mpi, yield_ns=yield_ns)
 
 
 SCHEDULERS = st.sampled_from(

@@ -54,6 +54,9 @@ class Job:
             of = self.processes
             self.channels = [Channel(of[a], of[b], meets) for a, b, meets in given.replay.channels.tolist()]
             self.longest = -1
+            for process in self.processes:
+                spins = self.rule.rule == blocking.SPIN and simulation.machine.local == "eevdf"
+                process.yields = given.replay.yield_ns if spins else 0
 
     def reallot(self, placement):
         """Whether these are other processors than before."""
@@ -105,6 +108,7 @@ class Process:
         self.cold_ns, self.owed_ns, self.computes = 0, 0, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
         self.correspondents, self.look_at, self.word, self.naps = None, 0, None, False
+        self.yields, self.polls = 0, False
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes

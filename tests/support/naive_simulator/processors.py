@@ -18,7 +18,7 @@ class Processor:
         self.process = self.end = None  # end: the event at which the switch or the process's time is over
         self.category, self.history = IDLE, [(0, -1, IDLE)]
         self.average = self.switches = self.put_offs = 0
-        self.look, self.slice = SimpleNamespace(), SimpleNamespace()
+        self.look, self.slice, self.next_yield = (SimpleNamespace() for _ in range(3))
         self.visitor = None
         self.ticks_to_balance, self.failures = BALANCE_TICKS, 0
         self.cache = Cache(simulation.machine)
@@ -94,7 +94,7 @@ class Processor:
                 process.allowed = self.simulation.lets(process)
             self.reconsider(self.slot_cost_ns)
 
-    def dispatch(self, extra_ns=0):
+    def dispatch(self, extra_ns=0, yields=0):
         # A switch, also from idle. It is carried through (Figure 7): who is ready meanwhile costs another.
         cost, wakeup = self.simulation.cost, "idle_wakeup" if self.category == IDLE else "wakeup"
         if self.process:
@@ -113,6 +113,8 @@ class Processor:
                 costs = self.rested(self.simulation.rested_switches, self.process.lost_ns) or costs
             cost_ns = self.one_of(costs) if costs else cost["context_switch"]
             self.switch_ns = cost_ns + extra_ns + (cost[wakeup] if self.process.woken else 0)
+            if yields and not self.process.woken:
+                self.switch_ns = yields
             self.end = self.at(self.simulation.now + self.switch_ns, END, self.switched)
 
     def one_of(self, values):
@@ -212,6 +214,7 @@ class Processor:
             self.note(wants.category)
             self.end = self.at(self.simulation.now + wants.left, END, self.go_on)
             self.watch_slice()
+            self.watch_yield()
             then, wants.then = wants.then, None
             if then:
                 then()
@@ -256,6 +259,23 @@ class Processor:
             self.grant(process.wants)
         else:
             self.dispatch()
+
+    def watch_yield(self):
+        """Its MPI lets Linux choose again, every so often while it spins."""
+        every, process = self.process.yields, self.process
+        self.next_yield.cancelled = True
+        spins = process.wants.hears == ALERT and process.wants.category != COMPUTING
+        if every and spins and not process.polls:
+            self.next_yield = self.at(self.simulation.now + every, ALARM, self.give_away)
+
+    def give_away(self):
+        process = self.process
+        if process and process.state == "running" and process.wait:
+            if self.gives_way(process):
+                self.enqueue(self.take_away("ready"))
+                self.dispatch(yields=self.simulation.cost["yield"])
+            else:
+                self.watch_yield()
 
     def tick(self):
         if self.process and self.process.state == "running" and self.local.turn_ends(self.process):

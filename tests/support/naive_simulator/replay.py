@@ -84,6 +84,7 @@ def take(process, channel, number, step):
     """A message that a process needs now; it waits by the rule of the run, as for a read or at a barrier."""
     process.asked = next(end for end in channel.ends if end is not process)
     process.learns, process.slept, process.wait = bool(step["collective"]), False, "read"
+    process.polls = bool(step["polls"])
     process.category, shares = COMMUNICATING, process.job.rule.rule == blocking.GLOBAL_ADAPTIVE
     if process.learns:
         process.wait, process.category = "closing", SYNCHRONIZING

@@ -85,6 +85,25 @@ def slice_end_ns(state: State, p: int) -> int:
 
 
 @step
+def may_end_ns(state: State, p: int) -> int:
+    """When the running process will have used its slice or more than the average, if nothing else happens."""
+    processor = state.processors[p]
+    process = state.processes[processor.current]
+    end_ns = slice_end_ns(state, p)
+    total_ns = 0
+    others = -1
+    for k in range(processor.residents):
+        other = state.processes[state.residents[p, k]]
+        if queued(other):
+            total_ns += other.virtual_ns - process.virtual_ns
+            others += 1
+    if others > 0:
+        # Its virtual time less one reaches the average, which is rounded up.
+        end_ns = min(end_ns, int(processor.charged_ns - -(total_ns + others + 1) // others))
+    return end_ns
+
+
+@step
 def best(state: State, p: int) -> int:
     """The ready process that is to run next on processor ``p``, or NOBODY."""
     while True:
