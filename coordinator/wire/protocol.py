@@ -102,8 +102,7 @@ class Table(Framed):
         """The inverse of ``numbers``; a ValueError if there is none that can be carried out."""
         from_ns, start_ns, cyclic, slots, width, *lengths_ns = longs
         known_ns = tuple(None if length == -1 else length for length in lengths_ns)
-        rest = iter(shorts)
-        placements, *cells = (tuple(islice(rest, size)) for size in rest)
+        placements, *cells = _sized(shorts)
         starts = (slot * width for slot in range(min(slots, len(cells))))
         runs = tuple(tuple(cells[at : at + width]) for at in starts)
         only = tuple(rows(row, 2) for row in cells[slots * width :])
@@ -111,6 +110,16 @@ class Table(Framed):
         if why := found.flaw():
             raise ValueError(why)
         return found
+
+
+def _sized(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Rows behind their lengths; a ValueError if the last one is too short."""
+    rest = iter(numbers)
+    for size in rest:
+        row = tuple(islice(rest, size))
+        if len(row) != size:
+            raise ValueError(f"a row of {size} numbers that has {len(row)}")
+        yield row
 
 
 FROM_BYTES = 14  # how a table begins on the wire, with ``from_ns`` at the end

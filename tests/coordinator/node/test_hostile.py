@@ -79,9 +79,9 @@ def garbage(seed, count):
             case 0:
                 yield random_.randbytes(random_.randrange(200))
             case 1 if number % 12 == 1:
-                yield random_.choice([b"E\5", b"B\5", b"T\5"]) + random_.randbytes(random_.randrange(1, 12))
+                yield random_.choice([b"E\6", b"B\6", b"T\6"]) + random_.randbytes(random_.randrange(1, 12))
             case 1:
-                yield json.dumps({**json.loads(GOOD), "version": random_.randrange(6, 10)}).encode()
+                yield json.dumps({**json.loads(GOOD), "version": random_.randrange(7, 10)}).encode()
             case 2:
                 yield bytes(line[: random_.randrange(len(line) - 2)])
             case 3:
