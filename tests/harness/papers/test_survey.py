@@ -45,7 +45,9 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
     (optimal,) = [text for text in found if "is optimal" in text]
     assert [found[text] for text in (HIGH, half, optimal)] == [papers.HOLDS] * 3
     cells = made.document()["cells"]
-    assert len(cells) == len(model.VARIANCES) * len(model.LOADS) * len(model.RULES) + len(model.MOVES)
+    rules = len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
+    packings = len(model.POPULATIONS) * len(model.DISTRIBUTIONS) * len(model.PACKINGS)
+    assert len(cells) == rules + packings + len(model.MOVES)
     assert all(picture.stat().st_size > 1000 for picture in made.draw(tmp_path))
 
 

@@ -112,7 +112,7 @@ def test_bindings_that_cannot_be_are_refused(table, rule):
 @pytest.mark.parametrize("remedy", ["conscious", "inheritance"])
 def test_remedies_that_look_at_one_queue_are_measured_unbound_but_not_simulated(remedy):
     for bind, simulated in ((True, True), (False, False), ("job", False)):
-        scheduler = scheduler_of({"policy": "none", "remedy": remedy, "bind": bind})
+        scheduler = scheduler_of({"policy": "none", "remedy": {"kind": remedy}, "bind": bind})
         assert (scheduler.not_simulated == "") == simulated
 
 

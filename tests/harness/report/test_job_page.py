@@ -1,11 +1,8 @@
 """The report of simulated schedules of jobs, the tables of jobs, and policies against each other."""
 
 import csv
-import json
-import math
 import os
 import re
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +21,7 @@ from harness.report import rendering
 from harness.simulator.jobs import swf
 from harness.simulator.jobs.metrics import measure
 from harness.spec import experiment_source, job_level
-from harness.store.database import FILE_NAME, Store
+from harness.store.database import Store
 from harness.store.records import Schedule
 
 pytestmark = pytest.mark.slow
@@ -246,31 +243,6 @@ def test_the_newest_of_runs_and_schedules_is_reported(folder, records):
             store.add_run(replace(ran, schedule=None))
             assert store.experiments(by_job=True)[-1][1] == newest
             assert store.experiments() == [("abc", "ran")]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_schedules_of_older_stores_are_read_as_they_were_written(folder, records):
-    page = reported(folder)
-    of_run = ("session", "recorded_at", "experiment", "seed", "scheduler")
-    rows = [
-        {name: getattr(record, name) for name in of_run} | record.schedule.recorded() | {"conditions": {}}
-        for record in records
-    ]
-    rows[0]["source"] = {**rows[0]["source"], "mu": [math.inf]}
-    with sqlite3.connect(folder / FILE_NAME) as database:
-        triggers = "DROP TRIGGER runs_no_DELETE; DROP TRIGGER checksums_no_DELETE;"
-        rest = "DELETE FROM checksums; DELETE FROM runs; ALTER TABLE runs DROP COLUMN schedule;"
-        made = f"CREATE TABLE schedules (id INTEGER PRIMARY KEY, {', '.join(rows[0])});"
-        database.executescript(f"{triggers} {rest} {made} PRAGMA user_version = 6;")
-        for row in rows:
-            values = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
-            database.execute(f"INSERT INTO schedules VALUES (NULL{', ?' * len(values)})", values)
-    assert reported(folder) == page
-    with Store(folder) as store:
-        found = store.runs(records[0].session)
-    assert [one.scheduler for one in found] == [record.scheduler for record in records], "no defaults"
-    assert [one.schedule.metrics for one in found] == [record.schedule.metrics for record in records]
-    assert found[0].schedule.source["mu"] == [math.inf]
 
 
 @pytest.mark.parametrize("change", [{"place": "x"}, {"warm_up": "many"}, {"tau_s": []}])
