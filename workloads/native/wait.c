@@ -28,8 +28,6 @@
 #define BRIEF_NAP_NS 50000 /* the first if some rank cannot ring, or may hear too late that it should */
 #define SLACK_NS 1000 /* by which the kernel may end a brief nap too late */
 #define GROWTH 8
-#define SHARE 4 /* a nap is so many times as long as the look before it: many requests take long to test, ... */
-#define MOST_NAP_NS 100000000 /* ... but no longer than this for that reason */
 #define OVERTAKEN_NS 100000 /* by which a ring from another node may come before its message */
 #define NEITHER (-1)
 #define BYTES_PER_NS 4 /* which a processor copies */
@@ -418,19 +416,15 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
         bell_forget();
     while (!*done && !error) {
         int again = ending == RUNG && steps++ < STEPS * (1 + started);
-        int64_t looked_ns = now_ns() - counts.asleep_ns;
 
         sleep.look_ns = sleep.nap_ns / (ending == RUNG ? 1 : UNRUNG);
         ending = sleep_once(wait, done, &error, &sleep, again, again && reach == BY_BELL && asks++ < ASKS, blocks);
-        looked_ns = now_ns() - counts.asleep_ns - looked_ns;
         if (*done && ending == TIMED_OUT && reach != SILENT)
             counts.rechecks++;
         if (ending == RUNG && reach == BY_BELL)
             sleep.nap_ns = first_ns;
         else if (ending == TIMED_OUT && sleep.nap_ns < longest_ns)
             sleep.nap_ns *= 2;
-        if (ending == TIMED_OUT && sleep.nap_ns < MOST_NAP_NS && sleep.nap_ns < SHARE * looked_ns)
-            sleep.nap_ns = SHARE * looked_ns < MOST_NAP_NS ? SHARE * looked_ns : MOST_NAP_NS;
     }
     return error;
 }
