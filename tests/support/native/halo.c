@@ -1,6 +1,6 @@
-/* A halo exchange: halo NEIGHBOURS BYTES COMPUTE_US ROUNDS [asks]. In each round a rank computes for the given
-   processor time, give or take an eighth, without a system call, or asking for its processor time again and again;
-   then it exchanges a message of so many bytes with each of its neighbours on a ring by
+/* A halo exchange: halo NEIGHBOURS BYTES COMPUTE_US ROUNDS [plain]. In each round a rank computes for the given
+   processor time, give or take an eighth, asking for that time again and again or, plain, without a system call; then
+   it exchanges a message of so many bytes with each of its neighbours on a ring by
    Irecv, Isend and Waitall. Prints the seconds of the slowest rank, and a sum that must be right. */
 #include <mpi.h>
 #include <stdio.h>
@@ -43,8 +43,8 @@ int main(int argc, char **argv)
 {
     int neighbours = argc > 1 ? atoi(argv[1]) : 2, bytes = argc > 2 ? atoi(argv[2]) : 3000;
     double compute_s = 1e-6 * (argc > 3 ? atof(argv[3]) : 70), begin_s, took_s, longest_s;
-    int rounds = argc > 4 ? atoi(argv[4]) : 1000, rank, ranks, asks = argc > 5;
-    double per_s = steps_per_s();
+    int rounds = argc > 4 ? atoi(argv[4]) : 1000, rank, ranks, plain = argc > 5;
+    double per_s = plain ? steps_per_s() : 0;
     MPI_Request *requests = malloc(2 * (size_t)neighbours * sizeof *requests);
     char *in = calloc((size_t)neighbours, (size_t)bytes + 1), *out = calloc((size_t)neighbours, (size_t)bytes + 1);
     unsigned short state[3] = {1, 2, 3};
@@ -57,11 +57,11 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     begin_s = MPI_Wtime();
     for (int round = 0; round < rounds; round++) {
-        double this_s = compute_s * (0.875 + 0.25 * erand48(state)), until_s = asks ? processor_s() + this_s : 0;
+        double this_s = compute_s * (0.875 + 0.25 * erand48(state)), until_s = plain ? 0 : processor_s() + this_s;
 
-        while (asks && processor_s() < until_s)
+        while (!plain && processor_s() < until_s)
             ;
-        if (!asks)
+        if (plain)
             work((long)(per_s * this_s));
         for (int number = 0; number < neighbours; number++) {
             int step = number / 2 + 1, source = (rank + (number % 2 ? step : ranks * step - step)) % ranks;
