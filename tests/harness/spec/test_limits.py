@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from places import ROOT
 
 from coordinator import policies
 from coordinator.migration import Migration
@@ -262,11 +261,10 @@ def test_odd_widths(lockstep, monkeypatch, value):
     assert lockstep("policies")[0] == 0
 
 
-def test_the_documents_give_all_bounds():
-    text = (ROOT / "docs" / "formats.md").read_text()
-    told = set(text.partition("| number | from, to |")[2].partition("\n\n")[0].splitlines()[2:])
-    wanted = {f"| `{name}` | {written(bounds)} |" for name, bounds in declared().items()}
-    assert told == wanted, "lines to add and to remove: " + "\n".join(sorted(wanted ^ told))
+def test_the_documents_give_all_bounds(golden):
+    tables = sorted(declared().items(), key=lambda item: item[0].rpartition(".")[0])
+    lines = [f"| `{name}` | {written(bounds)} |" for name, bounds in tables]
+    golden.table("formats.md", "| number | from, to |", lines)
 
 
 def written(bounds):
