@@ -129,8 +129,8 @@ def main():
     check("before")
     before = state()
     assert simulated_processes() > 0
-    for place, name in enumerate(names):
-        use(name, FORMS[place % len(FORMS)])
+    for name, make in zip(names, FORMS, strict=False):
+        use(name, make)
     check("between")
     assert simulated_jobs() > 0
     for name in names:
