@@ -49,11 +49,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def _alone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """No test rests on what else runs on this host."""
     if not request.config.getoption("with_mpi", False):
-        from harness.measure import runner  # noqa: PLC0415 # tests that run on ranks do without
-        from harness.store import conditions  # noqa: PLC0415
+        from among_others import once  # noqa: PLC0415 # tests that run on ranks do without
 
-        monkeypatch.setattr(conditions, "wanting", lambda: 0)
-        monkeypatch.setattr(runner, "AGAIN", 0)
+        once(monkeypatch.setattr)
+
+
+@pytest.fixture
+def uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs have nominal constants."""
+    from among_others import uncalibrated  # noqa: PLC0415 # as above
+
+    uncalibrated(monkeypatch.setattr)
 
 
 REAL = {"again", "compiled", "host", "hosts", "newest"}

@@ -7,7 +7,7 @@ import sys
 
 import fake_records
 import pytest
-from places import ROOT
+from places import ROOT, SUPPORT
 
 from harness.analyse import results_document, rows
 from harness.report import page, plain, tables, text
@@ -29,13 +29,12 @@ policy = "newest"
 """
 
 
-UNCALIBRATED = """
-import runpy
-from harness.measure.session import MeasurementSession
-MeasurementSession.calibrate = lambda *_, **__: []
+NEWEST = """
+import among_others, runpy
+among_others.settle()
 runpy.run_path("newest.py", run_name="__main__")
 """
-"""Program text: the page's command with nominal constants, which saves the seconds of a calibration."""
+"""Program text: the page's command."""
 
 
 def test_the_pages_ring_takes_as_long_as_a_token_goes_round():
@@ -84,8 +83,9 @@ def test_a_policy_from_outside_runs_for_real(tmp_path):
     (tmp_path / "newest.py").write_text(PROGRAMS[0])
     (tmp_path / "toy.toml").write_text(EXPERIMENT)
     words = ["run", "toy.toml", "--anyway", "--no-simulate", "--quick", "--results", "results"]
-    line = [sys.executable, "-c", UNCALIBRATED, *words]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    line = [sys.executable, "-c", NEWEST, *words]
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     jobs = load(tmp_path / "results").jobs
     shared = jobs[jobs.groupby("run")["job"].transform("nunique") == 2]

@@ -9,7 +9,7 @@ import sys
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator
 from places import ROOT
-from runs import needs_two
+from runs import AMONG_OTHERS, needs_two
 
 import lockstep
 from harness import application
@@ -106,19 +106,21 @@ def package(tmp_path):
         def command(*words):
             environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "NUMBA_DISABLE_JIT": "1"}
             told = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
-            return subprocess.run([sys.executable, "-m", "harness", *words], check=False, **told)
+            return subprocess.run([*AMONG_OTHERS, *words], check=False, **told)
 
         return command
 
     return install
 
 
+SMALL = ["three-jobs", "--set", "program.dedicated_s=0.005", "--set", "repeats=1"]
+
+
 @pytest.mark.slow
 def test_a_policy_of_another_package_is_listed_and_simulated(package):
     command = package(POLICY)
     assert "The job that came last" in command("policies", "newest").stdout
-    small = ["program.dedicated_s=0.005", "repeats=1", "schedulers=[{policy='newest'}]"]
-    done = command("simulate", "three-jobs", "--json", *(word for key in small for word in ("--set", key)))
+    done = command("simulate", *SMALL, "--json", "--set", "schedulers=[{policy='newest'}]")
     (row,) = json.loads(done.stdout)["rows"]
     assert 0.95 < row["simulated"]["workload_slowdown"]["median"] < 1.1
 
@@ -135,12 +137,18 @@ policy = "newest"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", ["simulate three-jobs", "run three-jobs --no-simulate --anyway", "simulate model.toml"]
+    "words",
+    [
+        ["simulate", *SMALL],
+        ["run", *SMALL, "--no-simulate", "--anyway"],
+        ["simulate", "model.toml"],
+    ],
+    ids=["simulate", "run", "simulate jobs"],
 )
 def test_an_error_in_a_policy_of_another_package_is_a_line(package, tmp_path, words):
     (tmp_path / "model.toml").write_text(MODEL)
     done = package(POLICY.replace("newest = max(", "newest = no_such_name + max("))(
-        *words.split(), "--quick", "--policy", "newest"
+        *words, "--policy", "newest"
     )
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("lockstep: "))
     assert line.startswith("lockstep: the policy 'newest' failed: ") and "my_policies.py, line " in line

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import psutil
 from netns_cluster import Cluster, cluster
 from places import SUPPORT
-from runs import UNCALIBRATED, command, everything_in, state, text, two_processors
+from runs import AMONG_OTHERS, command, everything_in, state, text, two_processors
 
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import known
@@ -268,7 +268,7 @@ def _stored() -> TemporaryDirectory[str]:
     """A folder with results of the experiment, that lasts as long as the test process."""
     folder = TemporaryDirectory(prefix="ls-kill-results-")
     (Path(folder.name) / "x.toml").write_text(EXPERIMENT)
-    words = [sys.executable, "-P", "-c", UNCALIBRATED, "run", "x.toml", "--anyway", "--results", "stored"]
+    words = [*AMONG_OTHERS, "run", "x.toml", "--anyway", "--results", "stored"]
     subprocess.run(words, cwd=folder.name, check=True, capture_output=True)
     return folder
 

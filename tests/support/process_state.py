@@ -1,11 +1,11 @@
-"""A program that lists what an import of ``lockstep`` and one of its calls change of the process around them.
+"""A program that lists what an import of ``lockstep`` and its calls change of the process around them.
 
-    python process_state.py WHERE CALL
+    python process_state.py WHERE
 
 WHERE is "main", "thread", "loop" (a thread of asyncio's), "cell" (within a loop that runs, as in a
-notebook), "fork" or "spawned" (in a pool); CALL is "run", "simulate" or "beside". It prints, as JSON, by the
-name of what has changed the former and the new value: after the import, as a watcher sees it during the call,
-and after the call.
+notebook), "fork" or "spawned" (in a pool). It prints, as JSON, by the name of what has changed the former and
+the new value: after the import, and for each call in the order of CALLS as a watcher sees it during the call,
+and after the call. Former values are those before the import.
 """
 
 import asyncio
@@ -159,45 +159,50 @@ def differences(before):
     return {name: [before.get(name), value] for name, value in state().items() if before.get(name) != value}
 
 
-def found(name):
+CALLS = {
+    "run": ((EXPERIMENT,), {"simulate": False, "anyway": True}),
+    "beside": (([["sleep", "0.1"], ["sleep", "0.1"]],), {"rounds": 1, "anyway": True}),
+    "simulate": ((EXPERIMENT,), {}),
+}
+"""The last one leaves something, which all that follow would find."""
+
+
+def found():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most // 2, most))
     before = state()
     import lockstep  # noqa: PLC0415 - what that changes is asked for
 
-    imported = differences(before)
-    from harness.measure.session import MeasurementSession  # noqa: PLC0415
+    answer = {"import": differences(before)}
+    import among_others  # noqa: PLC0415
 
-    MeasurementSession.calibrate = lambda *_, **__: []  # which takes longer than all else
-    told = {"results": f"results-{name}", "watcher": Watcher(before)}
-    if name == "beside":
-        lockstep.beside([["sleep", "0.1"], ["sleep", "0.1"]], rounds=1, anyway=True, **told)
-    elif name == "run":
-        lockstep.run(EXPERIMENT, simulate=False, anyway=True, **told)
-    else:
-        lockstep.simulate(EXPERIMENT, **told)
-    gc.collect()
-    return {"import": imported, "during": told["watcher"].seen, "after": differences(before)}
+    among_others.settle()
+    for name, (given, options) in CALLS.items():
+        watcher = Watcher(before)
+        getattr(lockstep, name)(*given, **options, results=f"results-{name}", watcher=watcher)
+        gc.collect()
+        answer[name] = {"during": watcher.seen, "after": differences(before)}
+    return answer
 
 
-def in_thread(name):
+def in_thread():
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(found(name)))
+    thread = threading.Thread(target=lambda: answers.append(found()))
     thread.start()
     thread.join()
     return answers[0]
 
 
-async def in_cell(name):
-    return found(name)
+async def in_cell():
+    return found()
 
 
-def in_fork(name):
+def in_fork():
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         with os.fdopen(writer, "w") as stream:
-            json.dump(found(name), stream)
+            json.dump(found(), stream)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as stream:
@@ -206,19 +211,19 @@ def in_fork(name):
     return json.loads(answer)
 
 
-def in_pool(name):
+def in_pool():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(found, (name,))
+        return pool.apply(found)
 
 
 PLACES = {
     "main": found,
     "thread": in_thread,
-    "loop": lambda name: asyncio.run(asyncio.to_thread(found, name)),
-    "cell": lambda name: asyncio.run(in_cell(name)),
+    "loop": lambda: asyncio.run(asyncio.to_thread(found)),
+    "cell": lambda: asyncio.run(in_cell()),
     "fork": in_fork,
     "spawned": in_pool,
 }
 
 if __name__ == "__main__":
-    print(json.dumps(PLACES[sys.argv[1]](sys.argv[2])))
+    print(json.dumps(PLACES[sys.argv[1]]()))

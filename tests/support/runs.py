@@ -36,13 +36,8 @@ if __name__ != "__main__":  # the import takes a driver as long as its own modul
 
     needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="it takes two processors")
 
-UNCALIBRATED = """
-from harness.measure.session import MeasurementSession
-MeasurementSession.calibrate = lambda *_, **__: []
-from harness.__main__ import main
-raise SystemExit(main())
-"""
-"""Program text: the command with nominal constants, which saves the seconds of a calibration."""
+AMONG_OTHERS = (sys.executable, "-P", str(SUPPORT / "among_others.py"))
+"""The command with nominal constants, and without what others do to it."""
 
 HIDE = """
 import ctypes, os, pathlib

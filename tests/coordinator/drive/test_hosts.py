@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from faults import FAULTS, fill_disk, inject, part, start
 from places import SUPPORT
-from runs import UNCALIBRATED, eventually, needs_two, state, usable
+from runs import AMONG_OTHERS, eventually, needs_two, state, usable
 
 from coordinator.host.processes import GRACE_S
 
@@ -211,7 +211,7 @@ mechanism = "signals"
 def test_resume_repeats_the_run_of_an_invocation_that_was_killed(hosts, tmp_path):
     file, results = tmp_path / "killed.toml", tmp_path / "results"
     file.write_text(EXPERIMENT)
-    words = [sys.executable, "-c", UNCALIBRATED, "run", str(file), "--hosts", ",".join(hosts.hosts)]
+    words = [*AMONG_OTHERS, "run", str(file), "--hosts", ",".join(hosts.hosts)]
     words += ["--no-simulate", "--json", "--results", str(results)]
     killed = hosts.start(words)
     assert eventually(lambda: any(state(pid) == "T" for pid in hosts.nodes[1].processes()), 120)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from places import ROOT, SUPPORT
-from runs import UNCALIBRATED, two_processors, workload
+from runs import AMONG_OTHERS, two_processors, workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.environment import HELD, of_command
@@ -150,7 +150,7 @@ def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(tmp_path):
     command = ["mpiexec", "-n", "2", sys.executable, "-c", TELL.format(RANK), str(folder)]
     file.write_text(EXPERIMENT.format(json.dumps(command)))
     run = ["run", str(file), "--no-simulate", "--anyway", "--results", str(tmp_path / "results")]
-    argv = found.argv(1, [sys.executable, "-c", UNCALIBRATED, *run])
+    argv = found.argv(1, [*AMONG_OTHERS, *run])
     told = found.environment({}, command={}) | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, env=told, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

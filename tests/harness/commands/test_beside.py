@@ -19,7 +19,6 @@ from harness import cli
 from harness.analyse.rows import JobRow, Percentiles, Row, Summary, Switches
 from harness.analyse.sharing import APART, ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
 from harness.analyse.statistics import estimate
-from harness.measure.session import MeasurementSession
 from harness.spec import beside, experiment, overrides
 from harness.store.database import Store
 from harness.store.records import DEDICATED, POLICY
@@ -131,12 +130,6 @@ def test_one_round_gives_no_interval_and_nothing_is_said_to_be_alike():
     few = "so few rounds give no interval."
     assert advice([alone(0.6)]).sentence.endswith(f"0.60 of the time one after the other; {few}")
     assert advice([alone(2.5)]).sentence == f"Run them one after the other; none takes 2.50; {few}"
-
-
-@pytest.fixture
-def uncalibrated(monkeypatch):
-    """Saves the seconds of a calibration."""
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])
 
 
 @needs_two

@@ -16,7 +16,6 @@ from harness.analyse import summary
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.commands import explore
-from harness.measure.session import MeasurementSession
 from harness.predict import missing
 from harness.report.text import CHANCE, conclusion
 from harness.spec import experiment
@@ -130,8 +129,8 @@ def test_a_host_with_one_processor_cannot_show_it(imitated, monkeypatch, capsys)
 
 @needs_two
 @pytest.mark.slow
+@pytest.mark.usefixtures("uncalibrated")
 def test_real_processes(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
     among_others.allow(monkeypatch.setattr)
     short = ["repeats=1", "program.dedicated_s=0.2"]
     monkeypatch.setattr(experiment, "load", partial(experiment.load, settings=short))

@@ -4,12 +4,11 @@ import fcntl
 import json
 import os
 import signal
-import sys
 import termios
 
 import pytest
 from faults import part, start
-from runs import UNCALIBRATED, eventually, running, state, usable
+from runs import AMONG_OTHERS, eventually, running, state, usable
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +46,7 @@ def test_a_terminal_that_is_closed_ends_the_command_and_leaves_nothing(tmp_path)
         "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY),
         "cwd": tmp_path,
     }
-    argv = [sys.executable, "-c", UNCALIBRATED, "run", "three-jobs", "--no-simulate"]
+    argv = [*AMONG_OTHERS, "run", "three-jobs", "--no-simulate"]
     with running(argv=argv, popen=terminal) as run:
         os.close(theirs)
         assert eventually(lambda: os.read(ours, 1 << 16) and run.part("rank"), 60)

@@ -14,7 +14,7 @@ from harness.analyse import summary
 from harness.analyse.rows import Responses
 from harness.analyse.verdicts import NOT_COMPARABLE, verdict
 from harness.measure.plan import plan
-from harness.measure.session import MeasurementSession, Tools
+from harness.measure.session import Tools
 from harness.predict import missing
 from harness.predict.process_level import simulated_job
 from harness.predict.recorded_programs import RecordedPrograms
@@ -273,8 +273,8 @@ def test_simulate_refuses_a_command(tmp_path, capsys):
 
 @needs_two
 @pytest.mark.slow
-def test_a_mix_of_all_kinds_runs_on_real_processes(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(MeasurementSession, "calibrate", lambda *_, **__: [])  # saves its seconds
+@pytest.mark.usefixtures("uncalibrated")
+def test_a_mix_of_all_kinds_runs_on_real_processes(tmp_path, capsys):
     results = str(tmp_path / "results")
     words = ["run", "--anyway", written(tmp_path, MIX), "--set", "schedulers=[{policy='gang',quantum_ms=10}]"]
     assert cli.main([*words, "--json", "--results", results]) == 0
