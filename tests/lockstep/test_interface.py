@@ -96,7 +96,7 @@ POLICY = re.findall(r"```python\n(.*?)```", (ROOT / "docs/architecture.md").read
 def package(tmp_path):
     """Installs a package with this module of policies; gives a function that runs ``lockstep`` beside it."""
 
-    def install(source):
+    def install(source, lockstep=(sys.executable, "-P", "-m", "harness")):
         (tmp_path / "my_policies.py").write_text(source)
         info = tmp_path / "my_policies-1.dist-info"
         info.mkdir()
@@ -106,7 +106,7 @@ def package(tmp_path):
         def command(*words):
             environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "NUMBA_DISABLE_JIT": "1"}
             told = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
-            return subprocess.run([*AMONG_OTHERS, *words], check=False, **told)
+            return subprocess.run([*lockstep, *words], check=False, **told)
 
         return command
 
@@ -147,9 +147,8 @@ policy = "newest"
 )
 def test_an_error_in_a_policy_of_another_package_is_a_line(package, tmp_path, words):
     (tmp_path / "model.toml").write_text(MODEL)
-    done = package(POLICY.replace("newest = max(", "newest = no_such_name + max("))(
-        *words, "--policy", "newest"
-    )
+    command = package(POLICY.replace("newest = max(", "newest = no_such_name + max("), AMONG_OTHERS)
+    done = command(*words, "--policy", "newest")
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("lockstep: "))
     assert line.startswith("lockstep: the policy 'newest' failed: ") and "my_policies.py, line " in line
     assert line.endswith("in decide: NameError: name 'no_such_name' is not defined")

@@ -43,9 +43,19 @@ PLACES = {
     },
 }
 
+JOBS = """
+level = "jobs"
+processors = 16
+[model]
+count = 20
+[[schedulers]]
+policy = "easy"
+"""
+
 COMMANDS = {
     "run": "run {experiment} --no-simulate --anyway",
     "simulate": "simulate {experiment}",
+    "simulate jobs": "simulate {jobs}",
     "calibrate": "calibrate --anyway",
     "exec": "exec -- mpiexec -n 2 true",
     "observe": "observe --anyway -- mpiexec -n 2 true",
@@ -60,12 +70,13 @@ COMMANDS = {
     "clean": "clean",
 }
 
-FEW = [("no shared memory", "doctor"), ("4k for the cache", "simulate"), ("4k for results", "run")]
+FEW = [("no shared memory", "doctor"), ("4k for the cache", "simulate jobs"), ("4k for results", "run")]
 
 
 def ends(tmp_path, setting, command):
     """Run a command behind a line of a shell in a mount namespace; returns its status and what it says."""
     (tmp_path / "x.toml").write_text(EXPERIMENT)
+    (tmp_path / "jobs.toml").write_text(JOBS)
     words = [sys.executable, "-P", "-m", "harness", *shlex.split(command)]
     script = f'{setting} || exit 77; exec "$@"'
     done = subprocess.run(
@@ -84,7 +95,7 @@ def ends(tmp_path, setting, command):
 
 
 def works_or_says_why(tmp_path, place, name):
-    command = COMMANDS[name].format(experiment=tmp_path / "x.toml")
+    command = COMMANDS[name].format(experiment=tmp_path / "x.toml", jobs=tmp_path / "jobs.toml")
     status, said = ends(tmp_path, PLACES[place], command)
     assert status in (0, 1, 2), said
     assert status == 0 or name == "doctor" or "lockstep: " in said, said

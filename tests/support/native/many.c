@@ -1,8 +1,8 @@
-/* Many requests: many FORM REQUESTS ROUNDS [LATE_US]. In each round a rank of an even number of ranks starts so many
-   messages of an integer, half of them from its left neighbour and half to its right one, and waits for all by the
-   form: one of MPI's Wait and Test calls, as often as it takes. Of REQUESTS, every seventh is none: MPI_REQUEST_NULL.
-   With LATE_US rank 0 computes for so long before it starts. Prints the processor seconds of all ranks, and "right" if
-   what came was. */
+/* Many requests: many FORM[,FORM...] REQUESTS ROUNDS [LATE_US]. In each round a rank of an even number of ranks starts
+   so many messages of an integer, half of them from its left neighbour and half to its right one, and waits for all by
+   the form: one of MPI's Wait and Test calls, as often as it takes. Each form has so many rounds. Of REQUESTS, every
+   seventh is none: MPI_REQUEST_NULL. With LATE_US rank 0 computes for so long before it starts. Prints the processor
+   seconds of all ranks, and "right" if what came was. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +57,8 @@ static void finish(const char *form, int count)
 
 int main(int argc, char **argv)
 {
+    const char *forms[8];
+    int kinds = 0;
     int count = atoi(argv[2]), rounds = atoi(argv[3]), wrong = 0, rank, ranks, all;
     double late_s = argc > 4 ? 1e-6 * atof(argv[4]) : 0, begin_s, used_s, sum_s;
     int *in = calloc((size_t)count, sizeof *in), *out = calloc((size_t)count, sizeof *out);
@@ -64,12 +66,14 @@ int main(int argc, char **argv)
     requests = malloc((size_t)count * sizeof *requests);
     statuses = malloc((size_t)count * sizeof *statuses);
     indices = malloc((size_t)count * sizeof *indices);
+    for (char *form = strtok(argv[1], ","); form && kinds < 8; form = strtok(NULL, ","))
+        forms[kinds++] = form;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Barrier(MPI_COMM_WORLD);
     begin_s = processor_s();
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 0; round < kinds * rounds; round++) {
         double until_s = rank == 0 ? processor_s() + late_s : 0;
         int left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
 
@@ -85,7 +89,7 @@ int main(int argc, char **argv)
             else
                 MPI_Isend(&out[number], 1, MPI_INT, right, number % 500, MPI_COMM_WORLD, &requests[number]);
         }
-        finish(argv[1], count);
+        finish(forms[round / rounds], count);
         for (int number = 0; number < count; number++)
             if (number % 7 != 6 && (number + rank + round) % 2)
                 wrong += in[number] != round + left + number;
