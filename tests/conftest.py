@@ -97,6 +97,8 @@ def _apart(request: pytest.FixtureRequest) -> Iterator[Path | None]:
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
         for name in OF_USERS & os.environ.keys():
             patch.delenv(name)
+        # With it each of some thousand starts of Python would compile all modules.
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.chdir(empty)
         yield empty
         from coordinator.host.cleanup import leftovers  # noqa: PLC0415 # tests that run on ranks do without

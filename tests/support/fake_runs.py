@@ -240,7 +240,7 @@ def command_on_made_up_runs(
 
 
 def main(pause_s: float, arguments: list[str]) -> int:
-    """The command; its pages have no pictures, and simulations of one point instead of nine."""
+    """The command; its pages have no pictures, and simulations of one point instead of nine, for a moment."""
 
     def slowly(workload: Workload, progress: Callable[[str], None]) -> Result:
         time.sleep(pause_s)
@@ -255,6 +255,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
 
         rendering._drawn = lambda draw, name, heading: {}
     neighbourhood.FACTORS, neighbourhood.IMBALANCES = (1,), (0.25,)
+    neighbourhood.MOST_SPANS = 10_000
     return cli.main(arguments)
 
 

@@ -1,6 +1,6 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
-``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 12 in ``.ci/run``), a
+``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 8 in ``.ci/run``), a
 sixth as many of ``lockstep exec``, a third as many of ``turns`` and ``beside``, and as many signals of users
 to every command that lasts; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
