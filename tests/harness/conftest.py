@@ -7,6 +7,14 @@ import pytest
 
 
 @pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without pictures, which take seconds to draw."""
+    from harness.report import rendering  # noqa: PLC0415 - few need it
+
+    monkeypatch.setattr(rendering, "drawn", lambda draw: {})
+
+
+@pytest.fixture
 def lockstep(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:

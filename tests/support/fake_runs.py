@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from among_others import once, replace
+
 from coordinator.workload import JobResult, Result, Switch, Workload
 from harness import application, cli
 from harness.measure import runner
@@ -23,7 +25,6 @@ from harness.measure.session import MeasurementSession, Progress, Standing, Tool
 from harness.predict import missing, neighbourhood
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
-from harness.store import conditions
 from harness.store.database import Store
 from harness.store.records import POLICY, RunRecord
 from workloads.record import OBSERVED, PLACE
@@ -246,16 +247,16 @@ def main(pause_s: float, arguments: list[str]) -> int:
         time.sleep(pause_s)
         return imitate(workload, progress)
 
-    conditions.wanting, runner.AGAIN = lambda: 0, 0  # whatever else runs on this host
+    once(replace)
     tools = Tools(TOOLS.launcher, probe, slowly)
-    application.real_tools = lambda *nodes, **also: tools
-    missing.back_end = ImitatedSimulator
-    if arguments[0] == "report":
+    replace(application, "real_tools", lambda *nodes, **also: tools)
+    replace(missing, "back_end", ImitatedSimulator)
+    if arguments[0] == "report" and "--format" not in arguments:
         from harness.report import rendering  # noqa: PLC0415 - slow to load
 
-        rendering._drawn = lambda draw, name, heading: {}
-    neighbourhood.FACTORS, neighbourhood.IMBALANCES = (1,), (0.25,)
-    neighbourhood.MOST_SPANS = 10_000
+        replace(rendering, "drawn", lambda draw: {})
+    for name, value in {"FACTORS": (1,), "IMBALANCES": (0.25,), "MOST_SPANS": 10_000}.items():
+        replace(neighbourhood, name, value)
     return cli.main(arguments)
 
 

@@ -15,7 +15,6 @@ from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.measure import host_check
 from harness.predict import neighbourhood
-from harness.report import rendering
 from harness.spec.experiment import usable_processors
 from harness.spec.jobs import described
 from harness.spec.scheduler import scheduler_of
@@ -43,10 +42,9 @@ class Clock:
 
 
 @pytest.fixture
-def lockstep(lockstep, monkeypatch):
+def lockstep(lockstep, undrawn, monkeypatch):
     """The command on made-up runs, and on a quiet host unless the test changes that."""
     monkeypatch.setattr(Moment, "now", Clock(0.0).now)
-    monkeypatch.setattr(rendering, "_both", lambda picture: {})  # takes seconds
     return lockstep
 
 

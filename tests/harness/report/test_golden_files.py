@@ -104,8 +104,8 @@ def test_compare(golden, verdicts):
     golden("compare.txt", printed(text.compared([verdicts], 0.15)))
 
 
-def test_the_page(golden, verdicts, runs, monkeypatch):
-    monkeypatch.setattr(rendering, "_both", lambda picture: {})  # takes seconds
+@pytest.mark.usefixtures("undrawn")
+def test_the_page(golden, verdicts, runs):
     content = page.of_runs(page.Content(verdicts, runs[1], [], 0.15))
     golden("report.html", without_pictures(rendering.html(content)))
 

@@ -17,7 +17,6 @@ from harness.analyse.rows import ScheduleRow
 from harness.cli import main
 from harness.commands import job_level as command
 from harness.predict.job_level import SimulatedByJob
-from harness.report import rendering
 from harness.simulator.jobs import swf
 from harness.simulator.jobs.metrics import measure
 from harness.spec import experiment_source, job_level
@@ -116,12 +115,6 @@ def test_slowdowns_by_size_add_up(rows):
     assert sum(one.jobs for one in classes) == JOBS
     mean = sum(one.jobs * one.bounded_slowdown for one in classes) / JOBS
     assert mean == pytest.approx(measure(rows[0].schedule.outcome, tau_s=10).bounded_slowdown)
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Pages without pictures, which take seconds to draw."""
-    monkeypatch.setattr(rendering, "_both", lambda picture: {})
 
 
 @pytest.fixture
