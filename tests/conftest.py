@@ -36,6 +36,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Have the usual tests run in two processes, if pytest-xdist is there and ``-n`` says nothing else.
 
     Most tests wait, and real runs take two processors. One file, and what is marked, has one process.
+    The files keep their order, which ``pytest_collection_modifyitems`` chooses.
     """
     option = config.option
     usual = "not slow" in option.markexpr or "not soak" in option.markexpr
@@ -43,6 +44,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     alone = option.usepdb or getattr(option, "with_mpi", False) or hasattr(config, "workerinput")
     if usual and several and not alone and getattr(option, "numprocesses", 0) is None:
         option.numprocesses, option.dist = 2, "loadfile"  # a worker has whole files
+        option.loadscopereorder = False  # else files of few tests, however long these take, would be last
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,13 @@ def uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     from among_others import uncalibrated  # noqa: PLC0415 # as above
 
     uncalibrated(monkeypatch.setattr)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave files without slow tests for the end, so that all processes end at about the same time."""
+    if hasattr(config, "workerinput"):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
 
 
 REAL = {"again", "compiled", "host", "hosts", "newest"}
