@@ -22,6 +22,7 @@ from harness.store import database, schema, tables
 from harness.store.conditions import Conditions
 from harness.store.database import Store, StoreError
 from harness.store.records import Calibration
+from harness.store.spool import Spool
 from workloads.validation import InputError
 
 
@@ -132,11 +133,17 @@ def test_a_directory_without_permission(tmp_path):
         Store(tmp_path / "results")
 
 
-def test_a_full_disk_is_told_and_keeps_what_was_recorded(records, tmp_path):
+def test_a_full_disk_is_told_and_keeps_what_was_recorded(records, tmp_path, monkeypatch):
+    connections = []
+
+    def connect(*given):
+        connections.append(schema.connect(*given))
+        return connections[-1]
+
+    monkeypatch.setattr(database, "connect", connect)
     with Store(tmp_path / "full") as opened:
         opened.add_run(records[0])
-        pages = opened._database.execute("PRAGMA page_count").fetchone()[0]
-        opened._database.execute(f"PRAGMA max_page_count = {pages}")
+        connections[0].execute(f"PRAGMA max_page_count = {told(opened.path, 'page_count')}")
         with pytest.raises(StoreError, match=r"full.*--resume"):
             for record in records * 5:
                 opened.add_run(record)
@@ -146,10 +153,16 @@ def test_a_full_disk_is_told_and_keeps_what_was_recorded(records, tmp_path):
         opened.add_run(records[1])
 
 
+def told(path, name):
+    """What SQLite tells of a file."""
+    with contextlib.closing(sqlite3.connect(path)) as reader:
+        return reader.execute(f"PRAGMA {name}").fetchone()[0]
+
+
 def test_a_reader_keeps_no_writer_waiting(records, tmp_path):
     with Store(tmp_path / "results") as opened:
         reader = sqlite3.connect(opened.path)
-        assert opened._database.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert told(opened.path, "journal_mode") == "wal"
         cursor = reader.execute("SELECT * FROM ranks")
         cursor.fetchone()
         before = len(opened.numbers())
@@ -171,12 +184,12 @@ def shared(monkeypatch):
 
 def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, shared):
     folder, said = tmp_path / "shared", []
-    with Store(folder) as opened, sqlite3.connect(opened.path) as reader:
+    with Store(folder, warn=said.append) as opened, sqlite3.connect(opened.path) as reader:
         opened.add_run(records[0])
-        assert opened._database.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+        assert told(opened.path, "journal_mode") == "delete"
         cursor = reader.execute("SELECT * FROM ranks")
         cursor.fetchone()
-        opened._warn = said.append
+        assert not said
         assert opened.add_run(records[1]) is None
     (file,) = folder.glob("*.run.json")
     assert "database is locked" in said[0] and str(file) in said[0]
@@ -206,12 +219,12 @@ def test_a_lock_that_ends_in_time_leaves_nothing_beside_the_store(records, tmp_p
 def test_a_run_that_is_kept_twice_is_taken_in_once(records, tmp_path):
     with Store(tmp_path / "all") as opened:
         opened.add_run(records[0])
-        for _ in range(2):
-            opened._spool.keep(records[0])
-            opened._spool.keep(records[1])
+    beside = Spool(opened.path)
+    for record in 2 * records[:2]:
+        beside.keep(record)
     with Store(tmp_path / "all") as opened:
         assert len(opened.runs(records[0].digest)) == 2
-        assert not opened._spool.waiting()
+    assert not beside.waiting()
 
 
 NO_RUNS = [
