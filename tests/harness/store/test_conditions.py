@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from runs import needs_two
 from harness.store import conditions
 from harness.store.conditions import Conditions, differences
 
-TRUE = [sys.executable, "-c", "pass"]
 EXPERIMENT = """
 name = "commands"
 processors = 2
