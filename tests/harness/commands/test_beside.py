@@ -140,7 +140,8 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     monkeypatch.chdir(tmp_path)
     burn = "import time; b = time.process_time()\nwhile time.process_time() < b + 0.3: pass"
     exported = tmp_path / "times.json"
-    words = ["--rounds", "1", "--policy", "gang quantum_ms=20", "--export-hyperfine", str(exported), "--json"]
+    words = ["--anyway", "--rounds", "1", "--policy", "gang quantum_ms=20", "--json"]
+    words += ["--export-hyperfine", str(exported)]
     mpi = shlex.join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "2000"])
     commands = [sys.executable, "-c", burn, ":::", mpi]
     assert cli.main(["beside", *words, "--", *commands]) == 0
