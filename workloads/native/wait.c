@@ -557,13 +557,11 @@ static int polls_in_place(void)
            sum_of(peers, MPI_ANY_SOURCE, page_beside);
 }
 
-/* A poll may have advanced operations that others wait for: if it has found something that is likely. The more polls
-   have been in vain, the less likely is it, and the more rarely do they ring. */
-static void ring_after_poll(int done, int64_t now)
+/* A poll may have advanced operations that others wait for. The more polls have been in vain, the less likely is it, and
+   the more rarely do they ring. */
+static void ring_after_vain_poll(int64_t now)
 {
-    if (done)
-        ring_gap_ns = 0;
-    else if (now < ring_due_ns)
+    if (now < ring_due_ns)
         return;
     ring_due_ns = now + ring_gap_ns;
     if (ring_gap_ns < NAP_NS)
@@ -576,12 +574,26 @@ void poll_left(const int *announced)
     withdraw(announced);
 }
 
+/* After a poll that has found something, which is likely to have advanced other operations. A program may find thousands
+   so: this reads no clock. */
+static int poll_found(int *announced, int error)
+{
+    poll_over();
+    withdraw(announced);
+    *announced = 0;
+    ring_gap_ns = ring_due_ns = 0; /* the next poll rings, whatever it finds */
+    ring_all();
+    return error;
+}
+
 int poll_end(int *announced, int error, const int *found)
 {
-    int done = error || *found;
-    int64_t now = now_ns();
+    int64_t now;
 
-    if (done || concurrent || !has_page || waiting.rule == SPIN)
+    if (error || *found)
+        return poll_found(announced, error);
+    now = now_ns();
+    if (concurrent || !has_page || waiting.rule == SPIN)
         poll_over();
     else {
         if (now - polled_ns > BUSY_NS)
@@ -601,7 +613,7 @@ int poll_end(int *announced, int error, const int *found)
     }
     withdraw(announced);
     *announced = 0;
-    ring_after_poll(done, now);
+    ring_after_vain_poll(now);
     return error;
 }
 
