@@ -1,8 +1,8 @@
 """The constants of a machine, each declared once, here.
 
-Records, calibrations, the simulated machine, the kernel's numbers, the [machine] table, reports and docs
-follow. A new cost is an entry here, a quantity of ``workloads.probe``, and the place in the kernel where it
-is paid.
+Records, calibrations, the simulated machine, the simulator's numbers, the [machine] table and reports follow.
+Everything has a constant under its one name: a calibrated quantity and the simulator end it in ``_ns`` in
+place of ``_us``. docs/architecture.md, "Where to add", lists what else a new constant needs.
 """
 # ruff: noqa: RUF009 - a constant is a field
 

@@ -2,9 +2,11 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from fake_runs import TOOLS, Quiet, probe
 from places import ROOT
@@ -13,13 +15,15 @@ from harness.measure.calibrate import Constants, constants
 from harness.measure.session import MeasurementSession
 from harness.predict.process_level import machine_like
 from harness.report.listing import MEANING
-from harness.simulator.processes.machine import SimulatedMachine
-from harness.simulator.processes.model import MACHINE
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import MACHINE, PROCESSOR, State
+from harness.simulator.processes.state import allocate, start_timers
 from harness.spec.scheduler import scheduler_of
 from harness.store.database import Store
 from workloads.bounds import BOUNDS
-from workloads.constants import CONSTANTS, MachineConstants, Rows
+from workloads.constants import CONSTANTS, MachineConstants, Rows, Samples
 from workloads.machine import KEYS
+from workloads.program import Program
 from workloads.validation import InputError
 
 ONE_MORE = """
@@ -79,6 +83,46 @@ def test_each_constant_has_its_bounds_its_number_in_the_kernel_and_its_meaning()
         assert (one.in_ns in MACHINE.names) == time
         assert one.quantity.removesuffix("_ns") in MEANING
         assert isinstance(one.kind, type) == (one.kind is float), one.name
+
+
+def test_the_simulator_has_each_constant_under_its_one_name():
+    """All numbers differ, so that none can stand for another."""
+    numbers = {one.name: 100.0 + index for index, one in enumerate(CONSTANTS) if one.kind is float}
+    lists = {one.name: [1.0, 2.0 + index] for index, one in enumerate(CONSTANTS) if one.kind == Samples}
+    rows = {one.name: [[1.0 + index], [3.0]] for index, one in enumerate(CONSTANTS) if one.kind == Rows}
+    values = numbers | lists | rows
+    state = simulated(SimulatedMachine(processors=2, **values))
+    for one in CONSTANTS:
+        value_ns = 1e3 * np.array(values[one.name])
+        if one.kind is not float:
+            places = state.processors if one.in_ns in PROCESSOR.names else state
+            assert getattr(places, one.in_ns).tolist() == value_ns.tolist(), one.name
+        elif one.name.endswith("_us"):
+            assert state.machine[one.in_ns] == value_ns, one.name
+
+
+def test_what_is_not_drawn_is_empty():
+    rows = {"idle_times_us": [5.0], "switch_after_idle_us": [[0.0, 0.0]], "send_after_idle_us": [[0.0, 0.0]]}
+    nothing, idle = simulated(SimulatedMachine()), simulated(SimulatedMachine(**rows))
+    lists = [one.in_ns for one in CONSTANTS if one.in_ns in State._fields]
+    assert [name for name in lists if len(getattr(nothing, name))] == ["lateness_ns"]
+    drawn = ["switch_scatter_ns", "idle_times_ns", "switch_after_idle_ns", "lateness_ns"]
+    assert [name for name in lists if len(getattr(idle, name))] == drawn
+
+
+def simulated(machine):
+    """A simulated machine's state, before any job has come."""
+    state = allocate(machine, [SimulatedJob(0, Program("BARRIER", 2, phases=1))], timeline=False)
+    start_timers(state, machine, np.random.default_rng(0))
+    return state
+
+
+def test_the_documents_list_all_constants_with_their_quantities():
+    text = (ROOT / "docs" / "formats.md").read_text()
+    table = text.partition("| constant | meaning | from |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert table == [f"| `{one.name}` | {one.meaning} | `{one.quantity}` |" for one in CONSTANTS]
+    told = text.partition("\nQuantities: ")[2].partition("\n")[0]
+    assert {one.quantity for one in CONSTANTS} - set(re.findall(r"`(\w+)", told)) == set()
 
 
 def test_the_probe_measures_what_the_table_knows():

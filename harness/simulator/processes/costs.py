@@ -1,7 +1,7 @@
-"""What chance decides: costs of a switch and of a send after a rest, and how long a computation takes.
+"""What chance decides: costs of a switch and of a send after an idle time, and how long a computation takes.
 
-A process that waits has rested since it last had a processor, and one that asks since its last wait ended.
-Between two rests of the machine chance decides which one's costs count.
+A process that waits has been idle since it last had a processor, and one that asks since its last wait ended.
+Between two idle times of the machine chance decides which one's costs count.
 
 The processors' caches: what a process pays to load its working set again.
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import COMPUTE, DISPATCHES, LEFT, OVERRUNS, READING, Records, State
 
-PARTS = 4096  # into how many parts the time between two rests is divided, to decide by chance
+PARTS = 4096  # into how many parts the time between two idle times is divided, to decide by chance
 
 
 @hot
@@ -62,19 +62,19 @@ def overrun_ns(state: State, p: int, operation: Records) -> int:
 
 
 @step
-def drawn_rest(state: State, source: Records, lasted_ns: int) -> int:
+def drawn_idle_time(state: State, source: Records, lasted_ns: int) -> int:
     """Index of the calibrated idle time used for an idle time of ``lasted_ns``; -1 below the first.
 
     Between two neighbours chance decides, in proportion.
     """
-    rests_ns = state.rest_ns
+    times_ns = state.idle_times_ns
     longer = 0
-    while longer < len(rests_ns) and rests_ns[longer] <= lasted_ns:
+    while longer < len(times_ns) and times_ns[longer] <= lasted_ns:
         longer += 1
-    if longer == len(rests_ns):
+    if longer == len(times_ns):
         return longer - 1
-    shorter_ns = rests_ns[longer - 1] if longer > 0 else 0
-    share = (lasted_ns - shorter_ns) * PARTS // (rests_ns[longer] - shorter_ns)
+    shorter_ns = times_ns[longer - 1] if longer > 0 else 0
+    share = (lasted_ns - shorter_ns) * PARTS // (times_ns[longer] - shorter_ns)
     return longer if below(source, PARTS) < share else longer - 1
 
 
@@ -83,27 +83,27 @@ def switch_cost_ns(state: State, p: int, q: int) -> int:
     """What it costs to switch processor ``p`` to process ``q``, where that differs."""
     processor = state.processors[p]
     waits = state.processes[q].activity >= READING and state.accounts[q, DISPATCHES] > 0
-    if waits and len(state.rested_switch_ns) > 0:
-        rest = drawn_rest(state, processor, state.clock.now_ns - state.accounts[q, LEFT])
-        if rest >= 0:
-            return drawn(processor, state.rested_switch_ns[rest])
-    return drawn(processor, state.switch_costs_ns)
+    if waits and len(state.switch_after_idle_ns) > 0:
+        index = drawn_idle_time(state, processor, state.clock.now_ns - state.accounts[q, LEFT])
+        if index >= 0:
+            return drawn(processor, state.switch_after_idle_ns[index])
+    return max(0, int(state.machine.context_switch_ns) + drawn(processor, state.switch_scatter_ns))
 
 
 @step
 def send_cost_ns(state: State, p: int, q: int) -> int:
     """What it costs running process ``q`` to ask what it asks.
 
-    The root of a barrier sends nothing, but has rested like the others, and takes their messages in.
+    The root of a barrier sends nothing, but has been idle like the others, and takes their messages in.
     """
     process = state.processes[q]
     silent = asks_itself(state, q)
     cost_ns = 0 if silent else int(state.machine.send_ns)
     of_others = process.activity != READING and state.jobs[process.job].processes > 1
-    if len(state.rested_send_ns) > 0 and (of_others or not silent):
-        rest = drawn_rest(state, state.processors[p], state.clock.now_ns - process.wait_ended_ns)
-        if rest >= 0:
-            cost_ns += drawn(state.processors[p], state.rested_send_ns[rest])
+    if len(state.send_after_idle_ns) > 0 and (of_others or not silent):
+        index = drawn_idle_time(state, state.processors[p], state.clock.now_ns - process.wait_ended_ns)
+        if index >= 0:
+            cost_ns += drawn(state.processors[p], state.send_after_idle_ns[index])
     return cost_ns
 
 

@@ -274,10 +274,10 @@ def activate(state: State, q: int) -> int:
         process.replied = 0
     process.is_activated = 1
     processor = state.processors[p]
-    length_ns = state.machine.switch_ns + process.remaining_ns
+    length_ns = state.machine.context_switch_ns + process.remaining_ns
     processor.activated = q
     processor.activation_end_ns = state.clock.now_ns + length_ns
-    length_ns += state.machine.switch_ns
+    length_ns += state.machine.context_switch_ns
     processor.charged_ns += length_ns
     state.processes[processor.current].dispatched_ns += length_ns
     set_activity(state, p, processor.activity_ns - state.clock.now_ns + length_ns)

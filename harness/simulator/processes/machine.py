@@ -19,10 +19,6 @@ from workloads.validation import InputError, flag, number, one_of, whole
 
 SPIN_CLOCKS = ("processor", "wall")
 
-ARRAYS = {"tick_lateness_us": "tick_late_ns", "idle_times_us": "rest_ns"}
-ARRAYS |= {"switch_after_idle_us": "rested_switch_ns", "send_after_idle_us": "rested_send_ns"}
-"""Arrays of ``model.State`` with other names than their constants."""
-
 
 @dataclass(frozen=True)
 class SimulatedMachine(MachineConstants):
@@ -153,24 +149,25 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
     for one in CONSTANTS:
         if one.in_ns in (MACHINE.names or ()):
             record[one.in_ns] = round(getattr(machine, one.name) * 1e3)
+    record.tick_ns = machine.tick_ns
     record.slice_ns = record.slice_ns or eevdf.SLICE_NS
-    # Measured turns are nearer to a slice than to the ticks that it takes.
-    ticks_ns = -(-record.slice_ns // machine.tick_ns) * machine.tick_ns
-    record.slices_end = machine.local == "eevdf" and 0 < 4 * record.turn_ns < 3 * record.slice_ns + ticks_ns
-    record.switch_ns = round(machine.context_switch_us * 1e3)
-    record.wakeup_ns, record.idle_wakeup_ns = machine.wakeups_ns
+    # Slices end at once if measured turns exceed a slice by less than a quarter of the time to the next tick.
+    to_tick_ns = -record.slice_ns % record.tick_ns
+    beyond_slice_ns = record.turn_ns - record.slice_ns
+    record.slices_end = machine.local == "eevdf" and record.turn_ns > 0 and 4 * beyond_slice_ns < to_tick_ns
+    record.context_switch_ns = round(machine.context_switch_us * 1e3)
+    record.wakeup_beyond_switch_ns, record.idle_wakeup_beyond_switch_ns = machine.wakeups_ns
     record.hop_latency_ns = round(machine.hop_latency_us * 1e3)
     record.messages_to_self = machine.messages_to_self
     record.handles_when_waiting = machine.handles_when_waiting
     record.wall_clock_spin = machine.spin_clock == "wall"
-    record.tick_period_ns = machine.tick_ns
     samples = samples_ns(machine)
-    record.sends = record.send_ns > 0 or samples["rested_send_ns"].any()
+    record.sends = record.send_ns > 0 or samples["send_after_idle_ns"].any()
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = KNOWN[machine.local].boosts_woken
     record.queue = QUEUES.index(machine.queue)
-    ticks_late = samples["tick_late_ns"].any()
+    ticks_late = samples["tick_lateness_ns"].any()
     record.ticks_do_more = ticks_late or (record.fair and record.queue != BOUND)
     record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
     others_ns = record.receive_ns + record.serve_ns + record.poll_ns
@@ -186,16 +183,14 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
 
 def samples_ns(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
     """The arrays of ``model.State`` from which costs and times are drawn; empty where nothing is."""
-    arrays = [
-        (one, _rows_ns if one.kind == Rows else _whole_ns) for one in CONSTANTS if one.kind is not float
-    ]
-    found = {ARRAYS.get(one.name, one.in_ns): made(getattr(machine, one.name)) for one, made in arrays}
-    switches_ns = round(machine.context_switch_us * 1e3) + found["switch_scatter_ns"]
-    differ = len(found["rested_switch_ns"]) > 0 or found["switch_scatter_ns"].any()
-    found["switch_costs_ns"] = np.maximum(0, switches_ns)[: None if differ else 0]
-    for name in ("tick_late_ns", "overrun_ns", "rested_send_ns"):
-        found[name] = found[name][: None if found[name].any() else 0]
-    return {name: array for name, array in found.items() if name in State._fields}
+    arrays = [(one, _rows_ns if one.kind == Rows else _whole_ns) for one in CONSTANTS]
+    found = {
+        one.in_ns: made(getattr(machine, one.name)) for one, made in arrays if one.in_ns in State._fields
+    }
+    kept = {"lateness_ns", "switch_after_idle_ns"}  # every slot has a lateness, and some switches are free
+    if len(found["switch_after_idle_ns"]) > 0:
+        kept.add("switch_scatter_ns")  # what a process draws that has not been idle
+    return {name: array if name in kept or array.any() else array[:0] for name, array in found.items()}
 
 
 def _whole_ns(times_us: Sequence[float]) -> NDArray[np.int64]:

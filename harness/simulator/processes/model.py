@@ -21,15 +21,16 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
 Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31 follows x. Each
 processor has a sequence, which begins with the phase of its tick. A detour draws its length from it, then the
 gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole number. Where ticks can be late,
-the last thing that a tick does is to draw how late the next one of its processor is: tick_late_ns[(x >> 8)
-mod n] of n values. The first tick is in time. Where switches differ, each dispatch draws its cost in the same
-way from switch_costs_ns. Where they differ by rests, a process that waits and has run before first gets one
-of two rests: the longest in rest_ns that it has had, or none, and the next longer one. It gets the longer one
-if (x >> 8) mod 4096 is below 4096 times the way to it, rounded down. From the last rest on it gets that one,
-and nothing is drawn. The dispatch then draws its cost from the rest's row, or without a rest from
-switch_costs_ns. Where sends differ, each request or arrival gets a rest in the same way, by the time since
-the sender's last wait ended, and draws from its row what it costs more; without a rest, nothing. The root of
-a barrier with others does so, too, and a read from oneself does not, unless it is a message. Where
+the last thing that a tick does is to draw how late the next one of its processor is: tick_lateness_ns[(x >>
+8) mod n] of n values. The first tick is in time. Where switches differ, each dispatch draws in the same way
+from switch_scatter_ns what it costs beyond context_switch_ns. Where they differ by idle times, a process that
+waits and has run before first gets one of two idle times: the longest in idle_times_ns that it has had, or
+none, and the next longer one. It gets the longer one if (x >> 8) mod 4096 is below 4096 times the way to it,
+rounded down. From the last idle time on it gets that one, and nothing is drawn. The dispatch then draws its
+cost from the row of the idle time, or without one from switch_scatter_ns. Where sends differ, each request or
+arrival gets an idle time in the same way, by the time since the sender's last wait ended, and draws from its
+row what it costs more; without an idle time, nothing. The root of a barrier with others does so, too, and a
+read from oneself does not, unless it is a message. Where
 computations overrun, each that begins draws by how much from overrun_ns, before anything else. One more
 sequence begins with the phase of processor 0's tick. Every slot of a decision but the first draws from it how
 late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends
@@ -271,15 +272,15 @@ LOCK = np.dtype(
 MACHINE = np.dtype(
     [
         *((one.in_ns, np.int64) for one in CONSTANTS if one.kind is float and one.name.endswith("_us")),
-        ("switch_ns", np.int64),
+        ("context_switch_ns", np.int64),
         ("sends", np.int8),  # whether it takes time to send a request or an arrival
-        ("wakeup_ns", np.int64),  # beyond the switch, as is idle_wakeup_ns
+        ("wakeup_beyond_switch_ns", np.int64),  # of a process that a message has just woken
+        ("idle_wakeup_beyond_switch_ns", np.int64),  # the same on a processor that was idle
         ("hop_latency_ns", np.int64),
         ("reorders", np.int8),  # whether a message can arrive before one that was sent earlier
         ("messages_to_self", np.int8),
         ("handles_when_waiting", np.int8),  # only; else also while it computes
         ("wall_clock_spin", np.int8),
-        ("tick_period_ns", np.int64),
         ("ticks_do_more", np.int8),  # than to end turns and bring updates: processor.py
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
@@ -391,16 +392,16 @@ class State(NamedTuple):
     """(P, N) when each process last had the processor, in turns of it; (1, 1) without caches."""
     lateness_ns: NDArray[np.int64]
     """How late slots end, all values equally likely, as in all that follows."""
-    tick_late_ns: NDArray[np.int64]
+    tick_lateness_ns: NDArray[np.int64]
     """How late ticks are; empty if they come in time."""
-    switch_costs_ns: NDArray[np.int64]
-    """Of dispatches; empty if all cost the same."""
+    switch_scatter_ns: NDArray[np.int64]
+    """How much more or less than usual dispatches cost; empty if all cost the same."""
     overrun_ns: NDArray[np.int64]
     """By how much longer than asked computations take; empty without overruns."""
-    rest_ns: NDArray[np.int64]
-    rested_switch_ns: NDArray[np.int64]
-    rested_send_ns: NDArray[np.int64]
-    """(rests, ...) costs after each of the rests, or no row."""
+    idle_times_ns: NDArray[np.int64]
+    switch_after_idle_ns: NDArray[np.int64]
+    send_after_idle_ns: NDArray[np.int64]
+    """(idle times, ...) costs after each of the idle times, or no row."""
     slots: NDArray[np.int8]
     """(slots, N) who may run in each slot; ``slot_ns`` their lengths."""
     slot_ns: NDArray[np.int64]

@@ -189,9 +189,14 @@ def dispatch(state: State, p: int) -> None:
         set_activity(state, p, m.NEVER_NS)
         return
     state.processes[q].state = m.TAKING_OVER
-    cost_ns = switch_cost_ns(state, p, q) if len(state.switch_costs_ns) > 0 else state.machine.switch_ns
+    cost_ns = state.machine.context_switch_ns
+    if len(state.switch_scatter_ns) > 0:
+        cost_ns = switch_cost_ns(state, p, q)
     if state.processes[q].kernel:
-        cost_ns += state.machine.idle_wakeup_ns if processor.category == m.IDLE else state.machine.wakeup_ns
+        if processor.category == m.IDLE:
+            cost_ns += state.machine.idle_wakeup_beyond_switch_ns
+        else:
+            cost_ns += state.machine.wakeup_beyond_switch_ns
     if state.clock.changing:
         cost_ns += processor.slot_cost_ns
     processor.switching = 1
@@ -264,7 +269,7 @@ def tick(state: State, p: int) -> None:
     A tick during a switch charges nobody.
     """
     processor = state.processors[p]
-    processor.tick_ns += state.machine.tick_period_ns
+    processor.tick_ns += state.machine.tick_ns
     mark(state, p)
     q = processor.current
     if q != m.NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
@@ -279,8 +284,8 @@ def tick(state: State, p: int) -> None:
 def go_on_at_tick(state: State, p: int) -> None:
     """What few machines do at a tick: draw how late the next one is, heed a quota, balance queues."""
     processor = state.processors[p]
-    if len(state.tick_late_ns) > 0:
-        late_ns = drawn(processor, state.tick_late_ns)
+    if len(state.tick_lateness_ns) > 0:
+        late_ns = drawn(processor, state.tick_lateness_ns)
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns
         mark(state, p)

@@ -353,7 +353,7 @@ def look_period_ns(state: State, process: Records) -> int:
 def end_wait(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     process.replied = 0
-    if len(state.rested_send_ns) > 0:
+    if len(state.send_after_idle_ns) > 0:
         process.wait_ended_ns = state.clock.now_ns
     if process.activity != m.LOCKING:
         return m.NEXT

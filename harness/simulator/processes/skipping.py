@@ -70,7 +70,7 @@ def undisturbed_until(state: State, index: int) -> int:
         until_ns = min(until_ns, processor.alarm_ns)
         if count(state, p, m.READY) > 0:
             ticks = min(process.ticks_left, processor.ticks_to_update) - 1
-            until_ns = min(until_ns, processor.tick_ns + ticks * state.machine.tick_period_ns)
+            until_ns = min(until_ns, processor.tick_ns + ticks * state.machine.tick_ns)
     return int(until_ns)
 
 
