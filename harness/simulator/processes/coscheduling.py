@@ -65,7 +65,7 @@ def run_next(state: State, peer: int) -> None:
     leave(state, p, m.READY)
     enqueue(state, other, True)
     enqueue(state, peer, True)
-    dispatch(state, p)
+    dispatch(state, p, m.USUAL)
 
 
 @step

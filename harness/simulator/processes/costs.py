@@ -19,7 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.model import COMPUTE, DISPATCHES, LEFT, OVERRUNS, READING, Records, State
+from harness.simulator.processes.model import (
+    COMPUTE,
+    DISPATCHES,
+    IDLE,
+    LEFT,
+    NEW_SLOT,
+    OVERRUNS,
+    READING,
+    YIELDED,
+    Records,
+    State,
+)
 
 PARTS = 4096  # into how many parts the time between two idle times is divided, to decide by chance
 
@@ -78,9 +89,30 @@ def drawn_idle_time(state: State, source: Records, lasted_ns: int) -> int:
     return longer if below(source, PARTS) < share else longer - 1
 
 
+@hot
+def switch_cost_ns(state: State, p: int, q: int, reason: int) -> int:
+    """What it costs to switch processor ``p`` to process ``q`` for ``reason``.
+
+    A yield costs less than other switches, which put one process to sleep and wake another one. It draws like
+    them, although its own cost is fixed.
+    """
+    machine, process = state.machine, state.processes[q]
+    cost_ns = machine.context_switch_ns
+    if len(state.switch_scatter_ns) > 0:
+        cost_ns = drawn_switch_ns(state, p, q)
+    if process.kernel:
+        idle = state.processors[p].category == IDLE
+        cost_ns += machine.idle_wakeup_beyond_switch_ns if idle else machine.wakeup_beyond_switch_ns
+    elif reason == YIELDED and machine.yield_ns > 0:
+        return int(machine.yield_ns)
+    if reason == NEW_SLOT:
+        cost_ns += state.processors[p].slot_cost_ns
+    return int(cost_ns)
+
+
 @step
-def switch_cost_ns(state: State, p: int, q: int) -> int:
-    """What it costs to switch processor ``p`` to process ``q``, where that differs."""
+def drawn_switch_ns(state: State, p: int, q: int) -> int:
+    """What chance says that a switch of processor ``p`` to process ``q`` costs."""
     processor = state.processors[p]
     waits = state.processes[q].activity >= READING and state.accounts[q, DISPATCHES] > 0
     if waits and len(state.switch_after_idle_ns) > 0:

@@ -123,7 +123,7 @@ def end_slot(state: State) -> None:
         if quota.hand_out(state):
             for p in range(len(state.processors)):
                 if quota.goes_on(state, p):
-                    reconsider(state, p)
+                    reconsider(state, p, m.USUAL)
     elif clock.until_ns <= clock.slot_end_ns + clock.late_ns:
         clock.now_ns = clock.until_ns - 1
         clock.status = m.UNTIL
@@ -152,10 +152,8 @@ def apply_slot(state: State) -> None:
         if process.state == m.ENTERING:
             scheduler.enter(state, process)
             process.state = m.UNCLAIMED if state.machine.queue == m.AFFINITY else m.READY
-    state.clock.changing = 1
     for p in range(len(state.processors)):
-        reconsider(state, p)
-    state.clock.changing = 0
+        reconsider(state, p, m.NEW_SLOT)
     if state.machine.warning_ns > 0:
         resume_deferred(state)
     for q in range(len(state.processes) if state.machine.remedy == ACTIVATIONS else 0):

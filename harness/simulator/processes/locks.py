@@ -204,7 +204,7 @@ def holder_has_stopped(state: State, p: int, q: int) -> bool:
         return True
     if holder.state == m.READY:
         holder.inherits = 1
-        reconsider(state, holder.processor)
+        reconsider(state, holder.processor, m.USUAL)
     return False
 
 
@@ -235,9 +235,7 @@ def retry_slot(state: State, p: int) -> None:
     for k in range(processor.residents):
         q = state.residents[p, k]
         state.processes[q].allowed = state.slots[state.clock.slot, q]
-    state.clock.changing = 1
-    reconsider(state, p)
-    state.clock.changing = 0
+    reconsider(state, p, m.NEW_SLOT)
 
 
 @step

@@ -23,18 +23,18 @@ processor has a sequence, which begins with the phase of its tick. A detour draw
 gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole number. Where ticks can be late,
 the last thing that a tick does is to draw how late the next one of its processor is: tick_lateness_ns[(x >>
 8) mod n] of n values. The first tick is in time. Where switches differ, each dispatch draws in the same way
-from switch_scatter_ns what it costs beyond context_switch_ns. Where they differ by idle times, a process that
-waits and has run before first gets one of two idle times: the longest in idle_times_ns that it has had, or
-none, and the next longer one. It gets the longer one if (x >> 8) mod 4096 is below 4096 times the way to it,
-rounded down. From the last idle time on it gets that one, and nothing is drawn. The dispatch then draws its
-cost from the row of the idle time, or without one from switch_scatter_ns. Where sends differ, each request or
-arrival gets an idle time in the same way, by the time since the sender's last wait ended, and draws from its
-row what it costs more; without an idle time, nothing. The root of a barrier with others does so, too, and a
-read from oneself does not, unless it is a message. Where
-computations overrun, each that begins draws by how much from overrun_ns, before anything else. One more
-sequence begins with the phase of processor 0's tick. Every slot of a decision but the first draws from it how
-late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends
-lateness_ns[0] late.
+from switch_scatter_ns what it costs beyond context_switch_ns; so does a dispatch by a yield, although it has
+a cost of its own. Where they differ by idle times, a process that waits and has run before first gets one of
+two idle times: the longest in idle_times_ns that it has had, or none, and the next longer one. It gets the
+longer one if (x >> 8) mod 4096 is below 4096 times the way to it, rounded down. From the last idle time on it
+gets that one, and nothing is drawn. The dispatch then draws its cost from the row of the idle time, or
+without one from switch_scatter_ns. Where sends differ, each request or arrival gets an idle time in the same
+way, by the time since the sender's last wait ended, and draws from its row what it costs more; without an
+idle time, nothing. The root of a barrier with others does so, too, and a read from oneself does not, unless
+it is a message. Where computations overrun, each that begins draws by how much from overrun_ns, before
+anything else. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the
+first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins.
+The first slot ends lateness_ns[0] late.
 """
 
 from typing import Any, NamedTuple
@@ -78,6 +78,10 @@ PASSES: the phase before is over. OVERRUNS: chance prolongs the computation. LEA
 imbalance. COLLECTIVE: it waits as in a collective operation. CONTINUES: the wait belongs to the one before.
 POLLS: it spins under every waiting rule, as only the program knows that it waits. OBSERVES: the process may
 look from whom it gets messages often."""
+
+USUAL, NEW_SLOT, YIELDED = range(3)
+"""Why a processor switches, as far as costs differ. NEW_SLOT: another slot has begun. YIELDED: its process
+has called sched_yield."""
 
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
@@ -319,7 +323,6 @@ CLOCK = np.dtype(
         ("until_ns", np.int64),  # the caller decides when all is done that happens before it
         ("late_ns", np.int64),  # how late the present slot ends
         ("random", np.int64),  # state of the random numbers for that
-        ("changing", np.int64),  # 1 during a slot switch
         ("slot", np.int64),
         ("cyclic", np.int64),
         ("new_plan", np.int64),  # a decision has changed slots and jobs since the last call

@@ -96,21 +96,12 @@ def yields_now(state: State, p: int) -> bool:
 
 
 @step
-def cheapen(state: State, p: int) -> None:
-    """A switch by a yield costs less than others, which put one process to sleep and wake another one."""
-    processor = state.processors[p]
-    if processor.switching and state.machine.yield_ns > 0 and not state.processes[processor.current].kernel:
-        set_activity(state, p, state.machine.yield_ns)
-
-
-@step
 def give_away(state: State, p: int) -> None:
     """The process that spins yields: another one runs if it ranks above it."""
     state.processors[p].yield_at_ns = state.clock.never_ns
     if yields_now(state, p):
         if gives_way(state, p, state.processors[p].current):
-            preempt(state, p, False)
-            cheapen(state, p)
+            preempt(state, p, False, m.YIELDED)
         else:
             watch_yields(state, p)
 
@@ -174,8 +165,11 @@ def gives_way(state: State, p: int, q: int) -> bool:
 
 
 @hot
-def dispatch(state: State, p: int) -> None:
-    """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
+def dispatch(state: State, p: int, reason: int) -> None:
+    """Begin to switch free processor ``p`` to the best ready process, or let it idle.
+
+    ``reason`` is USUAL, NEW_SLOT or YIELDED.
+    """
     processor = state.processors[p]
     if processor.current != m.NOBODY:
         state.accounts[processor.current, m.LEFT] = state.clock.now_ns
@@ -189,16 +183,7 @@ def dispatch(state: State, p: int) -> None:
         set_activity(state, p, m.NEVER_NS)
         return
     state.processes[q].state = m.TAKING_OVER
-    cost_ns = state.machine.context_switch_ns
-    if len(state.switch_scatter_ns) > 0:
-        cost_ns = switch_cost_ns(state, p, q)
-    if state.processes[q].kernel:
-        if processor.category == m.IDLE:
-            cost_ns += state.machine.idle_wakeup_beyond_switch_ns
-        else:
-            cost_ns += state.machine.wakeup_beyond_switch_ns
-    if state.clock.changing:
-        cost_ns += processor.slot_cost_ns
+    cost_ns = switch_cost_ns(state, p, q, reason)
     processor.switching = 1
     processor.charged_ns = state.clock.now_ns
     if state.accounts[q, m.DISPATCHES] == 0:
@@ -225,26 +210,26 @@ def leave(state: State, p: int, to_state: int) -> None:
 
 
 @step
-def preempt(state: State, p: int, first: bool) -> None:
+def preempt(state: State, p: int, first: bool, reason: int) -> None:
     """Make the running process ready, first or last of its priority, and run the best."""
     q = state.processors[p].current
     leave(state, p, m.READY)
     enqueue(state, q, first)
-    dispatch(state, p)
+    dispatch(state, p, reason)
 
 
 @step
-def reconsider(state: State, p: int) -> None:
+def reconsider(state: State, p: int, reason: int) -> None:
     """Preempt the running process of ``p`` if another ranks above it, or it may not run any more.
 
-    A processor that is switching checks this at the end of the switch.
+    A processor that is switching checks this at the end of the switch, which then has its usual cost.
     """
     processor = state.processors[p]
     if processor.current == m.NOBODY:
         if next_process(state, p) != m.NOBODY:
-            dispatch(state, p)
+            dispatch(state, p, reason)
     elif not processor.switching and gives_way(state, p, processor.current):
-        preempt(state, p, True)
+        preempt(state, p, True, reason)
     elif yields_now(state, p):
         watch_yields(state, p)
 
@@ -257,7 +242,7 @@ def block(state: State, p: int) -> None:
     leave(state, p, m.BLOCKED)
     process.blocked = 1
     process.kernel = 0
-    dispatch(state, p)
+    dispatch(state, p, m.USUAL)
     if state.clock.recording:
         state.timeline[state.clock.recorded - 1, 4] = q
 
@@ -291,9 +276,9 @@ def go_on_at_tick(state: State, p: int) -> None:
         mark(state, p)
     busy = state.machine.quota_ns > 0 and processor.current != m.NOBODY
     if busy and quota.stands_still(state, p) and not processor.switching:
-        preempt(state, p, True)
+        preempt(state, p, True, m.USUAL)
     if state.machine.fair and state.machine.queue != m.BOUND and balance(state, p):
-        reconsider(state, p)
+        reconsider(state, p, m.USUAL)
 
 
 @step
@@ -309,7 +294,7 @@ def turn_over(state: State, p: int) -> None:
             watch_slice(state, p)
     else:
         leave(state, p, m.READY)
-        dispatch(state, p)
+        dispatch(state, p, m.USUAL)
 
 
 @step
@@ -319,7 +304,7 @@ def update(state: State, p: int) -> None:
         q = state.residents[p, k]
         if scheduler.update(state, state.processes[q]):
             enqueue(state, q, False)
-    reconsider(state, p)
+    reconsider(state, p, m.USUAL)
 
 
 @step
@@ -331,7 +316,7 @@ def wake(state: State, q: int) -> None:
         choose_processor(state, q)
     scheduler.join(state, process)
     enqueue(state, q, False)
-    reconsider(state, process.processor)
+    reconsider(state, process.processor, m.USUAL)
 
 
 @step
@@ -358,7 +343,7 @@ def detour(state: State, p: int) -> None:
     process = state.processes[q]
     # Only a fair scheduler looks for another process when an interrupt returns.
     if state.machine.fair and process.state == m.RUNNING and scheduler.outranked(state, p, q):
-        preempt(state, p, True)
+        preempt(state, p, True, m.USUAL)
     # Nobody is charged for the detour.
     processor.charged_ns += length_ns
     process.dispatched_ns += length_ns

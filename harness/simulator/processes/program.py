@@ -155,7 +155,7 @@ def finish(state: State, p: int, q: int) -> None:
         job.finish_ns = state.clock.now_ns
         state.clock.status = m.DEPARTED
         state.clock.subject = index
-    dispatch(state, p)
+    dispatch(state, p, m.USUAL)
     resume_suspended(state, index, job.processes)
 
 
@@ -166,7 +166,7 @@ def take_over(state: State, p: int, q: int) -> int:
     state.processors[p].switching = 0
     if gives_way(state, p, q):
         enqueue(state, q, True)
-        dispatch(state, p)
+        dispatch(state, p, m.USUAL)
         return m.DONE
     process.state = m.RUNNING
     process.dispatched_ns = state.clock.now_ns
@@ -213,7 +213,7 @@ def leave_section(state: State, p: int, q: int) -> None:
         locks.release(state, number)
     if process.inherits:
         process.inherits = 0
-        reconsider(state, p)
+        reconsider(state, p, m.USUAL)
 
 
 @step
@@ -432,7 +432,7 @@ def resume(state: State, p: int, q: int) -> int:
         process.kernel = 0
         scheduler.wake(state, process)
         if scheduler.outranked(state, p, q):
-            preempt(state, p, True)
+            preempt(state, p, True, m.USUAL)
             return m.DONE
     if process.replied:
         return m.END_WAIT
