@@ -165,6 +165,14 @@ def release(state: State, number: int) -> None:
 
 
 @step
+def stop_inheriting(state: State, p: int, q: int) -> None:
+    """Process ``q`` has released its lock on processor ``p``, and has no inherited priority any more."""
+    if state.processes[q].inherits:
+        state.processes[q].inherits = 0
+        reconsider(state, p, m.USUAL)
+
+
+@step
 def first_waiter(state: State, number: int, its_state: int) -> int:
     """The process that has waited longest for lock ``number`` in its state, ABSENT for any, or NOBODY."""
     found, anywhere = m.NOBODY, its_state == m.ABSENT

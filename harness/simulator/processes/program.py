@@ -28,7 +28,6 @@ from harness.simulator.processes.processor import (
     gives_way,
     leave,
     preempt,
-    reconsider,
     sleep,
     wake,
 )
@@ -40,8 +39,10 @@ from workloads.options import ACTIVATIONS
 def carry_out(state: State, action: int, p: int, q: int) -> None:
     """Let process ``q`` on processor ``p`` do ``action``, and whatever follows from it now.
 
-    Each action says which one comes next.
+    Each action says which one comes next. A lock is released last of all: a process woken by that may preempt
+    this one.
     """
+    lock = m.NOBODY
     while action != m.DONE:
         if action == m.NEXT:
             action = begin_operation(state, p, q)
@@ -59,12 +60,19 @@ def carry_out(state: State, action: int, p: int, q: int) -> None:
             action = resume(state, p, q)
         elif action == m.END_ACTIVITY:
             action = end_activity(state, p, q)
-        else:
+        elif action == m.TAKE_OVER:
             action = take_over(state, p, q)
+        elif action == m.LEAVE:
+            lock = leave_section(state, q)
+            action = m.NEXT
+    if lock != m.NOBODY:
+        locks.release(state, lock)
+        locks.stop_inheriting(state, p, q)
 
 
 @hot
 def begin_operation(state: State, p: int, q: int) -> int:
+    """Begin the next read of the present operation, or else the next operation of the program."""
     process = state.processes[q]
     if process.reads > 0:
         return begin_read(state, p, q)
@@ -161,7 +169,7 @@ def finish(state: State, p: int, q: int) -> None:
 
 @hot
 def take_over(state: State, p: int, q: int) -> int:
-    """Processor ``p`` has switched: its process runs, unless a better one came up meanwhile."""
+    """The processor has switched: its process runs, unless a better one came up meanwhile."""
     process = state.processes[q]
     state.processors[p].switching = 0
     if gives_way(state, p, q):
@@ -183,6 +191,7 @@ def take_over(state: State, p: int, q: int) -> int:
 
 @hot
 def end_activity(state: State, p: int, q: int) -> int:
+    """What took time is over: a computation, a section, the handling of a message, or a spin."""
     process = state.processes[q]
     if process.handling != m.FREE:
         return go_on_handling(state, p, q)
@@ -191,29 +200,25 @@ def end_activity(state: State, p: int, q: int) -> int:
     if process.activity == m.GAP:
         return m.READ
     if process.activity == m.SECTION:
-        leave_section(state, p, q)
-        return m.DONE
+        return m.LEAVE
     if process.notice == messages.NOTICE_HERE:
         messages.read_notices(state, q)
     return m.NEXT
 
 
 @step
-def leave_section(state: State, p: int, q: int) -> None:
-    """Process ``q`` is at the end of its critical section."""
+def leave_section(state: State, q: int) -> int:
+    """The section is over: the next operation begins, then the lock is released.
+
+    Returns the lock, or NOBODY if it is released already.
+    """
     process = state.processes[q]
-    number = process.target
-    left = process.has_left
-    process.has_left = 0
     if process.is_activated:
         locks.call_off(state, q)
-    # Begin the next operation before the release: a process woken by that may preempt this one.
-    begin_operation(state, p, q)
-    if not left:
-        locks.release(state, number)
-    if process.inherits:
-        process.inherits = 0
-        reconsider(state, p, m.USUAL)
+    if process.has_left:
+        process.has_left = 0
+        return m.NOBODY
+    return int(process.target)
 
 
 @step
@@ -351,6 +356,7 @@ def look_period_ns(state: State, process: Records) -> int:
 
 @hot
 def end_wait(state: State, p: int, q: int) -> int:
+    """The reply is there, or the lock, whose section begins."""
     process = state.processes[q]
     process.replied = 0
     if len(state.send_after_idle_ns) > 0:

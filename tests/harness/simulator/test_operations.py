@@ -5,9 +5,10 @@ import pytest
 from step_lists import part, step
 
 from coordinator import policies
+from harness.simulator.processes import model as m
 from harness.simulator.processes import state
 from harness.simulator.processes.machine import SimulatedMachine, replaying
-from harness.simulator.processes.operations import ReplayedProgram
+from harness.simulator.processes.operations import Part, ReplayedProgram, operations
 from harness.simulator.processes.simulate import simulate
 from workloads.options import Options
 
@@ -44,3 +45,38 @@ def test_processes_whose_mpi_yields_as_it_waits_leave_the_processor_to_those_tha
         spent_ns[yield_ns] = simulate(jobs, machine, policies.create("none", {})).makespan_ns
     assert spent_ns[500] < 1.1 * 3 * 100 * 50_000
     assert spent_ns[0] > 1.5 * spent_ns[500]
+
+
+COMPUTE, SECTION = (m.COMPUTE, m.NOBODY, 100_000), (m.LOCKING, 0, 20_000)
+
+AFTER_A_SECTION = {
+    "messages": [(m.SEND, 0, 0), (m.RECEIVE, 0, 0)],
+    "a barrier": [(m.CLOSING, m.NOBODY, 0)],
+    "another section": [SECTION],
+    "a sleep": [(m.SLEEPING, m.NOBODY, 5000)],
+}
+"""Operations as (code, peer, value)."""
+
+
+@pytest.mark.parametrize("rule", ["spin", "immediate", "fixed"])
+@pytest.mark.parametrize("name", AFTER_A_SECTION)
+def test_whatever_follows_a_section_is_carried_out(name, rule):
+    """Two processes compute, enter one lock's section after each other, and do something; ten times."""
+    times = 10
+    rows = np.array([COMPUTE, SECTION, *AFTER_A_SECTION[name]])
+    of_ranks = tuple(operations(1, len(rows))[0] for _ in range(2))
+    for rank, ours in enumerate(of_ranks):
+        ours["code"], ours["peer"], ours["value"] = rows.T
+        ours["peer"][ours["code"] == m.SEND] = rank
+        ours["peer"][ours["code"] == m.RECEIVE] = 1 - rank
+        ours["marks"][0] = m.PASSES
+    sent = np.full(2, int((rows[:, 0] == m.SEND).any()))
+    channels = np.array([(0, 1, 0), (1, 0, 0)], dtype=np.int32)
+    program = ReplayedProgram((Part(of_ranks, sent, times),), channels)
+    machine = SimulatedMachine(processors=2, context_switch_us=5.0, latency_us=10.0)
+    chosen = policies.create("implicit", {})
+    (job,) = simulate([replaying(0, program)], machine, chosen, Options(rule), timeout_s=0.1).jobs
+    assert [process.phases for process in job.processes] == [times, times]
+    waits = job.reads.spun + job.reads.blocked + job.barriers.spun + job.barriers.blocked
+    waiting = np.isin(rows[:, 0], (m.LOCKING, m.RECEIVE, m.CLOSING)).sum()
+    assert waits == 2 * times * waiting
