@@ -33,6 +33,10 @@ measured, between the two hosts, each rank on the first core that it may use.
 
 With a single processor the hand-off also stands for the switch, and all constants that take two processors
 are 0.
+
+A virtual machine changes within a second: all but detours and reloads are measured in ROUNDS, and a
+difference is one of the same round. So the samples of a quantity are in the order of time, and spread over
+the probe.
 """
 
 import argparse
@@ -42,9 +46,10 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import cycle, islice
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar
 
@@ -61,13 +66,14 @@ SPINNING = Waiting(FIXED, 0, 0, FOREVER_NS, 0)
 BLOCKING = Waiting(FIXED, 0, 0, 0, 0)
 
 BATCH = 20  # calls whose mean is a sample
+APART = 50  # batches of yields, some milliseconds, by which two processes begin apart at the most
 STEP_NS = 8000  # a short computation, like those before reads
 FALL_ASLEEP_NS = 50_000  # pause before each read that is to find its server asleep
 
 IDLE_TIMES_US = (500, 2000, 5000, 10_000)
 """How long a process has not run, or not communicated, at which its next step is measured."""
 
-ROUNDS = 4  # how often to come back to each idle time: the costs change within seconds
+ROUNDS = 10  # how often to come back to each quantity
 WATCH_NS = 1_000_000_000  # how long to watch for detours
 WALK_NS = 1_000_000  # how long the rival walks before it looks for a message
 LOOK_S = 0.005  # how often a rival without work looks for some
@@ -113,7 +119,10 @@ def _talking(messenger: M) -> Iterator[M]:
 
 
 class Probe:
-    """Reads of a server by a reader, which gets the samples; both call all methods, the rival ``compete``."""
+    """Reads of a server by a reader, which gets the samples; both call all methods, the rival ``compete``.
+
+    ``samples`` says how many of each quantity a round has.
+    """
 
     def __init__(self, world: Any, pair: Any, samples: int) -> None:
         self._world = world
@@ -127,14 +136,15 @@ class Probe:
         *,
         server: Waiting,
         reader: Waiting,
-        pause_ns: int = 0,
+        pauses_ns: Sequence[int] = (0,),
         rival: bool = False,
         count: int = 0,
     ) -> list[int]:
         """Round-trip times of ``count`` reads, by default BATCH for each sample, in nanoseconds.
 
-        Server and reader are on ``places``. The reader computes for ``pause_ns`` before each read, which
-        the times exclude. A rival may keep the server's processor busy. The server gets an empty list.
+        Server and reader are on ``places``. The reader computes before each read, for each of ``pauses_ns``
+        in turn, which the times exclude. A rival may keep the server's processor busy. The server gets an
+        empty list.
         """
         os.sched_setaffinity(0, {places[self._pair.rank]})
         if rival:
@@ -142,23 +152,26 @@ class Probe:
         found = []
         with _talking(Messenger(self._pair, (server, reader)[self._pair.rank], Recorder())) as messenger:
             if self._reads:
-                found = self._read(messenger, count or self.samples * BATCH, pause_ns)
+                found = self._read(messenger, count or self.samples * BATCH, pauses_ns)
         if rival:
             self._tell_rival(None)
         return found
 
     def yields_ns(self, place: int) -> list[float]:
-        """The switch from one process on ``place`` to the other by sched_yield, which both call in turn."""
+        """The switch from one process on ``place`` to the other by sched_yield, which both call in turn.
+
+        One of the two begins and ends before the other: the samples are from the middle.
+        """
         os.sched_setaffinity(0, {place})
         self._pair.barrier()
         found = []
-        for _ in range(self.samples):
+        for _ in range(self.samples + 2 * APART):
             begin = perf_counter_ns()
             for _ in range(BATCH):
                 os.sched_yield()
             found.append((perf_counter_ns() - begin) / BATCH / 2)
         self._pair.barrier()
-        return found
+        return found[APART:-APART]
 
     def overheads_ns(self, places: tuple[int, int]) -> Samples:
         """Processor time of the parts of a read with both ends spinning; empty on the server."""
@@ -190,7 +203,7 @@ class Probe:
                 return []
         self._tell_rival(place)
         with _talking(TimedMessenger(self._pair)) as messenger:
-            self._read(messenger, self.samples * BATCH, FALL_ASLEEP_NS)
+            self._read(messenger, self.samples * BATCH, [FALL_ASLEEP_NS])
         self._tell_rival(None)
         return _batches(messenger.sending)
 
@@ -234,6 +247,7 @@ class Probe:
         os.sched_setaffinity(0, {here})
         walk = Compute(working_set_bytes, walk_step_ns)
         messenger = Messenger(self._pair, BLOCKING, Recorder())
+        samples = ROUNDS * self.samples
 
         def took_ns() -> int:
             walk(round(walk_step_ns * walk.steps))
@@ -245,10 +259,10 @@ class Probe:
 
         # The server sleeps at the first barrier until the reader comes, too; then they take turns.
         beside(1)
-        alone = [took_ns() for _ in range(self.samples) if self._reads]
+        alone = [took_ns() for _ in range(samples) if self._reads]
         beside(2)
         turns = []
-        for _ in range(self.samples + 1):
+        for _ in range(samples + 1):
             messenger.barrier(learning=False)
             turns.append(took_ns())
         messenger.close()
@@ -256,7 +270,7 @@ class Probe:
         if not self._reads:
             return {}
         moves = []
-        for turn in range(self.samples if here != there else 0):
+        for turn in range(samples if here != there else 0):
             os.sched_setaffinity(0, {places[turn % 2 - 1]})
             moves.append(took_ns())
         usual_ns = statistics.median(alone)
@@ -269,10 +283,10 @@ class Probe:
             self._world.send(wish, RIVAL)
             self._world.recv(source=RIVAL)
 
-    def _read(self, messenger: Messenger, count: int, pause_ns: int = 0) -> list[int]:
+    def _read(self, messenger: Messenger, count: int, pauses_ns: Sequence[int] = (0,)) -> list[int]:
         pause = Compute()
         found = []
-        for _ in range(count):
+        for pause_ns in islice(cycle(pauses_ns), count):
             pause(pause_ns)
             begin = perf_counter_ns()
             messenger.read(SERVER)
@@ -311,7 +325,7 @@ def _batches(times_ns: list[int]) -> list[float]:
 
 
 def measure(probe: Probe, a: int, b: int) -> Samples:
-    """All constants of processors ``a`` and ``b``, without ``walk_step_ns`` and ``reload_ns``."""
+    """Constants of processors ``a`` and ``b`` in one round: all but detours, ``walk_step_ns`` and reloads."""
     each = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
     handed, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
     yields_ns = probe.yields_ns(a)
@@ -322,7 +336,9 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
         found |= {"yield_ns": yields_ns, "overrun_ns": probe.overruns_ns((a, a), BLOCKING)}
         return found | none_ns | after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), 0.0)
     spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
-    reads = partial(probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
+    reads = partial(
+        probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pauses_ns=[FALL_ASLEEP_NS]
+    )
     woken, switched = (_batches(reads(rival=rival)) for rival in (False, True))
     base_ns = statistics.median(spun or [0.0])
     switch_ns = [(time_ns - base_ns) / 2 for time_ns in handed]
@@ -336,7 +352,6 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
         **after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), base_ns),
         **probe.overheads_ns((a, b)),
         "overrun_ns": probe.overruns_ns((a, b), SPINNING),
-        **probe.detours_ns((a, b)),
     }
 
 
@@ -347,24 +362,27 @@ def after_idle(probe: Probe, a: int, b: int, switch_ns: float, read_ns: float) -
     ``switch_ns`` and ``read_ns`` are a hand-off and a read of two spinning ends without any rest. On a single
     processor both costs count as the hand-off's.
     """
-    found: Samples = defaultdict(list)
-    for idle_us in IDLE_TIMES_US * ROUNDS:
-        reads = partial(probe.round_trips_ns, pause_ns=idle_us * 1000, count=max(1, probe.samples // ROUNDS))
-        spun = reads((a, b), server=SPINNING, reader=SPINNING) if a != b else []
-        handed = reads((a, a), server=BLOCKING, reader=BLOCKING)
+    times = len(IDLE_TIMES_US)
+    pauses_ns = [idle_us * 1000 for idle_us in IDLE_TIMES_US]
+    reads = partial(probe.round_trips_ns, pauses_ns=pauses_ns, count=probe.samples * times)
+    all_spun = reads((a, b), server=SPINNING, reader=SPINNING) if a != b else []
+    all_handed = reads((a, a), server=BLOCKING, reader=BLOCKING)
+    found: Samples = {}
+    for number, idle_us in enumerate(IDLE_TIMES_US):
+        spun, handed = all_spun[number::times], all_handed[number::times]
         # The reader has not rested: so the way back to it costs what it usually does.
         usual_ns = switch_ns + statistics.median(spun or [0])
-        found[f"switch_after_idle_ns {idle_us}"] += [time_ns - usual_ns for time_ns in handed]
-        found[f"send_after_idle_ns {idle_us}"] += [time_ns - read_ns for time_ns in spun] or [0.0]
+        found[f"switch_after_idle_ns {idle_us}"] = [time_ns - usual_ns for time_ns in handed]
+        found[f"send_after_idle_ns {idle_us}"] = [time_ns - read_ns for time_ns in spun] or [0.0]
     return found
 
 
 def measure_between(probe: Probe) -> Samples:
-    """The constants of messages between two hosts."""
+    """The constants of messages between two hosts in one round."""
     own = min(os.sched_getaffinity(0))
     spun = _batches(probe.round_trips_ns((own, own), server=SPINNING, reader=SPINNING))
     woken = _batches(
-        probe.round_trips_ns((own, own), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
+        probe.round_trips_ns((own, own), server=BLOCKING, reader=SPINNING, pauses_ns=[FALL_ASLEEP_NS])
     )
     base_ns = statistics.median(spun or [0.0])
     return {
@@ -390,8 +408,10 @@ def main(arguments: list[str]) -> None:
     if comm.rank == RIVAL:
         compete(comm)
         return
-    probe = Probe(comm, pair, options.samples)
-    found = measure_between(probe) if options.between else _measure_here(probe, pair, options)
+    probe = Probe(comm, pair, max(1, options.samples // ROUNDS))
+    found = (
+        _rounds(partial(measure_between, probe)) if options.between else _measure_here(probe, pair, options)
+    )
     if comm.rank == READER:
         comm.send("end", RIVAL)
         sys.stdout.write(json.dumps(found) + "\n")
@@ -400,12 +420,23 @@ def main(arguments: list[str]) -> None:
 def _measure_here(probe: Probe, pair: Any, options: argparse.Namespace) -> Samples:
     a, *others = (int(processor) for processor in options.processors.split(","))
     places = a, others[-1] if others else a
-    found = measure(probe, *places)
+    found = _rounds(partial(measure, probe, *places))
+    if others:
+        found |= probe.detours_ns(places)
     size = options.working_set_bytes
     walk_step_ns = pair.bcast(measured_step_ns(size), READER)
     if size:
         found |= probe.reloads_ns(places, size, walk_step_ns)
     return found | {"walk_step_ns": [walk_step_ns]}
+
+
+def _rounds(measured: Callable[[], Samples]) -> Samples:
+    """The samples of ROUNDS rounds, in the order of time."""
+    found: Samples = defaultdict(list)
+    for _ in range(ROUNDS):
+        for quantity, samples in measured().items():
+            found[quantity] += samples
+    return found
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     """The doubts as sentences, the gravest first; they are about the runs that stand."""
     left = that_stand(records)
     of_runs = *_machine(left), *_threads(left), *_dedicated(left), *_set_aside(records, left)
+    of_runs += tuple(why for one in records if (why := one.conditions.calibration))
     return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_wakeups(records)]))
 
 

@@ -67,6 +67,8 @@ class Constants(MachineConstants):
     slots: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     # Time of a step through a working set, by its size in bytes.
     walk_steps_ns: Mapping[int, float] = field(default_factory=dict)
+    # Why they may not be those of this host now, in one line; empty if nothing says so.
+    warning: str = field(default="", compare=False)
 
     def walk_step_of(self, working_sets: Collection[int]) -> float:
         """The step time if all programs have one working set; else 0, and each rank measures its own."""

@@ -71,6 +71,7 @@ class Measured:
                 **task.cell.topology.table(),
                 **kept.conditions,
                 **_afterwards(result, task.cell.processors),
+                calibration=constants.warning,
             ),
             jobs=records.job_records(workload, result),
             ranks=result.ranks,
@@ -175,4 +176,4 @@ class Recalibrated:
         taken = trust.chosen(store.calibrations(), self.session.conditions, store.path.parent)
         if taken.line:
             self.watcher.warn(taken.line)
-        return taken.constants or Constants()
+        return replace(taken.constants or Constants(), warning=taken.line)

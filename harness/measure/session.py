@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from coordinator.host.launch import LaunchError, TooLongError
 from coordinator.host.processor_claims import Reservation, Rival
 from coordinator.workload import Node
-from harness.measure import calibrate, trust
+from harness.measure import calibrate, likeness, trust
 from harness.measure.calibrate import Measurement, Probe, ProbeBetween, RunWorkload
 from harness.simulator import cache
 from harness.spec.experiment import usable_processors
@@ -163,7 +163,8 @@ class MeasurementSession:
     ) -> list[Calibration]:
         """Measure and store the constants, ``again`` after others of this session; empty on one processor.
 
-        Under load it repeats that up to ``trust.AGAIN`` times, until two in a row agree.
+        Under load, and if its samples contradict each other, it repeats that up to ``trust.AGAIN`` times,
+        until one is steady or two in a row agree.
 
         Raises:
             OverloadedError: if the host is too busy for it.
@@ -176,16 +177,16 @@ class MeasurementSession:
             return []
         found: list[Calibration] = []
         for repetition in range(1 + trust.AGAIN):
-            why = f", again: {trust.load(found)}" if repetition else ""
+            why = f", again: {trust.unsteady(found)}" if repetition else ""
             watcher.note(f"calibrating: messages, context switches, detours, slot switches{why}")
             before, found = found, self._calibration(working_sets, mechanisms)
             seen = {one.quantity.split()[-1] for one in found}
             if again and (lost := sorted(set(mechanisms) - seen)):
                 raise LaunchError(f"no slots could be measured with {', '.join(lost)}")
-            if trust.load(found) and before and trust.agree(before, found):
+            if before and trust.unsteady(found) and likeness.agree(before, found):
                 found = [replace(one, conditions=replace(one.conditions, agrees=True)) for one in found]
             self.store.add_calibrations(found)
-            if trust.good(found):
+            if not trust.unsteady(found):
                 break
         return found
 

@@ -1,7 +1,8 @@
 """Whether a calibration is good, and the one that every command goes by.
 
 A calibration is good if it was made on an idle host, or if it found what the one before it had found although
-other programs took some of the processors. Its records say which.
+other programs took some of the processors. Its records say which. An idle host, too, may change while it is
+calibrated: then the samples of a quantity contradict each other, and the calibration stands with a warning.
 """
 
 import statistics
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.measure.calibrate import Constants, constants
+from harness.measure.likeness import contradictions
 from harness.store.conditions import Conditions, crowding
 from harness.store.records import Calibration
 
@@ -20,18 +22,11 @@ LOADED = 0.05
 SPOILT = 0.20
 """One in which they took more than this is not good, whatever the next one finds."""
 
-ALIKE = 0.10
-"""Two calibrations agree if their constants differ by at most this share of the smaller one."""
+AGAIN = 3  # so often a calibration that is not steady is repeated at the most
 
-AGAIN = 3  # so often a calibration under load is repeated at the most
+REMEDY = "simulated slowdowns may be off; repeat it (lockstep calibrate)"
 
 PAPER = "Dusseau et al. 1996"  # has the machine where none is calibrated
-
-RESTED_ON = (
-    *("latency_us", "remote_wakeup_us", "local_switch_us", "idle_wakeup_us", "turn_us"),
-    *("send_us", "ring_us", "receive_us", "serve_us", "poll_us"),
-)
-"""The constants that slowdowns rest on, and that two calibrations of the same host should find alike."""
 
 
 def taken(found: Sequence[Calibration]) -> float:
@@ -62,11 +57,18 @@ def good(found: Sequence[Calibration]) -> bool:
     return not load(found) or (found[-1].conditions.agrees and taken(found) <= SPOILT)
 
 
-def agree(one: Sequence[Calibration], other: Sequence[Calibration]) -> bool:
-    """Whether two calibrations are alike in every constant that slowdowns rest on."""
-    ours, theirs = constants(one), constants(other)
-    pairs = ((getattr(ours, name), getattr(theirs, name)) for name in RESTED_ON)
-    return all(max(pair) <= (1 + ALIKE) * min(pair) for pair in pairs)
+def unsteady(found: Sequence[Calibration]) -> str:
+    """What says that a calibration should be repeated, in words; empty if it was the same all the while.
+
+    One that found what the one before it had found needs no repetition, unless others took too much.
+    """
+    if found and found[-1].conditions.agrees and good(found):
+        return ""
+    if why := load(found):
+        return why
+    differences = contradictions(found)
+    more = f", and {len(differences) - 1} more" if len(differences) > 1 else ""
+    return f"its samples contradict each other: {differences[0]}{more}" if differences else ""
 
 
 def same_host(one: Conditions, other: Conditions) -> bool:
@@ -79,9 +81,9 @@ def same_host(one: Conditions, other: Conditions) -> bool:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The calibration that a command goes by, none for the machine of 1996, and why in one line.
+    """The calibration that a command goes by, none for the machine of 1996, and a warning in one line.
 
-    The line is empty where it is the newest calibration.
+    The line is empty where it is the newest calibration, and that one was steady.
     """
 
     calibration: Sequence[Calibration]
@@ -106,7 +108,10 @@ def chosen(known: Iterable[Sequence[Calibration]], here: Conditions, folder: Pat
             at = found[-1].recorded_at[:16].replace("T", " ")
             why = "".join(f" ({one})" for one in loaded[:1])
             line = f"constants of {at} UTC: a later calibration was made under load{why}"
-            return Chosen(found, line if loaded else "")
+            lines = [line] if loaded else []
+            if doubtful := unsteady(found):
+                lines.append(f"the host changed during its calibration ({doubtful}): {REMEDY}")
+            return Chosen(found, "; ".join(lines))
     which, remedy = "no calibration", ""
     if loaded:
         which, remedy = "no good calibration", f" ({loaded[0]}); lockstep calibrate needs an idle host"

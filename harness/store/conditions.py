@@ -95,7 +95,10 @@ class Conditions(Passing, Lasting):
     # The fields of ``coordinator.workload.NodeResult`` for each of several hosts.
     nodes_after: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()  # faults that did not end the run
-    agrees: bool = False  # whether a calibration under load found what the one before it had found
+    calibration: str = (
+        ""  # why the constants of the run may not be those of the host; empty if nothing says so
+    )
+    agrees: bool = False  # whether a calibration that was not steady found what the one before it had found
     # The variables of commands that begin with one of TOLD.
     environment: Mapping[str, str] = field(default_factory=dict)
     # A digest of all others but PASSING; empty if there are no commands, or it is unknown.

@@ -37,7 +37,7 @@ def test_a_switch_costs_more_than_a_message():
     each = samples["local_switch_pair_ns"]
     assert len(samples["overrun_ns"]) == len(each) == 20 * len(samples["local_switch_ns"])
     assert 0 < min(each) < statistics.median(each) < max(each)
-    assert len(samples["switch_after_idle_ns 500"]) == 28  # 30 samples, in four rounds
+    assert len(samples["switch_after_idle_ns 500"]) == len(samples["move_ns"]) == 30
     for name in ("local_switch_ns", "idle_wakeup_ns", "walk_step_ns", "ring_ns"):
         assert found[name] > 0, name
     for name in ("latency_ns", "receive_ns", "send_ns"):
@@ -79,7 +79,7 @@ def test_changes_of_slot_cost_time():
 
 def test_one_processor_is_enough_for_a_switch_but_two_ranks_are_not():
     found = json.loads(probe(two_processors()[:1], *FEW).stdout)
-    assert found["latency_ns"] == [0.0] and set(found["send_after_idle_ns 500"]) == {0.0}
+    assert set(found["latency_ns"]) == {0.0} and set(found["send_after_idle_ns 500"]) == {0.0}
     for name in ("remote_wakeup_ns", "switch_after_idle_ns 500", "overrun_ns"):
         assert statistics.median(found[name]) > 0, name
     done = probe([0], ranks=2)

@@ -26,6 +26,7 @@ class DriftingHost:
     def __init__(self):
         self.now_s, self.load, self.probed, self.fails, self.stops = 0.0, 0.0, 0, False, True
         self.drifts, self.busy = True, False
+        self.levels = []  # of switches after a rest in the quarters of each calibration; the last ones stay
 
     def probe(self, processors, working_set_bytes):
         self.probed += 1
@@ -35,6 +36,9 @@ class DriftingHost:
             raise TooLongError("mpiexec took longer than 120 s")
         drift = self.probed if self.drifts else 1
         times = {"remote_wakeup_ns": [1e3 * drift], "walk_step_ns": [64.0 * drift]}
+        if self.levels:
+            quarters = self.levels.pop(0) if len(self.levels) > 1 else self.levels[0]
+            times["switch_after_idle_ns 500"] = [level for level in quarters for _ in range(25)]
         return probe(processors, working_set_bytes) | times | {"detour_ns": [self.load * 25e6]}
 
     def run_workload(self, workload, progress=None):
@@ -155,6 +159,30 @@ def test_a_calibration_under_load_is_repeated_until_two_agree(constants, fake, l
     found = constants.session.calibrate([4096], ["signals"], Quiet())
     assert (fake.probed, trust.good(found)) == (probed, good)
     assert len(list(constants.session.store.calibrations())) == probed
+
+
+HIGH, LOW = 97e3, 3e3
+STEADY, CHANGED, CHANGED_BACK = [LOW] * 4, [HIGH, HIGH, HIGH, LOW], [LOW, LOW, LOW, HIGH]
+
+
+@pytest.mark.parametrize(("levels", "probed", "warned"), [
+    ([STEADY], 1, False),  # an idle host is calibrated once
+    ([CHANGED, STEADY], 2, False),
+    ([CHANGED, CHANGED_BACK, STEADY], 3, False),
+    ([CHANGED, CHANGED], 2, False),  # it changes all the while, and two in a row found the same mixture
+    ([CHANGED, CHANGED_BACK, CHANGED, CHANGED_BACK], 4, True),
+])  # fmt: skip
+def test_a_calibration_that_contradicts_itself_is_repeated_and_stands_with_a_warning(
+    constants, fake, watcher, tasks, levels, probed, warned
+):
+    fake.levels, fake.drifts = levels, False
+    back_end = Measured(constants.session, constants, watcher.note)
+    record = back_end.run(tasks[0])
+    assert (fake.probed, len(watcher.warnings)) == (probed, warned)
+    assert record.conditions.calibration == "".join(watcher.warnings)
+    if warned:
+        told = "its samples contradict each other: switch_after_idle_us (500 us) 3 to 97 us"
+        assert told in record.conditions.calibration
 
 
 def test_runs_go_on_where_a_host_is_too_busy_for_a_calibration(constants, fake, watcher, tasks):
