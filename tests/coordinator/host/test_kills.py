@@ -1,8 +1,8 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
 ``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 8 in ``.ci/run``), a
-sixth as many of ``lockstep exec``, a third as many of ``turns`` and ``beside``, and as many signals of users
-to every command that lasts; ``LOCKSTEP_KILLS_SEED`` repeats a series.
+sixth as many of ``lockstep exec``, a third as many of ``turns`` and ``beside``, and half as many again
+signals of users to every command that lasts; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 
 import functools
@@ -73,10 +73,10 @@ SIGNALS = (signal.SIGTSTP, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.
 
 
 def of_users(count):
-    """So many signals of users: each of SIGNALS to every command, in turn."""
+    """So many signals of users: another signal to another command each time, until each command had each."""
     kills = []
     for number in range(count):
-        what, signum = LASTING[number % len(LASTING)], SIGNALS[number // len(LASTING) % len(SIGNALS)]
+        what, signum = LASTING[number % len(LASTING)], SIGNALS[number % len(SIGNALS)]
         kind = Kill if signum in (signal.SIGHUP, signal.SIGTERM) else Keys
         kills.append(kind(what, number, SEED, signum))
     return kills
@@ -105,6 +105,12 @@ def test_nothing_remains_after_many_kills(kill):
     nothing_remains(kill, measured_s)
 
 
+def test_each_command_gets_each_signal_of_users_before_any_repeats():
+    whole = len(LASTING) * len(SIGNALS)
+    assert len({(kill.what, kill.signum) for kill in of_users(whole)}) == whole
+    assert {kill.signum for kill in of_users(12)} == set(SIGNALS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [Keys("turns", 0, SEED, signum) for signum in SIGNALS[:3]], ids=shown)
 def test_nothing_remains_after_what_a_user_presses(kill):
@@ -112,7 +118,7 @@ def test_nothing_remains_after_what_a_user_presses(kill):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kill", of_users(COUNT), ids=shown)
+@pytest.mark.parametrize("kill", of_users(COUNT + COUNT // 2), ids=shown)
 def test_nothing_remains_after_many_signals_of_users(kill):
     nothing_remains(kill, LIVES_S.__getitem__)
 
