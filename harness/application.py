@@ -38,7 +38,7 @@ from harness.measure.session import (
 from harness.measure.trust import Chosen
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
-from harness.store import conditions
+from harness.store import conditions, measuring
 from harness.store.database import Store
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.bounds import within
@@ -129,7 +129,12 @@ def run(
             store.add_run(record)
         earlier, before, precision = _begun(wanted, session, made, resumed=resume)
         if _to_do(wanted, cells, [*before, *made], precision):
-            with session.reserved(watcher, anyway=anyway):
+            ours = measuring.claimed(store.path, wanted.digest, cells)
+            with session.reserved(watcher, anyway=anyway), ours as other:
+                if other and resume:
+                    rule = f"{other} measures these runs into {results} now, and both would make each of them"
+                    remedy = "wait for its end, or choose another --results directory"
+                    raise InputError("--resume", True, rule, remedy)
                 # The Lockstep that used the processors until now may have recorded runs of this experiment.
                 earlier, before, precision = _begun(wanted, session, made, resumed=resume)
                 try:
