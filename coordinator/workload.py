@@ -1,8 +1,6 @@
 """The coordinator's interface: a :class:`Workload` to run, and its :class:`Result`, both plain values."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from coordinator.owners import Owner
 from coordinator.policies import Policy
@@ -11,6 +9,7 @@ from coordinator.view import ExecutionTime, Job
 from workloads.locks.lock_program import LockProgram
 from workloads.options import DEFAULTS, Options
 from workloads.program import Program
+from workloads.record import RankResult
 from workloads.work import Command, InteractiveWork, SequentialWork, Work
 
 FOR_EVER_S = 1e9
@@ -174,16 +173,15 @@ class NodeResult:
 class Result:
     """The result of one run, complete even if the run failed.
 
-    ``ranks`` holds a record of each rank that finished (``workloads.record``), with start and
-    finish in nanoseconds since the start of the run. ``failure`` is empty if every
-    job finished. ``warnings`` are faults that did not end the run. ``origin_ns`` is when it began, by the
-    clock of the driver's host (time.monotonic_ns()); None if that is not known. ``throttled``: in how many
-    periods the CPU quota of the workload's options has stopped processes, and the processor time that this
-    has cost, in seconds; None without one.
+    ``ranks`` has a result for each rank that finished, with start and finish in nanoseconds since the start
+    of the run. ``failure`` is empty if every job finished. ``warnings`` are faults that did not end the run.
+    ``origin_ns`` is when it began, by the clock of the driver's host (time.monotonic_ns()); None if that is
+    not known. ``throttled``: in how many periods the CPU quota of the workload's options has stopped
+    processes, and the processor time that this has cost, in seconds; None without one.
     """
 
     jobs: tuple[JobResult, ...]
-    ranks: tuple[Mapping[str, Any], ...]
+    ranks: tuple[RankResult, ...]
     switches: tuple[Switch, ...]
     mechanism: str
     mechanism_reason: str

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from workloads import patterns
@@ -19,6 +20,7 @@ from workloads.options import Options
 from workloads.parameters import add_options, parameters_of
 from workloads.program import Program
 from workloads.rank import prepare
+from workloads.record import RankResult
 from workloads.validation import InputError
 
 DEFAULT_SWITCH_US = 10.0
@@ -66,8 +68,8 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run the program that the options describe; rank 0 returns all records in rank order."""
+def run(options: argparse.Namespace) -> list[RankResult]:
+    """Run the program that the options describe; rank 0 returns the results of all in rank order."""
     comm = world()
     if options.processors:
         cores = [int(core) for core in options.processors.split(",")]
@@ -81,10 +83,10 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         )
 
     execution = prepare(LaunchedProgram(comm, program, rule, (options.seed, 0, 0), walk_step_ns=0.0))
-    record = execution.run()
+    result = execution.run()
     execution.close()
-    records: list[dict[str, Any]] | None = comm.gather(record, 0)
-    return records or []
+    results: list[RankResult] | None = comm.gather(result, 0)
+    return results or []
 
 
 def described(options: argparse.Namespace, processes: int) -> Program:
@@ -108,23 +110,20 @@ COLUMNS = (
     ("synchronizing", "synchronizing_ns"),
     ("voluntary", "voluntary_switches"),
     ("involuntary", "involuntary_switches"),
-    ("barriers spun", "barrier.spun"),
-    ("blocked", "barrier.blocked"),
-    ("reads spun", "read.spun"),
-    ("blocked", "read.blocked"),
+    ("barriers spun", "waits.barrier.spun"),
+    ("blocked", "waits.barrier.blocked"),
+    ("reads spun", "waits.read.spun"),
+    ("blocked", "waits.read.blocked"),
 )
-"""Heading of each column, and its key in the flattened record."""
+"""Heading of each column, and its place in the result of a rank."""
 
 
-def table(records: Sequence[dict[str, Any]]) -> str:
-    """The records as lines of text, one row per rank; times in seconds, of CPU but for ``seconds``."""
+def table(results: Sequence[RankResult]) -> str:
+    """The results as lines of text, one row per rank; times in seconds, of CPU but for ``seconds``."""
     rows = [[heading for heading, _ in COLUMNS]]
-    for record in records:
-        flat = {**record, "elapsed_ns": record["finish_ns"] - record["start_ns"]}
-        for kind, waits in record["waits"].items():
-            flat |= {f"{kind}.{name}": value for name, value in waits.items()}
-        cells = ((key, flat[key]) for _, key in COLUMNS)
-        rows.append([f"{cell * 1e-9:.3f}" if key.endswith("_ns") else str(cell) for key, cell in cells])
+    for result in results:
+        cells = ((place, attrgetter(place)(result)) for _, place in COLUMNS)
+        rows.append([f"{cell * 1e-9:.3f}" if place.endswith("_ns") else str(cell) for place, cell in cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
@@ -135,13 +134,14 @@ def main(arguments: Sequence[str]) -> int:
     """Run and print; returns the exit status: 2 for bad input."""
     options = parser().parse_args(arguments)
     try:
-        records = run(options)
+        results = run(options)
     except InputError as error:
         if world().rank == 0:
             sys.stderr.write(f"python -m workloads: {error}\n")
         return 2
-    if records:
-        sys.stdout.write((json.dumps(records) if options.json else table(records)) + "\n")
+    if results:
+        made = json.dumps([one.recorded() for one in results]) if options.json else table(results)
+        sys.stdout.write(f"{made}\n")
     return 0
 
 

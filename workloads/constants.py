@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, get_type_hints
 
+from workloads.parameters import tuples
 from workloads.validation import InputError, number
 
 Samples = Sequence[float]
@@ -122,7 +123,7 @@ class MachineConstants:
     def __post_init__(self) -> None:
         for one in CONSTANTS:
             if one.kind is not float:
-                object.__setattr__(self, one.name, _tuples(getattr(self, one.name)))
+                object.__setattr__(self, one.name, tuples(getattr(self, one.name)))
 
     def check(self) -> None:
         """Raise InputError for values that no machine has."""
@@ -150,11 +151,6 @@ def _declared(name: str, kind: Any, known: Mapping[str, Any]) -> Constant:
 KINDS = get_type_hints(MachineConstants)
 CONSTANTS = tuple(_declared(each.name, KINDS[each.name], each.metadata) for each in fields(MachineConstants))
 """The table of all constants."""
-
-
-def _tuples(value: Any) -> Any:
-    """Lists as tuples, so that equal values are equal wherever they come from."""
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _numbers(key: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -6,6 +6,7 @@ their agent wakes them: all have made MPI's collective calls before the start li
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import time_ns
@@ -20,7 +21,7 @@ from workloads.locks.lock_program import LOCKS
 from workloads.messaging import Messenger, one_node
 from workloads.options import NOTHING_DONE, Remedy
 from workloads.program import Draws, Program
-from workloads.record import Recorder
+from workloads.record import RankResult, Recorder
 from workloads.timeline import Timeline
 from workloads.tracing import TracedCompute, TracedLocks, TracedMessenger
 from workloads.validation import LockstepError
@@ -112,21 +113,19 @@ class Execution:
             self._phases -= self._checkpoint.done
         self._block = self._draw(min(BLOCK_PHASES, self._phases))
 
-    def run(self) -> dict[str, Any]:
-        """Run all phases, those after the last checkpoint if there is one; returns the rank's record."""
+    def run(self) -> RankResult:
+        """Run all phases, those after the last checkpoint if there is one."""
         recorder, messenger = self._recorder, self._messenger
         recorder.start()
         self.advance(None if self._checkpoint is None else self._checkpoint.after_phase)
-        record = recorder.finish()
-        return {
-            "rank": messenger.rank,
-            "processes": messenger.size,
-            "phases": self._phases,
-            **record,
-            "served": messenger.served,
-            "rechecks": messenger.rechecks,
-            "estimate_ns": messenger.estimate_ns,
-        }
+        return recorder.finish(
+            messenger.rank,
+            messenger.size,
+            self._phases,
+            messenger.served,
+            messenger.rechecks,
+            estimate_ns=messenger.estimate_ns,
+        )
 
     def close(self) -> None:
         self._messenger.close()
@@ -184,10 +183,9 @@ class LockExecution(Execution):
         self._section = Compute()
         super().__init__(*given)
 
-    def run(self) -> dict[str, Any]:
-        """Run all phases; returns the rank's record."""
-        record = super().run()
-        return record | {"rechecks": record["rechecks"] + self._locks.rechecks}
+    def run(self) -> RankResult:
+        result = super().run()
+        return replace(result, rechecks=(result.rechecks or 0) + self._locks.rechecks)
 
     def _draw(self, count: int) -> tuple[list[int], list[int]]:
         compute_ns: list[int] = self._draws.compute_ns(count).tolist()
@@ -228,8 +226,8 @@ class MoldableExecution:
         self._file = page_of(launched) if program.locks else None
         self._execution = self._made()
 
-    def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
-        """Run all phases on ``ranks`` of the communicator, by default all; returns the rank's record."""
+    def run(self, ranks: Sequence[int] = ()) -> RankResult:
+        """Run all phases on ``ranks`` of the communicator, by default all."""
         if ranks and list(ranks) != list(range(self._launched.comm.size)):
             self._messenger.enter(ranks, self._launched.rule(self._launched.program.on(len(ranks))))
             self._execution = self._made()

@@ -11,13 +11,12 @@ Source: malleable jobs as in Anastasiadis and Sevcik 1997, section 3.1 (DYN-EQUI
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from workloads.agent_line import ANYWHERE
 from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution, LaunchedProgram
 from workloads.messaging import ROOT, Messenger
-from workloads.record import Recorder
+from workloads.record import RankResult, Recorder
 
 SLEEPING = Waiting(FIXED, 0, 0, 0, 0)  # parked ranks block at once
 
@@ -41,8 +40,8 @@ class MalleableExecution:
         )
         self._sizes: list[tuple[int, int]] = []
 
-    def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
-        """Run all phases; returns the rank's record, whose ``phases`` counts its active phases.
+    def run(self, ranks: Sequence[int] = ()) -> RankResult:
+        """Run all phases; the result's ``phases`` counts those in which the rank was active.
 
         At first as many ranks are active as ``ranks`` has entries, by default all, each where it is.
         The root's ``sizes`` lists (phases, active ranks) from one change to the next.
@@ -57,12 +56,16 @@ class MalleableExecution:
             self._sizes.append((done, len(cores)))
             self._control.barrier(learning=False)
             left, cores = self._comm.bcast((left - done, self._wished), ROOT)
-        record: dict[str, Any] = {"rank": self._comm.rank, "processes": self._comm.size, "phases": phases}
-        if self._comm.rank == ROOT:
-            record["sizes"] = self._sizes
         messenger = self._messenger
-        counts = {name: getattr(messenger, name) for name in ("served", "rechecks", "estimate_ns")}
-        return {**record, **self._recorder.finish(), **counts}
+        return self._recorder.finish(
+            self._comm.rank,
+            self._comm.size,
+            phases,
+            messenger.served,
+            messenger.rechecks,
+            estimate_ns=messenger.estimate_ns,
+            sizes=tuple(self._sizes) if self._comm.rank == ROOT else None,
+        )
 
     def close(self) -> None:
         self._messenger.close()

@@ -17,7 +17,7 @@ from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.coscheduling import Coscheduling
 from workloads.doorbell import Doorbell, NetworkBell, NodeBell, node_bytes
-from workloads.record import Recorder, Waits
+from workloads.record import Recorder, WaitRecorder
 
 ROOT = 0
 ARRIVAL, COMPLETION, REQUEST, RESPONSE, NOTICE = range(5)
@@ -233,7 +233,7 @@ class Messenger:
             self._due[kind] += 1
         return kind
 
-    def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
+    def _wait(self, kind: int, count: int, limit_ns: int, waits: WaitRecorder) -> int:
         """Wait for ``count`` messages of ``kind``: serve, spin up to the limit, block; returns ns waited."""
         due, test = self._due, self._receive.Test
         blocks = 0

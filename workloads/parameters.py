@@ -61,13 +61,15 @@ class Flag:
 
 
 class ListOf(NamedTuple):
-    """A list of at least one entry, each within a rule."""
+    """A list of entries within a rule: at least one of them, or so many."""
 
     entry: Any
+    length: int = 0
 
     def check(self, key: str, value: Any) -> None:
-        if not isinstance(value, list | tuple) or not value:
-            raise InputError(key, value, "must be a list of at least one value", "write [1, 2]")
+        if not isinstance(value, list | tuple) or not value or self.length not in (0, len(value)):
+            wanted = f"{self.length} values" if self.length else "at least one value"
+            raise InputError(key, value, f"must be a list of {wanted}", "write [1, 2]")
         for one in value:
             self.entry.check(key, one)
 
@@ -100,10 +102,15 @@ class Checked:
             if value is None and optional:
                 continue
             rule.check(name, value)
-            if isinstance(value, list):
-                object.__setattr__(self, name, tuple(value))
+            if isinstance(value, list | tuple):
+                object.__setattr__(self, name, tuples(value))
             if isinstance(value, Mapping):
                 object.__setattr__(self, name, build(rule.kind, value, name))
+
+
+def tuples(value: Any) -> Any:
+    """Lists as tuples, so that equal values are equal wherever they come from."""
+    return tuple(map(tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,10 @@ def main(spec: dict[str, Any]) -> None:
     execution = prepare(launched, timeline, agent.wish, agent.evolve)
     start = agent.begin()
     if start is not None:
-        record = execution.run(start.ranks)
+        result = replace(execution.run(start.ranks), job=spec["job"], processor=start.core)
         if timeline:
-            record |= timeline.record(record["start_ns"])
-        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": start.core, **record})
+            result = result.traced(timeline.rows(result.start_ns), timeline.lost)
+        agent.leave(result.recorded())
     execution.close()
 
 

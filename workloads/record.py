@@ -1,158 +1,219 @@
-"""One rank's record (docs/formats.md, "ranks"): how it is made, and the check of each record that comes in.
+"""What one rank of a job did, as one typed record: from a rank's line over files and stores to all readers.
 
-Records come from processes that run other people's programs, so the check trusts nothing in them: a
-wrong value would spoil the results of all other ranks much later.
+Ranks of our programs collect it (:class:`Recorder`), the library in C leaves it as a line of JSON, and the
+simulator fills it. Records come from processes that run other people's programs, so the check trusts nothing
+in them: a wrong value would spoil the results of all other ranks much later.
 """
 
 import base64
+import ctypes
+import os
 import reprlib
 import resource
 import socket
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from time import monotonic_ns, thread_time_ns
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-PLACE = ("job", "rank", "host", "pid", "processor", "start_ns", "finish_ns")  # fields of every rank
+from workloads import timeline as timelines
+from workloads.parameters import Bounds, Checked, ListOf
+from workloads.validation import InputError, known_keys
 
-COUNTED = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns", "waits", "rechecks")
-"""Fields of every rank that waits two-phase."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-FOREIGN = (*COUNTED, "asleep_ns")  # fields that ``workloads.native`` counts in other people's programs
-
-OBSERVED = ("looked_ns", "running_ns", "ready_ns")
-"""Fields of ranks that execute other people's programs, from outside: the counts of the kernel."""
-
-OURS = (
-    *(PLACE + COUNTED),
-    *("processes", "phases", "computing_ns", "communicating_ns", "synchronizing_ns", "served"),
-)
-"""Fields of every rank of our programs."""
-
-BEYOND = 1 << 62  # all numbers are smaller, so that the difference of two fits the 64 bits of a store
+MOST = (1 << 62) - 1  # of all numbers, so that the difference of two fits the 64 bits of a store
 
 HISTOGRAM_BINS = 64
 """Bin b of a histogram counts waits of 2**(b-1) <= ns < 2**b; bin 0 counts waits of 0 ns."""
 
-TIMELINE_BYTES = 1 << 21  # the longest timeline (``workloads.timeline.ROWS``), unpacked
-
-CODES = frozenset([*range(4), *range(16, 32)])
-"""Codes of a timeline's rows: waits and sleeps, messages sent and received."""
+REMEDY = "use one version of Lockstep everywhere"
 
 
-def flaw(record: Mapping[str, Any], required: Collection[str] = ()) -> str:
-    """Why this is no record of a rank, in words; empty if it is one."""
-    missing = [key for key in required if key not in record]
-    if missing:
-        return f"it lacks {', '.join(missing)}"
-    for key, value in record.items():
-        known = FIELDS.get(key)
-        if known is None:
-            return f"nothing is known of {reprlib.repr(key)}"
-        fits, wanted = known
-        if not fits(value):
-            return f"{key} is {reprlib.repr(value)}, not {wanted}"
-    if record.get("start_ns", 0) > record.get("finish_ns", BEYOND):
-        return f"its start_ns, {record['start_ns']}, is after its finish_ns, {record['finish_ns']}"
-    return ""
+class HostName:
+    """The name of a host."""
+
+    def check(self, key: str, value: Any) -> None:
+        if not isinstance(value, str) or not 0 < len(value) < 256 or not value.isprintable():
+            raise InputError(key, value, "must be the name of a host", REMEDY)
 
 
-def _count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < BEYOND
+class PackedTimeline:
+    """The rows of a real or a simulated rank as ``workloads.timeline`` packs them, in base64."""
+
+    def check(self, key: str, value: Any) -> None:
+        most = timelines.ROWS * timelines.ROW.size
+        try:
+            stream = zlib.decompressobj()
+            raw = stream.decompress(base64.b64decode(value, validate=True), most + 1)
+            good = stream.eof and len(raw) <= most and len(raw) % timelines.ROW.size == 0
+            codes = set(memoryview(raw[: len(raw) // timelines.WIDTH]).cast("q")) if good else {-1}
+        except (TypeError, ValueError, zlib.error):
+            codes = {-1}
+        if not (codes <= timelines.MEASURED or codes <= timelines.SIMULATED):
+            raise InputError(key, value, "must be a packed timeline", REMEDY)
 
 
-def _counts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(map(_count, value))
+Count = Annotated[int, Bounds(0, MOST)]
+CountOrNone = Count | None
+Time = Annotated[int, Bounds(-MOST, MOST)]
+"""Nanoseconds on the clock of the process that holds the record: the host's, or of a run since its start."""
+
+Histogram = Annotated[tuple[int, ...], ListOf(Bounds(0, MOST, whole=True), HISTOGRAM_BINS)]
 
 
-def _name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) < 256 and value.isprintable()
+@dataclass(frozen=True)
+class WaitCounts(Checked):
+    """Waits of one kind, which ended while spinning or after blocking; simulations have no histograms."""
+
+    spun: Count = 0
+    blocked: Count = 0
+    spun_ns: Count = 0  # sum of their lengths
+    blocked_ns: Count = 0
+    blocks: Count = 0  # sleeps, maybe several a wait
+    spun_histogram: Histogram | None = None
+    blocked_histogram: Histogram | None = None
 
 
-def _sizes(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(_counts(pair) and len(pair) == 2 for pair in value)
+@dataclass(frozen=True)
+class Waits(Checked):
+    """The waits of a rank."""
+
+    barrier: WaitCounts = WaitCounts()  # for all, in collective operations, or for locks
+    read: WaitCounts = WaitCounts()  # for one message
+
+    @property
+    def kinds(self) -> tuple[WaitCounts, WaitCounts]:
+        return self.barrier, self.read
 
 
-def _waits(value: Any) -> bool:
-    """Whether it has both kinds of waits, each as ``Waits`` records it."""
+@dataclass(frozen=True, kw_only=True)
+class RankResult(Checked):
+    """What one rank did (docs/formats.md, "ranks"); what is unknown is None, and missing in its file form.
 
-    def fits(name: str, found: Any) -> bool:
-        if name.endswith("_histogram"):
-            return _counts(found) and len(found) == HISTOGRAM_BINS
-        return _count(found)
+    ``job`` and ``processes`` are 0 where only the coordinator knows them.
+    """
 
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"barrier", "read"}
-        and all(isinstance(kind, dict) and kind.keys() == set(Waits.__slots__) for kind in value.values())
-        and all(fits(*item) for kind in value.values() for item in kind.items())
-    )
+    job: Count
+    rank: Count
+    processes: Count  # ranks of its job
+    processor: Count  # id of its core; on several hosts the number by which the policy knows it
+    host: Annotated[str, HostName()]
+    pid: Count
+    phases: CountOrNone = None  # completed phases, tasks taken, or bursts
+    start_ns: Time
+    finish_ns: Time
+    cpu_ns: CountOrNone = None  # processor time between start and finish
+    computing_ns: CountOrNone = None  # processor time by activity
+    communicating_ns: CountOrNone = None
+    synchronizing_ns: CountOrNone = None
+    voluntary_switches: CountOrNone = None  # context switches
+    involuntary_switches: CountOrNone = None
+    run_queue_ns: CountOrNone = None  # it was ready while another process ran
+    served: CountOrNone = None  # reads of others
+    rechecks: CountOrNone = None  # sleeps that ended by the safety time-out and found a message
+    waits: Waits | None = None
+    # Every rank of our programs has all of the above (``OURS``), and some have of the following:
+    switching_ns: CountOrNone = None  # processor time in context switches; simulated ranks
+    responses_ns: tuple[Count, ...] | None = None  # response times of bursts; interactive jobs
+    # Roots of programs that adapt: phases or tasks, and with how many processes, between changes.
+    sizes: tuple[tuple[Count, ...], ...] | None = None
+    estimate_ns: Annotated[int, Bounds(-1, MOST)] | None = None  # learned by an adaptive rule; -1: nothing
+    asleep_ns: CountOrNone = None  # in waits; commands that wait two-phase
+    looked_ns: CountOrNone = None  # commands: time from the start to the last look at the kernel's counts
+    running_ns: CountOrNone = None  # until then, of all threads: time on a processor
+    ready_ns: CountOrNone = None  # and in wait of one
+    concurrent: bool | None = None  # whether threads may call MPI at once; commands that wait two-phase
+    timeline: Annotated[str, PackedTimeline()] | None = None
+    timeline_lost: CountOrNone = None  # rows that the timeline had no room for
+    core: CountOrNone = None  # id of the core on its host; runs on several hosts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start_ns > self.finish_ns:
+            rule = f"must be at least its start_ns, {self.start_ns}"
+            raise InputError("finish_ns", self.finish_ns, rule, REMEDY)
+
+    @classmethod
+    def of_record(cls, recorded: Mapping[str, Any]) -> Self:
+        """The result with this file form; ValueError, with the reason in words, if no rank can have it."""
+        if missing := [name for name in ALWAYS if name not in recorded]:
+            raise ValueError(f"it lacks {', '.join(missing)}")
+        try:
+            known_keys(recorded, NAMES, "")
+            return cls(**recorded)
+        except InputError as error:
+            told = f"{reprlib.repr(error.key)} is {reprlib.repr(error.value)}: it {error.rule}"
+            raise ValueError(told) from None
+
+    def recorded(self) -> dict[str, Any]:
+        """Its file form."""
+        return asdict(self, dict_factory=_known)
+
+    def traced(self, rows: "NDArray[np.int64]", lost: int) -> Self:
+        """The same with a timeline of these rows, before which so many were lost."""
+        return replace(self, timeline=base64.b64encode(timelines.pack(rows)).decode(), timeline_lost=lost)
+
+    @property
+    def elapsed_ns(self) -> int:
+        return self.finish_ns - self.start_ns
 
 
-def _timeline(value: Any) -> bool:
-    """Whether ``workloads.timeline`` may have packed it, of at most TIMELINE_BYTES."""
-    try:
-        stream = zlib.decompressobj()
-        raw = stream.decompress(base64.b64decode(value, validate=True), TIMELINE_BYTES + 1)
-    except (TypeError, ValueError, zlib.error):
-        return False
-    if not stream.eof or len(raw) > TIMELINE_BYTES or len(raw) % 32:
-        return False
-    return set(memoryview(raw[: len(raw) // 4]).cast("q")) <= CODES
+NAMES = [one.name for one in fields(RankResult)]
+ALWAYS = [one.name for one in fields(RankResult) if one.default is MISSING]
+"""Fields of every rank."""
+
+OURS = NAMES[: NAMES.index("waits") + 1]
+"""Fields of every rank of our programs; the store has a column for each."""
 
 
-_WHOLE = (_count, "a whole number of at least 0")
-
-FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys((key for key in (*OURS, *FOREIGN, *OBSERVED) if key not in ("host", "waits")), _WHOLE),
-    "host": (_name, "the name of a host"),
-    "waits": (_waits, "counts of waits"),
-    "estimate_ns": (lambda value: value == -1 or _count(value), "a whole number of at least -1"),
-    "sizes": (_sizes, "pairs of whole numbers"),
-    "responses_ns": (_counts, "whole numbers of at least 0"),
-    "timeline": (_timeline, "a packed timeline"),
-    "timeline_lost": _WHOLE,
-}
-"""The check of each field, and its rule in words."""
+def _known(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in items if value is not None}
 
 
-class Waits:
-    """The waits of one kind, spun or blocked; ``blocks`` counts sleeps, maybe several a wait."""
-
-    __slots__ = ("blocked", "blocked_histogram", "blocked_ns", "blocks", "spun", "spun_histogram", "spun_ns")
+class WaitRecorder:
+    """Collects the waits of one kind."""
 
     def __init__(self) -> None:
-        self.spun = self.blocked = self.blocks = 0
-        self.spun_ns = self.blocked_ns = 0
-        self.spun_histogram = [0] * HISTOGRAM_BINS
-        self.blocked_histogram = [0] * HISTOGRAM_BINS
+        self._blocks = self._spun_ns = self._blocked_ns = 0
+        self._spun = [0] * HISTOGRAM_BINS
+        self._blocked = [0] * HISTOGRAM_BINS
 
     def add(self, waited_ns: int, blocks: int) -> None:
         if blocks:
-            self.blocked += 1
-            self.blocks += blocks
-            self.blocked_ns += waited_ns
-            self.blocked_histogram[waited_ns.bit_length()] += 1
+            self._blocks += blocks
+            self._blocked_ns += waited_ns
+            self._blocked[waited_ns.bit_length()] += 1
         else:
-            self.spun += 1
-            self.spun_ns += waited_ns
-            self.spun_histogram[waited_ns.bit_length()] += 1
+            self._spun_ns += waited_ns
+            self._spun[waited_ns.bit_length()] += 1
 
-    def record(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+    def counts(self) -> WaitCounts:
+        return WaitCounts(
+            spun=sum(self._spun),
+            blocked=sum(self._blocked),
+            spun_ns=self._spun_ns,
+            blocked_ns=self._blocked_ns,
+            blocks=self._blocks,
+            spun_histogram=tuple(self._spun),
+            blocked_histogram=tuple(self._blocked),
+        )
 
 
 class Recorder:
-    """Collects a rank's record between :meth:`start` and :meth:`finish`.
+    """Collects what a rank does between :meth:`start` and :meth:`finish`.
 
     The program charges CPU time to the three activities of a process as it passes from one
     to the next; ``mark_ns`` is the thread's CPU time at the last passage.
     """
 
     def __init__(self) -> None:
-        self.barriers = Waits()
-        self.reads = Waits()
+        self.barriers = WaitRecorder()
+        self.reads = WaitRecorder()
         self.computing_ns = self.communicating_ns = self.synchronizing_ns = 0
         self.mark_ns = 0
         self._start_ns = self._cpu_ns = 0
@@ -168,26 +229,37 @@ class Recorder:
         last, self.mark_ns = self.mark_ns, thread_time_ns()
         return self.mark_ns - last
 
-    def finish(self) -> dict[str, Any]:
-        """The program has ended; returns the record (docs/formats.md, "ranks")."""
+    def finish(
+        self, rank: int, processes: int, phases: int, served: int = 0, rechecks: int = 0, **further: Any
+    ) -> RankResult:
+        """The program has ended; returns the result of this rank, with ``further`` fields."""
         cpu_ns = thread_time_ns()
         finish_ns = monotonic_ns()
         voluntary, involuntary, queued = (
             after - before for after, before in zip(_kernel_counts(), self._kernel, strict=True)
         )
-        return {
-            "host": socket.gethostname(),
-            "start_ns": self._start_ns,
-            "finish_ns": finish_ns,
-            "cpu_ns": cpu_ns - self._cpu_ns,
-            "computing_ns": self.computing_ns,
-            "communicating_ns": self.communicating_ns,
-            "synchronizing_ns": self.synchronizing_ns,
-            "voluntary_switches": voluntary,
-            "involuntary_switches": involuntary,
-            "run_queue_ns": queued,
-            "waits": {"barrier": self.barriers.record(), "read": self.reads.record()},
-        }
+        return RankResult(
+            job=0,
+            rank=rank,
+            processes=processes,
+            processor=ctypes.CDLL(None).sched_getcpu(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            phases=phases,
+            start_ns=self._start_ns,
+            finish_ns=finish_ns,
+            cpu_ns=cpu_ns - self._cpu_ns,
+            computing_ns=self.computing_ns,
+            communicating_ns=self.communicating_ns,
+            synchronizing_ns=self.synchronizing_ns,
+            voluntary_switches=voluntary,
+            involuntary_switches=involuntary,
+            run_queue_ns=queued,
+            served=served,
+            rechecks=rechecks,
+            waits=Waits(self.barriers.counts(), self.reads.counts()),
+            **further,
+        )
 
 
 def _kernel_counts() -> tuple[int, int, int]:

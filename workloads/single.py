@@ -4,19 +4,19 @@ It begins and ends like a rank of a parallel job under a coordinator (``workload
 """
 
 import json
-import os
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from workloads.agent_line import VERSION, AgentLine
 from workloads.compute import Compute
-from workloads.record import Recorder
+from workloads.record import RankResult, Recorder
 from workloads.work import SINGLE, InteractiveWork, SequentialWork
 
 
-def execute(work: SequentialWork | InteractiveWork) -> dict[str, Any]:
-    """Do the work; returns the record. A burst is due after its thinking, whether or not the process runs."""
+def execute(work: SequentialWork | InteractiveWork) -> RankResult:
+    """Do the work; a burst is due after its thinking, whether or not the process runs."""
     recorder, compute = Recorder(), Compute()
     responses_ns = []
     recorder.start()
@@ -32,9 +32,8 @@ def execute(work: SequentialWork | InteractiveWork) -> dict[str, Any]:
             recorder.computing_ns += compute.ended_ns - compute.began_ns
             done_ns = time.monotonic_ns()
             responses_ns.append(done_ns - due_ns)
-    record = recorder.finish()
-    record |= {"rank": 0, "processes": 1, "phases": max(1, len(responses_ns)), "served": 0, "rechecks": 0}
-    return record | ({"responses_ns": responses_ns} if responses_ns else {})
+    bursts = max(1, len(responses_ns))
+    return recorder.finish(0, 1, bursts, responses_ns=tuple(responses_ns) or None)
 
 
 def main(spec: dict[str, Any]) -> None:
@@ -44,7 +43,7 @@ def main(spec: dict[str, Any]) -> None:
     agent = AgentLine(spec["socket"], spec["job"], 0)
     start = agent.begin()
     if start is not None:
-        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": start.core, **execute(work)})
+        agent.leave(replace(execute(work), job=spec["job"], processor=start.core).recorded())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from mpi4py import MPI
 
@@ -23,7 +22,7 @@ from workloads.execute import LaunchedProgram
 from workloads.malleable import Wish
 from workloads.messaging import RECHECK_NS, ROOT
 from workloads.program import Draws
-from workloads.record import Recorder
+from workloads.record import RankResult, Recorder
 
 NEXT, ALLOTTED, OVER, CORES = range(4)
 """Words of the page: the next task, how many processes may run (0: as many as began), whether no task is
@@ -148,8 +147,8 @@ class TaskExecution:
         self._began = 0
         self._sizes: list[tuple[int, int]] = []
 
-    def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
-        """Take tasks until none is left; returns the rank's record, whose ``phases`` counts its tasks.
+    def run(self, ranks: Sequence[int] = ()) -> RankResult:
+        """Take tasks until none is left; the result's ``phases`` counts those of this process.
 
         At first as many processes run as ``ranks`` has entries, by default all, each where it is.
         The root's ``sizes`` lists (tasks, processes) from one change to the next.
@@ -162,11 +161,9 @@ class TaskExecution:
             self._compute(self._time_of(task))
             recorder.computing_ns += recorder.lap()
             tasks += 1
-        record: dict[str, Any] = {"rank": self._comm.rank, "processes": self._comm.size, "phases": tasks}
         if self._comm.rank == ROOT:
             self._note(self._queue.allotted or self._began)
-            record["sizes"] = self._sizes
-        return {**record, **recorder.finish(), "served": 0, "rechecks": 0}
+        return recorder.finish(self._comm.rank, self._comm.size, tasks, sizes=tuple(self._sizes) or None)
 
     def close(self) -> None:
         self._queue.close()

@@ -20,10 +20,9 @@ a message. Between its waits a rank computes. RAN is for simulated processes, wh
 
 from __future__ import annotations
 
-import base64
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workloads.late import Late
 
@@ -39,6 +38,10 @@ RAN = 8
 SENT = 16
 RECEIVED = 24
 ACTIVITIES = ("computing", "communicating", "synchronizing", "switching")
+
+MEASURED = frozenset([BARRIER, READ, SLEPT, GONE, *range(SENT, 2 * RECEIVED - SENT)])
+SIMULATED = frozenset([SLEPT, *range(RAN, RAN + len(ACTIVITIES))])
+"""Codes of the rows of real and of simulated ranks."""
 
 ROWS = 1 << 16
 """A rank keeps this many latest rows: 2 MiB, or the last 5 to 20 s at a granularity of 1 ms."""
@@ -77,11 +80,6 @@ class Timeline:
         rows[:, 1] -= origin_ns
         rows[rows[:, 0] < SENT, 2] -= origin_ns
         return rows
-
-    def record(self, origin_ns: int) -> dict[str, Any]:
-        """The fields of a rank's record: the packed rows as base64, and how many were lost."""
-        packed = base64.b64encode(pack(self.rows(origin_ns))).decode()
-        return {"timeline": packed, "timeline_lost": self.lost}
 
 
 def pack(rows: NDArray[np.int64]) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 from workloads.compute import Compute
 from workloads.locks import SectionLocks
 from workloads.messaging import RESPONSE, Messenger
-from workloads.record import Waits
+from workloads.record import WaitRecorder
 from workloads.timeline import BARRIER, GONE, READ, RECEIVED, SENT, SLEPT, Timeline
 
 LEAP_NS = 50_000
@@ -65,7 +65,7 @@ class TracedMessenger(Messenger):
         self._add(RECEIVED + kind, perf_counter_ns(), self._received[source] + 1, peer)
         return super()._handle()
 
-    def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
+    def _wait(self, kind: int, count: int, limit_ns: int, waits: WaitRecorder) -> int:
         self._receive.last_ns = perf_counter_ns()
         waited_ns = super()._wait(kind, count, limit_ns, waits)
         now = perf_counter_ns()

@@ -9,7 +9,7 @@ from coordinator.drive.preflight import LaunchPlan
 from coordinator.host.launch import Started
 from coordinator.wire.protocol import FLAW
 from coordinator.workload import JobResult, NodeResult, ParallelJob, Result, Switch, Workload
-from workloads.record import OURS, PLACE, flaw
+from workloads.record import OURS, RankResult
 from workloads.work import Command
 
 SLACK_NS = 1_000_000_000
@@ -26,7 +26,7 @@ class JobState:
     # The launched ranks that take part, in the order of the job, once it has begun.
     ranks: tuple[int, ...] = ()
     # Records of the ranks, by rank as the job numbers them.
-    records: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    records: dict[int, RankResult] = field(default_factory=dict)
     failure: str = ""  # why it has failed, or will fail at ``give_up_ns``
     output: str = ""  # the text that a command has printed
     give_up_ns: int | None = None
@@ -51,35 +51,43 @@ class JobState:
         return 0 <= rank < len(self.launched) and node_of[self.launched[rank]] == node
 
 
-def unfit(
+def result_of(
     workload: Workload,
     job: ParallelJob,
     state: JobState,
     rank: int,
     record: Mapping[str, Any],
     origin_ns: int | None,
-) -> str:
-    """Why ``record`` is invalid for that rank in a run that began at ``origin_ns``; empty if it is valid."""
+) -> RankResult:
+    """The result of that rank in a run that began at ``origin_ns``, from the file form.
+
+    Raises:
+        ValueError: if ``record`` is none, with the reason in words.
+    """
     if FLAW in record:
         why = record[FLAW]
-        return why if isinstance(why, str) and why and why.isprintable() else "it has a flaw"
+        raise ValueError(why if isinstance(why, str) and why and why.isprintable() else "it has a flaw")
     if origin_ns is None or not state.begun:
-        return "the job has not begun"
-    if why := flaw(record, PLACE if job.program.kind == Command.kind else OURS):
-        return why
+        raise ValueError("the job has not begun")
+    command = job.program.kind == Command.kind
+    result = RankResult.of_record({**record, "processes": state.processes} if command else record)
+    if not command and (missing := [name for name in OURS if getattr(result, name) is None]):
+        raise ValueError(f"it lacks {', '.join(missing)}")
     for key, wanted in (("job", job.number), ("rank", rank), ("processes", state.processes)):
-        if record.get(key, wanted) != wanted:
-            return f"its {key} is {record[key]}, not {wanted}"
-    if workload.processors and record["processor"] not in workload.processors:
-        return f"its processor, {record['processor']}, does not belong to the run"
-    return _untimely(record["start_ns"], record["finish_ns"], origin_ns + round(job.arrival_s * 1e9))
+        if getattr(result, key) != wanted:
+            raise ValueError(f"its {key} is {getattr(result, key)}, not {wanted}")
+    if workload.processors and result.processor not in workload.processors:
+        raise ValueError(f"its processor, {result.processor}, does not belong to the run")
+    if why := _untimely(result, origin_ns + round(job.arrival_s * 1e9)):
+        raise ValueError(why)
+    return result
 
 
-def _untimely(start_ns: int, finish_ns: int, arrival_ns: int) -> str:
-    """Why these times are impossible for a rank of a job with this arrival; empty if they are possible."""
-    if start_ns < arrival_ns - SLACK_NS or finish_ns <= arrival_ns:
+def _untimely(result: RankResult, arrival_ns: int) -> str:
+    """Why its times are impossible for a rank of a job with this arrival; empty if they are possible."""
+    if result.start_ns < arrival_ns - SLACK_NS or result.finish_ns <= arrival_ns:
         return "its times lie before the arrival of its job"
-    return "its finish lies in the future" if finish_ns > time.monotonic_ns() + SLACK_NS else ""
+    return "its finish lies in the future" if result.finish_ns > time.monotonic_ns() + SLACK_NS else ""
 
 
 def outcome(
@@ -107,8 +115,8 @@ def outcome(
                 processes=state.processes,
                 placement=placements.get(job.number, ()),
                 arrival_ns=round(job.arrival_s * 1e9),
-                start_ns=min(record["start_ns"] for record in records) - origin_ns if whole else None,
-                finish_ns=max(record["finish_ns"] for record in records) - origin_ns if whole else None,
+                start_ns=min(record.start_ns for record in records) - origin_ns if whole else None,
+                finish_ns=max(record.finish_ns for record in records) - origin_ns if whole else None,
                 failure=state.failure or ("" if whole else failure) or _without_waits(job, records),
                 output=state.output,
                 admitted_ns=admitted_ns.get(job.number),
@@ -116,11 +124,11 @@ def outcome(
         )
         places = placements.get(job.number, ())
         for record in records:
-            told = {"processes": state.processes, **record}
-            told |= {key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}
+            start_ns, finish_ns = record.start_ns - origin_ns, record.finish_ns - origin_ns
+            told = replace(record, start_ns=start_ns, finish_ns=finish_ns)
             if workload.nodes:
                 # Cores of different nodes share their ids; the policy's numbers are unique.
-                told |= {"core": record["processor"], "processor": places[record["rank"]]}
+                told = replace(told, core=record.processor, processor=places[record.rank])
             ranks.append(told)
     failed = [f"job {job.number}: {job.failure}" for job in jobs if job.failure]
     return Result(
@@ -137,9 +145,9 @@ def outcome(
     )
 
 
-def _without_waits(job: ParallelJob, records: Sequence[Mapping[str, Any]]) -> str:
+def _without_waits(job: ParallelJob, records: Sequence[RankResult]) -> str:
     """Why a job that must wait two-phase has not done so; empty if it has, or was killed before."""
-    missing = [str(record["rank"]) for record in records if "waits" not in record]
+    missing = [str(record.rank) for record in records if record.waits is None]
     if job.program.waits != "two-phase" or not missing:
         return ""
     return (

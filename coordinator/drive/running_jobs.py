@@ -13,7 +13,7 @@ from typing import Any
 from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan
 from coordinator.drive.nodes import SILENCE, Nodes
-from coordinator.drive.outcome import JobState, unfit
+from coordinator.drive.outcome import JobState, result_of
 from coordinator.drive.preflight import LaunchPlan
 from coordinator.drive.run_context import RunContext
 from coordinator.host import launch
@@ -24,6 +24,7 @@ from coordinator.host.loop import Loop
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
+from coordinator.wire.protocol import FLAW
 from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program
 from workloads.work import Command
@@ -250,7 +251,7 @@ class RunningJobs:
                 state.ready.add(rank)
                 if not state.missing:
                     self.conductor.ready(job, self._context.now_ns())
-            case protocol.RankRecord(record) if self._jobs[job].root and self._unfit(job, state, 0, record):
+            case protocol.RankRecord(record) if self._jobs[job].root and (not state.begun or FLAW in record):
                 self.conductor.leave(job)  # it has ended before its turn
             case protocol.RankRecord() if state.vacated and not state.begun:
                 pass  # it had just finished when it lost its processors
@@ -267,18 +268,16 @@ class RunningJobs:
                     # Its launcher knows the reason, and gives it when it ends.
                     self._give_up(job, f"rank {rank} has gone", EXIT_S)
 
-    def _unfit(self, job: int, state: JobState, rank: int, record: Mapping[str, Any]) -> str:
-        context = self._context
-        return unfit(context.workload, self._jobs[job], state, rank, record, context.origin_ns)
-
     def _on_record(self, job: int, state: JobState, rank: int, record: Mapping[str, Any]) -> None:
         context, over = self._context, self.conductor.is_over(job)
-        if why := self._unfit(job, state, rank, record):
+        workload, origin_ns = context.workload, context.origin_ns
+        try:
+            state.records[rank] = result_of(workload, self._jobs[job], state, rank, record, origin_ns)
+        except ValueError as error:
             if not over:
                 state.failure = ""  # if the launcher has ended before, this is why
-                self._fail(job, f"rank {rank} reported an invalid record: {why}")
+                self._fail(job, f"rank {rank} reported an invalid record: {error}")
             return
-        state.records[rank] = record
         if len(state.records) == state.processes and not over:
             if state.give_up_ns is not None:  # the job was given up too soon
                 state.failure, state.give_up_ns = "", None

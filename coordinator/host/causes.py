@@ -3,12 +3,12 @@
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from coordinator.host import memory_limits
 from coordinator.host.rundir import SHARED_MEMORY
+from workloads.record import RankResult
 
 BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
 """Exit statuses after a bus error: of the program itself, and of a shell or launcher around it."""
@@ -34,7 +34,7 @@ REFUSED = re.compile(r"object '([^']*)' from LD_\w+ cannot be \w+ \(([^)]*)\)")
 """A line of the dynamic loader about a library that it does not load."""
 
 
-def explained(status: int, said: str = "", records: Sequence[Mapping[str, Any]] = ()) -> str:
+def explained(status: int, said: str = "", records: Sequence[RankResult] = ()) -> str:
     """The likely causes of a failure, of silence, or of slow waits, in lines; empty without a sign."""
     return "\n".join(dict.fromkeys([*_causes(status, said), *_of_ranks(records)]))
 
@@ -75,9 +75,9 @@ def _causes(status: int, said: str) -> Iterator[str]:
         yield from OURS.findall(said)
 
 
-def _of_ranks(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    elsewhere = any(one["processes"] > len(records) for one in records)
-    if elsewhere and any(one.get("concurrent") for one in records):
+def _of_ranks(records: Sequence[RankResult]) -> Iterator[str]:
+    elsewhere = any(one.processes > len(records) for one in records)
+    if elsewhere and any(one.concurrent for one in records):
         yield (
             "Ranks whose threads may all call MPI (MPI_THREAD_MULTIPLE) are not rung from other hosts: they "
             "test every 50 to 400 us. mpi4py asks for that unless MPI4PY_RC_THREAD_LEVEL=serialized is set"

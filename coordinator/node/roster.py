@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -26,7 +26,7 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import FLAW, FROM_RANK, RANKS, TO_RANK
-from workloads.record import FOREIGN, flaw
+from workloads.record import RankResult
 
 LONGEST_BYTES = 1 << 22
 """Every message is much shorter; a longer line comes from a broken or hostile peer."""
@@ -297,10 +297,12 @@ OWN_BYTES = 1 << 20  # every record that a program leaves in a file is shorter
 
 def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     """A rank's record with times by the run's clock; an invalid one becomes FLAW with the reason."""
-    if why := flaw(record):
-        return {FLAW: why}
-    times = (key for key in ("start_ns", "finish_ns") if key in record)
-    return {**record, **{key: clock.run_ns(record[key]) for key in times}}
+    try:
+        result = RankResult.of_record(record)
+        start_ns, finish_ns = clock.run_ns(result.start_ns), clock.run_ns(result.finish_ns)
+        return replace(result, start_ns=start_ns, finish_ns=finish_ns).recorded()
+    except ValueError as error:
+        return {FLAW: str(error)}
 
 
 def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
@@ -310,6 +312,7 @@ def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
     record = {
         "job": peer.job,
         "rank": peer.rank,
+        "processes": 0,
         "host": socket.gethostname(),
         "pid": peer.process.pid,
         "processor": peer.program.processor,
@@ -338,4 +341,4 @@ def _own(folder: Path, rank: int) -> dict[str, Any]:
         own = None
     if not isinstance(own, dict):
         raise ValueError(f"{path.name} is no JSON object")
-    return {key: own[key] for key in FOREIGN if key in own}
+    return own

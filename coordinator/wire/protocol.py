@@ -275,7 +275,7 @@ class RankGone:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """The rank has carried out its program; ``record`` is as in ``workloads.record``, or has only FLAW."""
+    """The rank has run its program; ``record`` is the file form of a ``RankResult``, or has only FLAW."""
 
     record: Mapping[str, Any]
 

@@ -7,7 +7,7 @@ take alone.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from harness.analyse.breakdown import counts
+from harness.analyse.breakdown import counts, total
 from harness.store.records import RunRecord, alone_two_phase
 from workloads.work import Command
 
@@ -63,9 +63,8 @@ def _spins(alone: RunRecord) -> bool:
 
 def _computing_ns(alone: RunRecord) -> int | None:
     """The processor time of a job without its waits: of a command in a run in which it blocks; or None."""
-    if all("computing_ns" in rank for rank in alone.ranks):
-        return int(sum(rank["computing_ns"] for rank in alone.ranks))
+    computing_ns = total(rank.computing_ns for rank in alone.ranks)
     blocks = alone_two_phase(alone) or alone.jobs[0].work.waits == "two-phase"
-    if blocks and all("running_ns" in rank for rank in alone.ranks):
-        return int(sum(rank["running_ns"] for rank in alone.ranks))
-    return None
+    if computing_ns is None and blocks:
+        return total(rank.running_ns for rank in alone.ranks)
+    return computing_ns

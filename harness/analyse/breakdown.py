@@ -4,9 +4,11 @@ Source of the breakdown: Dusseau, Arpaci, Culler 1996, figures 3 and 5. Commands
 their processors' time has none; the kernel knows of their ranks whether they run, are ready, or sleep.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, Self
+from typing import Self
+
+from workloads.record import RankResult
 
 PARTS = ("computing", "communicating", "synchronizing", "switching", "idle", "others")
 """The fields of a breakdown."""
@@ -42,7 +44,7 @@ class Breakdown:
 
 
 def of_run(
-    ranks: Iterable[Mapping[str, Any]], processors: Sequence[int], makespan_ns: int, switch_ns: float
+    ranks: Iterable[RankResult], processors: Sequence[int], makespan_ns: int, switch_ns: float
 ) -> Breakdown | None:
     """The breakdown of a run, averaged over its processors; None if a rank has no recorded activities.
 
@@ -52,11 +54,11 @@ def of_run(
     cost moves from the wait to ``switching``. It charges an involuntary switch to nobody, so its cost
     comes out of the unaccounted time, up to all of it. Simulated ranks record the cost (``switching_ns``).
     """
-    placed: dict[int, list[Mapping[str, Any]]] = {processor: [] for processor in processors}
+    placed: dict[int, list[RankResult]] = {processor: [] for processor in processors}
     for rank in ranks:
-        if "computing_ns" not in rank:
+        if rank.computing_ns is None:
             return None
-        placed[rank["processor"]].append(rank)
+        placed[rank.processor].append(rank)
     return mean([_of_processor(here, makespan_ns, switch_ns) for here in placed.values()])
 
 
@@ -66,17 +68,17 @@ def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
     return Breakdown.of(*parts).beside(others)
 
 
-def _of_processor(ranks: Sequence[Mapping[str, Any]], window_ns: int, switch_ns: float) -> Breakdown:
-    computing = sum(rank["computing_ns"] for rank in ranks)
-    communicating = sum(rank["communicating_ns"] for rank in ranks)
-    synchronizing = sum(rank["synchronizing_ns"] for rank in ranks)
-    if any("switching_ns" in rank for rank in ranks):
-        known = (computing, communicating, synchronizing, sum(rank["switching_ns"] for rank in ranks))
+def _of_processor(ranks: Sequence[RankResult], window_ns: int, switch_ns: float) -> Breakdown:
+    computing = sum(rank.computing_ns or 0 for rank in ranks)
+    communicating = sum(rank.communicating_ns or 0 for rank in ranks)
+    synchronizing = sum(rank.synchronizing_ns or 0 for rank in ranks)
+    if (switching := total(rank.switching_ns for rank in ranks)) is not None:
+        known = (computing, communicating, synchronizing, switching)
         return Breakdown.of(*(part / window_ns for part in known))
     waiting = communicating + synchronizing
     unaccounted = max(0, window_ns - computing - waiting)
-    voluntary = min(waiting, switch_ns * sum(rank["voluntary_switches"] for rank in ranks))
-    involuntary = min(unaccounted, switch_ns * sum(rank["involuntary_switches"] for rank in ranks))
+    voluntary = min(waiting, switch_ns * sum(rank.voluntary_switches or 0 for rank in ranks))
+    involuntary = min(unaccounted, switch_ns * sum(rank.involuntary_switches or 0 for rank in ranks))
     kept = (waiting - voluntary) / waiting if waiting else 0.0
     parts = (computing, communicating * kept, synchronizing * kept, voluntary + involuntary)
     return Breakdown.of(*(part / window_ns for part in parts))
@@ -95,7 +97,7 @@ class States:
     in_waits: float | None
 
 
-def states(ranks: Iterable[Mapping[str, Any]]) -> States | None:
+def states(ranks: Iterable[RankResult]) -> States | None:
     """The states of all ranks together; None without commands, or if the kernel did not count for some rank.
 
     Several threads of a rank count as one: running as long as their sum, but at most all the time, and
@@ -103,7 +105,7 @@ def states(ranks: Iterable[Mapping[str, Any]]) -> States | None:
     """
     ranks = list(ranks)
     known = [count for count in map(counts, ranks) if count is not None]
-    if not known or len(known) < len(ranks) or not any("running_ns" in rank for rank in ranks):
+    if not known or len(known) < len(ranks) or all(rank.running_ns is None for rank in ranks):
         return None
     whole_ns = sum(time_ns for time_ns, _, _ in known)
     running_ns = sum(min(ran_ns, time_ns) for time_ns, ran_ns, _ in known)
@@ -112,20 +114,24 @@ def states(ranks: Iterable[Mapping[str, Any]]) -> States | None:
     return States(running, ready, max(0.0, 1.0 - running - ready), _in_waits(ranks))
 
 
-def counts(rank: Mapping[str, Any]) -> tuple[int, int, int] | None:
+def counts(rank: RankResult) -> tuple[int, int, int] | None:
     """How long the kernel counted for a rank, and how long it ran and was ready in that time."""
-    if rank.get("looked_ns"):
-        return rank["looked_ns"], rank["running_ns"], rank["ready_ns"]
-    if "computing_ns" in rank and rank["finish_ns"] > rank["start_ns"]:
-        return rank["finish_ns"] - rank["start_ns"], rank["cpu_ns"], rank["run_queue_ns"]
+    if rank.looked_ns:
+        return rank.looked_ns, rank.running_ns or 0, rank.ready_ns or 0
+    if rank.computing_ns is not None and rank.elapsed_ns:
+        return rank.elapsed_ns, rank.cpu_ns or 0, rank.run_queue_ns or 0
     return None
 
 
-def _in_waits(ranks: Iterable[Mapping[str, Any]]) -> float | None:
-    waited_ns = whole_ns = 0
-    for rank in ranks:
-        if "waits" not in rank:
-            return None
-        waited_ns += sum(wait["spun_ns"] + wait["blocked_ns"] for wait in rank["waits"].values())
-        whole_ns += rank["finish_ns"] - rank["start_ns"]
-    return min(1.0, waited_ns / whole_ns) if whole_ns else None
+def total(values: Iterable[int | None]) -> int | None:
+    """The sum of these counts of ranks; None if any is unknown."""
+    found = list(values)
+    return None if None in found else sum(value or 0 for value in found)
+
+
+def _in_waits(ranks: Sequence[RankResult]) -> float | None:
+    waits = [rank.waits for rank in ranks if rank.waits]
+    whole_ns = sum(rank.elapsed_ns for rank in ranks)
+    if len(waits) < len(ranks) or not whole_ns:
+        return None
+    return min(1.0, sum(kind.spun_ns + kind.blocked_ns for one in waits for kind in one.kinds) / whole_ns)

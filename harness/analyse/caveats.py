@@ -207,7 +207,7 @@ def _slots(rows: Sequence[Row]) -> Iterator[str]:
 def _wakeups(records: Sequence[RunRecord]) -> Iterator[str]:
     ranks = (rank for record in records for rank in record.ranks)
     # In the programs of others MPI moves some messages on without ringing: naps there find what is not lost.
-    lost = sum(rank.get("rechecks", 0) for rank in ranks if "asleep_ns" not in rank)
+    lost = sum(rank.rechecks or 0 for rank in ranks if rank.asleep_ns is None)
     if lost:
         yield f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"
 

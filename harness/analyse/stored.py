@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.analyse import results_document
 from harness.analyse.precision import scattered
@@ -17,6 +16,7 @@ from harness.spec.naming import scheduler_name
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
 from harness.store.records import BY_JOB, MEASURED_KINDS, POLICY, SIMULATED, RunRecord
+from workloads.record import RankResult
 from workloads.validation import InputError
 
 
@@ -114,10 +114,10 @@ def spans_of(store: Store, record: RunRecord) -> list[Span]:
 def messages_of(store: Store, record: RunRecord) -> list[tuple[int, Message]]:
     """The ends of messages that the ranks of a run recorded, each with the number of the job."""
     timelines = _timelines(store, record)
-    return [(rank["job"], message) for rank, packed in timelines for message in messages(rank, packed)]
+    return [(rank.job, message) for rank, packed in timelines for message in messages(rank, packed)]
 
 
-def _timelines(store: Store, record: RunRecord) -> list[tuple[Mapping[str, Any], bytes]]:
+def _timelines(store: Store, record: RunRecord) -> list[tuple[RankResult, bytes]]:
     packed = store.timelines(record.id or 0)
-    places = [(rank, (rank["job"], rank["rank"])) for rank in record.ranks]
+    places = [(rank, (rank.job, rank.rank)) for rank in record.ranks]
     return [(rank, packed[place]) for rank, place in places if place in packed]

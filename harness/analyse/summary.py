@@ -41,6 +41,7 @@ from harness.store.records import (
     quantile,
 )
 from workloads.locks.lock_program import LockProgram
+from workloads.record import WaitCounts
 
 Known = TypeVar("Known")
 
@@ -269,6 +270,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
     if not repeats:
         return Summary(estimate([]), failures=failures)
     runs = [one.run for one in repeats]
+    waits = [rank.waits for run in runs for rank in run.ranks if rank.waits]
     of_jobs = [estimate(slowdowns) for slowdowns in zip(*(one.slowdowns for one in repeats), strict=True)]
     return Summary(
         workload_slowdown=estimate([one.workload_slowdown for one in repeats]),
@@ -286,7 +288,10 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         makespan_s=statistics.median(one.makespan_ns for one in repeats) / 1e9,
         dedicated_s=statistics.median(sum(one.dedicated_ns) for one in repeats) / 1e9,
         switches=_switches(runs),
-        waits={kind: _waits(runs, kind) for kind in ("barrier", "read")},
+        waits={
+            "barrier": _wait_means([one.barrier for one in waits]),
+            "read": _wait_means([one.read for one in waits]),
+        },
         responses=_responses(runs),
         start_up=_start_up(runs),
         failures=failures,
@@ -298,10 +303,10 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
 
 
 def _processor_s(runs: Sequence[RunRecord]) -> tuple[float, ...] | None:
-    if not all("running_ns" in rank for run in runs for rank in run.ranks):
+    if breakdown.total(rank.running_ns for run in runs for rank in run.ranks) is None:
         return None
     of_runs = [
-        [sum(rank["running_ns"] for rank in run.ranks if rank["job"] == job.job) / 1e9 for job in run.jobs]
+        [sum(rank.running_ns or 0 for rank in run.ranks if rank.job == job.job) / 1e9 for job in run.jobs]
         for run in runs
     ]
     return tuple(map(statistics.median, zip(*of_runs, strict=True)))
@@ -316,7 +321,7 @@ def _throttled(runs: Sequence[RunRecord]) -> float | None:
 def _sections(repeats: Sequence[_Repeat]) -> SectionRate | None:
     if not all(job.work.kind == LockProgram.kind for one in repeats for job in one.run.jobs):
         return None
-    counts = [sum(rank["phases"] for rank in one.run.ranks) for one in repeats]
+    counts = [sum(rank.phases or 0 for rank in one.run.ranks) for one in repeats]
     return SectionRate(
         per_s=statistics.median(
             count / one.makespan_ns * 1e9 for count, one in zip(counts, repeats, strict=True)
@@ -349,7 +354,7 @@ def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
 
 def _responses(runs: Sequence[RunRecord]) -> Responses | None:
     ranks = [rank for run in runs for rank in run.ranks]
-    times_ns = sorted(time_ns for rank in ranks for time_ns in rank.get("responses_ns", ()))
+    times_ns = sorted(time_ns for rank in ranks for time_ns in rank.responses_ns or ())
     if not times_ns:
         return None
     return Responses(len(times_ns), statistics.fmean(times_ns) / 1e6, quantile(times_ns, 0.99) / 1e6)
@@ -381,12 +386,12 @@ def _percentiles(times_ns: Sequence[int]) -> Percentiles:
     return Percentiles(quantile(ascending, 0.5) / 1e3, quantile(ascending, 0.99) / 1e3)
 
 
-def _waits(runs: Sequence[RunRecord], kind: str) -> WaitMeans:
-    waits = [rank["waits"][kind] for run in runs for rank in run.ranks if "waits" in rank]
-    total = {key: sum(wait[key] for wait in waits) for key in ("spun", "blocked", "spun_ns", "blocked_ns")}
+def _wait_means(waits: Sequence[WaitCounts]) -> WaitMeans:
+    spun = sum(wait.spun for wait in waits)
+    blocked = sum(wait.blocked for wait in waits)
     return WaitMeans(
-        spun=total["spun"],
-        blocked=total["blocked"],
-        spun_mean_us=total["spun_ns"] / total["spun"] / 1e3 if total["spun"] else None,
-        blocked_mean_us=total["blocked_ns"] / total["blocked"] / 1e3 if total["blocked"] else None,
+        spun=spun,
+        blocked=blocked,
+        spun_mean_us=sum(wait.spun_ns for wait in waits) / spun / 1e3 if spun else None,
+        blocked_mean_us=sum(wait.blocked_ns for wait in waits) / blocked / 1e3 if blocked else None,
     )

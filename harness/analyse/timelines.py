@@ -7,7 +7,7 @@ give its decisions again.
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from coordinator.view import ExecutionTime, Job, Machine, Reason, Slot
 from coordinator.workload import seen
 from harness.spec.scheduler import scheduler_of
 from harness.store.records import JobRecord, RunRecord
+from workloads.record import RankResult
 from workloads.timeline import ACTIVITIES, BARRIER, GONE, RAN, READ, RECEIVED, SENT, SLEPT, unpack
 
 COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING = ACTIVITIES
@@ -60,25 +61,25 @@ class Message:
     sent: bool
 
 
-def spans(record: Mapping[str, Any], packed: bytes) -> Iterator[Span]:
+def spans(result: RankResult, packed: bytes) -> Iterator[Span]:
     """The states of a rank in order of time; ``packed`` is its timeline, which may lack its beginning."""
     rows = unpack(packed)
     rows = rows[rows[:, 0] < SENT]
-    place = record["processor"], record["job"], record["rank"]
-    origin_ns = record["start_ns"]
+    place = result.processor, result.job, result.rank
+    origin_ns = result.start_ns
     if (rows[:, 0] >= RAN).any():
         states = {code + RAN: state for code, state in enumerate(ACTIVITIES)} | {SLEPT: BLOCKED}
         for code, begin, end, peer in rows.tolist():
             yield Span(*place, states[code], begin + origin_ns, end + origin_ns, peer)
         return
-    first = int(rows[:, 1].min()) if record.get("timeline_lost") and len(rows) else 0
-    for state, begin, end, peer in _states(rows, first, record["finish_ns"] - origin_ns):
+    first = int(rows[:, 1].min()) if result.timeline_lost and len(rows) else 0
+    for state, begin, end, peer in _states(rows, first, result.elapsed_ns):
         yield Span(*place, state, begin + origin_ns, end + origin_ns, peer)
 
 
-def messages(record: Mapping[str, Any], packed: bytes) -> Iterator[Message]:
+def messages(result: RankResult, packed: bytes) -> Iterator[Message]:
     rows = unpack(packed)
-    me, origin_ns = record["rank"], record["start_ns"]
+    me, origin_ns = result.rank, result.start_ns
     for code, at, count, peer in rows[rows[:, 0] >= SENT].tolist():
         if code >= RECEIVED:
             yield Message(peer, me, count, code - RECEIVED, at + origin_ns, False)

@@ -190,7 +190,7 @@ def _take_turns(workload: Workload, rows: Sequence[Row]) -> str:
             if job.start_ns is not None and job.finish_ns is not None:
                 row["seconds"] = (job.finish_ns - job.start_ns) / 1e9
         for rank in result.ranks:
-            rows[rank["job"]]["processor_s"] = rank["running_ns"] / 1e9 if "running_ns" in rank else None
+            rows[rank.job]["processor_s"] = None if rank.running_ns is None else rank.running_ns / 1e9
         if not result.failure.startswith("suspended"):  # from the terminal, and now continued
             return result.failure
 

@@ -21,6 +21,7 @@ from workloads import detours
 from workloads.constants import CONSTANTS, Constant, MachineConstants, Rows, Samples
 from workloads.options import Options
 from workloads.program import Program
+from workloads.record import RankResult
 
 PROBE_RANKS = 3
 PROBE_TIMEOUT_S = 120.0
@@ -131,13 +132,13 @@ def of_slots(
     result = run_workload(workload, lambda _: None)
     if result.failure or not result.switches:
         return {}
-    ranks: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    ranks: dict[int, list[RankResult]] = defaultdict(list)
     for rank in result.ranks:
-        ranks[rank["processor"]].append(rank)
+        ranks[rank.processor].append(rank)
     unused_ns = [
-        max(rank["finish_ns"] for rank in alike)
-        - min(rank["start_ns"] for rank in alike)
-        - sum(rank["cpu_ns"] for rank in alike)
+        max(rank.finish_ns for rank in alike)
+        - min(rank.start_ns for rank in alike)
+        - sum(rank.cpu_ns or 0 for rank in alike)
         for alike in ranks.values()
     ]
     return {

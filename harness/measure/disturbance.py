@@ -33,9 +33,9 @@ def lost(record: RunRecord) -> float:
     if record.kind not in MEASURED_KINDS or record.conditions.nodes:
         return 0.0
     if record.kind == DEDICATED and len(record.processors) >= len(record.ranks):
-        known = [rank for rank in record.ranks if "run_queue_ns" in rank]
-        if whole_ns := sum(rank["finish_ns"] - rank["start_ns"] for rank in known):
-            return float(min(1.0, sum(rank["run_queue_ns"] for rank in known) / whole_ns))
+        known = [rank for rank in record.ranks if rank.run_queue_ns is not None]
+        if whole_ns := sum(rank.elapsed_ns for rank in known):
+            return min(1.0, sum(rank.run_queue_ns or 0 for rank in known) / whole_ns)
     whole_s = record.wall_s * len(record.conditions.processors or record.processors)
     return max(0.0, (record.conditions.others or 0.0) - OWN_S / whole_s) if whole_s else 0.0
 

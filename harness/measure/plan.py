@@ -176,7 +176,7 @@ def shared(
                 cell=cell,
                 settings=task.cell.settings,
                 jobs=(replace(one.jobs[0], job=number),),
-                ranks=tuple({**rank, "job": number} for rank in one.ranks),
+                ranks=tuple(replace(rank, job=number) for rank in one.ranks),
             )
 
 

@@ -16,13 +16,14 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from coordinator.host import identity
+from workloads.record import RankResult
 
 GRACE_S = 1.0
 """So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun."""
@@ -308,7 +309,7 @@ class RankListener:
     """
 
     def __init__(self) -> None:
-        self.records: list[dict[str, Any]] = []
+        self.records: list[RankResult] = []
         self._key = os.urandom(16).hex()
         self._name = f"lockstep-{os.urandom(16).hex()}-{identity.boot()}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -337,21 +338,19 @@ class RankListener:
                 continue
             if not text:
                 return
-            with suppress(ValueError, LookupError, TypeError, AttributeError):  # it is no record
-                record = json.loads(text)
-                summed([record])
-                self.records.append(record)
+            with suppress(ValueError, TypeError, RecursionError):  # it is no record
+                self.records.append(RankResult.of_record(json.loads(text)))
 
 
-def summed(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summed(records: Sequence[RankResult]) -> dict[str, Any]:
     """The records of ranks, summed up: ranks, waits, and processor time."""
-    kinds = [waits for record in records for waits in record["waits"].values()]
-    blocked = sum(waits["blocked"] for waits in kinds)
+    kinds = [kind for record in records if record.waits for kind in record.waits.kinds]
+    blocked = sum(kind.blocked for kind in kinds)
     return {
         "ranks": len(records),
-        "waits": blocked + sum(waits["spun"] for waits in kinds),
+        "waits": blocked + sum(kind.spun for kind in kinds),
         "blocked": blocked,
-        "rechecks": sum(record["rechecks"] for record in records),
-        "cpu_s": sum(record["cpu_ns"] for record in records) / 1e9,
-        "given_back_s": sum(record["asleep_ns"] for record in records) / 1e9,
+        "rechecks": sum(record.rechecks or 0 for record in records),
+        "cpu_s": sum(record.cpu_ns or 0 for record in records) / 1e9,
+        "given_back_s": sum(record.asleep_ns or 0 for record in records) / 1e9,
     }

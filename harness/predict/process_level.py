@@ -1,9 +1,8 @@
 """The back end that simulates tasks process by process; its records are like measured ones."""
 
-import base64
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from harness.simulator.processes.local.scheduler import turns
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.operations import ReplayedProgram
-from harness.simulator.processes.outcome import JobOutcome, Outcome, WaitCounts
+from harness.simulator.processes.outcome import JobOutcome, Outcome
 from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
@@ -35,6 +34,7 @@ from workloads.constants import MachineConstants
 from workloads.options import WITHIN_JOB
 from workloads.patterns import LOCK
 from workloads.program import Program
+from workloads.record import RankResult, Waits
 from workloads.validation import InputError, under
 from workloads.work import InteractiveWork, SequentialWork, Work
 
@@ -253,52 +253,44 @@ def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:
     )
 
 
-def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[dict[str, Any]]:
+def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[RankResult]:
     spans = _spans(outcome)
     process = 0
     for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):
         ours = next(one for one in outcome.jobs if one.number == job.number)
         for rank in range(len(ours.processes) if ours.finish_ns is not None else 0):
-            record = _rank(ours, rank, processors[ours.placement[rank % len(ours.placement)]])
-            if len(spans):
-                mine = spans[spans[:, 0] == process + rank]
-                record |= _timeline(mine, ours.processes[rank].start_ns, process)
-            yield record
+            result = _rank(ours, rank, processors[ours.placement[rank % len(ours.placement)]])
+            yield _traced(result, spans[spans[:, 0] == process + rank], process) if len(spans) else result
         process += job.program.processes
 
 
-def _rank(job: JobOutcome, rank: int, processor: int) -> dict[str, Any]:
-    """A rank record (docs/formats.md); rank 0 has the waits of all ranks of the job."""
+def _rank(job: JobOutcome, rank: int, processor: int) -> RankResult:
+    """The result of a rank (docs/formats.md); rank 0 has the waits of all ranks of the job."""
     process = job.processes[rank]
-    spent = process.spent_ns
-    record = {
-        "job": job.number,
-        "rank": rank,
-        "processes": len(job.processes),
-        "phases": process.phases,
-        "processor": processor,
-        "host": SIMULATOR,
-        "pid": 0,
-        "start_ns": process.start_ns,
-        "finish_ns": process.finish_ns,
-        "cpu_ns": sum(spent[:SWITCHING]),
-        "computing_ns": spent[0],
-        "communicating_ns": spent[1],
-        "synchronizing_ns": spent[2],
-        "switching_ns": spent[SWITCHING],
-        "voluntary_switches": 0,
-        "involuntary_switches": process.dispatches,
-        "run_queue_ns": 0,
-        "served": 0,
-        "rechecks": 0,
-        "waits": {
-            "barrier": _waits(job.barriers if rank == 0 else None),
-            "read": _waits(job.reads if rank == 0 else None),
-        },
-    }
-    if job.bursts_ns:
-        record["responses_ns"] = list(job.bursts_ns)
-    return record
+    computing_ns, communicating_ns, synchronizing_ns, switching_ns = process.spent_ns
+    return RankResult(
+        job=job.number,
+        rank=rank,
+        processes=len(job.processes),
+        processor=processor,
+        host=SIMULATOR,
+        pid=0,
+        phases=process.phases,
+        start_ns=process.start_ns,
+        finish_ns=process.finish_ns,
+        cpu_ns=computing_ns + communicating_ns + synchronizing_ns,
+        computing_ns=computing_ns,
+        communicating_ns=communicating_ns,
+        synchronizing_ns=synchronizing_ns,
+        voluntary_switches=0,
+        involuntary_switches=process.dispatches,
+        run_queue_ns=0,
+        served=0,
+        rechecks=0,
+        waits=Waits(job.barriers, job.reads) if rank == 0 else Waits(),
+        switching_ns=switching_ns,
+        responses_ns=job.bursts_ns or None,
+    )
 
 
 def _spans(outcome: Outcome) -> NDArray[np.int64]:
@@ -317,19 +309,14 @@ def _spans(outcome: Outcome) -> NDArray[np.int64]:
     return rows[np.argsort(rows[:, 2], kind="stable")]
 
 
-def _timeline(spans: NDArray[np.int64], start_ns: int, first: int) -> dict[str, Any]:
-    """The last spans of a process, as a real rank records them; ``first`` is the first process of its job."""
+def _traced(result: RankResult, spans: NDArray[np.int64], first: int) -> RankResult:
+    """The result with the last spans of its process as a timeline; ``first`` is the job's first process."""
     kept = spans[-timelines.ROWS :]
     code, ends = timelines.RAN + kept[:, 1], kept[:, 3]
     ends = np.where(code == timelines.SLEPT, np.append(kept[1:, 2], ends[-1:]), ends)
     peer = np.where(kept[:, 4] >= 0, kept[:, 4] - first, -1)
-    rows = np.stack([code, kept[:, 2] - start_ns, ends - start_ns, peer], axis=1)
-    packed = base64.b64encode(timelines.pack(rows)).decode()
-    return {"timeline": packed, "timeline_lost": len(spans) - len(kept)}
-
-
-def _waits(waits: WaitCounts | None) -> dict[str, int]:
-    return asdict(waits or WaitCounts(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}
+    rows = np.stack([code, kept[:, 2] - result.start_ns, ends - result.start_ns, peer], axis=1)
+    return result.traced(rows, lost=len(spans) - len(kept))
 
 
 BEGIN_S, EVENT_S = 3e-3, 1e-7  # about how long it takes to begin a simulation, and to simulate an event

@@ -32,7 +32,7 @@ class DedicatedTime(NamedTuple):
         """Those of a run of one job; a rank without a known processor time computes all the time."""
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
-        known = [(rank.get("cpu_ns"), rank.get("running_ns", 0)) for rank in record.ranks]
+        known = [(rank.cpu_ns, rank.running_ns or 0) for rank in record.ranks]
         busy_ns = [ran_ns if cpu_ns is None else cpu_ns for cpu_ns, ran_ns in known]
         busy_s = max(busy_ns) / 1e9 if busy_ns and all(busy_ns) else taken_s
         until_ns = record.conditions.recorded_until_ns

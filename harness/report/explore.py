@@ -42,10 +42,10 @@ def html(
     ours.sort(key=lambda one: (one.cell, order.index(one.scheduler)))
     runs = []
     for one in ours:
-        traced = ((rank, rank["timeline"]) for rank in one.ranks if "timeline" in rank)
+        traced = ((rank, rank.timeline) for rank in one.ranks if rank.timeline)
         runs.append((one, [span for rank, text in traced for span in spans(rank, base64.b64decode(text))], 0))
     for record, found in measured.values():
-        runs.append((record, [*found], max(rank["start_ns"] for rank in record.ranks)))
+        runs.append((record, [*found], max(rank.start_ns for rank in record.ranks)))
     window_ns = around.window_ns
     while len(text := _lanes(about, runs, window_ns)) > MOST_BYTES:
         window_ns = window_ns * 2 // 3

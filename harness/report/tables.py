@@ -144,7 +144,7 @@ def _command(record: RunRecord) -> str:
 
 def _result(command: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
     times = [run.makespan_ns / 1e9 for run in runs if run.makespan_ns is not None]
-    used = [sum(rank.get("running_ns", 0) for rank in run.ranks) / 1e9 for run in runs]
+    used = [sum(rank.running_ns or 0 for rank in run.ranks) / 1e9 for run in runs]
     return {
         "command": command,
         "mean": statistics.fmean(times),

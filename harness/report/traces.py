@@ -62,10 +62,9 @@ def _histograms(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
     for record in records:
         if record.kind != POLICY or scheduler_name(record.scheduler) != name:
             continue
-        for rank in record.ranks:
-            for wait in rank.get("waits", {}).values():
-                for kind in KINDS:
-                    counts[kind] += np.array(wait.get(f"{kind}_histogram", np.zeros(64)))
+        for wait in (wait for rank in record.ranks if rank.waits for wait in rank.waits.kinds):
+            counts["spun"] += np.array(wait.spun_histogram or 0)
+            counts["blocked"] += np.array(wait.blocked_histogram or 0)
     return counts
 
 

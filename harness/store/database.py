@@ -156,8 +156,8 @@ class Store:
         run = self._insert("runs", row | {"makespan_ns": record.makespan_ns})
         for job in record.jobs:
             self._insert("jobs", {"run": run} | dataclasses.asdict(job))
-        for recorded in record.ranks:
-            rank = dict(recorded)
+        for result in record.ranks:
+            rank = result.recorded()
             if packed := rank.pop("timeline", None):
                 place = {"run": run, "job": rank["job"], "rank": rank["rank"]}
                 self._insert("timelines", place | {"rows": base64.b64decode(packed)})

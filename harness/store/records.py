@@ -12,6 +12,7 @@ from coordinator.workload import Result, Switch, Workload
 from harness.spec.jobs import described, rebuilt
 from harness.store.conditions import Conditions
 from workloads.constants import MachineConstants
+from workloads.record import RankResult
 from workloads.work import Work
 
 DEDICATED = "dedicated"
@@ -118,7 +119,7 @@ class RunRecord:
     failure: str  # empty when every job finished
     conditions: Conditions
     jobs: tuple[JobRecord, ...]  # one record per job
-    ranks: tuple[Mapping[str, Any], ...]  # one record per rank that finished
+    ranks: tuple[RankResult, ...]  # of those that finished
     switches: tuple[Switch, ...]  # every slot switch
     schedule: Schedule | None = None  # the results of a run that was simulated by job; None for all others
     id: int | None = field(default=None, compare=False)  # its number in the store that it was read from

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from coordinator.workload import Switch
 from harness.store.records import JobRecord, RunRecord, plain, typed
+from workloads.record import RankResult
 
 SCHEMA = 1
 RESERVE_BYTES = 4 << 20
@@ -84,7 +85,7 @@ def read(path: Path) -> RunRecord:
         raise ValueError("it is not as it was written")
     fields = typed(found["run"]) | {
         "jobs": tuple(JobRecord(**job) for job in found["jobs"]),
-        "ranks": tuple(dict(rank) for rank in found["ranks"]),
+        "ranks": tuple(map(RankResult.of_record, found["ranks"])),
         "switches": tuple(Switch(*switch) for switch in found["switches"]),
     }
     return RunRecord(**fields)
@@ -95,7 +96,7 @@ def _plain(record: RunRecord) -> Mapping[str, Any]:
         "schema": SCHEMA,
         "run": plain(record, "jobs", "ranks", "switches", "id"),
         "jobs": [dataclasses.asdict(job) for job in record.jobs],
-        "ranks": [dict(rank) for rank in record.ranks],
+        "ranks": [rank.recorded() for rank in record.ranks],
         "switches": [dataclasses.astuple(switch) for switch in record.switches],
     }
 

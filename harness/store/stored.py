@@ -14,6 +14,7 @@ from typing import Any
 from coordinator.workload import Switch
 from harness.store.records import BY_JOB, Calibration, JobRecord, RunRecord, typed
 from harness.store.tables import PARTS, TABLES, Column
+from workloads.record import RankResult
 from workloads.validation import InputError, LockstepError
 
 TYPES: Mapping[type, tuple[type, ...]] = {int: (int,), float: (float, int), str: (str,), bytes: (bytes,)}
@@ -146,9 +147,6 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
     return RunRecord(
         **typed(whole),
         jobs=tuple(JobRecord(**row) for row in parts["jobs"]),
-        ranks=tuple(  # programs of others do not record all
-            {key: value for key, value in (row | row.pop("more")).items() if value is not None}
-            for row in parts["ranks"]
-        ),
+        ranks=tuple(RankResult.of_record(row.pop("more") | row) for row in parts["ranks"]),
         switches=tuple(Switch(*switch) for part in every for switch in part),
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from harness.store.conditions import Conditions
 from harness.store.records import Calibration, JobRecord, RunRecord, Schedule
 from workloads.constants import MachineConstants
+from workloads.record import NAMES, OURS, RankResult, Waits
 
 
 class Column(NamedTuple):
@@ -26,7 +27,7 @@ class Column(NamedTuple):
 INTEGER, REAL, TEXT, BLOB = Column(int), Column(float), Column(str), Column(bytes)
 TABLE = Column(dict, parsed=True)
 KINDS = {int: INTEGER, float: REAL, str: TEXT, Mapping: TABLE, Sequence: Column(list, parsed=True)}
-KINDS |= {MachineConstants: TABLE, Conditions: TABLE, Schedule: TABLE}
+KINDS |= {MachineConstants: TABLE, Conditions: TABLE, Schedule: TABLE, Waits: TABLE}
 SQL = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 OF_RUN = INTEGER._replace(key="REFERENCES runs (id)")
 KEY = Column(int, required=False, key="PRIMARY KEY")
@@ -36,14 +37,11 @@ def _fields(record: type, *left_out: str) -> dict[str, Column]:
     found, hints = {}, typing.get_type_hints(record)
     for name in (name for name in hints if name not in left_out):
         hint = hints[name]
-        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+        options = typing.get_args(hint) if union else (hint,)
         column = KINDS[typing.get_origin(options[0]) or options[0]]
         found[name] = column._replace(required=types.NoneType not in options)
     return found
-
-
-def _all(names: str, column: Column) -> dict[str, Column]:
-    return dict.fromkeys(names.split(), column)
 
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
@@ -53,28 +51,14 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "makespan_ns": INTEGER._replace(required=False),
     },
     "jobs": {"run": OF_RUN} | _fields(JobRecord),
-    "ranks": {
-        "run": OF_RUN,
-        **_all("job rank processes processor", INTEGER),
-        "host": TEXT,
-        "pid": INTEGER,
-        "phases": INTEGER._replace(required=False),
-        **_all("start_ns finish_ns", INTEGER),
-        **_all(
-            "cpu_ns computing_ns communicating_ns synchronizing_ns voluntary_switches involuntary_switches "
-            "run_queue_ns served rechecks",
-            INTEGER._replace(required=False),
-        ),
-        "waits": TABLE._replace(required=False),
-        "more": TABLE,
-    },
+    "ranks": {"run": OF_RUN} | _fields(RankResult, *(set(NAMES) - set(OURS))) | {"more": TABLE},
     "switches": {
         "run": KEY._replace(key="PRIMARY KEY REFERENCES runs (id)"),
         "count": INTEGER,
-        **_all("lateness_p50_ns lateness_p99_ns skew_p50_ns skew_p99_ns", REAL),
+        **dict.fromkeys(("lateness_p50_ns", "lateness_p99_ns", "skew_p50_ns", "skew_p99_ns"), REAL),
         "every": BLOB,
     },
-    "timelines": {"run": OF_RUN, **_all("job rank", INTEGER), "rows": BLOB},
+    "timelines": {"run": OF_RUN, "job": INTEGER, "rank": INTEGER, "rows": BLOB},
     "calibrations": {"id": KEY} | _fields(Calibration) | {"median": REAL},
     "checksums": {"run": KEY._replace(key="PRIMARY KEY REFERENCES runs (id)"), "sha256": TEXT},
 }

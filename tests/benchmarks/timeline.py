@@ -27,7 +27,7 @@ def run_ns(comm, program, number, timeline):
     execution = prepare(LaunchedProgram(comm, program, lambda program: rule, (1, number, 0), 0.0), timeline)
     record = execution.run()
     execution.close()
-    return record["cpu_ns"]
+    return record.cpu_ns
 
 
 def overhead(comm, pattern, granularity_us):

@@ -27,7 +27,7 @@ from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import POLICY, RunRecord
-from workloads.record import OBSERVED, PLACE
+from workloads.record import ALWAYS, RankResult, WaitCounts, Waits
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
 from workloads.validation import InputError
 from workloads.work import Command
@@ -55,16 +55,13 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
         times = {"arrival_ns": arrival_ns, "admitted_ns": arrival_ns, "start_ns": start_ns}
         jobs.append(JobResult(job.number, len(placement), placement, finish_ns=finish_ns, **times))
         made = [
-            rank_record(
-                job.number, rank, workload.processors[place], alone_ns // len(workload.jobs), finish_ns
-            )
-            | (timeline(job.number, rank) if workload.timeline else {})
+            made_up(job.number, rank, workload.processors[place], alone_ns // len(workload.jobs), finish_ns)
             for rank, place in enumerate(placement)
         ]
+        if workload.timeline:
+            made = list(map(traced, made))
         if isinstance(job.program, Command):
-            counts = (makespan_ns, made[0]["cpu_ns"], made[0]["cpu_ns"] // 4)
-            seen = dict(zip(OBSERVED, counts, strict=True))
-            made = [{key: record[key] for key in (*PLACE, "processes")} | seen for record in made]
+            made = [as_command(result, makespan_ns) for result in made]
         ranks += made
     switches = (
         [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
@@ -88,24 +85,35 @@ def failing(when: Callable[[Workload], bool]) -> Tools:
     return dataclasses.replace(TOOLS, run_workload=run_workload)
 
 
-def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> dict[str, Any]:
-    waits = {
-        **{"spun": 10, "blocked": 5, "blocks": 6, "spun_ns": 1000, "blocked_ns": 5000},
-        "spun_histogram": [{11: 3, 17: 7}.get(bin, 0) for bin in range(64)],
-        "blocked_histogram": [{22: 5}.get(bin, 0) for bin in range(64)],
-    }
-    return {
+def made_up(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> RankResult:
+    waits = WaitCounts(
+        spun=10,
+        blocked=5,
+        spun_ns=1000,
+        blocked_ns=5000,
+        blocks=6,
+        spun_histogram=tuple({11: 3, 17: 7}.get(bin, 0) for bin in range(64)),
+        blocked_histogram=tuple({22: 5}.get(bin, 0) for bin in range(64)),
+    )
+    return RankResult(
         **{"job": job, "rank": rank, "processes": 2, "processor": processor, "host": "imitation"},
         **{"pid": 1000 + rank, "phases": 100, "start_ns": ORIGIN_NS, "finish_ns": finish_ns},
         **{"cpu_ns": computing_ns, "computing_ns": computing_ns * 9 // 10, "communicating_ns": 0},
         **{"synchronizing_ns": computing_ns // 20, "voluntary_switches": 10, "involuntary_switches": 4},
         **{"run_queue_ns": 100, "served": 0, "rechecks": 0, "estimate_ns": -1},
-        "waits": {"barrier": waits, "read": waits},
-    }
+        waits=Waits(waits, waits),
+    )
 
 
-def timeline(job: int, rank: int) -> dict[str, Any]:
-    """Ten phases of 1 ms, in which the jobs take turns and rank 1 sends rank 0 a message each time."""
+def as_command(result: RankResult, looked_ns: int) -> RankResult:
+    """The result of a rank of somebody else's program, seen from outside."""
+    times = {"looked_ns": looked_ns, "running_ns": result.cpu_ns, "ready_ns": (result.cpu_ns or 0) // 4}
+    return RankResult(**{name: getattr(result, name) for name in ALWAYS}, **times)
+
+
+def traced(result: RankResult) -> RankResult:
+    """The result with ten phases of 1 ms, in which the jobs take turns and rank 1 sends rank 0 a message."""
+    job, rank = result.job, result.rank
     made = Timeline()
     for phase in range(10):
         begin_ns = ORIGIN_NS + phase * 3_000_000
@@ -115,7 +123,7 @@ def timeline(job: int, rank: int) -> dict[str, Any]:
         made.add(SENT if rank else RECEIVED, turn_ns + 500_000, phase + 1, 1 - rank)
         made.add(SLEPT, turn_ns + 800_000, begin_ns + 3_000_000)
         made.add(BARRIER, turn_ns + 500_000, begin_ns + 3_000_000)
-    return made.record(ORIGIN_NS)
+    return result.traced(made.rows(ORIGIN_NS), made.lost)
 
 
 class ImitatedSimulator:
@@ -149,17 +157,16 @@ class ImitatedSimulator:
             )
             for job in measured.jobs
         )
-        ranks = tuple(
-            {**rank, "host": "simulator"} | (timeline(rank["job"], rank["rank"]) if self._timeline else {})
-            for rank in measured.ranks
-        )
+        ranks = [dataclasses.replace(rank, host="simulator") for rank in measured.ranks]
+        if self._timeline:
+            ranks = list(map(traced, ranks))
         changes = {
             "kind": task.kind,
             "repeat": task.repeat,
             "session": self._session,
             "launcher": "simulator",
         }
-        return dataclasses.replace(measured, id=None, switches=(), jobs=jobs, ranks=ranks, **changes)
+        return dataclasses.replace(measured, id=None, switches=(), jobs=jobs, ranks=tuple(ranks), **changes)
 
 
 def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:

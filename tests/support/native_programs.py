@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from places import SUPPORT
@@ -17,6 +16,7 @@ from runs import text
 
 from coordinator.host.processes import children
 from workloads import native
+from workloads.record import RankResult
 
 PROGRAMS = SUPPORT / "native"
 
@@ -106,9 +106,10 @@ def as_without(argv: list[str], mpi: str, wanted: str = "") -> subprocess.Comple
     return ours
 
 
-def recorded(folder: Path) -> list[dict[str, Any]]:
+def recorded(folder: Path) -> list[RankResult]:
     """What the ranks have recorded in a folder, in the order of their names; some have."""
-    found = [json.loads(file.read_text()) for file in sorted(folder.glob("rank-*.json"))]
+    files = sorted(folder.glob("rank-*.json"))
+    found = [RankResult.of_record(json.loads(file.read_text())) for file in files]
     assert found, "no rank has recorded anything"
     return found
 

@@ -97,8 +97,8 @@ def rechecks(hosts, loop, records, ranks=2):
     """How many waits blocked, how many of these ended with a nap, and what was said."""
     _, err = run(hosts, [*EXEC, "immediate", "--record", str(records), "--"], ranks, *loop)
     found = recorded(records)
-    blocked = sum(waits["blocked"] for record in found for waits in record["waits"].values())
-    return blocked, sum(record["rechecks"] for record in found), err
+    blocked = sum(waits.blocked for record in found for waits in record.waits.kinds)
+    return blocked, sum(record.rechecks for record in found), err
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_ranks_that_may_not_look_into_each_other_ring(compiled, tmp_path, how):
     done = two_phase(loop, "--blocking", "immediate", "--record", str(tmp_path / "rec"))
     assert done.returncode == 0, done.stderr
     assert not said_of_rings(done.stderr)
-    waits = [kind for record in recorded(tmp_path / "rec") for kind in record["waits"].values()]
-    blocked, blocks = (sum(kind[name] for kind in waits) for name in ("blocked", "blocks"))
+    waits = [kind for record in recorded(tmp_path / "rec") for kind in record.waits.kinds]
+    blocked, blocks = sum(kind.blocked for kind in waits), sum(kind.blocks for kind in waits)
     assert blocked >= 27 and blocks <= 4.5 * blocked
 
 

@@ -133,13 +133,13 @@ def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, 
     result = ended(compiled, "here", ranks, "bsp.c", 200, 0.5, 300, options=options)
     assert result.stdout.split()[1] == str(300 * ranks)
     records = recorded(tmp_path)
-    assert [record["rank"] for record in records] == list(range(ranks))
+    assert [record.rank for record in records] == list(range(ranks))
     for record in records:
-        barriers = record["waits"]["barrier"]
+        barriers = record.waits.barrier
         # The loop, a barrier and a reduction around it; then ours waits for all before the end.
-        assert barriers["spun"] + barriers["blocked"] == (302 if rule_name == "spin" else 303)
-        assert sum(barriers["spun_histogram"]) == barriers["spun"]
-    blocked = sum(record["waits"]["barrier"]["blocked"] for record in records)
+        assert barriers.spun + barriers.blocked == (302 if rule_name == "spin" else 303)
+        assert sum(barriers.spun_histogram) == barriers.spun
+    blocked = sum(record.waits.barrier.blocked for record in records)
     assert (blocked == 0) == (rule_name == "spin")
 
 
@@ -157,7 +157,7 @@ def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tm
     records = recorded(tmp_path)
     # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations,
     # though the rule lets a rank spin for ten seconds.
-    assert sum(record["cpu_ns"] for record in records) < 0.4e9
+    assert sum(record.cpu_ns for record in records) < 0.4e9
 
 
 @pytest.mark.parametrize(("computing_us", "naps"), [(0, True), (5, False)])
@@ -166,7 +166,7 @@ def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps, 
     assert ended(compiled, "here", 2, "poll.c", 50, 1000 * computing_us, **options).stdout == "49\n"
     # Only the last wait, in which all ranks end, may block if programs compute between their polls.
     records = recorded(tmp_path)
-    assert any(record["voluntary_switches"] > 40 for record in records) == naps
+    assert any(record.voluntary_switches > 40 for record in records) == naps
 
 
 @BOTH
@@ -175,7 +175,7 @@ def test_a_rank_that_waits_for_a_window_yields(compiled, tmp_path, mpi, one_proc
     result = ended(compiled, mpi, 2, "others.c", "fence", 500, 100, options=options, before=one_processor)
     assert "right" in result.stdout
     # They compute for 0.1 s. To spin would take slices of some milliseconds in each of 100 rounds.
-    assert sum(record["cpu_ns"] for record in recorded(tmp_path)) < 0.65e9
+    assert sum(record.cpu_ns for record in recorded(tmp_path)) < 0.65e9
 
 
 def test_open_mpi_yields_except_in_two_phase_waits(compiled):
@@ -226,7 +226,7 @@ def test_calls_of_mpi_4_are_right_and_wake_those_who_wait_for_them(compiled, mpi
     options = [*IMMEDIATE, "--mpicc", str(wrapper(mpi)), "--record", str(tmp_path)]
     assert ended(compiled, mpi, 2, "newer.c", rounds, options=options).stdout == "0\n"
     # If a partition that is ready, a start or a poll did not ring, one wait in each round would end by a nap.
-    assert all(record["rechecks"] < rounds / 2 for record in recorded(tmp_path))
+    assert all(record.rechecks < rounds / 2 for record in recorded(tmp_path))
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "abi"])
@@ -339,8 +339,8 @@ def test_a_rank_that_is_rung_takes_all_messages_that_are_here(compiled, mpi, tmp
     options = [*IMMEDIATE, "--record", str(tmp_path)]
     assert ended(compiled, mpi, 2, "halo.c", 60, 100, 4000, 20, options=options).stdout.split()[1] == "right"
     for record in recorded(tmp_path):
-        read = record["waits"]["read"]
-        assert read["blocks"] < 60 + 3 * read["blocked"]
+        read = record.waits.read
+        assert read.blocks < 60 + 3 * read.blocked
 
 
 @BOTH

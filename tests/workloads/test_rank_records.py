@@ -11,77 +11,106 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from places import SUPPORT
+from rank_results import PLACED, rank_result
 from runs import workload
 
 from coordinator.drive import running_jobs
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob
-from workloads.record import BEYOND, FIELDS, OURS, PLACE, Recorder, flaw
-from workloads.timeline import ACTIVITIES, ROW, ROWS, Timeline
+from harness.analyse.timelines import messages, spans
+from workloads.record import ALWAYS, MOST, NAMES, OURS, RankResult, Recorder
+from workloads.timeline import ACTIVITIES, ROW, ROWS, SENT, Timeline
+from workloads.validation import InputError
 from workloads.work import Command
-
-PLACED = {"job": 0, "rank": 0, "host": "a", "pid": 1, "processor": 0, "start_ns": 5, "finish_ns": 5}
 
 
 def recorded():
+    """The result of a rank with all fields of our programs, and of a root of one that adapts."""
     recorder = Recorder()
     recorder.start()
     recorder.barriers.add(0, 0)
     recorder.reads.add((1 << 61) - 1, 3)
-    counts = dict.fromkeys(
-        ("job", "rank", "pid", "processor", "processes", "phases", "served", "rechecks"), 1
-    )
-    return {**recorder.finish(), **counts, "estimate_ns": -1, "sizes": [(3, 2)], "responses_ns": [5]}
+    return recorder.finish(1, 2, 3, estimate_ns=-1, sizes=((3, 2),), responses_ns=(5,))
 
 
-def test_what_a_rank_records_is_a_record_also_once_it_was_sent():
+def flaw(record):
+    """Why this is the file form of no result, in words; empty if it is one."""
+    try:
+        RankResult.of_record(record)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_a_result_is_the_same_once_it_was_sent():
     timeline = Timeline()
     timeline.add(0, 7, 9)
-    for record in (recorded(), recorded() | timeline.record(5)):
-        assert flaw(record, OURS) == "" == flaw(json.loads(json.dumps(record)), OURS)
-    assert flaw(PLACED, PLACE) == ""
+    for result in (recorded(), recorded().traced(timeline.rows(5), timeline.lost), rank_result()):
+        sent = json.loads(json.dumps(result.recorded(), allow_nan=False))
+        assert RankResult.of_record(sent) == result
+        assert [*sent] == [name for name in NAMES if getattr(result, name) is not None]
+    assert all(getattr(recorded(), name) is not None for name in OURS)
+    assert set(rank_result().recorded()) == set(ALWAYS) < set(OURS)
 
 
 def test_a_full_timeline_is_one_and_more_is_none():
     rows = np.zeros((4, ROWS), dtype="<i8")
-    for columns, told in ((rows, ""), (np.hstack([rows, rows[:, :1]]), "not a packed timeline")):
+    for columns, told in ((rows, ""), (np.hstack([rows, rows[:, :1]]), "must be a packed timeline")):
         packed = base64.b64encode(zlib.compress(columns.tobytes())).decode()
-        assert told in flaw({"timeline": packed})
+        assert told in flaw({**PLACED, "timeline": packed})
     assert ROW.size == 32 and len(ACTIVITIES) == 4
+
+
+@given(st.lists(st.integers(-1, 33), min_size=1, max_size=3))
+def test_readers_understand_every_timeline_that_is_a_record(codes):
+    rows = np.array([[code, 1, 1, -1] for code in codes])
+    try:
+        result = rank_result().traced(rows, lost=0)
+    except InputError:
+        return
+    packed = base64.b64decode(result.timeline)
+    told = [*spans(result, packed), *messages(result, packed)]
+    assert len(told) >= sum(code >= SENT for code in codes)
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"start_ns": "abc"}, "start_ns is 'abc', not a whole number"),
-        ({"start_ns": 10**30}, "start_ns is 1000000000000000000"),
-        ({"finish_ns": 4}, "its start_ns, 5, is after its finish_ns, 4"),
-        ({"finish_ns": BEYOND}, "finish_ns is"),
-        ({"cpu_ns": float("nan")}, "cpu_ns is nan"),
-        ({"cpu_ns": 1.5}, "cpu_ns is 1.5"),
-        ({"cpu_ns": -1}, "cpu_ns is -1"),
-        ({"rank": True}, "rank is True"),
-        ({"host": "a\x1b[2J"}, "host is"),
-        ({"host": ""}, "host is"),
-        ({"waits": {}}, "not counts of waits"),
-        ({"waits": {"barrier": {}, "read": 7}}, "not counts of waits"),
-        ({"sizes": [[1]]}, "sizes is"),
-        ({"responses_ns": [1, None]}, "responses_ns is"),
-        ({"estimate_ns": -2}, "estimate_ns is"),
-        ({"timeline": "****"}, "timeline"),
-        ({"timeline": base64.b64encode(b"xyz").decode()}, "timeline"),
-        ({"timeline": base64.b64encode(zlib.compress(bytes(31))).decode()}, "timeline"),
-        ({"timeline": base64.b64encode(zlib.compress(b"\x09" * 32)).decode()}, "timeline"),
-        ({"timeline": base64.b64encode(zlib.compress(bytes(1 << 26))).decode()}, "timeline"),
-        ({"id": 7}, "nothing is known of 'id'"),
+        ({"start_ns": "abc"}, "'start_ns' is 'abc': it must be a whole number"),
+        ({"start_ns": 10**30}, "'start_ns' is 1000000000000000000"),
+        ({"finish_ns": 999}, "'finish_ns' is 999: it must be at least its start_ns, 1000"),
+        ({"finish_ns": MOST + 1}, "'finish_ns' is 4611686018427387904: it"),
+        ({"cpu_ns": float("nan")}, "'cpu_ns' is nan"),
+        ({"cpu_ns": 1.5}, "'cpu_ns' is 1.5"),
+        ({"cpu_ns": -1}, "'cpu_ns' is -1"),
+        ({"rank": True}, "'rank' is True"),
+        ({"rank": None}, "'rank' is None"),
+        ({"host": "a\x1b[2J"}, "'host' is 'a\\x1b[2J': it must be the name of a host"),
+        ({"host": ""}, "'host' is"),
+        ({"waits": 7}, "'waits' is 7: it must be a table"),
+        ({"waits": {"barrier": {}, "read": 7}}, "'waits.read' is 7"),
+        ({"waits": {"lock": {}}}, "'waits.lock' is {}: it is not a key"),
+        ({"waits": {"read": {"spun": -1}}}, "'waits.read.spun' is -1"),
+        ({"waits": {"read": {"spun_histogram": [1, 2]}}}, "it must be a list of 64 values"),
+        ({"sizes": [[1, -1]]}, "'sizes' is -1: it"),
+        ({"responses_ns": [1, None]}, "'responses_ns' is None"),
+        ({"estimate_ns": -2}, "'estimate_ns' is -2"),
+        ({"concurrent": 1}, "'concurrent' is 1"),
+        ({"timeline": "****"}, "'timeline' is '****': it must be a packed timeline"),
+        ({"timeline": base64.b64encode(b"xyz").decode()}, "'timeline'"),
+        ({"timeline": base64.b64encode(zlib.compress(bytes(31))).decode()}, "'timeline'"),
+        ({"timeline": base64.b64encode(zlib.compress(b"\x09" * 32)).decode()}, "'timeline'"),
+        ({"timeline": base64.b64encode(zlib.compress(bytes(1 << 26))).decode()}, "'timeline'"),
+        ({"id": 7}, "'id' is 7: it is not a key that is known here"),
+        ({"\x1b[2J": 7}, "'\\x1b[2J' is 7: it is not a key"),
     ],
 )
 def test_each_flaw_is_told(change, told):
-    assert told in flaw({**PLACED, **change}, PLACE)
+    assert told in flaw({**PLACED, **change})
 
 
 def test_what_is_lacking_is_told():
-    assert flaw({}, PLACE) == "it lacks " + ", ".join(PLACE)
+    assert flaw({}) == "it lacks job, rank, processes, processor, host, pid, start_ns, finish_ns"
 
 
 JSON = st.recursive(
@@ -91,33 +120,36 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(sorted(FIELDS)) | st.text(max_size=8), JSON, max_size=6))
+@given(st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), JSON, max_size=6))
 @example({"host": "\ud800"})
+@example({"waits": {"\ud800": 1}})
 def test_whatever_comes_the_answer_is_a_short_sentence_and_what_passes_can_be_stored(record):
     told = flaw({**PLACED, **record})
     assert len(told) < 400 and told.isprintable()
     if not told:
         json.dumps(record, allow_nan=False)
-        assert all(value < BEYOND for value in record.values() if isinstance(value, int))
+        assert all(value <= MOST for value in record.values() if isinstance(value, int))
 
 
 def message(**changes):
     """The line of a record with these changes; its times are now."""
-    record = {key: value for key, value in recorded().items() if key != "responses_ns"}
-    record |= {"job": 0, "rank": 0, "processor": 0, "start_ns": "@", "finish_ns": "@", **changes}
+    record = replace(recorded(), responses_ns=None).recorded()
+    record |= {"job": 0, "rank": 0, "processes": 1, "processor": 0}
+    record |= {"start_ns": "@", "finish_ns": "@", **changes}
     return json.dumps({"type": "record", "record": record}).replace('"@"', "@")
 
 
 LIES = [
     ('{"type": "record", "record": {}}', "it lacks"),
-    (message(start_ns="noon"), "start_ns is 'noon'"),
-    (message(finish_ns=10**30), "finish_ns is 1000"),
-    (message(cpu_ns=float("nan")), "cpu_ns is nan"),
+    (message(start_ns="noon"), "'start_ns' is 'noon'"),
+    (message(finish_ns=10**30), "'finish_ns' is 1000"),
+    (message(cpu_ns=float("nan")), "'cpu_ns' is nan"),
     (message(rank=1, job=4), "its rank is 1, not 0"),
     (message(start_ns=0), "its times lie before the arrival"),
-    (message(finish_ns=BEYOND - 1), "its finish lies in the future"),
+    (message(cpu_ns=None), "it lacks cpu_ns"),
+    (message(finish_ns=MOST), "its finish lies in the future"),
     (message(processor=4095), "its processor, 4095"),
-    (message(responses_ns=["#"]), "responses_ns is"),
+    (message(responses_ns=["#"]), "'responses_ns' is"),
 ]
 
 
@@ -137,8 +169,8 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
     for job, (_, told) in zip(result.jobs, LIES, strict=False):
         assert "rank 0 reported an invalid record: " in job.failure and told in job.failure
         assert len(job.failure) < 300
-    assert result.jobs[-1].failure == "" and [rank["job"] for rank in result.ranks] == [len(LIES)]
-    json.dumps(result.ranks, allow_nan=False)
+    assert result.jobs[-1].failure == "" and [rank.job for rank in result.ranks] == [len(LIES)]
+    json.dumps([rank.recorded() for rank in result.ranks], allow_nan=False)
 
 
 @pytest.mark.slow
@@ -148,7 +180,7 @@ def test_a_program_that_leaves_no_record_where_one_should_be_fails_its_job_alone
     commands = [Command(("sh", "-c", f"mkdir {place}; {how} {place}/rank-0-1.json"), 1) for how in left]
     jobs = tuple(ParallelJob(number, command) for number, command in enumerate(commands))
     result = run_workload(replace(workload(), jobs=jobs))
-    told = ["rank-0-1.json is no JSON object", "cpu_ns is inf", "rank-0-1.json is no JSON object", "", ""]
+    told = ["rank-0-1.json is no JSON object", "'cpu_ns' is inf", "rank-0-1.json is no JSON object", "", ""]
     assert [bool(text) for text in told] == [bool(job.failure) for job in result.jobs]
     assert all(text in job.failure for text, job in zip(told, result.jobs, strict=True))
-    assert [rank["job"] for rank in result.ranks] == [3, 4]
+    assert [rank.job for rank in result.ranks] == [3, 4]

@@ -8,12 +8,13 @@ import pytest
 import runs
 from hypothesis import given
 from hypothesis import strategies as st
+from rank_results import rank_result
 
 from coordinator.drive.driver import run_workload
 from harness.analyse.timelines import BLOCKED, COMPUTING, PREEMPTED, SYNCHRONIZING, messages, occupancy, spans
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline, pack, unpack
 
-RECORD = {"processor": 1, "job": 2, "rank": 0, "start_ns": 1000, "finish_ns": 2000}
+RESULT = rank_result(processor=1, job=2)
 
 numbers = st.integers(0, 2**60)
 row = st.tuples(
@@ -42,7 +43,7 @@ def test_a_sleep_within_a_wait_is_blocked_and_a_leap_is_another_process():
     ring.add(SLEPT, 1500, 1700)
     ring.add(GONE, 1495, 1710)  # the look at the clock after the sleep
     ring.add(BARRIER, 1400, 1800)
-    found = [(s.state, s.begin_ns, s.end_ns) for s in spans(RECORD, pack(ring.rows(1000)))]
+    found = [(s.state, s.begin_ns, s.end_ns) for s in spans(RESULT, pack(ring.rows(1000)))]
     assert found == [
         (COMPUTING, 1000, 1100),
         (PREEMPTED, 1100, 1200),
@@ -60,20 +61,20 @@ def test_a_sleep_within_a_wait_is_blocked_and_a_leap_is_another_process():
 def test_real_ranks_tell_what_they_did_and_their_messages_meet():
     result = run_workload(runs.workload("none", jobs=2, phases=200, timeline=True, blocking="immediate"))
     assert result.failure == ""
-    packed = {(rank["job"], rank["rank"]): base64.b64decode(rank["timeline"]) for rank in result.ranks}
-    found = [list(spans(rank, packed[rank["job"], rank["rank"]])) for rank in result.ranks]
+    packed = {(rank.job, rank.rank): base64.b64decode(rank.timeline) for rank in result.ranks}
+    found = [list(spans(rank, packed[rank.job, rank.rank])) for rank in result.ranks]
     for rank, ours in zip(result.ranks, found, strict=True):
-        assert (ours[0].begin_ns, ours[-1].end_ns) == (rank["start_ns"], rank["finish_ns"])
+        assert (ours[0].begin_ns, ours[-1].end_ns) == (rank.start_ns, rank.finish_ns)
         assert all(a.end_ns == b.begin_ns for a, b in pairwise(ours))
         computed_ns = sum(s.end_ns - s.begin_ns for s in ours if s.state == COMPUTING)
-        assert computed_ns > 0.8 * rank["computing_ns"]
-        assert any(s.state == BLOCKED for s in ours) == (rank["waits"]["barrier"]["blocked"] > 0)
+        assert computed_ns > 0.8 * rank.computing_ns
+        assert any(s.state == BLOCKED for s in ours) == (rank.waits.barrier.blocked > 0)
     lanes = occupancy([span for ours in found for span in ours])
     for lane in lanes.values():
         assert all(a.end_ns <= b.begin_ns for a, b in pairwise(lane))
     for job in (0, 1):
-        ours = [rank for rank in result.ranks if rank["job"] == job]
-        ends = [m for rank in ours for m in messages(rank, packed[job, rank["rank"]])]
+        ours = [rank for rank in result.ranks if rank.job == job]
+        ends = [m for rank in ours for m in messages(rank, packed[job, rank.rank])]
         sent = {(m.sender, m.receiver, m.count): m for m in ends if m.sent}
         taken = {(m.sender, m.receiver, m.count): m for m in ends if not m.sent}
         assert len(taken) == 2 * 200

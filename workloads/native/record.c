@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,8 @@ static void write_to(FILE *out)
 
     gethostname(host, sizeof host - 1);
     getrusage(RUSAGE_SELF, &usage);
-    fprintf(out, "{\"rank\": %d, \"processes\": %d, \"pid\": %d, \"host\": \"%s\"", rank, ranks, (int)process, host);
+    fprintf(out, "{\"job\": 0, \"rank\": %d, \"processes\": %d, \"processor\": %d", rank, ranks, sched_getcpu());
+    fprintf(out, ", \"host\": \"%s\", \"pid\": %d", host, (int)process);
     fprintf(out, ", \"start_ns\": %lld, \"finish_ns\": %lld, \"cpu_ns\": %lld", (long long)start_ns, (long long)now_ns(),
             (long long)(process_ns() - start_cpu_ns));
     fprintf(out, ", \"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"run_queue_ns\": %lld",

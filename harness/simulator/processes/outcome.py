@@ -9,16 +9,7 @@ from numpy.typing import NDArray
 from harness.simulator.processes import model as m
 from harness.simulator.processes.machine import SimulatedJob
 from harness.simulator.processes.model import State
-
-
-@dataclass(frozen=True)
-class WaitCounts:
-    """Numbers of waits of one kind that ended while spinning and after blocking, and their sums."""
-
-    spun: int
-    blocked: int
-    spun_ns: int
-    blocked_ns: int
+from workloads.record import WaitCounts
 
 
 @dataclass(frozen=True)
@@ -178,4 +169,4 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
 
 def _waits(counts: NDArray[np.int64]) -> WaitCounts:
     (spun, spun_ns), (blocked, blocked_ns) = counts.tolist()
-    return WaitCounts(spun, blocked, spun_ns, blocked_ns)
+    return WaitCounts(spun, blocked, spun_ns, blocked_ns, blocks=blocked)

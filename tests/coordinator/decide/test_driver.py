@@ -252,8 +252,8 @@ def test_three_jobs_run_to_their_end(policy, options, mechanism):
         assert job.failure == "" and len(job.placement) == job.processes
         assert job.arrival_ns == number * 20 * MS
         assert job.arrival_ns - 1 * MS <= job.start_ns < job.finish_ns
-        assert sum(rank["job"] == number for rank in result.ranks) == job.processes
-    assert all(rank["phases"] == 300 and "timeline" not in rank for rank in result.ranks)
+        assert sum(rank.job == number for rank in result.ranks) == job.processes
+    assert all(rank.phases == 300 and rank.timeline is None for rank in result.ranks)
     assert policy != "gang" or result.switches
     assert sum("has finished" in line for line in said) == 3
 
@@ -269,10 +269,10 @@ def test_a_malleable_job_shares_its_processors_while_another_is_there():
     ]
     result = run_workload(replace(made, jobs=tuple(malleable)), None)
     assert result.failure == "" and [job.processes for job in result.jobs] == [2, 2]
-    sizes = {rank["job"]: rank["sizes"] for rank in result.ranks if rank["rank"] == 0}
+    sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
     assert {job: [active for _, active in told] for job, told in sizes.items()} == {0: [2, 1, 2], 1: [1]}
     for job, count in enumerate(counts):  # whoever does it, the phases are the work of two processes
-        computing_ns = sum(rank["computing_ns"] for rank in result.ranks if rank["job"] == job)
+        computing_ns = sum(rank.computing_ns for rank in result.ranks if rank.job == job)
         assert 2 * count * 1e6 <= computing_ns < 1.5 * 2 * count * 1e6
 
 

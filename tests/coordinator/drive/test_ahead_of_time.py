@@ -65,11 +65,11 @@ def test_a_job_begins_with_some_of_the_ranks_that_wait_for_it(launched, malleabl
     assert result.failure == ""
     assert sorted(launched) == [(0, 2), (1, 2), (2, 2)]
     assert [len(job.placement) for job in result.jobs] == [2, 1, 1]
-    computing = [sum(rank["computing_ns"] for rank in result.ranks if rank["job"] == job) for job in range(3)]
+    computing = [sum(rank.computing_ns for rank in result.ranks if rank.job == job) for job in range(3)]
     for total_ns in computing:  # a job's work is the same on one processor and on two
         assert total_ns >= 0.95 * 500 * 2 * 200_000
     if not malleable:
-        assert [(rank["job"], rank["rank"], rank["processes"]) for rank in result.ranks] == [
+        assert [(rank.job, rank.rank, rank.processes) for rank in result.ranks] == [
             *[(0, 0, 2), (0, 1, 2)],
             *[(1, 0, 1), (2, 0, 1)],
         ]

@@ -77,9 +77,9 @@ def test_an_mpi4py_program_can_wait_by_the_runs_rule():
     assert result.failure == ""
     assert result.jobs[0].output == "total 14850 of 2\n"
     for rank in result.ranks[:2]:
-        barriers = rank["waits"]["barrier"]
-        assert rank["job"] == 0 and barriers["spun"] + barriers["blocked"] >= 100
-        assert rank["finish_ns"] > rank["start_ns"] > 0 and "computing_ns" not in rank
+        barriers = rank.waits.barrier
+        assert rank.job == 0 and barriers.spun + barriers.blocked >= 100
+        assert rank.finish_ns > rank.start_ns > 0 and rank.computing_ns is None
 
 
 @pytest.mark.skipif(not shutil.which("mpicc.openmpi"), reason="needs the distribution's Open MPI")
@@ -94,10 +94,10 @@ def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path):
     assert result.failure == ""
     assert result.jobs[0].output.split()[1] == "400"
     for job_number in range(2):
-        ours = [rank for rank in result.ranks if rank["job"] == job_number]
-        assert sum(rank["waits"]["barrier"]["blocked"] for rank in ours) > 0
-        assert sum(rank["asleep_ns"] for rank in ours) > 0 < sum(rank["voluntary_switches"] for rank in ours)
-        assert all(0 < rank["cpu_ns"] < rank["finish_ns"] - rank["start_ns"] for rank in ours)
+        ours = [rank for rank in result.ranks if rank.job == job_number]
+        assert sum(rank.waits.barrier.blocked for rank in ours) > 0
+        assert sum(rank.asleep_ns for rank in ours) > 0 < sum(rank.voluntary_switches for rank in ours)
+        assert all(0 < rank.cpu_ns < rank.finish_ns - rank.start_ns for rank in ours)
 
 
 @pytest.mark.skipif(not shutil.which("mpicc.openmpi"), reason="needs the distribution's Open MPI")
@@ -153,7 +153,7 @@ def test_each_thread_of_a_rank_gets_a_processor(compiled):
         result = run_workload(Workload(jobs, made, processors, timeout_s=60))
         assert result.failure == ""
         assert [job.output for job in result.jobs] == [f"60 {may}\n"] * 2
-        placed = [(rank["rank"], rank["processor"]) for rank in result.ranks]
+        placed = [(rank.rank, rank.processor) for rank in result.ranks]
         assert placed == [(0, processors[0]), (1, processors[2])] * 2
         assert {len(job.placement) for job in result.jobs} == {4}
 
@@ -268,7 +268,7 @@ def test_ranks_are_bound_to_their_processor_or_those_of_their_job_or_not_at_all(
     result = run_workload(Workload(jobs, none, there, options=Options(bind=bind), timeout_s=60))
     assert result.failure == ""
     both = " ".join(map(str, there))
-    lone = [str(rank["processor"]) for rank in result.ranks if rank["job"] == 0]
+    lone = [str(rank.processor) for rank in result.ranks if rank.job == 0]
     assert result.jobs[0].output.splitlines() == (lone if bind else [both])
     own = [str(processor) for processor in there] if bind is True else [both] * 2
     assert sorted(result.jobs[1].output.splitlines()) == own

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from rank_results import rank_result
 from runs import needs_two, workload
 
 from coordinator.drive.driver import run_workload
@@ -12,6 +13,7 @@ from coordinator.host.processor_time import ProcessorTime
 from coordinator.workload import ParallelJob
 from harness.analyse.breakdown import STATES
 from harness.analyse.breakdown import states as of_ranks
+from workloads.record import WaitCounts, Waits
 from workloads.work import Command
 
 BURNERS = """
@@ -96,17 +98,16 @@ def test_ranks_of_commands_have_their_processor_time():
     result = run_workload(replace(workload(), jobs=jobs))
     assert result.failure == "" and len(result.ranks) == 2
     for rank in result.ranks:
-        assert 0 < rank["running_ns"] < rank["looked_ns"] <= rank["finish_ns"] - rank["start_ns"] + 1_000_000
-        assert rank["ready_ns"] >= 0 and "cpu_ns" not in rank
+        assert 0 < rank.running_ns < rank.looked_ns <= rank.finish_ns - rank.start_ns + 1_000_000
+        assert rank.ready_ns >= 0 and rank.cpu_ns is None
 
 
 def rank(looked_ns, running_ns, ready_ns, **more):
-    times = {"looked_ns": looked_ns, "running_ns": running_ns, "ready_ns": ready_ns}
-    return {"start_ns": 0, "finish_ns": 1000, **times, **more}
+    return rank_result(looked_ns=looked_ns, running_ns=running_ns, ready_ns=ready_ns, **more)
 
 
 def waits(ns):
-    return {"waits": {"barrier": {"spun_ns": ns, "blocked_ns": ns}, "read": {"spun_ns": 0, "blocked_ns": 0}}}
+    return {"waits": Waits(WaitCounts(spun_ns=ns, blocked_ns=ns))}
 
 
 def test_states_are_shares_of_the_ranks_time():
@@ -122,8 +123,8 @@ def test_several_threads_are_one_rank():
 
 
 def test_our_programs_beside_commands_count_and_alone_they_have_a_breakdown():
-    ours = {"start_ns": 0, "finish_ns": 1000, "computing_ns": 1, "cpu_ns": 800, "run_queue_ns": 200}
+    ours = rank_result(computing_ns=1, cpu_ns=800, run_queue_ns=200)
     assert of_ranks([ours]) is None
     assert of_ranks([ours, rank(1000, 200, 200)]).running == 0.5
-    unknown = {"start_ns": 0, "finish_ns": 1000}
+    unknown = rank_result()
     assert of_ranks([unknown]) is None and of_ranks([unknown, rank(1000, 1, 1)]) is None

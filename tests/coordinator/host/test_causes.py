@@ -1,9 +1,11 @@
 """What keeps ranks from starting, or from being heard of, is named where it is met, with the remedy."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 from native_programs import LOCKSTEP, launcher, recorded, run, summary, two_phase, wrapper
+from rank_results import rank_result
 
 from coordinator.host import causes, launch, memory_limits
 from coordinator.host.causes import explained
@@ -67,9 +69,9 @@ def test_a_full_directory_of_outputs_is_named_and_long_lines_are_cut(tmp_path, m
 
 
 def test_ranks_on_other_hosts_that_are_not_rung_are_explained():
-    one = {"processes": 2, "concurrent": True}
+    one = rank_result(processes=2, concurrent=True)
     assert "MPI4PY_RC_THREAD_LEVEL" in explained(0, records=[one])
-    for records in ([one, one], [one | {"concurrent": False}], [{"processes": 2}]):
+    for records in ([one, one], [replace(one, concurrent=False)], [replace(one, concurrent=None)]):
         assert explained(0, records=records) == ""
 
 
@@ -80,7 +82,7 @@ def test_a_record_says_whether_all_threads_may_call(tmp_path, level):
     words = [*LOCKSTEP, "exec", "--record", str(tmp_path), "--", *argv]
     done = run(words, extra={"MPI4PY_RC_THREAD_LEVEL": level})
     (record,) = recorded(tmp_path)
-    assert record["concurrent"] == (level == "multiple"), done.stderr
+    assert record.concurrent == (level == "multiple"), done.stderr
 
 
 @pytest.mark.slow

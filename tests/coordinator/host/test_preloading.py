@@ -121,8 +121,8 @@ def test_ranks_on_other_hosts_have_the_library(hosts, compiled, tmp_path, mpi, w
     program = [compiled(mpi, "bsp.c"), "100", ".25", "50"]
     status, err = between_hosts(hosts, mpi, [*words], extra, program, ["--record", str(tmp_path)])
     records = recorded(tmp_path)
-    assert status == 0 and sorted(one["rank"] for one in records) == [0, 1], err
-    assert {one["host"] for one in records} == {"node1", "node2"}
+    assert status == 0 and sorted(one.rank for one in records) == [0, 1], err
+    assert {one.host for one in records} == {"node1", "node2"}
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "here"])

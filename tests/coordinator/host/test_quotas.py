@@ -195,7 +195,7 @@ def test_a_real_run_gets_its_quota_and_its_group_is_gone_afterwards():
     result = run_workload(replace(workload(jobs=1, phases=800), options=options))
     assert result.failure == ""
     periods, lost_s = result.throttled
-    run_s, used_s = result.jobs[0].finish_ns / 1e9, sum(rank["cpu_ns"] for rank in result.ranks) / 1e9
+    run_s, used_s = result.jobs[0].finish_ns / 1e9, sum(rank.cpu_ns for rank in result.ranks) / 1e9
     assert used_s >= 0.15
     assert used_s / run_s < 0.3
     assert periods >= 1

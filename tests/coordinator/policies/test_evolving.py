@@ -149,9 +149,9 @@ def test_a_real_program_tells_its_driver_which_reallocates():
     jobs = [replace(job, program=program) for job, program in zip(made.jobs, programs, strict=True)]
     result = run_workload(replace(made, jobs=tuple(jobs)), None)
     assert result.failure == ""
-    taken = {(rank["job"], rank["rank"]): rank["phases"] for rank in result.ranks}
+    taken = {(rank.job, rank.rank): rank.phases for rank in result.ranks}
     assert taken[0, 0] + taken[0, 1] == 200
     assert taken[0, 1] <= 20
-    (told,) = (rank["sizes"] for rank in result.ranks if (rank["job"], rank["rank"]) == (0, 0))
+    (told,) = (rank.sizes for rank in result.ranks if (rank.job, rank.rank) == (0, 0))
     assert told[-1][1] == 1
     assert sum(tasks for tasks, _ in told) == 200

@@ -62,23 +62,23 @@ def test_a_job_suspends_processes_while_another_is_there():
     made = workload("process-control", jobs=2, arrival_s=0.05, timeout_s=180.0)
     result = run_workload(tasks(made, 1000, 60, processes=4), None)
     assert result.failure == ""
-    sizes = {rank["job"]: rank["sizes"] for rank in result.ranks if rank["rank"] == 0}
+    sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
     assert [running for _, running in sizes[0]] == [2, 1, 2]
     assert [running for _, running in sizes[1]] == [1]
     for job, count in enumerate((1000, 60)):
-        ranks = [rank for rank in result.ranks if rank["job"] == job]
+        ranks = [rank for rank in result.ranks if rank.job == job]
         assert len(ranks) == 4
-        assert sum(rank["phases"] for rank in ranks) == count
-        computing_ns = sum(rank["computing_ns"] for rank in ranks)
+        assert sum(rank.phases for rank in ranks) == count
+        computing_ns = sum(rank.computing_ns for rank in ranks)
         assert 0.9 * count * 1e6 <= computing_ns < 1.5 * count * 1e6
-        assert all(rank["phases"] == 0 for rank in ranks if rank["rank"] >= 2), "never more than processors"
+        assert all(rank.phases == 0 for rank in ranks if rank.rank >= 2), "never more than processors"
 
 
 @pytest.mark.slow
 def test_other_policies_run_a_queue_of_tasks_too():
     result = run_workload(tasks(workload("gang", jobs=2), 100, 50), None)
     assert result.failure == ""
-    taken = [sum(rank["phases"] for rank in result.ranks if rank["job"] == job) for job in (0, 1)]
+    taken = [sum(rank.phases for rank in result.ranks if rank.job == job) for job in (0, 1)]
     assert taken == [100, 50]
 
 

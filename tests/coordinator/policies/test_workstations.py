@@ -236,16 +236,16 @@ def test_a_real_job_vacates_and_continues_from_its_checkpoint():
     assert result.failure == ""
     (rank,) = result.ranks
     assert result.jobs[0].placement == (1,)
-    assert 0 < rank["phases"] < 800, "not those before the checkpoint"
-    assert rank["phases"] % 10 == 0
-    assert rank["computing_ns"] >= rank["phases"] * 1e6
+    assert 0 < rank.phases < 800, "not those before the checkpoint"
+    assert rank.phases % 10 == 0
+    assert rank.computing_ns >= rank.phases * 1e6
 
 
 @pytest.mark.slow
 def test_a_real_process_moves_to_an_idle_processor_and_is_stopped_without_one():
     moved = run_workload(with_owner("idle-partition", 9.0, phases=600), None)
     assert moved.failure == "" and moved.jobs[0].placement == (1,)
-    assert moved.ranks[0]["phases"] == 600
+    assert moved.ranks[0].phases == 600
     made = with_owner("condor", 1.3, phases=600, vacate=False)
     waited = run_workload(replace(made, processors=made.processors[:1]), None)
     assert waited.failure == ""

@@ -6,25 +6,30 @@ from dataclasses import astuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rank_results import rank_result
 
 from harness.analyse.breakdown import Breakdown, mean, of_run
 
 times = st.integers(0, 10**12)
-ranks = st.fixed_dictionaries(
-    {
-        "processor": st.integers(0, 3),
-        "computing_ns": times,
-        "communicating_ns": times,
-        "synchronizing_ns": times,
-        "voluntary_switches": st.integers(0, 10**7),
-        "involuntary_switches": st.integers(0, 10**7),
-    }
+ranks = st.builds(
+    rank_result,
+    processor=st.integers(0, 3),
+    computing_ns=times,
+    communicating_ns=times,
+    synchronizing_ns=times,
+    voluntary_switches=st.integers(0, 10**7),
+    involuntary_switches=st.integers(0, 10**7),
 )
 
 
 def rank(*, computing=0, communicating=0, synchronizing=0, voluntary=0, involuntary=0):
-    times = {"computing_ns": computing, "communicating_ns": communicating, "synchronizing_ns": synchronizing}
-    return {"processor": 0, **times, "voluntary_switches": voluntary, "involuntary_switches": involuntary}
+    return rank_result(
+        computing_ns=computing,
+        communicating_ns=communicating,
+        synchronizing_ns=synchronizing,
+        voluntary_switches=voluntary,
+        involuntary_switches=involuntary,
+    )
 
 
 @given(st.lists(ranks, max_size=12), st.integers(1, 10**13), st.floats(0, 1e6))

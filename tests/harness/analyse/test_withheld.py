@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fake_runs import CONSTANTS, TOOLS, Quiet, measure
+from rank_results import rank_result
 
 from harness.analyse import bounds, comparison, results_document, summary, verdicts
 from harness.analyse.comparison import NO_VERDICT
@@ -44,9 +45,7 @@ def slower(record, factor):
 
 def losing(record, share):
     """The record of a run that lost that share of its processors' time to other programs."""
-    ranks = [
-        {**one, "run_queue_ns": round(share * (one["finish_ns"] - one["start_ns"]))} for one in record.ranks
-    ]
+    ranks = [replace(one, run_queue_ns=round(share * one.elapsed_ns)) for one in record.ranks]
     wall_s = 100.0
     during = replace(record.conditions, others=share + disturbance.OWN_S / (2 * wall_s), processors=[0, 1])
     return replace(record, conditions=during, ranks=tuple(ranks), wall_s=wall_s)
@@ -76,7 +75,7 @@ def test_jobs_that_spin_take_their_processors_for_their_dedicated_times(records)
 )
 def test_where_jobs_may_compute_while_others_wait_only_their_computing_counts(records, changes):
     run, alone = one_of(records, POLICY, "gang"), one_of(records, DEDICATED, "batch")
-    computing_ns = sum(rank["computing_ns"] for rank in alone.ranks)
+    computing_ns = sum(rank.computing_ns for rank in alone.ranks)
     least_ns = bounds.least_ns(replace(run, scheduler={**run.scheduler, **changes}), [alone] * 3)
     assert least_ns == bounds.least_ns(one_of(records, POLICY, "implicit"), [alone] * 3)
     assert least_ns == pytest.approx(3 * computing_ns / 2)
@@ -85,10 +84,10 @@ def test_where_jobs_may_compute_while_others_wait_only_their_computing_counts(re
 def command(record, *, running, ready=0.0, **how):
     """A dedicated run of a command, whose ranks ran and were ready for these shares of their time."""
     whole_ns = record.makespan_ns
-    counts = {"looked_ns": whole_ns, "running_ns": running * whole_ns, "ready_ns": ready * whole_ns}
+    times = {"running_ns": round(running * whole_ns), "ready_ns": round(ready * whole_ns)}
     program = {"argv": ["./a"], "processes": 2, "launcher": "", "waits": "mpi", "dedicated_s": 1.0, **how}
     jobs = tuple(replace(job, program=program) for job in record.jobs)
-    ranks = tuple({"job": 0, "rank": rank, "processor": rank, **counts} for rank in range(2))
+    ranks = tuple(rank_result(rank=rank, processor=rank, looked_ns=whole_ns, **times) for rank in range(2))
     return replace(record, jobs=jobs, ranks=ranks)
 
 

@@ -1,5 +1,6 @@
 """``lockstep exec`` as a command: output, status, signals, and what it refuses, from outside."""
 
+import json
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from native_programs import (
     wrapper,
 )
 from places import ROOT
+from rank_results import rank_result
 from runs import NOBODY, as_nobody, eventually, state
 
 from harness.commands.exec import PASSED_ON
@@ -209,7 +211,7 @@ def test_descriptors_of_the_caller_reach_the_command(tmp_path):
 
 
 def test_records_count_that_show_the_key_whoever_sends_them():
-    record = '{"waits": {}, "rechecks": 0, "cpu_ns": 5, "asleep_ns": 0}'
+    record = json.dumps(rank_result(cpu_ns=5).recorded())
     with RankListener() as listener:
         name, key = listener.variables["LOCKSTEP_LISTENER"].split(",")
         send = deeds_of_nobody.send
@@ -217,7 +219,7 @@ def test_records_count_that_show_the_key_whoever_sends_them():
         assert as_nobody(send, name, f"other {record}")
         for text in ("", "other ", f"{key} 5", f"{key} {{}}", f"{key} x"):
             send(name, text)
-    assert [one["cpu_ns"] for one in listener.records] == [5]
+    assert [one.cpu_ns for one in listener.records] == [5]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from made_recordings import recorded
+from rank_results import rank_result
 from step_lists import steps_of
 
 from coordinator import policies
@@ -354,13 +355,15 @@ def test_processor_time_beside_the_recording_is_what_was_seen_of_ranks_until_the
     def alone(*ranks):
         return DedicatedTime.of(SimpleNamespace(jobs=[job], ranks=ranks, conditions=Conditions()))
 
-    seen, early = {"cpu_ns": 10**9, "running_ns": 1_070_000_000}, {"cpu_ns": 10**9, "running_ns": 7 * 10**8}
+    unknown = rank_result()
+    seen = rank_result(cpu_ns=10**9, running_ns=1_070_000_000)
+    early = rank_result(cpu_ns=10**9, running_ns=7 * 10**8)
     assert alone(seen, early) == (2.0, 1.0, None, pytest.approx(0.07))
-    assert alone(early, early).outside_s is alone({}, {}).outside_s is None
-    assert alone({"running_ns": 1_750_000_000}).busy_s == 1.75, (
+    assert alone(early, early).outside_s is alone(unknown, unknown).outside_s is None
+    assert alone(rank_result(running_ns=1_750_000_000)).busy_s == 1.75, (
         "ranks that wait as their MPI leave no other time"
     )
-    assert alone(seen, {}).busy_s == 2.0
+    assert alone(seen, unknown).busy_s == 2.0
     assert DedicatedTime.median([alone(early), alone(seen), alone(seen)]).outside_s == pytest.approx(0.07)
 
 

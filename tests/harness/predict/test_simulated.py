@@ -52,10 +52,9 @@ def test_a_rank_record_accounts_for_its_time(both):
     _, _, simulated = both
     for record in simulated:
         for rank in record.ranks:
-            parts = ("computing_ns", "communicating_ns", "synchronizing_ns")
-            assert rank["cpu_ns"] == sum(rank[part] for part in parts)
-            assert rank["cpu_ns"] + rank["switching_ns"] <= rank["finish_ns"] - rank["start_ns"]
-        finishes = [rank["finish_ns"] for rank in record.ranks]
+            assert rank.cpu_ns == rank.computing_ns + rank.communicating_ns + rank.synchronizing_ns
+            assert rank.cpu_ns + rank.switching_ns <= rank.elapsed_ns
+        finishes = [rank.finish_ns for rank in record.ranks]
         assert max(finishes) == max(job.finish_ns for job in record.jobs)
 
 
@@ -70,12 +69,12 @@ def test_rows_have_both_sides_and_the_error(both):
 def test_a_processor_runs_one_process_at_a_time(both):
     _, _, simulated = both
     record = next(record for record in simulated if record.kind == "simulated")
-    found = [s for rank in record.ranks for s in spans(rank, base64.b64decode(rank["timeline"]))]
+    found = [s for rank in record.ranks for s in spans(rank, base64.b64decode(rank.timeline))]
     lanes = occupancy(found)
     assert sorted(lanes) == [0, 1]
     spent_ns = sum(span.end_ns - span.begin_ns for span in found if span.state in RUNNING)
     assert sum(s.end_ns - s.begin_ns for lane in lanes.values() for s in lane) == spent_ns
-    assert spent_ns == sum(rank["cpu_ns"] + rank["switching_ns"] for rank in record.ranks)
+    assert spent_ns == sum(rank.cpu_ns + rank.switching_ns for rank in record.ranks)
 
 
 def test_a_process_that_blocks_sleeps_until_it_is_switched_to_and_a_read_names_its_rank(both):
@@ -83,14 +82,14 @@ def test_a_process_that_blocks_sleeps_until_it_is_switched_to_and_a_read_names_i
     ours = [one for one in simulated if one.kind == "simulated"]
     slept, peers = {one.scheduler["blocking"]: 0 for one in ours}, set()
     for record in ours:
-        found = [[*spans(rank, base64.b64decode(rank["timeline"]))] for rank in record.ranks]
+        found = [[*spans(rank, base64.b64decode(rank.timeline))] for rank in record.ranks]
         for one, after in (pair for mine in found for pair in pairwise(mine)):
             assert one.end_ns <= after.begin_ns
             assert one.state != BLOCKED or (after.state, after.begin_ns) == (SWITCHING, one.end_ns)
         every = [one for mine in found for one in mine]
         peers |= {(one.state, one.rank, one.peer) for one in every if one.peer >= 0}
         blocks = sum(one.state == BLOCKED for one in every)
-        counted = sum(wait["blocks"] for rank in record.ranks for wait in rank["waits"].values())
+        counted = sum(wait.blocks for rank in record.ranks for wait in rank.waits.kinds)
         assert blocks >= counted, "a process that other messages wake blocks again in the same wait"
         assert bool(blocks) == bool(counted)
         slept[record.scheduler["blocking"]] += blocks
@@ -104,9 +103,9 @@ def test_a_long_timeline_keeps_its_end_as_that_of_a_real_rank_does(both, tmp_pat
     with Store(tmp_path) as another:
         short = missing.complete(experiment, measured, "another", another, Quiet(), timeline=True)
     for whole, cut in zip(simulated[0].ranks, short[0].ranks, strict=True):
-        every, kept = (list(spans(rank, base64.b64decode(rank["timeline"]))) for rank in (whole, cut))
+        every, kept = (list(spans(rank, base64.b64decode(rank.timeline))) for rank in (whole, cut))
         assert kept == every[-50:]
-        assert cut["timeline_lost"] == len(every) - 50 > 0
+        assert cut.timeline_lost == len(every) - 50 > 0
 
 
 OTHERS = """
@@ -139,8 +138,8 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     assert alone[0].makespan_ns == pytest.approx(50e6, rel=0.01)
     assert alone[1].makespan_ns == pytest.approx(7 * 5e6, rel=0.01)
     (user,) = alone[1].ranks
-    assert user["phases"] == 7
-    assert user["computing_ns"] == 7 * 2_000_000
+    assert user.phases == 7
+    assert user.computing_ns == 7 * 2_000_000
     (row,) = summary.rows(experiment, records)
     simulated = row.simulated
     assert simulated.responses.n == 7

@@ -64,7 +64,8 @@ def settled(record):
     if record.scheduler["policy"] == "none" and record.repeat == 1:
         changes["failure"] = "job 0: rank 1 has gone"
     ranks = [
-        rank | ({"responses_ns": [2_100_000, 2_500_000]} if rank["job"] == 2 else {}) for rank in record.ranks
+        dataclasses.replace(rank, responses_ns=(2_100_000, 2_500_000)) if rank.job == 2 else rank
+        for rank in record.ranks
     ]
     return dataclasses.replace(record, ranks=tuple(ranks), **changes)
 

@@ -22,6 +22,7 @@ from harness.spec.experiment import load
 from harness.spec.jobs import described, rebuilt
 from harness.store.database import Store
 from workloads.program import Program
+from workloads.record import ALWAYS, RankResult
 from workloads.validation import InputError
 from workloads.work import Command, InteractiveWork, SequentialWork
 
@@ -215,21 +216,17 @@ def test_overriding_the_programs_leaves_other_jobs_alone(tmp_path):
     assert first.jobs()[1].program == SequentialWork(0.5)
 
 
-BARE = ("job", "rank", "processes", "processor", "host", "pid", "start_ns", "finish_ns")
-"""All that is known of a rank of somebody else's program."""
-
-
 def as_commands_report(workload, progress=None):
     """Made-up runs in which commands have recorded nothing, and bursts took 4, 5, ... ms."""
     result = imitate(workload)
     programs = {job.number: job.program for job in workload.jobs}
 
     def reported(rank):
-        match programs[rank["job"]]:
+        match programs[rank.job]:
             case Command():
-                return {key: rank[key] for key in BARE}
+                return RankResult(**{name: getattr(rank, name) for name in ALWAYS})
             case InteractiveWork():
-                return rank | {"responses_ns": [n * 1_000_000 for n in range(4, 9)]}
+                return dataclasses.replace(rank, responses_ns=tuple(n * 1_000_000 for n in range(4, 9)))
         return rank
 
     return dataclasses.replace(result, ranks=tuple(map(reported, result.ranks)))

@@ -41,8 +41,7 @@ def test_what_is_stored_comes_back(records, tmp_path):
     for before, after in zip(records, back, strict=True):
         for name in ("makespan_ns", "scheduler", "conditions", "switches"):
             assert getattr(after, name) == getattr(before, name)
-        ranks = [{key: rank[key] for key in rank if key != "timeline"} for rank in before.ranks]
-        assert [dict(rank) for rank in after.ranks] == ranks
+        assert list(after.ranks) == [dataclasses.replace(rank, timeline=None) for rank in before.ranks]
         jobs = [dataclasses.replace(job, placement=list(job.placement)) for job in before.jobs]
         assert list(after.jobs) == jobs
 
@@ -200,7 +199,7 @@ def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, s
         assert "took in 1 finished run" in said[-1]
         back = opened.runs(records[0].digest)
         assert [one.makespan_ns for one in back] == [one.makespan_ns for one in records[:2]]
-        assert back[1].ranks[0]["waits"] == records[1].ranks[0]["waits"]
+        assert back[1].ranks[0].waits == records[1].ranks[0].waits
         assert len(opened.timelines(back[1].id)) == len(back[1].ranks)
     assert [path.name for path in folder.iterdir()] == [database.FILE_NAME]
 
@@ -346,5 +345,5 @@ def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
         numbers = opened.with_timelines(records[0].digest)
         assert len(numbers) == 9
         found = opened.timelines(numbers[0])
-    sent = {(rank["job"], rank["rank"]): rank["timeline"] for rank in records[0].ranks}
+    sent = {(rank.job, rank.rank): rank.timeline for rank in records[0].ranks}
     assert {place: base64.b64encode(packed).decode() for place, packed in found.items()} == sent

@@ -60,8 +60,8 @@ def test_a_program_with_sections_records_its_waits_as_synchronization(kind, bloc
     )
     record = execution.run()
     execution.close()
-    waits = record["waits"]["barrier"]
-    assert waits["spun"] + waits["blocked"] == PHASES == record["phases"]
-    assert record["rechecks"] == 0
-    assert record["computing_ns"] >= PHASES * 24_000
-    assert record["synchronizing_ns"] > 0 == record["communicating_ns"]
+    waits = record.waits.barrier
+    assert waits.spun + waits.blocked == PHASES == record.phases
+    assert record.rechecks == 0
+    assert record.computing_ns >= PHASES * 24_000
+    assert record.synchronizing_ns > 0 == record.communicating_ns

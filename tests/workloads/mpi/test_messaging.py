@@ -87,7 +87,7 @@ def test_nobody_leaves_a_barrier_before_all_have_arrived(name, network):
             messenger.barrier(learning=True)
             left = time.monotonic_ns()
             assert COMM.allreduce(arrived, MPI.MAX) <= COMM.allreduce(left, MPI.MIN)
-        assert recorder.barriers.spun + recorder.barriers.blocked == 3 * COMM.size
+        assert recorder.barriers.counts().spun + recorder.barriers.counts().blocked == 3 * COMM.size
 
 
 def test_all_ranks_go_by_the_same_estimate():
@@ -132,7 +132,7 @@ def test_every_read_is_answered_by_its_target(name, network):
             for step in range(1, COMM.size + 1):
                 messenger.read((COMM.rank + step) % COMM.size)
             messenger.barrier(learning=False)
-        answered = recorder.reads.spun + recorder.reads.blocked
+        answered = recorder.reads.counts().spun + recorder.reads.counts().blocked
         assert answered == rounds * (COMM.size - 1)
         assert messenger.served == answered
 
@@ -156,7 +156,7 @@ def test_one_sided_reads_need_no_service():
             messenger.read((COMM.rank + step) % COMM.size)
         messenger.barrier(learning=False)
         assert messenger.served == 0
-        assert recorder.reads.spun == COMM.size - 1
+        assert recorder.reads.counts().spun == COMM.size - 1
 
 
 @pytest.mark.parametrize(("late", "network"), [(0, False), (1, True)])
@@ -177,7 +177,7 @@ def test_a_blocked_rank_uses_no_processor(late, network):
         if COMM.rank != late:
             assert spent_ms < 7
             assert switches >= 1
-            assert recorder.barriers.blocked >= 1
+            assert recorder.barriers.counts().blocked >= 1
         assert messenger.rechecks == 0
 
 
@@ -246,13 +246,13 @@ def test_programs_run_and_account_for_every_wait(options, name):
     launched = LaunchedProgram(COMM, program, rule, (1, 0, 0), walk_step_ns=1000.0)
     record = Execution(launched, messenger, recorder).run()
     messenger.close()
-    waits = record["waits"]
+    waits = record.waits
     others = sum(target != COMM.rank for target in program.reads()[COMM.rank])
-    assert waits["barrier"]["spun"] + waits["barrier"]["blocked"] == PHASES * program.barriers_per_phase
-    assert waits["read"]["spun"] + waits["read"]["blocked"] == PHASES * others
-    for kind in waits.values():
-        assert sum(kind["spun_histogram"]) == kind["spun"]
-        assert sum(kind["blocked_histogram"]) == kind["blocked"]
-    charged = record["computing_ns"] + record["communicating_ns"] + record["synchronizing_ns"]
-    assert charged == pytest.approx(record["cpu_ns"], rel=0.02, abs=2e6)
-    assert record["rechecks"] == 0
+    assert waits.barrier.spun + waits.barrier.blocked == PHASES * program.barriers_per_phase
+    assert waits.read.spun + waits.read.blocked == PHASES * others
+    for kind in waits.kinds:
+        assert sum(kind.spun_histogram) == kind.spun
+        assert sum(kind.blocked_histogram) == kind.blocked
+    charged = record.computing_ns + record.communicating_ns + record.synchronizing_ns
+    assert charged == pytest.approx(record.cpu_ns, rel=0.02, abs=2e6)
+    assert record.rechecks == 0

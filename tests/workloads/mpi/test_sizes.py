@@ -56,12 +56,12 @@ def test_those_that_take_part_do_the_work_of_all(options, blocking, ranks):
     moulded = program.on(len(ranks))
     reads = moulded.reads()
     for rank, record in enumerate(records):
-        assert (record["rank"], record["processes"], record["phases"]) == (rank, len(ranks), phases)
+        assert (record.rank, record.processes, record.phases) == (rank, len(ranks), phases)
         wanted_ns = sum(Draws(moulded, rank, KEY).compute_ns(phases))
-        assert record["computing_ns"] >= wanted_ns
-        read = record["waits"]["read"]
-        assert read["spun"] + read["blocked"] == phases * sum(target != rank for target in reads[rank])
-        assert record["rechecks"] == 0
+        assert record.computing_ns >= wanted_ns
+        read = record.waits.read
+        assert read.spun + read.blocked == phases * sum(target != rank for target in reads[rank])
+        assert record.rechecks == 0
 
 
 def test_a_timeline_names_the_peers_as_the_job_numbers_them():
@@ -87,7 +87,7 @@ def test_ranks_leave_and_come_back_without_a_message(network):
             took_part += 1
         COMM.Barrier()
     messenger.close()
-    assert recorder.barriers.spun + recorder.barriers.blocked == took_part
+    assert recorder.barriers.counts().spun + recorder.barriers.counts().blocked == took_part
     assert messenger.rechecks == 0
 
 
@@ -121,18 +121,18 @@ def test_every_phase_is_run_once_by_the_ranks_that_are_active(pattern, blocking)
     program = Program(pattern=pattern, processes=size, granularity_us=20, phases=phases, malleable=True)
     sizes = [size, 1, max(1, size // 2), size]
     records = changing(program, sizes, every, blocking)
-    told = records[0]["sizes"]
-    assert sum(phases for phases, _ in told) == records[0]["phases"] == phases
+    told = records[0].sizes
+    assert sum(phases for phases, _ in told) == records[0].phases == phases
     assert [active for _, active in told] == [
         n for at, n in enumerate(sizes) if at == 0 or n != sizes[at - 1]
     ]
     for rank, record in enumerate(records):
-        assert record["phases"] == sum(phases for phases, active in told if rank < active)
+        assert record.phases == sum(phases for phases, active in told if rank < active)
 
 
 def test_a_change_takes_effect_within_two_phases():
     program = Program(processes=COMM.size, granularity_us=20, phases=PHASES, malleable=True)
-    (first, _), *rest = changing(program, [COMM.size, 1], every=10)[0]["sizes"]
+    (first, _), *rest = changing(program, [COMM.size, 1], every=10)[0].sizes
     if COMM.size == 1:
         assert (first, rest) == (PHASES, [])
     else:
@@ -144,12 +144,12 @@ def test_parked_ranks_use_no_processor():
     program = Program(processes=COMM.size, granularity_us=2000, phases=25, malleable=True)
     records = changing(program, [1], every=1)
     for record in records[1:]:
-        assert record["phases"] == 0
-        assert record["cpu_ns"] < 20e6
-        assert record["voluntary_switches"] >= 1
-    assert records[0]["computing_ns"] >= 0.05e9 * COMM.size * 0.95  # it does the work of all
+        assert record.phases == 0
+        assert record.cpu_ns < 20e6
+        assert record.voluntary_switches >= 1
+    assert records[0].computing_ns >= 0.05e9 * COMM.size * 0.95  # it does the work of all
 
 
 def test_without_a_wish_it_is_the_program_that_does_not_change():
     program = Program(processes=COMM.size, granularity_us=50, imbalance=1, phases=PHASES, malleable=True)
-    assert changing(program, [])[0]["sizes"] == [(PHASES, COMM.size)]
+    assert changing(program, [])[0].sizes == [(PHASES, COMM.size)]

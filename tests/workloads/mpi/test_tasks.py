@@ -54,22 +54,22 @@ def test_nobody_gets_the_task_of_another():
 @pytest.mark.parametrize("sizes", [(), (max(1, COMM.size // 2), 1, COMM.size)], ids=str)
 def test_every_task_is_carried_out_once_whoever_runs(sizes):
     records, logs = run(300, {10 * at: size for at, size in enumerate(sizes, 1)})
-    told = records[0]["sizes"]
-    assert sum(record["phases"] for record in records) == sum(tasks for tasks, _ in told) == 300
+    told = records[0].sizes
+    assert sum(record.phases for record in records) == sum(tasks for tasks, _ in told) == 300
     assert [running for _, running in told] == [COMM.size, *sizes][: len(told)]
-    assert all("sizes" not in record for record in records[1:])
+    assert all(record.sizes is None for record in records[1:])
     drawn = Draws(Program("TASKS", COMM.size, 50, 1, phases=300), 0, KEY).compute_ns(300).tolist()
     assert sorted(chain(*logs)) == sorted(drawn)
 
 
 def test_processes_that_may_not_run_take_no_task():
     records, _ = run(100, {20: COMM.size}, first=1)
-    assert records[0]["sizes"][0] == (19, 1), "the root alone"
+    assert records[0].sizes[0] == (19, 1), "the root alone"
 
 
 def test_after_a_change_every_process_finishes_the_task_that_it_has_taken_and_no_more():
     records, _ = run(2000, {2: 1, 42: COMM.size}, granularity_us=20)
-    told = records[0]["sizes"]
+    told = records[0].sizes
     if len(told) == 3:  # else the others have carried out all tasks before
         assert 40 <= told[1][0] <= 40 + COMM.size - 1
 
@@ -78,8 +78,8 @@ def test_suspended_processes_use_no_processor():
     """While process 0 works for 0.1 s, the others sleep; at its end they wake and leave."""
     records, _ = run(50, {}, first=1, granularity_us=2000)
     for record in records[1:]:
-        assert record["phases"] == 0
-        assert record["cpu_ns"] < 20e6
+        assert record.phases == 0
+        assert record.cpu_ns < 20e6
 
 
 def test_an_evolving_program_says_how_many_processes_it_can_use_and_uses_no_more():
@@ -89,6 +89,6 @@ def test_an_evolving_program_says_how_many_processes_it_can_use_and_uses_no_more
     drawn = Draws(Program("TASKS", COMM.size, 50, 1, phases=100), 0, KEY).compute_ns(100).tolist()
     alone = {time for task, time in enumerate(drawn) if task % 25 < 5}
     assert alone <= set(logs[0]), "the tasks that one process can take are those of the root"
-    assert sum(record["phases"] for record in records) == 100
+    assert sum(record.phases for record in records) == 100
     told = sorted(chain(*COMM.allgather(said)))
     assert told == ([1] * 4 + [COMM.size] * 4 if COMM.size > 1 else [])
