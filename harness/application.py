@@ -122,7 +122,7 @@ def run(
         session = MeasurementSession.begin(
             usable_processors()[: wanted.processors], tools, store, wanted.nodes
         )
-        if any(program.argv for program in programs):
+        if any(isinstance(program, Command) for program in programs):
             session = replace(session, conditions=conditions.of_commands(session.conditions))
         made = [*plan.shared(wanted, known, plan.recorded(store.runs(wanted.digest) if resume else ()))]
         for record in made:

@@ -67,17 +67,17 @@ class Work(Checked, ABC):
     @property
     def simulable(self) -> bool:
         """Whether the simulator can carry it out without a recording."""
-        return not self.malleable and not self.waits
+        return not self.malleable
 
     @property
     def needs_constants(self) -> bool:
         """Whether its waits, or simulations of it, rest on the constants of the machine."""
-        return self.waits != "mpi" or self.record or bool(self.recording)
+        return True
 
     @property
     def needs_launcher(self) -> bool:
         """Whether the launcher of an MPI has to start it, and the command does not name one."""
-        return not self.argv or self.needs_constants or (self.processes > 1 and not self.launcher)
+        return True
 
     @property
     @abstractmethod
@@ -199,6 +199,18 @@ class Command(Work):
                 raise InputError(key, value, "must be a text in quotes, without NUL", f'write {name} = "4"')
         told = {"OMP_NUM_THREADS": str(self.threads)} if self.threads > 1 else {}
         object.__setattr__(self, "environment", tuple(sorted((told | dict(self.environment)).items())))
+
+    @property
+    def simulable(self) -> bool:
+        return False
+
+    @property
+    def needs_constants(self) -> bool:
+        return self.waits != "mpi" or self.record or bool(self.recording)
+
+    @property
+    def needs_launcher(self) -> bool:
+        return self.needs_constants or (self.processes > 1 and not self.launcher)
 
     @property
     def alone_s(self) -> float:

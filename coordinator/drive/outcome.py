@@ -69,7 +69,7 @@ def result_of(
         raise ValueError(why if isinstance(why, str) and why and why.isprintable() else "it has a flaw")
     if origin_ns is None or not state.begun:
         raise ValueError("the job has not begun")
-    command = job.program.kind == Command.kind
+    command = isinstance(job.program, Command)
     result = RankResult.of_record({**record, "processes": state.processes} if command else record)
     if not command and (missing := [name for name in OURS if getattr(result, name) is None]):
         raise ValueError(f"it lacks {', '.join(missing)}")

@@ -40,7 +40,7 @@ def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Seq
         marks = directory.marks
     else:
         marks = directory.marks_apart(str(number)) | launcher.memory_apart(directory.memory / str(number))
-    command = dict(job.program.environment) if job.program.argv else None
+    command = dict(job.program.environment) if isinstance(job.program, Command) else None
     environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts, command=command)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     given = () if command is None else launch.from_caller()
@@ -54,7 +54,7 @@ def argv(
 ) -> list[str]:
     """The command line of a rank: it executes the user's program in a wrapper, or one of our entries."""
     program, number, socket = job.program, job.number, str(directory.socket)
-    if program.argv:
+    if isinstance(program, Command):
         variables = dict(launch_plan.variables.get(number, {}))
         if program.waits == "two-phase":
             variables["LOCKSTEP_RECORD"] = str(directory.records(number))
@@ -300,7 +300,7 @@ class RunningJobs:
     def _on_exit(self, job: int, mpiexec: Started) -> None:
         state, directory = self.states[job], self._context.directory
         status = mpiexec.wait()
-        command = self._jobs[job].program.kind == Command.kind
+        command = isinstance(self._jobs[job].program, Command)
         if command:
             state.output = launch.head(directory.log(f"job-{job}-out"))
         if mpiexec is not state.mpiexec or (self.conductor.is_over(job) and (state.failure or not status)):

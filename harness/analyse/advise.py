@@ -93,7 +93,7 @@ def compared(store: Store) -> list[Row]:
 
 
 def _has_command(made: Row | RunRecord) -> bool:
-    return any(job.work.kind == Command.kind for job in made.jobs)
+    return any(isinstance(job.work, Command) for job in made.jobs)
 
 
 def _at(program: Program, granularity_us: float) -> Program:

@@ -24,6 +24,7 @@ from harness.store import records
 from harness.store.records import ALONE_KINDS, DEDICATED, FURTHER, POLICY, RECORDED, RunRecord
 from workloads.options import Options
 from workloads.validation import InputError
+from workloads.work import Command
 
 Key = tuple[int, int, str, str, int]
 """Cell, repeat, kind, scheduler, first job: different for any two runs of an experiment."""
@@ -154,7 +155,8 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
 def _dedicated(job: ParallelJob, cell: Cell, experiment: Experiment) -> tuple[Scheduler, ...]:
     found = (FOLDED,) if experiment.dedicated == SPINNING else (FOLDED, FOLDED_TWO_PHASE)
     found = (ALONE,) if job.program.width <= cell.processors else found
-    if job.program.argv and not all(scheduler.options.bind for scheduler in experiment.schedulers):
+    bound = all(scheduler.options.bind for scheduler in experiment.schedulers)
+    if isinstance(job.program, Command) and not bound:
         # A process may have threads and children, which have all processors when it runs with others.
         return tuple(replace(one, options=replace(one.options, bind=False)) for one in found)
     return found

@@ -10,7 +10,7 @@ from harness.measure.session import Progress, Watcher
 from harness.measure.time_left import Guess, Pace
 from harness.store.database import Store
 from harness.store.records import DEDICATED, RunRecord
-from workloads.work import Work
+from workloads.work import Command, Work
 
 HOPELESS = 3  # the runner gives up after this many failures without a single success
 
@@ -37,7 +37,7 @@ def run(
     patience = Patience()
     prospects = Prospects()
     expects = expected or needed
-    of_users = any(job.program.argv for task in tasks for job in task.jobs)
+    of_users = any(isinstance(job.program, Command) for task in tasks for job in task.jobs)
     warned: set[str] = set()
 
     def progress(label: str, begun: int) -> None:
@@ -118,7 +118,7 @@ class Prospects:
             return
         self.failures += 1
         program = task.jobs[0].program
-        if task.kind == DEDICATED and program.argv and program not in self._proven:
+        if task.kind == DEDICATED and isinstance(program, Command) and program not in self._proven:
             self.skipped[program] = 0
 
 

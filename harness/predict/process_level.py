@@ -36,7 +36,7 @@ from workloads.patterns import LOCK
 from workloads.program import Program
 from workloads.record import RankResult, Waits
 from workloads.validation import InputError, under
-from workloads.work import InteractiveWork, SequentialWork, Work
+from workloads.work import Command, InteractiveWork, SequentialWork, Work
 
 LOCAL = {"other": "eevdf", "rr": "rr"}
 """The simulated scheduler for each of the kernel's scheduling classes."""
@@ -359,7 +359,7 @@ def simulated_job(
             return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_us, estimate=job.estimate)
         case Program(malleable=False) as program:
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
-    if job.program.argv and job.program.threads == 1:
+    if isinstance(job.program, Command) and job.program.threads == 1:
         rule = "a command is simulated by a recording, and it has none"
         remedy = 'write recording = "FILE" (lockstep observe makes one), or record = true for lockstep run'
         raise InputError(f"job {job.number}", described(job.program), rule, remedy)

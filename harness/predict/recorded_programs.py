@@ -13,7 +13,7 @@ from harness.store import recording
 from harness.store.recording import Recording
 from harness.store.records import DEDICATED, RECORDED, RunRecord
 from workloads.validation import InputError
-from workloads.work import Work
+from workloads.work import Command, Work
 
 
 class DedicatedTime(NamedTuple):
@@ -133,9 +133,9 @@ def check(experiment: Experiment) -> None:
                 raise InputError("recording", command.recording, rule, remedy)
 
 
-def _commands(experiment: Experiment) -> set[Work]:
+def _commands(experiment: Experiment) -> set[Command]:
     programs = {job.program for cell in experiment.cells for job in cell.jobs()}
-    return {program for program in programs if program.argv}
+    return {program for program in programs if isinstance(program, Command)}
 
 
 def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> RecordedPrograms:

@@ -48,7 +48,7 @@ class Content:
         rows, names = self.results.rows, schedulers(self.results.rows)
         hidden = [(row.settings, row.scheduler) for row in rows if row.withheld]
         records = [one for one in self.records if (dict(one.settings), one.scheduler) not in hidden]
-        commands = any(job.work.kind == Command.kind for row in rows for job in row.jobs)
+        commands = any(isinstance(job.work, Command) for row in rows for job in row.jobs)
         programs = [job.work.short_name for job in rows[0].jobs] if different_jobs(rows) else []
         drawn = {
             "slowdowns": partial(charts.slowdowns, rows),

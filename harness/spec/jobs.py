@@ -119,10 +119,10 @@ def _command(table: Table, key: str) -> Work:
 
 def check_here(group: JobGroup, key: str) -> None:
     program = group.program
-    path = dict(program.environment).get("PATH")
-    if program.launcher_options:
-        return  # they may change the PATH and the directory
-    if program.argv and shutil.which(program.argv[0], path=path) is None:
+    # Options of the launcher may change the PATH and the directory.
+    if not isinstance(program, Command) or program.launcher_options:
+        return
+    if shutil.which(program.argv[0], path=dict(program.environment).get("PATH")) is None:
         rule = f"there is no program {program.argv[0]!r} on the PATH or below the current directory"
         raise InputError(f"{key}.command", list(program.argv), rule, "check its name, its path and its mode")
 
