@@ -52,10 +52,13 @@ def wrapper(mpi: str) -> Path:
     return beside
 
 
-def hasty_wrapper(folder: Path, *before: str) -> Path:
-    """A compiler wrapper that does something first, and optimises nothing, which takes most of its time."""
+def hasty_wrapper(folder: Path, *before: str, words: str = "") -> Path:
+    """A compiler wrapper that does something first, and optimises nothing, which takes most of its time.
+
+    It gives the compiler further ``words``.
+    """
     made = folder / "mpicc"
-    made.write_text("\n".join(["#!/bin/sh", *before, f'exec {wrapper("here")} "$@" -O0', ""]))
+    made.write_text("\n".join(["#!/bin/sh", *before, f'exec {wrapper("here")} {words} "$@" -O0', ""]))
     made.chmod(0o755)
     return made
 

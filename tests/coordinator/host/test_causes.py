@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from native_programs import LOCKSTEP, launcher, recorded, run, summary, two_phase, wrapper
+from native_programs import LOCKSTEP, hasty_wrapper, launcher, recorded, run, summary, two_phase, wrapper
 from rank_results import rank_result
 
 from coordinator.host import causes, launch, memory_limits
@@ -162,11 +162,8 @@ def test_a_launcher_with_one_wrapper_beside_it_has_that(tmp_path):
 def test_an_mpi_may_have_blanks_in_its_path(compiled, tmp_path):
     made = native.library(wrapper("here"))
     (tmp_path / "my mpi").symlink_to(made.libraries[0].parent)
-    mpicc = tmp_path / "mpicc"
-    mpicc.write_text(
-        f'#!/bin/sh\nexec {wrapper("here")} -L"{tmp_path}/my mpi" -Wl,-rpath,"{tmp_path}/my mpi" "$@"\n'
-    )
-    mpicc.chmod(0o755)
+    place = f'"{tmp_path}/my mpi"'
+    mpicc = hasty_wrapper(tmp_path, words=f"-L{place} -Wl,-rpath,{place}")
     argv = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "10"]
     assert summary(two_phase(argv, "--mpicc", str(mpicc)))["ranks"] == 2
     assert "/my mpi/libmpi" in run(["ldd", str(native.library(mpicc).front.with_name("back.so"))]).stdout
