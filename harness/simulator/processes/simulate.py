@@ -7,6 +7,7 @@ all of them that happen at one time. The compiled kernel simulates all that happ
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,8 +87,7 @@ def simulate(
         )
 
     rule(jobs[0].program, as_mpi=False)
-    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
-    run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
+    run = _ProcessLevelRun(jobs, machine, policy, rule, _Seeds(seed, repeat, stream), timeline, owners)
     _set(run.state, policy, options, machine)
     limit_ns = int(run.state.clock.never_ns) - 1
     _check_phases(jobs, limit_ns)
@@ -156,6 +156,17 @@ def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
             raise InputError(key, job.program.granularity_us, rule, remedy)
 
 
+class _Seeds(NamedTuple):
+    seed: int
+    repeat: int
+    stream: int
+
+    def machine(self) -> np.random.Generator:
+        """The machine's own random numbers."""
+        key = (self.repeat, RANDOM_STREAM + self.stream)
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+
 class _ProcessLevelRun:
     """One simulation in progress: the kernel's state, the policy's session, random streams."""
 
@@ -165,8 +176,7 @@ class _ProcessLevelRun:
         machine: SimulatedMachine,
         policy: Policy,
         rule: Callable[..., Waiting],
-        key: tuple[int, int],
-        random: np.random.Generator,
+        seeds: _Seeds,
         timeline: bool,
         owners: Iterable[OwnerChange],
     ) -> None:
@@ -176,8 +186,8 @@ class _ProcessLevelRun:
         self.timeline: list[NDArray[np.int64]] = []
         self._index = {job.number: index for index, job in enumerate(self.jobs)}
         self._rule = rule
-        self._key = key
-        self._random = random
+        self._seeds = seeds
+        self._random = seeds.machine()
         state.start_timers(self.state, machine, self._random)
         self._observation = policy.observation
         self._observed: dict[int, Correspondents] = {}
@@ -294,7 +304,7 @@ class _ProcessLevelRun:
             for rank in every:
                 yield Stream(range(rank, rank + 1), job.replay.blocks(rank, half, channels))
             return
-        draws = [Draws(program, rank, (*self._key, job.number)) for rank in every]
+        draws = [Draws(program, rank, (self._seeds.seed, self._seeds.repeat, job.number)) for rank in every]
         if state.has_tasks(job):
             yield Stream(range(1), tasks(job.program, draws[0], half))
         elif program.locks:
