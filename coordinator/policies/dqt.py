@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from coordinator.policies import partitions, queue_tree_front
 from coordinator.policies.partitions import block, width
+from coordinator.policies.queue_tree_front import Front, Walk
 from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
 
@@ -22,58 +23,55 @@ class TreeState:
     queues: dict[int, list[int]]
     nodes: dict[int, int]
     """The node of each job."""
-    count: list[int]
-    tasks: list[int]
-    position: list[int]
-    done: list[int]
+    front: Front
     load: list[int]
-    room: tuple[list[int], list[int]] = field(repr=False, compare=False)
-    """For ``_reached``; copies share it."""
+    walk: Walk = field(repr=False, compare=False)
+    """Copies share it."""
     left: set[int] = field(default_factory=set)
     """Nodes whose running task has left during this quantum."""
 
     @classmethod
     def empty(cls, nodes: int, fair: bool) -> TreeState:
         """A tree of ``nodes`` nodes without tasks."""
-        count, tasks, position, done, load, *room = ([0] * (2 * nodes + 2) for _ in range(7))
-        return cls(fair, {}, {}, count, tasks, position, done, load, (room[0], room[1]))
+        *arrays, load, queued, below = ([0] * (2 * nodes + 2) for _ in range(7))
+        return cls(fair, {}, {}, Front(*arrays), load, Walk([0] * DEPTH, queued, below))
 
     def copy(self) -> TreeState:
         """An independent copy."""
-        fields = "count", "tasks", "position", "done", "load"
-        counts: dict[str, Any] = {name: list(getattr(self, name)) for name in fields}
         queues = {node: list(queue) for node, queue in self.queues.items()}
-        return replace(self, queues=queues, nodes=dict(self.nodes), left=set(self.left), **counts)
+        front, load = Front(*map(list, self.front)), list(self.load)
+        nodes, left = dict(self.nodes), set(self.left)
+        return replace(self, queues=queues, nodes=nodes, front=front, load=load, left=left)
 
     def running(self) -> list[int]:
         """The jobs that the front runs."""
-        reached = [node for node in self._reached()[0] if self.position[node] >= 0 and node not in self.left]
-        return [self.queues[node][self.position[node]] for node in reached]
+        position = self.front.position
+        reached = [node for node in self._reached()[0] if position[node] >= 0 and node not in self.left]
+        return [self.queues[node][position[node]] for node in reached]
 
     def advance(self) -> bool:
         """Advance by one quantum; return whether a new round of the whole tree begins."""
         self.left.clear()
-        arrays = (self.count, self.tasks, self.position, self.done)
         queued, below = self._reached()
         for node in (*queued, *reversed(below)):
-            status = queue_tree_front.over(node, *arrays)
+            status = queue_tree_front.over(node, self.front)
             if status == 2:
                 for half in (2 * node, 2 * node + 1):
-                    self.done[half] = 0 if self.tasks[half] else 1
+                    self.front.done[half] = 0 if self.front.tasks[half] else 1
                     self._begin(half)
             elif status == 1:
-                self.done[node] = 1
+                self.front.done[node] = 1
                 if node == 1 or not self.fair:
                     self._begin(node)
                 if node == 1:
                     return True
-        return self.tasks[1] == 0
+        return not self.front.tasks[1]
 
     def enter(self, job: int, node: int, load: int) -> None:
         """Add a job to the queue of a node; ``load`` is its number of virtual processors."""
         self.nodes[job] = node
         self.queues.setdefault(node, []).append(job)
-        first = queue_tree_front.enter(node, self.fair, self.count, self.tasks, self.position, self.done)
+        first = queue_tree_front.enter(node, self.fair, self.front)
         if first:
             self._begin(first)
         self._add(node, load)
@@ -82,23 +80,21 @@ class TreeState:
         """Remove a job; if it was running, its partition idles for the rest of the quantum."""
         node = self.nodes.pop(job)
         place = self.queues[node].index(job)
-        if place == self.position[node]:
+        if place == self.front.position[node]:
             self.left.add(node)
         self.queues[node].remove(job)
-        queue_tree_front.leave(node, place, self.count, self.tasks, self.position)
+        queue_tree_front.leave(node, place, self.front)
         self._add(node, -load)
-        if self.tasks[1] == 0:
+        if self.front.tasks[1] == 0:
             self.left.clear()
 
     def _reached(self) -> tuple[list[int], list[int]]:
         """Nodes in their queues, and nodes below them, each before its halves."""
-        stack, (queued, below) = [0] * DEPTH, self.room
-        arrays = (self.count, self.tasks, self.position, self.done)
-        in_queue, deeper = queue_tree_front.reached(*arrays, self.fair, stack, queued, below)
-        return queued[:in_queue], below[:deeper]
+        in_queue, deeper = queue_tree_front.reached(self.front, self.walk, self.fair)
+        return self.walk.queued[:in_queue], self.walk.below[:deeper]
 
     def _begin(self, node: int) -> None:
-        queue_tree_front.begin(node, self.count, self.tasks, self.position, self.done, [0] * DEPTH)
+        queue_tree_front.begin(node, self.front, self.walk.stack)
 
     def _add(self, node: int, load: int) -> None:
         while node:
@@ -146,7 +142,7 @@ class _QueueTree(Policy):
         kept = {n: place for n, place in before.items() if n in here and view.lost.isdisjoint(place)}
         placed = {n: kept.get(n) or _place(tree.nodes[n], here[n], view) for n in here}
         keep = _TreeMemory(tree, ending, view.now_ns, placed)
-        return self._table(keep, (fresh and not come) or not tree.tasks[1], view)
+        return self._table(keep, (fresh and not come) or not tree.front.tasks[1], view)
 
     def _tree(
         self, memory: _TreeMemory | None, view: View, why: Reason

@@ -27,15 +27,10 @@ Nodes = NDArray[np.int32]  # half the memory of 64 bits, which matters for the l
 class Tree(NamedTuple):
     """The tree by node, in heap order, and the queues as doubly linked lists of jobs."""
 
-    lengths: Nodes
-    tasks: Nodes
-    position: Nodes
-    done: Nodes
+    front: queue_tree_front.Front
+    walk: queue_tree_front.Walk
     load: Nodes
     """Processors of all jobs in the branch."""
-    stack: Nodes
-    queued: Nodes
-    below: Nodes
     finished: Nodes
     status: Nodes
     """The effect of the last quantum on each node that it reached."""
@@ -54,6 +49,17 @@ class Tree(NamedTuple):
     """Quanta that each job still needs."""
 
 
+class Tasks(NamedTuple):
+    """What is known of each job."""
+
+    arrival: Integers
+    """The quantum in which it arrives."""
+    depth: Integers
+    """Of the nodes that are large enough for it."""
+    finish: Integers
+    """The quantum with which it ends, -1 before."""
+
+
 def empty(leaves: int, left: Integers) -> Tree:
     """A tree without jobs for ``leaves`` processors; ``left``: the quanta that each coming job needs."""
     nodes = 4 * leaves  # halves of leaves, too, which are always empty
@@ -61,7 +67,8 @@ def empty(leaves: int, left: Integers) -> Tree:
     depths = np.log2(np.maximum(1, np.arange(nodes))).astype(np.int32)
     links = [np.full(nodes, -1, dtype=np.int32) for _ in range(3)]
     jobs = [np.full(len(left), -1) for _ in range(4)]
-    return Tree._make([*zeros, (leaves >> depths).astype(np.int32), *links, *jobs, left])
+    front, walk = queue_tree_front.Front(*zeros[:4]), queue_tree_front.Walk(*zeros[4:7])
+    return Tree._make([front, walk, *zeros[7:], (leaves >> depths).astype(np.int32), *links, *jobs, left])
 
 
 def simulate(
@@ -77,7 +84,7 @@ def simulate(
     tree = empty(processors, -(-jobs.times_ns(jobs.most) // quantum_ns))
     finish = np.full(len(jobs), -1)
     quanta, used = (NEVER_NS, np.zeros(0, dtype=np.int64)) if busy is None else (len(busy), busy)
-    heeding(_run, tree, fair, processors, quanta, arrival, depth, finish, used)
+    heeding(_run, tree, fair, quanta, Tasks(arrival, depth, finish), used)
     size = 1 << (processors.bit_length() - 1 - depth)
     return JobLevelOutcome(
         jobs,
@@ -90,10 +97,10 @@ def simulate(
 
 
 @hot
-def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
+def _admit(tree: Tree, fair: bool, job: int, depth: int) -> None:
     """Send a new job down the lighter branches to its node and into the queue there."""
     node = 1
-    size = leaves >> depth
+    size = tree.size[node] >> depth
     tree.load[node] += size
     while node >> depth == 0:
         node = _lighter(node, tree.load)
@@ -105,9 +112,9 @@ def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
     else:
         tree.head[node] = job
     tree.tail[node] = job
-    first = _enter(node, fair, tree.lengths, tree.tasks, tree.position, tree.done)
+    first = _enter(node, fair, tree.front)
     if first > 0:
-        _begin(first, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
+        _begin(first, tree.front, tree.walk.stack)
 
 
 @hot
@@ -124,7 +131,7 @@ def _remove(tree: Tree, job: int) -> None:
     else:
         tree.tail[node] = before
     tree.current[node] = before
-    _leave(node, tree.position[node], tree.lengths, tree.tasks, tree.position)
+    _leave(node, tree.front.position[node], tree.front)
     size = tree.size[node]
     while node > 0:
         tree.load[node] -= size
@@ -141,32 +148,32 @@ def _advance(tree: Tree, fair: bool, queued: int, below: int) -> None:
     """
     _end_quantum(tree, queued, below)
     for i in range(below):
-        _begin_anew(tree, fair, tree.below[i])
+        _begin_anew(tree, fair, tree.walk.below[i])
     for i in range(queued):
-        node = tree.queued[i]
+        node = tree.walk.queued[i]
         _begin_anew(tree, fair, node)
         if tree.status[node] == 2:
             for half in range(2 * node, 2 * node + 2):
-                tree.done[half] = 0 if tree.tasks[half] > 0 else 1
-                _begin(half, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
+                tree.front.done[half] = 0 if tree.front.tasks[half] > 0 else 1
+                _begin(half, tree.front, tree.walk.stack)
 
 
 @hot
 def _end_quantum(tree: Tree, queued: int, below: int) -> None:
     """Mark the nodes whose rounds are over, from the bottom up; the others go on to the next job."""
     for i in range(queued):
-        node = tree.queued[i]
-        tree.status[node] = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
+        node = tree.walk.queued[i]
+        tree.status[node] = _over(node, tree.front)
         if tree.status[node] == 1:
-            tree.done[node] = 1
+            tree.front.done[node] = 1
         elif tree.status[node] == 0:
             job = tree.current[node]
             tree.current[node] = tree.head[node] if job < 0 else tree.after[job]
     for i in range(below - 1, -1, -1):
-        node = tree.below[i]
-        tree.status[node] = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
+        node = tree.walk.below[i]
+        tree.status[node] = _over(node, tree.front)
         if tree.status[node] == 1:
-            tree.done[node] = 1
+            tree.front.done[node] = 1
 
 
 @hot
@@ -178,7 +185,7 @@ def _begin_anew(tree: Tree, fair: bool, node: int) -> None:
         return
     elif node == 1 or not fair:
         tree.status[node] = BEGUN
-        _begin(node, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
+        _begin(node, tree.front, tree.walk.stack)
 
 
 @hot
@@ -186,8 +193,8 @@ def _run_reached(tree: Tree, queued: int, now: int) -> tuple[int, int]:
     """Run the front; returns the numbers of processors in use and of jobs that end."""
     used = gone = 0
     for i in range(queued):
-        node = tree.queued[i]
-        if tree.position[node] == 0:
+        node = tree.walk.queued[i]
+        if tree.front.position[node] == 0:
             tree.current[node] = tree.head[node]
         job = tree.current[node]
         if tree.start[job] < 0:
@@ -201,40 +208,28 @@ def _run_reached(tree: Tree, queued: int, now: int) -> tuple[int, int]:
 
 
 @entry
-def _run(
-    tree: Tree,
-    fair: bool,
-    leaves: int,
-    quanta: int,
-    arrival: Integers,
-    depth: Integers,
-    finish: Integers,
-    busy: Integers,
-    ended: Integers,
-) -> None:
+def _run(tree: Tree, fair: bool, quanta: int, tasks: Tasks, busy: Integers, ended: Integers) -> None:
     """One pass per quantum: admit jobs, run the front, remove jobs that end, move the front on."""
-    n = len(arrival)
+    n = len(tasks.arrival)
     now = 0
     arrived = 0
     unfinished = n
     while now < quanta and unfinished > 0 and not ended[0]:
-        if tree.tasks[1] == 0:
+        if tree.front.tasks[1] == 0:
             if arrived == n:
                 break
-            now = max(now, arrival[arrived])
-        while arrived < n and arrival[arrived] <= now:
-            _admit(tree, fair, leaves, arrived, depth[arrived])
+            now = max(now, tasks.arrival[arrived])
+        while arrived < n and tasks.arrival[arrived] <= now:
+            _admit(tree, fair, arrived, tasks.depth[arrived])
             arrived += 1
         if now >= quanta:
             break
-        queued, below = _reached(
-            tree.lengths, tree.tasks, tree.position, tree.done, fair, tree.stack, tree.queued, tree.below
-        )
+        queued, below = _reached(tree.front, tree.walk, fair)
         used, gone = _run_reached(tree, queued, now)
         if now < len(busy):
             busy[now] = used
         for i in range(gone):
-            finish[tree.finished[i]] = now + 1
+            tasks.finish[tree.finished[i]] = now + 1
             _remove(tree, tree.finished[i])
         unfinished -= gone
         _advance(tree, fair, queued, below)
