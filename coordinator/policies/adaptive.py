@@ -22,20 +22,29 @@ UNKNOWN = ExecutionTime(work_s=1.0)
 class RunToCompletion(Policy):
     """Jobs start in the order of a queue and keep their processors to the end.
 
-    ``rule`` is a rule of :mod:`coordinator.policies.allocation`. Order 0 queues jobs as they
-    arrive, order 1 by their demand T(1), the smallest first. Order 2 also divides the
-    processors of the jobs that start together by differential allocation. Jobs with unknown
-    demand come last. ``bound`` and ``share`` are its bounds and shares.
+    ``rule``, ``bound``, ``share`` and ``backfilling`` come from :mod:`coordinator.policies.allocation`, and
+    ``order`` is a place in its ``ORDERS``. Jobs with unknown demand come last.
     """
 
     rule = allocation.FIXED
     bound = allocation.LARGEST
     share = allocation.EQUAL
+    backfilling = allocation.NONE
+    rigid = False
+    """Whether each job gets all processors that it requests."""
     order: int = 0
 
     def least(self, job: Job) -> int:
         """The fewest processors with which ``job`` starts."""
-        return job.least
+        return job.processes if self.rigid else job.least
+
+    def most(self, job: Job) -> int:
+        """The most processors that ``job`` is given."""
+        if self.rigid:
+            return job.processes
+        time = job.estimate or UNKNOWN
+        known = (time.phi * time.work_s, time.alpha_s, time.beta_s)
+        return allocation.bound(self.bound, job.least, job.most, job.average, *known)
 
     def limit(self, processors: int) -> int:
         """The most processors that the rule FIXED gives to a job that can run on fewer."""
@@ -46,54 +55,58 @@ class RunToCompletion(Policy):
         return job.processes if self.least(job) == job.processes else None
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """Start waiting jobs on the free processors, the lowest numbers first."""
+        """Start waiting jobs in order on the free processors."""
+        return partitions.for_good(view, self.begun(view))
+
+    def begun(self, view: View) -> partitions.Placements:
+        """The running jobs, and those that start now in order, on the lowest free processors."""
         placements = partitions.still_running(view)
         free = partitions.free(view, placements)
         jobs = partitions.waiting(view, placements)
-        if self.order:
+        order = allocation.ORDERS[self.order]
+        if order.queue == allocation.DEMAND:
             jobs.sort(key=lambda job: job.estimate.on(1) if job.estimate else math.inf)
         running = [job for job in view.jobs if job.number in placements]
-        queue, grants = range(len(jobs)), [0] * len(jobs)
-        least = [self.least(job) for job in jobs]
-        most = [_bound(self.bound, job) for job in jobs]
-        weights = [_weight(self.share, job) for job in (*jobs, *running)]
-        every, total = view.machine.processors, sum(weights)
-        known = every, total, len(free), queue, 0, len(jobs), least, most, weights, grants
-        started = allocation.grant(self.rule, self.limit(every), *known)
-        if self.order < 2 and self.rule >= allocation.IN_PROPORTION:
-            allocation.divide(self.rule, started, queue, 0, least, most, weights, grants)
-        elif self.order == 2:
-            times = [job.estimate or UNKNOWN for job in jobs]
-            work_s = [time.phi * time.work_s for time in times]
-            allocation.differ(started, queue, 0, least, most, work_s, [time.beta_s for time in times], grants)
+        weights = _weights(self.share, [*jobs, *running])
+        times = [job.estimate or UNKNOWN for job in jobs]
+        demands = allocation.Demands(
+            [self.least(job) for job in jobs],
+            [self.most(job) for job in jobs],
+            weights,
+            [time.phi * time.work_s for time in times],
+            [time.beta_s for time in times],
+        )
+        every = view.machine.processors
+        rule = allocation.Rule(self.rule, self.limit(every), every)
+        line = range(len(jobs))
+        grants = [0] * len(jobs)
+        started = allocation.grant(rule, len(free), sum(weights), line, demands, grants)
+        if order.differential:
+            allocation.differ(started, line, demands, grants)
+        elif self.rule >= allocation.IN_PROPORTION:
+            allocation.divide(self.rule, started, line, demands, grants)
         for job, count in zip(jobs[:started], grants, strict=False):
             placements[job.number] = tuple(free[:count])
             free = free[count:]
-        return partitions.for_good(view, placements)
+        return placements
 
 
-def _bound(kind: int, job: Job) -> int:
-    time = job.estimate or UNKNOWN
-    known = (time.phi * time.work_s, time.alpha_s, time.beta_s)
-    return allocation.bound(kind, job.least, job.most, job.average, *known)
-
-
-def _weight(kind: int, job: Job) -> int:
-    time = job.estimate or UNKNOWN
-    return allocation.weight(kind, job.average, time.phi * time.work_s)
+def _weights(kind: int, jobs: list[Job]) -> list[int]:
+    if kind == allocation.EQUAL:  # with many jobs, their averages would take most of a decision
+        return [1] * len(jobs)
+    times = [job.estimate or UNKNOWN for job in jobs]
+    known = zip(jobs, times, strict=True)
+    return [allocation.weight(kind, job.average, time.phi * time.work_s) for job, time in known]
 
 
 @register("fcfs")
 class FirstCome(RunToCompletion):
     """First come, first served: jobs start in order of arrival, each with all processors that it requests."""
 
+    rigid = True
     source = (
         "static space sharing of multicomputers, in the survey (1999); Lifka 1995 (starts from this queue)"
     )
-
-    def least(self, job: Job) -> int:
-        """As many as the job requests."""
-        return job.processes
 
 
 @dataclass(frozen=True)
@@ -105,7 +118,7 @@ class OrderedAllocation(RunToCompletion):
             differential allocation.
     """
 
-    order: Annotated[int, Bounds(0, 2)] = 0
+    order: Annotated[int, Bounds(0, len(allocation.ORDERS) - 1)] = 0
 
 
 @register("asp")

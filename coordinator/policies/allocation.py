@@ -1,41 +1,51 @@
 """The inner steps of space sharing: how many processors each waiting job gets when it starts.
 
 Leaf functions over numbers and arrays: policies call them plain, the job-level simulator
-compiles the same text, so they call no other functions. ``queue[first], queue[first + 1], ...`` are the
-waiting jobs in the order in which they start; ``least``, ``most`` and the other arrays are indexed by
-job. ``grants[i]`` is the number of processors for ``queue[first + i]``. ``bound`` and ``weight`` are what is
-known of a job, as the bound and the share of its processors.
+compiles the same text, so they call no other functions. ``line`` has the waiting jobs in the order in which
+they start, and ``grants[i]`` is the number of processors for ``line[i]``. ``bound`` and ``weight`` are what
+is known of a job, as the bound and the share of its processors.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 FIXED, SHARE_FREE, TARGET_WAITING, TARGET_ALL, IN_PROPORTION, LEAST_SUM, LEAST_LONGEST = range(7)
 """Rules: see ``grant``, and ``divide`` for the last three."""
 
 
-def grant(
-    rule: int,
-    limit: int,
-    processors: int,
-    total: int,
-    free: int,
-    queue: Any,
-    first: int,
-    waiting: int,
-    least: Any,
-    most: Any,
-    weights: Any,
-    grants: Any,
-) -> int:
+class Rule(NamedTuple):
+    """How processors are divided among jobs that start."""
+
+    kind: int
+    """One of the rules."""
+    limit: int
+    """The most processors of a job that can run on fewer, for FIXED."""
+    processors: int
+    """All that the machine has."""
+
+
+class Demands(NamedTuple):
+    """What is known of each job; arrays that are indexed by job."""
+
+    least: Any
+    """The fewest processors with which it starts."""
+    most: Any
+    """The most that it is given."""
+    weights: Any
+    work_s: Any
+    """phi W."""
+    beta_s: Any
+
+
+def grant(rule: Rule, free: int, total: int, line: Any, demands: Demands, grants: Any) -> int:
     """The number of waiting jobs that start now; ``grants`` is modified in place.
 
     No job overtakes another: jobs behind the first one that does not fit wait. A job gets
     between ``least`` and ``most`` processors, and within these bounds:
 
-    * FIXED: up to ``limit`` processors (SDF, SDF-Max, static equipartition, FCFS);
+    * FIXED: up to the limit (SDF, SDF-Max, static equipartition, FCFS);
     * SHARE_FREE: the free processors divided as equally as possible (ASP);
-    * TARGET_WAITING: up to ``processors`` over the number of waiting jobs (AP1);
-    * TARGET_ALL: up to its share of the ``processors``, where ``total`` is the weight of all waiting and
+    * TARGET_WAITING: up to all processors over the number of waiting jobs (AP1);
+    * TARGET_ALL: up to its share of all processors, where ``total`` is the weight of all waiting and
       running jobs (AEP: all weights are 1);
     * the others: as many jobs as possible start. Together they get up to the same share, and ``divide``
       says how many each has of it.
@@ -43,47 +53,46 @@ def grant(
     Targets are rounded up, so that equal parts leave no processor over while jobs wait.
     Source: Anastasiadis and Sevcik 1997, sections 3.2 and 3.3.
     """
+    waiting = len(line)
     if waiting == 0 or free == 0:
         return 0
-    one_by_one = rule == SHARE_FREE or rule >= IN_PROPORTION
-    target = limit
+    one_by_one = rule.kind == SHARE_FREE or rule.kind >= IN_PROPORTION
+    target = rule.limit
     if one_by_one:
         target = 1
-    elif rule == TARGET_WAITING:
-        target = (processors + waiting - 1) // waiting
-    elif rule == TARGET_ALL:
-        target = (processors + total - 1) // total
+    elif rule.kind == TARGET_WAITING:
+        target = (rule.processors + waiting - 1) // waiting
+    elif rule.kind == TARGET_ALL:
+        target = (rule.processors + total - 1) // total
     started = 0
     granted = 0
     together = 0
     while started < waiting and free > 0:
-        job = queue[first + started]
-        given = max(least[job], min(most[job], target, free))
+        job = line[started]
+        given = max(demands.least[job], min(demands.most[job], target, free))
         if given > free:
             break
         grants[started] = given
         granted += given
-        together += weights[job]
+        together += demands.weights[job]
         free -= given
         started += 1
-    if rule >= IN_PROPORTION:
+    if rule.kind >= IN_PROPORTION:
         # A whole number is not rounded up for its last bits.
-        free = min(free, int(processors * (together / total) + 1.0 - 1e-9) - granted)
+        free = min(free, int(rule.processors * (together / total) + 1.0 - 1e-9) - granted)
     if one_by_one:
         given = 1
         while free > 0 and given > 0:
             given = 0
             for i in range(started):
-                if free > 0 and grants[i] < most[queue[first + i]]:
+                if free > 0 and grants[i] < demands.most[line[i]]:
                     grants[i] += 1
                     free -= 1
                     given += 1
     return started
 
 
-def divide(
-    rule: int, started: int, queue: Any, first: int, least: Any, most: Any, weights: Any, grants: Any
-) -> None:
+def divide(kind: int, started: int, line: Any, demands: Demands, grants: Any) -> None:
     """Divide the sum of ``grants`` again among the same jobs, by their weights.
 
     Each job has ``least`` to ``most`` processors. Of all whole numbers p with this sum and weights w:
@@ -99,28 +108,28 @@ def divide(
     free = 0
     together = 0.0
     for i in range(started):
-        job = queue[first + i]
-        free += grants[i] - least[job]
-        together += weights[job]
+        job = line[i]
+        free += grants[i] - demands.least[job]
+        together += demands.weights[job]
     # At once those that are worth together / free or more, at weight / (p + 1): not more than ``free`` are.
     each = free / together if started > 0 else 0.0
     for i in range(started):
-        job = queue[first + i]
-        free += least[job]
-        grants[i] = max(least[job], min(most[job], int(weights[job] * each)))
+        job = line[i]
+        free += demands.least[job]
+        grants[i] = max(demands.least[job], min(demands.most[job], int(demands.weights[job] * each)))
         free -= grants[i]
     while free > 0:
         best = -1
         best_worth = 0.0
         for i in range(started):
-            job = queue[first + i]
-            if grants[i] < most[job]:
-                value = float(weights[job])
+            job = line[i]
+            if grants[i] < demands.most[job]:
+                value = float(demands.weights[job])
                 held = float(grants[i])
                 worth = value / held
-                if rule == IN_PROPORTION:
+                if kind == IN_PROPORTION:
                     worth = value / (held + 0.5)
-                elif rule == LEAST_SUM:
+                elif kind == LEAST_SUM:
                     worth = value * value / (held * (held + 1.0))
                 if worth > best_worth:
                     best = i
@@ -131,28 +140,27 @@ def divide(
         free -= 1
 
 
-def differ(
-    started: int, queue: Any, first: int, least: Any, most: Any, work_s: Any, beta_s: Any, grants: Any
-) -> None:
+def differ(started: int, line: Any, demands: Demands, grants: Any) -> None:
     """Divide the sum of ``grants`` again among the same jobs, where it saves most time.
 
     Each job starts with ``least``. One processor at a time goes to the job that saves most,
-    T(p) - T(p + 1), the first of equals, and to none if none saves time; ``work_s`` is phi W.
+    T(p) - T(p + 1), the first of equals, and to none if none saves time.
     Alpha does not matter. ``grants`` is modified in place.
     Source: differential allocation, Anastasiadis and Sevcik 1997, section 3.4.
     """
     free = 0
     for i in range(started):
-        free += grants[i] - least[queue[first + i]]
-        grants[i] = least[queue[first + i]]
+        least = demands.least[line[i]]
+        free += grants[i] - least
+        grants[i] = least
     while free > 0:
         best = -1
         best_s = 0.0
         for i in range(started):
-            job = queue[first + i]
+            job = line[i]
             held = grants[i]
-            if held < most[job]:
-                saved_s = work_s[job] / (held * (held + 1.0)) - beta_s[job]
+            if held < demands.most[job]:
+                saved_s = demands.work_s[job] / (held * (held + 1.0)) - demands.beta_s[job]
                 if saved_s > best_s:
                     best = i
                     best_s = saved_s
@@ -183,6 +191,23 @@ def share(processors: int, jobs: int, most: Any, parts: Any) -> None:
                 if parts[i] < most[i]:
                     open_jobs += 1
 
+
+ARRIVAL, DEMAND = range(2)
+"""Orders of waiting jobs: as they arrive, or by their demand T(1), the smallest first."""
+
+
+class Order(NamedTuple):
+    """In which order waiting jobs start, and whether ``differ`` divides what they get together."""
+
+    queue: int
+    differential: bool = False
+
+
+ORDERS = (Order(ARRIVAL), Order(DEMAND), Order(DEMAND, differential=True))
+"""By the parameter ``order`` of policies."""
+
+NONE, EASY = range(2)
+"""Kinds of backfilling: none, or by :mod:`coordinator.policies.easy`."""
 
 LARGEST, AVERAGE, KNEE, DEVIATION = range(4)
 """Bounds: see ``bound``."""

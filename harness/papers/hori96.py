@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from coordinator import policies
 from harness.measure.time_left import Guess
 from harness.papers import Cell, Finding, Paper, PaperFigure, Picture, Results, panels, sweep, verdict
-from harness.simulator.jobs import buddy, tree
+from harness.simulator.jobs import tree
 from harness.simulator.jobs.arrivals import gaps_s
 from harness.simulator.jobs.metrics import fairness
 from harness.simulator.jobs.model import Floats, Integers, Jobs, rigid
+from harness.simulator.jobs.simulate import simulate as simulate_jobs
 
 QUANTUM_NS = 1_000_000_000
 QUANTA = 1_000_000
@@ -33,8 +35,8 @@ POLICIES = {
     "fair-dqt": "Fair-DQT",
     "dqt": "DQT",
 }
-DIRECTIONS = {"fcfs-bb": 0, "scan-up": 1, "scan-down": -1}
-"""The kernel's ``direction`` for each batch policy."""
+BATCH = ("fcfs-bb", "scan-up", "scan-down")
+"""Those that run to completion."""
 
 CELL_S, TREE_S, BATCH_S = 5e-4, 2e-5, 4e-7
 """About how long a cell takes, and each of its tasks in a tree, at full load, or in a batch (guesses)."""
@@ -77,7 +79,7 @@ def guess(cell: Cell, quick: bool) -> Guess:
     sizes, shares = _sizes(cell.distribution, cell.processors)
     count = _quanta(quick) * cell.processors * cell.target / (float(shares @ sizes) * LENGTH)
     queues = cell.processors / max(SIZES) * cell.target**4
-    each_s = BATCH_S if cell.policy in DIRECTIONS else TREE_S * cell.target * (1 + queues)
+    each_s = BATCH_S if cell.policy in BATCH else TREE_S * cell.target * (1 + queues)
     return Guess(CELL_S + count * each_s, cell.policy)
 
 
@@ -96,8 +98,8 @@ def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     jobs = tasks(cell.distribution, cell.processors, cell.target, quanta, random)
     end_ns = quanta * QUANTUM_NS
-    if cell.policy in DIRECTIONS:
-        outcome = buddy.simulate(jobs, cell.processors, DIRECTIONS[cell.policy])
+    if cell.policy in BATCH:
+        outcome = simulate_jobs(jobs, cell.processors, policies.create(cell.policy, {}))
         span_ns = np.minimum(outcome.finish_ns, end_ns) - np.minimum(outcome.start_ns, end_ns)
         used = float((span_ns / QUANTUM_NS * outcome.size).sum())
     else:
@@ -163,9 +165,7 @@ TREES = ("dqt", "fair-dqt")
 PAPER = Paper(
     figures={
         "5": _figure("DQT by size of the system", BOTH, ("dqt",), SIZES),
-        "6": _figure(
-            "utilisation of DQT, Fair-DQT, FCFS-BB, ScanUp and ScanDown", BOTH, (*TREES, *DIRECTIONS)
-        ),
+        "6": _figure("utilisation of DQT, Fair-DQT, FCFS-BB, ScanUp and ScanDown", BOTH, (*TREES, *BATCH)),
         "7": _figure("mean and maximum RETR of DQT and Fair-DQT", ("retr", "most_retr"), TREES),
         "8": _figure("fairness of DQT, Fair-DQT and ScanUp", ("fairness",), (*TREES, "scan-up")),
     },

@@ -1,129 +1,69 @@
-"""Kernel of dynamic equipartition: malleable jobs whose processors change when others come and leave."""
-
-from dataclasses import replace
+"""Malleable jobs, whose processors change when others come and leave: dynamic equipartition."""
 
 import numpy as np
 
 from coordinator.policies import allocation
-from harness.simulator.compiled import entry, step
-from harness.simulator.interruption import heeding
-from harness.simulator.jobs.execution import (
-    Arrivals,
-    arrivals,
-    arriving,
-    demanded,
-    follow,
-    next_instant,
-    time_ns,
-)
-from harness.simulator.jobs.model import NEVER_NS, Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
+from harness.simulator.compiled import step
+from harness.simulator.jobs.case import Case, Shares
+from harness.simulator.jobs.execution import push, time_ns
+from harness.simulator.jobs.model import NEVER_NS
+from harness.simulator.jobs.queue import take_out
 
 _share = step(allocation.share)
 
 
-def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLevelOutcome:
-    """Simulate DYN-EQUI without costs for repartitioning.
-
-    ``watched`` as in :func:`harness.simulator.jobs.space.simulate`.
-    """
-    n = len(jobs)
-    times = Times.unknown(n)
-    held_ns = np.zeros(n)
-    coming = arrivals(jobs)
-    saturated = heeding(
-        _run,
-        processors,
-        n if watched is None else watched,
-        watched is not None,
-        coming,
-        demanded(jobs)[0],
-        np.zeros((2, n + 1), dtype=np.int64),
-        np.zeros((3, processors + 1), dtype=np.int64),
-        times,
-        held_ns,
-    )
-    size = held_ns / np.maximum(1, times.finish_ns - times.start_ns)
-    arrived = replace(jobs, submit_ns=coming.submit_ns)
-    return JobLevelOutcome(arrived, processors, *times, size, np.full(n, -1), bool(saturated), places={})
+def shares(jobs: int, processors: int) -> Shares:
+    """Of jobs none of which has begun."""
+    ends_ns, since_ns = np.zeros((2, jobs), dtype=np.int64)
+    return Shares(ends_ns, since_ns, np.zeros(jobs), *np.zeros((2, processors), dtype=np.int64))
 
 
 @step
-def _remove_ended(here: Integers, left_ns: Integers, sizes: Integers, able: int, present: int) -> int:
-    """Remove the jobs among the first ``able`` that have nothing left to do; returns how many."""
-    gone = 0
-    for i in range(able):
-        if left_ns[i] == 0:
-            gone += 1
-        elif gone > 0:
-            here[i - gone] = here[i]
-            left_ns[i - gone] = left_ns[i]
-            sizes[i - gone] = sizes[i]
-    for i in range(able, present if gone > 0 else able):
-        here[i - gone] = here[i]
-    return gone
+def leave(case: Case, job: int) -> None:
+    """Take a job that has ended out of the queue."""
+    _account(case, job)
+    place = case.now[0].first
+    while case.queue[place] != job:
+        place += 1
+    take_out(case, place)
 
 
-@entry
-def _run(
-    processors: int,
-    watched: int,
-    until_last: bool,
-    arrivals: Arrivals,
-    jobs: Columns,
-    queue: Integers,
-    scratch: Integers,
-    times: Times,
-    held_ns: Floats,
-    ended: Integers,
-) -> bool:
-    """The event loop; ``times`` and ``held_ns`` are modified in place. Returns whether it saturated.
+@step
+def divide_anew(case: Case) -> None:
+    """Divide the processors among all jobs present, without costs; the last of too many get none."""
+    now = case.now[0]
+    shares = case.shares
+    running = min(now.last - now.first, case.rule.processors)
+    line = case.queue[now.first : now.first + running]
+    for i in range(running):
+        shares.caps[i] = case.demands.most[line[i]]
+    _share(case.rule.processors, running, shares.caps, shares.parts)
+    for i in range(running):
+        if shares.parts[i] != case.size[line[i]]:
+            _resize(case, line[i], shares.parts[i])
+        push(case.ends_ns, case.ending, i, shares.ends_ns[line[i]], line[i])
+    now.running = running
 
-    ``here`` holds the jobs present in order of arrival, ``left_ns`` the time that each still needs
-    on its present processors. Only the first ``processors`` jobs have processors.
-    """
-    here, left_ns = queue[0], queue[1]
-    parts, caps, sizes = scratch[0], scratch[1], scratch[2]
-    n = len(jobs.submit_ns)
-    present = 0
-    unfinished = watched
-    now_ns = 0
-    while unfinished > 0 and not ended[0]:
-        able = min(present, processors)
-        then_ns = next_instant(left_ns, 0, arrivals)
-        if able > 0:
-            then_ns = min(then_ns, now_ns + left_ns[np.argmin(left_ns[:able])])
-        if then_ns == NEVER_NS:
-            break
-        for i in range(able):
-            left_ns[i] -= then_ns - now_ns
-            held_ns[here[i]] += float(then_ns - now_ns) * sizes[i]
-            if left_ns[i] == 0:
-                times.finish_ns[here[i]] = then_ns
-                unfinished -= here[i] < watched
-                follow(arrivals, here[i], then_ns)
-        now_ns = then_ns
-        gone = _remove_ended(here, left_ns, sizes, able, present)
-        able -= gone
-        present -= gone
-        job = arriving(arrivals, now_ns)
-        while job >= 0:
-            if until_last and job == n - 1:
-                return unfinished > 0
-            here[present] = job
-            present += 1
-            job = arriving(arrivals, now_ns)
-        runs = min(present, processors)
-        for i in range(runs):
-            caps[i] = jobs.most[here[i]]
-        _share(processors, runs, caps, parts)
-        for i in range(runs):
-            job = here[i]
-            new_ns = time_ns(jobs, job, parts[i])
-            if i >= able:  # it starts
-                times.start_ns[job] = now_ns
-                left_ns[i] = new_ns
-            elif parts[i] != sizes[i]:
-                old_ns = time_ns(jobs, job, sizes[i])
-                left_ns[i] = max(0, int(np.rint(left_ns[i] * (new_ns / old_ns))))
-            sizes[i] = parts[i]
-    return False
+
+@step
+def _resize(case: Case, job: int, size: int) -> None:
+    """Give a job other processors, or its first ones."""
+    time = case.now[0].time_ns
+    left_ns = time_ns(case.jobs, job, size)
+    if case.times.start_ns[job] == NEVER_NS:
+        case.times.start_ns[job] = time
+        case.shares.since_ns[job] = time
+    else:
+        _account(case, job)
+        old_ns = time_ns(case.jobs, job, case.size[job])
+        left_ns = max(0, int(np.rint((case.shares.ends_ns[job] - time) * (left_ns / old_ns))))
+    case.shares.ends_ns[job] = time + left_ns
+    case.size[job] = size
+
+
+@step
+def _account(case: Case, job: int) -> None:
+    """Add up the processor time of a job that gets other processors now, or has ended."""
+    time_ns = case.now[0].time_ns
+    case.shares.held_ns[job] += float(time_ns - case.shares.since_ns[job]) * case.size[job]
+    case.shares.since_ns[job] = time_ns

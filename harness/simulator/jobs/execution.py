@@ -51,38 +51,27 @@ def arrivals(jobs: Jobs) -> Arrivals:
     return Arrivals(jobs.submit_ns.copy(), ahead, think_ns, follower, beside, heap_ns, heap, count)
 
 
-def demanded(
-    jobs: Jobs, bound: int = allocation.LARGEST, share: int = allocation.EQUAL
-) -> tuple[Columns, Integers]:
-    """The jobs with ``most`` limited to the useful processors and by ``bound``, and weights by ``share``.
+def demanded(jobs: Jobs, bound: int, share: int) -> allocation.Demands:
+    """What jobs use: at most the useful processors, limited by ``bound``; and weights by ``share``.
 
     More processors than useful ones make a job no faster. All go by the users' estimates. Bounds and shares
     come from :mod:`coordinator.policies.allocation`.
     """
-    most, weights = np.empty((2, len(jobs)), dtype=np.int64)
     work_s, alpha_s, beta_s = (column * jobs.factor for column in (jobs.work_s, jobs.alpha_s, jobs.beta_s))
-    _demand(bound, share, jobs.least, jobs.most, work_s, alpha_s, beta_s, most, weights)
-    return jobs.columns._replace(most=most), weights
+    most, weights = np.empty((2, len(jobs)), dtype=np.int64)
+    demands = allocation.Demands(jobs.least, most, weights, work_s, beta_s)
+    _demand(bound, share, jobs.most, alpha_s, demands)
+    return demands
 
 
 @entry
-def _demand(
-    bound: int,
-    share: int,
-    least: Integers,
-    asked: Integers,
-    work_s: Floats,
-    alpha_s: Floats,
-    beta_s: Floats,
-    most: Integers,
-    weights: Integers,
-) -> None:
-    for job in range(len(most)):
-        known = (work_s[job], alpha_s[job], beta_s[job])
-        useful = _useful_processors(least[job], asked[job], work_s[job], beta_s[job])
+def _demand(bound: int, share: int, asked: Integers, alpha_s: Floats, demands: allocation.Demands) -> None:
+    for job in range(len(asked)):
+        known = (demands.work_s[job], alpha_s[job], demands.beta_s[job])
+        useful = _useful_processors(demands.least[job], asked[job], known[0], known[2])
         average = _average_parallelism(useful, *known)
-        weights[job] = _weight(share, average, work_s[job])
-        most[job] = _bound(bound, least[job], useful, average, *known)
+        demands.weights[job] = _weight(share, average, known[0])
+        demands.most[job] = _bound(bound, demands.least[job], useful, average, *known)
 
 
 @hot
@@ -90,13 +79,6 @@ def time_ns(jobs: Columns, job: int, processors: int) -> int:
     """Execution time of a job alone on ``processors``, in whole nanoseconds, at least one."""
     time_s = _time_s(processors, jobs.work_s[job], jobs.alpha_s[job], jobs.beta_s[job])
     return max(1, int(np.rint(time_s * 1e9)))
-
-
-@step
-def close_gap(values: Integers, place: int, count: int) -> None:
-    """Remove the entry at ``place`` from the first ``count``; ``values`` are modified in place."""
-    for i in range(place, count - 1):
-        values[i] = values[i + 1]
 
 
 @step

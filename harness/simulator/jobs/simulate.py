@@ -1,19 +1,18 @@
 """The front door: jobs under a policy, by a compiled kernel where there is one."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from functools import partial
 
 from coordinator.migration import Migration
 from coordinator.owners import OwnerChange
-from coordinator.policies import Policy
-from coordinator.policies.adaptive import FirstCome, RunToCompletion
+from coordinator.policies import Policy, allocation
+from coordinator.policies.adaptive import RunToCompletion
 from coordinator.policies.dqt import FairQueueTree, QueueTree
 from coordinator.policies.dynamic import DynamicEquipartition
-from coordinator.policies.easy import Easy
 from coordinator.policies.scan import OnBlocks
 from coordinator.topology import FLAT, Topology
-from harness.simulator.jobs import buddy, dyn_equi, easy, event_by_event, space, tree
+from harness.simulator.jobs import event_by_event, space, tree
+from harness.simulator.jobs.case import MALLEABLE, ON_BLOCKS, Scheme
 from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from workloads.validation import whole
 
@@ -68,25 +67,25 @@ def kernel(
     It gives the same outcome as asking the policy at every event. Distributed queue trees are an
     exception: arrivals wait for the next quantum, and jobs end with a quantum.
     """
-    run: Callable[[], JobLevelOutcome] | None = None
+    scheme = None
     power_of_two = processors & (processors - 1) == 0
     rigid = bool((jobs.least == jobs.most).all())
     match policy:
-        case FirstCome():
-            fixed = replace(jobs, least=jobs.most)
-            run = partial(space.simulate, fixed, processors, policy.rule, 0, processors, watched)
         case RunToCompletion():
-            rule = (policy.rule, policy.order, policy.limit(processors))
-            run = partial(
-                space.simulate, jobs, processors, *rule, watched, bound=policy.bound, share=policy.share
+            scheme = Scheme(
+                rule=policy.rule,
+                limit=policy.limit(processors),
+                bound=policy.bound,
+                share=policy.share,
+                order=allocation.ORDERS[policy.order],
+                rigid=policy.rigid,
+                backfilling=policy.backfilling,
             )
-        case Easy():
-            run = partial(easy.simulate, jobs, processors)
         case DynamicEquipartition() if (jobs.least == 1).all() and not policy.follows_phases:
-            run = partial(dyn_equi.simulate, jobs, processors, watched)
+            scheme = Scheme(MALLEABLE)
         case OnBlocks() if power_of_two:
-            run = partial(buddy.simulate, jobs, processors, policy.step)
+            scheme = Scheme(ON_BLOCKS, rigid=True, direction=policy.step)
         case QueueTree() | FairQueueTree() if power_of_two and rigid and jobs.following is None:
             quantum_ns = round(policy.quantum_ms * 1e6)
-            run = partial(tree.simulate, jobs, processors, policy.fair, quantum_ns)
-    return run
+            return partial(tree.simulate, jobs, processors, policy.fair, quantum_ns)
+    return partial(space.simulate, jobs, processors, scheme, watched) if scheme else None

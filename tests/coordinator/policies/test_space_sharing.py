@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.policies import allocation, easy, scan
-from coordinator.view import ExecutionTime, Job, Machine, useful_processors
+from coordinator.policies import allocation, scan
+from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, View, useful_processors
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs import simulate as by_job
 from harness.simulator.jobs.model import Jobs
@@ -249,7 +249,8 @@ def test_differential_allocation_is_optimal(rows, more):
     for index in itertools.islice(itertools.cycle(range(count)), 100):
         if sum(grants) < total and grants[index] < most[index]:
             grants[index] += 1
-    allocation.differ(count, range(count), 0, [1] * count, most, work_s, beta_s, grants)
+    demands = allocation.Demands([1] * count, most, [1] * count, work_s, beta_s)
+    allocation.differ(count, range(count), demands, grants)
 
     def time_s(division):
         return sum(w / p + b * p for w, b, p in zip(work_s, beta_s, division, strict=True))
@@ -365,22 +366,21 @@ def naive_easy(free, running, waiting, now=5):
 @settings(max_examples=500)
 def test_easy_is_what_replaying_the_future_gives(queue):
     _, free, running, waiting = queue
-    starts = [0] * len(waiting)
-    count = easy.easy(
-        5,
-        free,
-        range(len(waiting)),
-        0,
-        len(waiting),
-        [size for size, _ in waiting],
-        [time for _, time in waiting],
-        len(running),
-        [end for end, _ in running],
-        [size for _, size in running],
-        starts,
-        easy.reservation,
-    )
-    assert starts[:count] == naive_easy(free, running, waiting)
+    assert started(free, running, waiting) == naive_easy(free, running, waiting)
+
+
+def started(free, running, waiting, now=5):
+    """The jobs that EASY starts now, beside jobs of which the ends and sizes are known."""
+    taken = sum(size for _, size in running)
+    places = iter(range(taken))
+    held = {~n: tuple(itertools.islice(places, size)) for n, (_, size) in enumerate(running)}
+    ends_ns = {~n: end for n, (end, _) in enumerate(running)}
+    jobs = [Job(number, len(place)) for number, place in held.items()]
+    for number, (size, time) in enumerate(waiting):
+        jobs.append(Job(number, size, estimate=ExecutionTime(time * size / 1e9)))
+    view = View(Machine(free + taken), now, tuple(jobs), len(jobs), Decision(held, (), memory=ends_ns))
+    placed = policies.create("easy", {}).decide(view, Reason.ARRIVAL).placements
+    return [number for number in placed if number >= 0]
 
 
 @given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=40))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, hot, step
-from harness.simulator.jobs import easy
+from harness.simulator.jobs import space
+from harness.simulator.jobs.case import Scheme
 from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import CACHE_LINE_BYTES
@@ -80,9 +81,9 @@ def test_records_of_processes_and_processors_begin_at_cache_lines() -> None:
 
 
 @needs_compiler
-def test_later_processes_load_a_kernel_that_passes_a_function() -> None:
+def test_later_processes_load_the_kernel_of_space_sharing() -> None:
     one = np.ones(1, dtype=np.int64)
-    easy.simulate(rigid(0 * one, one, one), 1)
-    kernel: Any = easy._run
+    space.simulate(rigid(0 * one, one, one), 1, Scheme(rigid=True))
+    kernel: Any = space._run
     (compiled,) = kernel.overloads.values()
     assert not compiled.library.has_dynamic_globals, "numba keeps no such code in its cache"

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -185,11 +186,17 @@ def test_jobs_larger_than_the_machine_are_refused():
         simulate(jobs, 4, policies.create("fcfs", {}))
 
 
-def test_a_policy_that_cannot_keep_up_is_called_saturated():
+@pytest.mark.parametrize("name", ["asp", "fcfs", "easy", "fcfs-bb", "scan-up", "dyn-equi"])
+def test_a_policy_that_cannot_keep_up_is_called_saturated(name):
     n = 200
     jobs = rigid(np.arange(n) * S, np.full(n, 2), np.full(n, 2 * S))
-    assert simulate(jobs, 2, policies.create("asp", {}), 150).saturated
-    slower = rigid(np.arange(n) * 3 * S, np.full(n, 2), np.full(n, 2 * S))
-    outcome = simulate(slower, 2, policies.create("asp", {}), 150)
+    if name == "dyn-equi":
+        jobs = replace(jobs, least=np.ones(n, dtype=np.int64))
+    outcome = simulate(jobs, 2, policies.create(name, {}), 150)
+    assert outcome.saturated
+    assert (outcome.finish_ns[150:] == NEVER_NS).all()
+    slower = replace(jobs, submit_ns=3 * jobs.submit_ns)
+    outcome = simulate(slower, 2, policies.create(name, {}), 150)
     assert not outcome.saturated
     assert (outcome.finish_ns[:150] < NEVER_NS).all()
+    assert (outcome.finish_ns[151:] == NEVER_NS).all()

@@ -1,0 +1,106 @@
+"""What a simulation of space sharing reads and changes; there are n jobs and P processors."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coordinator.policies import allocation
+from harness.simulator.jobs.execution import Arrivals
+from harness.simulator.jobs.model import Columns, Floats, Integers, Times
+
+IN_ORDER, ON_BLOCKS, MALLEABLE = range(3)
+"""How jobs get processors: in the order of the queue, and keep them; on buddy blocks, likewise; or all that
+are present share them again at every event."""
+
+
+class Scheme(NamedTuple):
+    """What a policy of space sharing is to the simulator; see :mod:`coordinator.policies.allocation`."""
+
+    kind: int = IN_ORDER
+    rule: int = allocation.FIXED
+    limit: int = 0
+    """For the rule FIXED."""
+    bound: int = allocation.LARGEST
+    share: int = allocation.EQUAL
+    order: allocation.Order = allocation.ORDERS[0]
+    rigid: bool = False
+    """Whether jobs get all processors that they ask for."""
+    backfilling: int = allocation.NONE
+    direction: int = 0
+    """With a queue for each block size, the next larger (1) or smaller size (-1) is next; 0: one queue."""
+
+
+COUNTS = ("time_ns", "free", "total", "running", "unfinished", "first", "last", "current")
+"""What a simulation has come to: the time, the number of free processors, the weight of all jobs present, how
+many run, how many of the watched ones have not ended, the places in the queue of the first job and behind the
+last one, and which of the queues for blocks is served."""
+NOW = np.dtype([(name, np.int64) for name in COUNTS], align=True)
+
+
+class Expected(NamedTuple):
+    """The running jobs in ascending order of the ends that users estimate, for backfilling; P + 1 entries."""
+
+    estimates_ns: Integers
+    """(n,) of each job."""
+    ends_ns: Integers
+    held: Integers
+    owner: Integers
+
+
+class Blocks(NamedTuple):
+    """The free blocks (:mod:`coordinator.policies.scan`), and the jobs that wait for them."""
+
+    free: Integers
+    counts: Integers
+    levels: Integers
+    """(n,) the size that each job needs: its base-2 logarithm, rounded up."""
+    heads: Integers
+    """The queues are linked lists; -1 ends a list."""
+    tails: Integers
+    following: Integers
+
+
+class Shares(NamedTuple):
+    """Of malleable jobs that have begun."""
+
+    ends_ns: Integers
+    """(n,) when each ends on its present processors."""
+    since_ns: Integers
+    """(n,) since when it has had them."""
+    held_ns: Floats
+    """(n,) processor time that it had before."""
+    caps: Integers
+    """(P,) scratch, as ``parts``."""
+    parts: Integers
+
+
+class Case(NamedTuple):
+    """One simulation."""
+
+    scheme: Scheme
+    rule: allocation.Rule
+    watched: int
+    until_last: bool
+    """Whether the last arrival ends the simulation as saturated."""
+    now: Any
+    """One record of NOW."""
+    jobs: Columns
+    demands: allocation.Demands
+    arrivals: Arrivals
+    keys: Floats
+    """(n,) the order of the queue, the least first; empty if it is the order of arrival."""
+    queue: Integers
+    """(n,) the waiting jobs, in order; of malleable jobs also those that have processors."""
+    grants: Integers
+    """(P + 1,) what jobs at the front of the queue get, or scratch."""
+    ends_ns: Integers
+    """(P + 1,) a heap with ``ending``: when the running jobs end."""
+    ending: Integers
+    expected: Expected
+    blocks: Blocks
+    shares: Shares
+    times: Times
+    size: Integers
+    """(n,) processors of each job."""
+    first: Integers
+    """(n,) the lowest processor of a job on a block, else -1."""
