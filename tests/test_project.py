@@ -192,6 +192,15 @@ def test_every_module_says_what_it_is_for():
     assert not [name for name, tree in files() if not ast.get_docstring(tree)]
 
 
+def test_no_function_has_nine_positional_parameters():
+    """Values that belong together have a type of their own."""
+    for path in sources():
+        for node in nodes(parsed(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = len(node.args.posonlyargs) + len(node.args.args)
+                assert count < 9, f"{path}:{node.lineno}: {node.name}"
+
+
 def test_tests_are_not_installed():
     assert not list((ROOT / "tests").rglob("__init__.py"))
 
