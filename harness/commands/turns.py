@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from harness.measure.registrar import start_without_signals
 from harness.spec import beside, turns
 from harness.spec.beside import FEWEST, SEPARATOR
 from harness.spec.experiment import usable_processors
+from harness.spec.scheduler import Scheduler
 from workloads.validation import InputError, refused
 
 if TYPE_CHECKING:
@@ -61,7 +62,47 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What takes turns, and how."""
+
+    pids: Sequence[int]
+    commands: Sequence[Sequence[str]]
+    scheduler: Scheduler
+    how: str
+    """Of the turns, in words."""
+    processors: tuple[int, ...]
+    size: int | None
+    """How many of the processors each job uses; None: all."""
+
+    def workload(self, roots: Sequence[str]) -> Workload:
+        """The jobs of these roots; an InputError for what the policy or the host does not allow."""
+        return turns.workload(roots, self.scheduler, self.processors, self.size)
+
+
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    asked = _asked(options)
+    running = [identity.name(pid) for pid in asked.pids]
+    preflight.check_host()
+    asked.workload(running)  # bad input shows before anything starts
+    rows = [_row(f"process {pid}", pid=pid) for pid in asked.pids]
+    own = [
+        _row(name, command=words) for name, words in zip(_names(asked.commands), asked.commands, strict=True)
+    ]
+    try:
+        with _outputs(options, own) as outputs:
+            failure = _run(asked, running, outputs, rows, own)
+    except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
+        ended = "interrupted: commands have ended"
+        on = "interrupted: commands have ended, jobs of --pid go on"
+        raise Interrupted(on if asked.pids else ended) from None
+    document = {"schema": SCHEMA, "programs": rows + own, "failure": failure}
+    notes = [*map(_line, rows + own), *failure.splitlines()[:1]]
+    return Answer(document, (), max(bool(failure), *(row["status"] for row in own), 0), tuple(notes))
+
+
+def _asked(options: argparse.Namespace) -> _Asked:
+    """What the words on the command line ask for; an InputError for those that cannot be."""
     pids: list[int] = options.pid
     if options.policy is not None and options.quantum_ms is not None:
         remedy = 'write --policy "gang quantum_ms=20"'
@@ -81,34 +122,35 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         check_program(words)
     turns.check_roots(pids)
     chosen = turns.scheduler(policy, running=bool(pids))
-    made = partial(turns.workload, chosen=chosen, processors=usable_processors(), size=options.processes)
-    roots = [identity.name(pid) for pid in pids]
-    preflight.check_host()
-    made(roots)  # bad input shows before anything starts
-    rows = [_row(f"process {pid}", pid=pid) for pid in pids]
-    own = [_row(name, command=words) for name, words in zip(_names(commands), commands, strict=True)]
-    try:
-        with _outputs(options, own) as outputs:
-            with guardian.guarded() as directory:
-                pairs = zip(commands, outputs, strict=True)
-                programs = [_start(words, out, err, directory) for words, (out, err) in pairs]
-                roots += [identity.name(program.pid) for program in programs]
-                ends = "Ctrl-C ends, and jobs of --pid go on" if pids else "Ctrl-C ends"
-                _tell(f"{len(roots)} jobs {how}; {ends}")
-                with _watched(roots, rows + own, [program.pid for program in programs]):
-                    failure = _take_turns(made(roots), rows + own)
-            for row, program in zip(own, programs, strict=True):
-                _, status, used = os.wait4(program.pid, 0)
-                program.returncode = os.waitstatus_to_exitcode(status)
-                row["status"] = program.returncode if program.returncode >= 0 else 128 - program.returncode
-                row["processor_s"] = used.ru_utime + used.ru_stime
-    except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
-        ended = "interrupted: commands have ended"
-        on = "interrupted: commands have ended, jobs of --pid go on"
-        raise Interrupted(on if pids else ended) from None
-    document = {"schema": SCHEMA, "programs": rows + own, "failure": failure}
-    notes = [*map(_line, rows + own), *failure.splitlines()[:1]]
-    return Answer(document, (), max(bool(failure), *(row["status"] for row in own), 0), tuple(notes))
+    return _Asked(pids, commands, chosen, how, usable_processors(), options.processes)
+
+
+def _run(
+    asked: _Asked,
+    running: Sequence[str],
+    outputs: Sequence[Sequence[Path]],
+    rows: Sequence[Row],
+    own: Sequence[Row],
+) -> str:
+    """Start the programs, and let them and the running jobs take turns until all have ended.
+
+    Notes in the rows, our ``own`` and the others, what became of each. Returns why it could not go on.
+    """
+    every = [*rows, *own]
+    with guardian.guarded() as directory:
+        pairs = zip(asked.commands, outputs, strict=True)
+        programs = [_start(words, out, err, directory) for words, (out, err) in pairs]
+        roots = [*running, *(identity.name(program.pid) for program in programs)]
+        ends = "Ctrl-C ends, and jobs of --pid go on" if asked.pids else "Ctrl-C ends"
+        _tell(f"{len(roots)} jobs {asked.how}; {ends}")
+        with _watched(roots, every, [program.pid for program in programs]):
+            failure = _take_turns(asked.workload(roots), every)
+    for row, program in zip(own, programs, strict=True):
+        _, status, used = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+        row["status"] = program.returncode if program.returncode >= 0 else 128 - program.returncode
+        row["processor_s"] = used.ru_utime + used.ru_stime
+    return failure
 
 
 def _row(name: str, pid: int | None = None, command: Sequence[str] | None = None) -> Row:
