@@ -24,7 +24,7 @@ from typing import Any, TextIO, cast
 
 from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
-from harness.commands import COMMANDS, DOORS, Answer
+from harness.commands import COMMANDS, DOORS, RENAMED, Answer
 from workloads.validation import LockstepError, brief
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
@@ -182,7 +182,9 @@ def _with_keys(words: Sequence[str]) -> list[str]:
 
 
 def _unknown(word: str, known: Iterable[str], command: str) -> str:
-    """What to say of a word of the command line that means nothing."""
+    """What to say of a word of the command line that means nothing, or means nothing any more."""
+    if word in RENAMED:
+        return f"{word} is called {RENAMED[word]} now; {command} --help tells the rest"
     close = difflib.get_close_matches(word, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return f"{hint}{brief(repr(word))} means nothing to {command}; {command} --help tells what does"

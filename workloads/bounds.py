@@ -59,7 +59,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "--tolerance": Bounds(0.0001, 0.99),
     "--jobs": _count(1, 1000),
     "--rounds": _count(1, 10_000),
-    "--give-up": Bounds(1, 1e6),
+    "--timeout-factor": Bounds(1, 1e6),
     "--working-set-bytes": _count(0, 1 << 40),
     "--run": RANDOM,
 }

@@ -26,7 +26,7 @@ DOORS = {
         "beside": "measure any programs alone and beside each other on the same processors, and advise",
         "turns": "let programs, or jobs that run already, share the processors by turns",
         "exec": "run any command with two-phase waits in its MPI programs",
-        "waits": "measure which way of waiting suits a program that shares the processors",
+        "tune": "measure which way of waiting suits a program that shares the processors",
         "observe": "record an MPI program alone, and describe it in the terms of the model",
     },
     "on a cluster": {
@@ -50,6 +50,9 @@ DOORS = {
 """Every subcommand with its line of help, by what it is for."""
 
 COMMANDS = {name: line for commands in DOORS.values() for name, line in commands.items()}
+
+RENAMED = {"waits": "tune", "--give-up": "--timeout-factor"}
+"""Former words of the command line, and those that replace them."""
 
 SCHEMA = 1  # version of the documents that --json prints
 

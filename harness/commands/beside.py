@@ -10,7 +10,7 @@ from harness import application
 from harness.analyse.sharing import advice
 from harness.analyse.verdicts import Threshold
 from harness.application import Ran
-from harness.commands import SCHEMA, Answer, shared, waits
+from harness.commands import SCHEMA, Answer, shared, tune
 from harness.commands.shared import judged, thresholds_of, write
 from harness.measure.session import Watcher
 from harness.report import tables, text
@@ -36,7 +36,7 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = "write the times in the form of hyperfine's --export-json"
     add("--export-hyperfine", type=Path, metavar="FILE", help=help_text)
     help_text = (
-        "measure the settings of MPI, OpenMP and OpenBLAS against spinning, as waits does for one program"
+        "measure the settings of MPI, OpenMP and OpenBLAS against spinning, as tune does for one program"
     )
     add("--choices", action="store_true", help=help_text)
     add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
@@ -97,7 +97,7 @@ def _choices(options: Namespace, commands: Sequence[Sequence[str]], watcher: Wat
     _only(options, "choices", (*unlike, "precision", "results", "junit", "fail_if"))
     table = beside.table(commands, rounds=options.rounds, precision=options.precision)
     experiment.load(table, here=True)  # bad input shows before anything runs
-    return waits.measured(waits.usual(rounds=options.rounds, anyway=options.anyway), commands, watcher)
+    return tune.measured(tune.usual(rounds=options.rounds, anyway=options.anyway), commands, watcher)
 
 
 def _only(options: Namespace, mode: str, unlike: Sequence[str]) -> None:

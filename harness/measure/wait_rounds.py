@@ -41,14 +41,14 @@ def measure(
     choices: Sequence[WaitChoice],
     programs: tuple[int, ...],
     rounds: int,
-    give_up: float,
+    timeout_factor: float,
     run: Runner,
     watcher: Watcher,
 ) -> list[Round]:
     """Measure all choices, each program alone and all at a time, and each program alone as it is.
 
     Every second round reverses the order, so that a host that drifts favours none. A run that takes
-    longer than ``give_up`` times the sum of the times alone is stopped, and its cell not tried again.
+    longer than ``timeout_factor`` times the sum of the times alone is stopped, and its cell not tried again.
     """
     by_name = {AS_IT_IS: WaitChoice(AS_IT_IS)} | {choice.name: choice for choice in choices}
     apart = [(number,) for number in sorted(set(programs))]
@@ -70,7 +70,7 @@ def measure(
             progress(f"{cell.choice}, {'alone' if cell.programs in apart else f'{len(programs)} at a time'}")
             alone = [seconds for one in done if (seconds := alone_s(cell.programs, one))]
             limited = alone and cell not in as_they_are
-            limit_s = give_up * statistics.median(alone) if limited else None
+            limit_s = timeout_factor * statistics.median(alone) if limited else None
             begin_s = time.monotonic()
             spent = done[-1][cell] = run(by_name[cell.choice], cell.programs, limit_s)
             pace.took(_guess(cell), time.monotonic() - begin_s)

@@ -1,4 +1,4 @@
-"""Documents of commands as lines and tables for a terminal: comparisons, waits, observations, papers."""
+"""Documents of commands as lines and tables for a terminal: comparisons, settings, observations, papers."""
 
 import json
 from collections import Counter
@@ -64,7 +64,7 @@ COMPARED = [
 UNKNOWN_CHOICE = {"alone": None, "together": None, "cpu_s": None, "stopped": False}
 
 
-def waits(document: Document) -> Iterator[Part]:
+def tune(document: Document) -> Iterator[Part]:
     if document["notice"]:
         yield Line(document["notice"], style="bold yellow")
         yield listed(_choices(document), [{**one, **UNKNOWN_CHOICE} for one in document["choices"]])
@@ -106,8 +106,8 @@ def _choices(document: Document) -> list[Column]:
     found = [Column("choice", "choice", words=True)]
     for key, heading in headings.items():
         found += [Column(f"{key}.median", heading, fixed), Column(key, ends, _interval)]
-    last, given_up = found[-2], f"> {document['give_up']:g}"
-    found[-2] = replace(last, path=lambda row: given_up if row["stopped"] else last.text(row), shown=str)
+    last, too_long = found[-2], f"> {document['timeout_factor']:g}"
+    found[-2] = replace(last, path=lambda row: too_long if row["stopped"] else last.text(row), shown=str)
     return [*found, Column("cpu_s", "processor\ntime, s", "{:.1f}".format)]
 
 

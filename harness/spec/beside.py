@@ -96,7 +96,7 @@ def table(
     for a row whose 95 % interval is at most ``precision`` of its median wide.
     """
     if len(commands) < FEWEST:
-        remedy = f"write a second one behind {SEPARATOR}; lockstep waits runs copies of one"
+        remedy = f"write a second one behind {SEPARATOR}; lockstep tune runs copies of one"
         raise InputError("COMMAND", len(commands), f"beside each other are {FEWEST} or more", remedy)
     schedulers = [TOGETHER, *map(overrides.scheduler, policies)]
     two_phase = any(scheduler_of(one).options.blocking != "spin" for one in schedulers)

@@ -10,7 +10,7 @@
     python -P tests/benchmarks/native.py --program ping-pong [--launcher mpirun.openmpi]
 
 A row for each program and loop: the makespan of the jobs together over the sum of their times alone as they
-are. Columns: the jobs as they are, with each setting of their MPI, and two-phase (``lockstep waits``); under
+are. Columns: the jobs as they are, with each setting of their MPI, and two-phase (``lockstep tune``); under
 gang scheduling while they spin (``lockstep run``); one job alone with two-phase waits. Medians over rounds
 with their 95 % intervals. Look at ratios, not times, and only on a machine that does nothing else.
 
@@ -58,15 +58,16 @@ def commands(options, folder):
     return found
 
 
-def waits(options, program, folder):
+def tune(options, program, folder):
     """Cells by heading: alone in seconds, each choice together, and two-phase waits alone."""
     only = [word for name in options.only for word in ("--only", name)]
-    limits = ["--jobs", str(options.jobs), "--rounds", str(options.rounds), "--give-up", str(options.give_up)]
+    limits = ["--jobs", str(options.jobs), "--rounds", str(options.rounds)]
+    limits += ["--timeout-factor", str(options.timeout_factor)]
     argv = launched(options.launcher, options.ranks, program)
-    found = answer(folder, "waits", "--json", *limits, *only, "--", *argv)
+    found = answer(folder, "tune", "--json", *limits, *only, "--", *argv)
     cells = {"alone, s": f"{found['alone_s']['median']:.2f}"}
     for row in found["choices"]:
-        cells[row["choice"]] = f"> {options.give_up:g}" if row["stopped"] else shown(row["together"])
+        cells[row["choice"]] = f"> {options.timeout_factor:g}" if row["stopped"] else shown(row["together"])
         if row["choice"] == "two-phase":
             cells["two-phase alone"] = shown(row["alone"])
     cells["best"] = found["best"] or f"none ({found['fastest']})"
@@ -114,13 +115,13 @@ def round_trips(options, folder):
 def main():
     options = parsed(
         __doc__,
-        **{"rounds": 5, "ranks": 2, "jobs": 3, "give_up": 10.0},
+        **{"rounds": 5, "ranks": 2, "jobs": 3, "timeout_factor": 10.0},
         program={"choices": [*LOOPS, "mpi4py", "lammps", "hpcc", PING_PONG], "default": "c"},
         launcher={"help": "of the MPI (default: mpiexec for C, Debian's Open MPI for others)"},
         seconds={"default": 1.6, "help": "of work of each job of the loop"},
         loops={"nargs": "*", "default": ["100:.25", "1000:1.5"], "help": "US:IMBALANCE of the loop"},
         steps={"default": 400, "help": "of lammps"},
-        only={"action": "append", "default": [], "help": "a choice of lockstep waits; may be repeated"},
+        only={"action": "append", "default": [], "help": "a choice of lockstep tune; may be repeated"},
         exchange={"default": False, "help": "Fortran: two exchanges of messages in each iteration, too"},
         no_gang={"default": False, "help": "not under gang scheduling"},
     )
@@ -131,7 +132,7 @@ def main():
         if options.program == PING_PONG:
             return show(round_trips(options, folder))
         for number, (label, words) in enumerate(commands(options, folder)):
-            cells = {"program": label, **waits(options, words, folder)}
+            cells = {"program": label, **tune(options, words, folder)}
             if not options.no_gang and options.jobs > 1:
                 cells |= gangs(options, words, folder, cells["alone, s"])
             show(cells, headings=number == 0)

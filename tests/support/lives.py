@@ -303,7 +303,7 @@ COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "turns of others": _turns_of_others,
     "simulate a sweep": lambda number: [*LOCKSTEP, "simulate", "x.toml", *SWEEP],
     "run a sweep": lambda number: [*_run(number), *SWEEP],
-    "waits": _with_native("waits", "--rounds", "1"),
+    "tune": _with_native("tune", "--rounds", "1"),
     "observe": _with_native("observe", "-o", "seen.npz"),
     "reproduce": lambda number: [*LOCKSTEP, "reproduce", "hori96", "--quick"],
     "explore": lambda number: [*LOCKSTEP, "explore", "x.toml"],

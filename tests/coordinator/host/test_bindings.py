@@ -75,7 +75,7 @@ def test_waits_doubts_copies_that_are_bound_to_one_processor(compiled, capsys, m
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), "1", "20", "20000"]
-    words = ["waits", "--anyway", "--json", "--jobs", "2", "--rounds", "1", "--only", "as it is"]
+    words = ["tune", "--anyway", "--json", "--jobs", "2", "--rounds", "1", "--only", "as it is"]
     assert cli.main([*words, "--", *program]) == 0
     doubts = json.loads(capsys.readouterr().out)["doubts"]
     assert any("bound to processors" in doubt for doubt in doubts), doubts

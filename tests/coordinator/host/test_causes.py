@@ -111,7 +111,7 @@ def test_ranks_in_another_network_namespace_are_named(compiled):
     done = two_phase(argv)
     assert done.returncode == 0 and done.stderr.count("namespace apart") == 1
     waited = run(
-        [*LOCKSTEP, "waits", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase", "--", *argv]
+        [*LOCKSTEP, "tune", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase", "--", *argv]
     )
     assert waited.returncode == 2 and "network namespace" in waited.stderr and "--mpicc" not in waited.stderr
 
@@ -119,7 +119,7 @@ def test_ranks_in_another_network_namespace_are_named(compiled):
 @pytest.mark.slow
 def test_a_wrapper_that_was_given_is_not_asked_for():
     argv = [*launcher("here"), "-n", "1", "true"]
-    words = ["waits", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase"]
+    words = ["tune", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase"]
     given = run([*LOCKSTEP, *words, "--mpicc", str(wrapper("here")), "--", *argv])
     assert given.returncode == 2 and "name its MPI's" not in given.stderr
 

@@ -23,7 +23,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIVES_S = {
     **{"run": 5.0, ELSEWHERE: 5.0, "calibrate": 5.0, "simulate": 2.0, "submit": 0.6, "exec": 1.0},
     **{"beside": 5.0, "turns": 3.0, "turns of others": 3.0, "run a sweep": 6.0, "simulate a sweep": 3.0},
-    **{"waits": 4.0, "observe": 2.0, "reproduce": 8.0, "explore": 3.0, "compare": 1.2, "report": 2.0},
+    **{"tune": 4.0, "observe": 2.0, "reproduce": 8.0, "explore": 3.0, "compare": 1.2, "report": 2.0},
     **{"advise": 3.0, "doctor": 20.0, "submit and wait": 2.0},
 }
 """Most of each command's life. The short form kills within these times; the long one measures whole lives."""

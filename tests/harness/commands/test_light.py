@@ -67,8 +67,8 @@ def program(compiled):
 def test_commands_for_programs_work_with_nothing_else_installed(lockstep, tmp_path, program):
     started = ["mpiexec", "-n", "2", program, "100", "0.25", "500"]
     assert done(lockstep, tmp_path, "exec", "--", *started).returncode == 0
-    waits = done(lockstep, tmp_path, "waits", "--anyway", "--jobs", "1", "--rounds", "1", "--", *started)
-    assert waits.returncode == 0 and "two-phase" in waits.stdout, waits.stderr
+    tune = done(lockstep, tmp_path, "tune", "--anyway", "--jobs", "1", "--rounds", "1", "--", *started)
+    assert tune.returncode == 0 and "two-phase" in tune.stdout, tune.stderr
     beside = done(lockstep, tmp_path, "beside", "--anyway", "--rounds", "1", "--", *started, ":::", *started)
     assert beside.returncode == 0 and "one after the other" in beside.stdout, beside.stderr
     turns = done(lockstep, tmp_path, "turns", "--", *started, ":::", "echo", "hello")

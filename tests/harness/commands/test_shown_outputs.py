@@ -44,9 +44,9 @@ NOT_HERE = {
     "needs Docker": ("docker run",),
     "makes an environment": ("python3 -m venv",),
     "takes minutes": (
-        "lockstep waits",
+        "lockstep tune",
         "lockstep beside --choices",
-        "OMP_NUM_THREADS=2 lockstep waits",
+        "OMP_NUM_THREADS=2 lockstep tune",
         "lockstep reproduce",
         "lockstep advise",
     ),

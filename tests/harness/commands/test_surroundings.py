@@ -59,7 +59,7 @@ COMMANDS = {
     "calibrate": "calibrate --anyway",
     "exec": "exec -- mpiexec -n 2 true",
     "observe": "observe --anyway -- mpiexec -n 2 true",
-    "waits": "waits --anyway --rounds 1 -- mpiexec -n 2 true",
+    "tune": "tune --anyway --rounds 1 -- mpiexec -n 2 true",
     "beside": "beside --anyway --rounds 1 -- true ::: true",
     "turns": "turns -- true ::: true",
     "explore": "explore {experiment}",

@@ -50,7 +50,7 @@ def test_exec_imports_nothing_that_is_slow_to_load():
 
 @pytest.mark.slow
 def test_commands_for_programs_load_nothing_slow_before_they_need_it():
-    commands = ("waits", "beside", "turns", "doctor", "clean")
+    commands = ("tune", "beside", "turns", "doctor", "clean")
     found = loaded(*([command, "--help"] for command in commands))
     assert found & set(HEAVY) <= {"psutil", "zmq"}
 

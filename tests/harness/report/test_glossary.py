@@ -12,7 +12,7 @@ from harness.analyse.columns import Column
 from harness.report import cells, documents, listing, pairs, text
 
 UNITS = "%", "us", "ms", "s", "UTC"
-CHOICES = {"jobs": 3, "alone_s": {"n": 3}, "give_up": 10}
+CHOICES = {"jobs": 3, "alone_s": {"n": 3}, "timeout_factor": 10}
 EMPTY = defaultdict(list, experiments=[defaultdict(str)])
 ROWS = [SimpleNamespace(jobs=[], sides={}, name="", measured=None)]
 TABLES = [

@@ -1,4 +1,4 @@
-"""``lockstep waits -- COMMAND...``: which way of waiting suits programs that share their processors."""
+"""``lockstep tune -- COMMAND...``: which way of waiting suits programs that share their processors."""
 
 import math
 import os
@@ -47,7 +47,7 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = "how often everything is measured (default: %(default)s)"
     add("--rounds", type=int, default=5, metavar="N", help=help_text)
     help_text = "stop after X times the sum of the times alone"
-    add("--give-up", type=float, default=10.0, metavar="X", help=help_text)
+    add("--timeout-factor", type=float, default=10.0, metavar="X", help=help_text)
     help_text = "measure only this beside as it is; may be repeated"
     add("--only", action="append", metavar="CHOICE", help=help_text)
     rule_arguments(parser)
@@ -57,7 +57,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
-    command = command_of(options, "waits")
+    command = command_of(options, "tune")
     _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
     for name in options.leave:
         call_of(name)
@@ -99,7 +99,7 @@ def measured(
         bound: list[str] = []
         shares: list[float] = []
         run = _watched(_runner(options, commands, made, watcher, bound), shares)
-        how = programs, options.rounds, options.give_up, run, watcher
+        how = programs, options.rounds, options.timeout_factor, run, watcher
         rounds = measure(kept, *how)
         if both := _both(kept, [wait_row(choice.name, programs, rounds) for choice in kept]):
             kept.append(both)
@@ -113,7 +113,7 @@ def measured(
     }
     if notice := not_measurable(shares):
         document |= {"notice": notice, "best": None}
-    return Answer(document, documents.waits(document), verbatim=True)
+    return Answer(document, documents.tune(document), verbatim=True)
 
 
 def _knobs(
@@ -242,7 +242,7 @@ def _document(
         "schema": SCHEMA,
         **({"programs": words} if len(commands) > 1 else {"command": words[0]}),
         "jobs": len(programs),
-        "give_up": options.give_up,
+        "timeout_factor": options.timeout_factor,
         "alone_s": asdict(estimate(alone)),
         "choices": [asdict(row) | one for row, one in zip(found, how, strict=True)],
         "unavailable": [{key: getattr(knob, key) for key in OF_MISSING} for knob in missing],

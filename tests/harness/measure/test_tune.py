@@ -1,4 +1,4 @@
-"""``lockstep waits``: its table of knobs, its rounds, its verdict, and what it leaves when it is ended."""
+"""``lockstep tune``: its table of knobs, its rounds, its verdict, and what it leaves when it is ended."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from coordinator.host.launch import LaunchError
 from coordinator.host.processes import children
 from harness import cli
 from harness.analyse.comparison import wait_row, wait_verdict
-from harness.commands import waits
+from harness.commands import tune
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.wait_rounds import AS_IT_IS, TWO_PHASE, WaitCell, WaitChoice, measure
 from workloads import native
@@ -176,12 +176,12 @@ RECORD = json.dumps(rank_result().recorded())
 
 @pytest.fixture
 def command(monkeypatch, tmp_path, capsys):
-    """Runs ``lockstep waits`` on a made-up host; gives status, stdout, stderr."""
+    """Runs ``lockstep tune`` on a made-up host; gives status, stdout, stderr."""
     mpi = library_of("Open MPI 4.1", tmp_path)
     made = Library(tmp_path / "front", (mpi,))
-    monkeypatch.setattr(waits, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
-    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 3, mpi: 2})
-    monkeypatch.setattr(waits, "lost_between", lambda before, after: 0.0)
+    monkeypatch.setattr(tune, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
+    monkeypatch.setattr(tune, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 3, mpi: 2})
+    monkeypatch.setattr(tune, "lost_between", lambda before, after: 0.0)
 
     def command(host, *words, ranks=True):
         names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE, ("OMP_WAIT_POLICY",): "threads"}
@@ -198,8 +198,8 @@ def command(monkeypatch, tmp_path, capsys):
                     own.sendto(f"{key} {RECORD}".encode(), f"\0{name}")
             return host(WaitChoice(names.get(kind, "knob")), (0,) * len(copies), limit_s)
 
-        monkeypatch.setattr(waits, "run_copies", made_up)
-        status = cli.main(["waits", *words, "--", "mpiexec", "./app"])
+        monkeypatch.setattr(tune, "run_copies", made_up)
+        status = cli.main(["tune", *words, "--", "mpiexec", "./app"])
         said = capsys.readouterr()
         return status, said.out, said.err
 
@@ -229,7 +229,7 @@ def test_the_document_says_what_was_measured(command):
 
 def test_nothing_is_best_if_others_took_the_processors(command, monkeypatch):
     host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), knob=(1.1, 1.2))
-    monkeypatch.setattr(waits, "lost_between", lambda before, after: 0.45)
+    monkeypatch.setattr(tune, "lost_between", lambda before, after: 0.45)
     _, out, _ = command(host, "--rounds", "3")
     first, *rest = out.splitlines()
     assert first == "Not measurable now: other programs took up to 45% of the processors."
@@ -264,7 +264,7 @@ def test_without_a_compiler_the_settings_of_the_mpi_are_measured(command, monkey
     def no_compiler(*ignored):
         raise native.NativeError("no C compiler: install one")
 
-    monkeypatch.setattr(waits, "preload", no_compiler)
+    monkeypatch.setattr(tune, "preload", no_compiler)
     status, out, err = command(HOST, "--json", "--rounds", "1", *only)
     assert status == (2 if "two-phase" in str(only) else 0)
     assert ("install one" in err) == ("yield" not in str(only))
@@ -276,14 +276,14 @@ def test_without_a_compiler_the_settings_of_the_mpi_are_measured(command, monkey
 def test_a_command_of_another_mpi_or_of_none_is_refused(command, monkeypatch):
     status, _, err = command(HOST, ranks=False)
     assert status == 2 and "--mpicc" in err
-    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 1})
+    monkeypatch.setattr(tune, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 1})
     status, _, err = command(HOST)
     assert status == 2 and "loads no libmpi, OpenMP or OpenBLAS" in err
 
 
 def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, monkeypatch, tmp_path):
     mpi, openmp = (library_of(name, tmp_path) for name in ("Open MPI 4.1", "OpenMP GNU"))
-    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: {mpi: 2, openmp: 2})
+    monkeypatch.setattr(tune, "libraries_loaded", lambda argv: {mpi: 2, openmp: 2})
     host = Host(as_it_is=(1, 3), two_phase=(1, 1.5), threads=(1, 2), both=(1, 1), knob=(1, 2.5))
     only = ["--only=two-phase", "--only=passive threads"]
     status, out, _ = command(host, "--json", "--rounds", "3", "--jobs", "2", *only)
@@ -304,7 +304,7 @@ def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, 
     ("words", "complaint"),
     [
         (["--rounds=0"], "--rounds"),
-        (["--give-up=0.5"], "--give-up"),
+        (["--timeout-factor=0.5"], "--timeout-factor"),
         (["--only=speed"], "two-phase"),
         (["--leave=scann"], "Scan"),
         (["--only=heavy yield"], "yield when idle"),
@@ -357,7 +357,7 @@ def test_libraries_that_programs_load_late_are_seen_with_the_number_of_processes
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_is_left_when_it_is_ended(program, signum):
     argv = program("here", "10000000")
-    with running(argv=[*LOCKSTEP, "waits", "--jobs", "2", "--", *argv]) as started:
+    with running(argv=[*LOCKSTEP, "tune", "--jobs", "2", "--", *argv]) as started:
         assert eventually(
             lambda: len([pid for pid in started.processes() if argv[-4] in command_line(pid)[:1]]) == 2
         )
@@ -373,7 +373,7 @@ def test_nothing_is_left_when_it_is_ended(program, signum):
 @pytest.mark.parametrize("mpi", ["here", "openmpi"])
 def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
     argv = program(mpi, "20")
-    words = ["waits", "--json", "--rounds", "1", "--jobs", "1", "--", *argv]
+    words = ["tune", "--json", "--rounds", "1", "--jobs", "1", "--", *argv]
     done = run([*LOCKSTEP, *words])
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
