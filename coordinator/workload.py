@@ -10,7 +10,7 @@ from workloads.locks.lock_program import LockProgram
 from workloads.options import DEFAULTS, Options
 from workloads.program import Program
 from workloads.record import RankResult
-from workloads.work import Command, InteractiveWork, SequentialWork, Work
+from workloads.work import Command, CommandLine, InteractiveWork, SequentialWork, Work
 
 FOR_EVER_S = 1e9
 """A time limit for a run without one, in which nobody keeps the changes of slot."""
@@ -18,7 +18,7 @@ FOR_EVER_S = 1e9
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
 
-KINDS: tuple[type[Work], ...] = (Command, SequentialWork, InteractiveWork, LockProgram, Program)
+KINDS: tuple[type[Work], ...] = (Command, CommandLine, SequentialWork, InteractiveWork, LockProgram, Program)
 """The kinds of work. The signs of those before Program tell their tables from its tables."""
 
 

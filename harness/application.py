@@ -22,9 +22,10 @@ from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
 from harness.measure import host_check, measured, plan, runner, trust
+from harness.measure.as_started import AsStarted
 from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
 from harness.measure.measured import Recalibrated
-from harness.measure.plan import Key, Task
+from harness.measure.plan import BackEnd, Key, Task
 from harness.measure.session import (
     Counted,
     MeasurementSession,
@@ -45,7 +46,7 @@ from workloads.bounds import within
 from workloads.late import Late
 from workloads.program import Program
 from workloads.validation import InputError
-from workloads.work import Command
+from workloads.work import OF_USERS, Command
 
 if TYPE_CHECKING:
     from harness.analyse import advise as advice
@@ -122,7 +123,7 @@ def run(
         session = MeasurementSession.begin(
             usable_processors()[: wanted.processors], tools, store, wanted.nodes
         )
-        if any(isinstance(program, Command) for program in programs):
+        if any(isinstance(program, OF_USERS) for program in programs):
             session = replace(session, conditions=conditions.of_commands(session.conditions))
         made = [*plan.shared(wanted, known, plan.recorded(store.runs(wanted.digest) if resume else ()))]
         for record in made:
@@ -219,7 +220,11 @@ def _measure(
         constants: Callable[[Task], Constants] = Recalibrated(session, working_sets, ways, watcher)
         if not any(job.program.needs_constants for job in every):
             constants = lambda task: Constants()  # noqa: E731
-        back_end = measured.Measured(session, constants, watcher.note, timeline)
+        back_end: BackEnd = (
+            AsStarted(session, watcher.warn)
+            if wanted.of_settings
+            else measured.Measured(session, constants, watcher.note, timeline)
+        )
         to_do = list(tasks.values())
         for record in runner.run(to_do, back_end, session.store, watcher, precision.needs, precision.expects):
             made.append(record)

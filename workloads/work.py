@@ -6,6 +6,7 @@ interactive jobs beside parallel ones.
 """
 
 import re
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -225,3 +226,49 @@ class Command(Work):
         words = *(f"{name}={value}" for name, value in self.environment), *self.argv
         options = f", started with {' '.join(self.launcher_options)}" if self.launcher_options else ""
         return f"{' '.join(words)}, {processes_name(self.processes)}{options}"
+
+
+@dataclass(frozen=True)
+class CommandLine(Work):
+    """A command as its user starts it, for whose processes their number, places and launcher are its affair.
+
+    ``{copy}`` in a word stands for the number of the job, so that each copy can write files of its own.
+    """
+
+    kind: ClassVar[str] = "command line"
+    sign: ClassVar[str] = "words"
+    waits = "mpi"
+
+    words: tuple[str, ...]
+
+    @property
+    def argv(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.words
+
+    @property
+    def simulable(self) -> bool:
+        return False
+
+    @property
+    def needs_constants(self) -> bool:
+        return False
+
+    @property
+    def needs_launcher(self) -> bool:
+        return False
+
+    @property
+    def alone_s(self) -> float:
+        return Command.dedicated_s
+
+    @property
+    def short_name(self) -> str:
+        return PurePath(self.words[0]).name
+
+    @property
+    def label(self) -> str:
+        return shlex.join(self.words)
+
+
+OF_USERS = (Command, CommandLine)
+"""The kinds of programs that are not ours."""

@@ -63,6 +63,8 @@ def _spins(alone: RunRecord) -> bool:
 
 def _computing_ns(alone: RunRecord) -> int | None:
     """The processor time of a job without its waits: of a command in a run in which it blocks; or None."""
+    if not alone.ranks:  # of a command that ran as it was started nothing is known
+        return None
     computing_ns = total(rank.computing_ns for rank in alone.ranks)
     blocks = alone_two_phase(alone) or alone.jobs[0].work.waits == "two-phase"
     if computing_ns is None and blocks:

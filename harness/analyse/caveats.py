@@ -10,7 +10,7 @@ from harness.analyse.columns import ends
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, Estimate, estimate
 from harness.measure import trust
-from harness.measure.disturbance import lost, that_stand, too_busy
+from harness.measure.disturbance import lost, that_stand
 from harness.measure.host_check import OTHERS, STEAL
 from harness.measure.trust import Chosen
 from harness.spec.scheduler import shortest_ms
@@ -54,11 +54,6 @@ def notice(rows: Sequence[Row], records: Sequence[RunRecord]) -> str:
     if taken > OTHERS:
         return BUSY.format(some, taken)
     return f"Not measurable now{some}: the dedicated runs were disturbed, since no schedule can be as fast."
-
-
-def not_measurable(shares: Sequence[float]) -> str:
-    """That nothing is known from runs that lost these ``shares`` to other programs; empty if they do tell."""
-    return BUSY.format("", max(shares)) if too_busy(shares) else ""
 
 
 def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
@@ -182,7 +177,7 @@ def _intervals(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{told}: set repeats = {FEWEST} or more"
     if wide:
         names = ", ".join(f"{name} ({ends(one)})" for name, one in wide.items())
-        remedy = "add repeats (run --resume --set repeats=N, beside --rounds N)"
+        remedy = "add repeats (run --resume --set repeats=N, beside and tune --rounds N)"
         yield f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}"
 
 

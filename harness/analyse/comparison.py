@@ -1,4 +1,4 @@
-"""What is better beyond noise: before or after, which way to wait; and how often a host errs about that."""
+"""What is better beyond noise, before or after, or under two schedulers; how often a host errs about that."""
 
 import itertools
 import math
@@ -10,7 +10,6 @@ from typing import Any, Self
 from harness.analyse import summary
 from harness.analyse.rows import JobRow
 from harness.analyse.statistics import FEWEST, Estimate, apart, estimate, student_factor
-from harness.measure.wait_rounds import Round, WaitCell, alone_s
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.naming import scheduler_name, setting_names, workload_name
@@ -219,50 +218,3 @@ def _comparisons(pairs: Sequence[Pair], repeats: int) -> Iterator[tuple[Estimate
                 estimate([pair[swap] for pair, swap in zip(block, swaps, strict=True)]),
                 estimate([pair[1 - swap] for pair, swap in zip(block, swaps, strict=True)]),
             )
-
-
-@dataclass(frozen=True)
-class WaitRow:
-    """What is known of a choice."""
-
-    choice: str  # its name
-    # The sum of the times of all programs alone over the sum as they are, of the same round.
-    alone: Estimate
-    together: Estimate  # the time of all at a time over the sum of theirs alone as they are
-    cpu_s: float | None  # processor time of all at a time: the median
-    stopped: bool  # whether it took so long at a time that it was stopped
-
-
-def wait_row(choice: str, programs: tuple[int, ...], rounds: Sequence[Round]) -> WaitRow:
-    """The row of a choice; with one job both ratios are the same."""
-    together = WaitCell(choice, programs)
-    spent = [one[together] for one in rounds if together in one]
-    cpu_s = [known.cpu_s for known in spent if known.cpu_s is not None]
-    return WaitRow(
-        choice=choice,
-        alone=estimate(_ratios([WaitCell(choice, (number,)) for number in programs], rounds)),
-        together=estimate(_ratios([together], rounds)),
-        cpu_s=statistics.median(cpu_s) if cpu_s else None,
-        stopped=any(known.wall_s is None for known in spent),
-    )
-
-
-def _ratios(cells: Sequence[WaitCell], rounds: Sequence[Round]) -> list[float]:
-    """The sum of these runs over the sum alone as they are, by rounds; none if any run was stopped."""
-    sums = []
-    for one in rounds:
-        walls = [one[cell].wall_s for cell in cells if cell in one]
-        known = [wall_s for wall_s in walls if wall_s is not None]
-        if len(known) < len(walls):
-            return []
-        alone = alone_s([number for cell in cells for number in cell.programs], one)
-        if alone and len(known) == len(cells):
-            sums.append(sum(known) / alone)
-    return sums
-
-
-def wait_verdict(found: Iterable[WaitRow]) -> tuple[str, list[str]]:
-    """The choice with the least median at a time, and those that may be as good: intervals overlap."""
-    known = (row for row in found if row.together.median)
-    best, *others = sorted(known, key=lambda row: row.together.median or math.inf)
-    return best.choice, [row.choice for row in others if not apart(best.together, row.together)]

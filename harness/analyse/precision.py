@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.analyse import summary
 from harness.analyse.statistics import FEWEST, Estimate, more_values
 from harness.measure import plan
-from harness.measure.plan import Task, label
+from harness.measure.plan import Series, Task, label
 from harness.measure.session import Standing, Watcher
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.scheduler import Scheduler
@@ -37,6 +37,7 @@ class RowPrecision:
         self._useless: dict[Row, bool] = {}
         self._enough: dict[Row, int] = {}
         self._told: dict[tuple[int, Scheduler, str], int] = {}
+        self._exceeded: set[Series] = set()
         for record in records:
             self.add(record)
 
@@ -44,6 +45,8 @@ class RowPrecision:
         if record.cell not in self._records:
             return
         self._records[record.cell].append(record)
+        if record.exceeded is not None and record.exceeded >= (self._experiment.timeout_factor or 0.0):
+            self._exceeded.add(plan.series(record))
         if record.kind in MEASURED_KINDS:
             for row in [row for row in self._known if row[0] == record.cell]:
                 del self._known[row]
@@ -57,7 +60,12 @@ class RowPrecision:
             watcher.standing(standing)
 
     def needs(self, task: Task) -> bool:
-        """Whether a row needs this run; a dedicated run is one of every row of its cell."""
+        """Whether a row needs this run; a dedicated run is one of every row of its cell.
+
+        What was stopped after as long a time as now is not tried again.
+        """
+        if self._exceeded and task.series in self._exceeded:
+            return False
         if task.repeat < self._experiment.least_repeats:
             return True
         if task.kind == POLICY:

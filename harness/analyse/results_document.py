@@ -66,7 +66,7 @@ def results(
     session = session or last.session
     machine: dict[str, Any] = {key: getattr(last.conditions, key) for key in MACHINE}
     machine |= {name: value for name, value in last.constants.recorded().items() if name in SAID}
-    failed = [one for one in records if one.session == session and one.failure]
+    failed = [one for one in records if one.session == session and one.failure and one.exceeded is None]
     return ResultsDocument(
         experiment=experiment.name,
         digest=last.digest,
@@ -99,7 +99,7 @@ def row_document(row: Row) -> dict[str, Any]:
 def summary_document(known: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
     values = asdict(known)
-    for key in ("against_spinning", "sections", "states", "processor_s"):
+    for key in ("against_spinning", "sections", "states", "processor_s", "alone", "exceeded"):
         if values[key] is None:
             del values[key]
     if switches := values["switches"]:

@@ -117,6 +117,8 @@ class Summary:
     sections: SectionRate | None = None
     throttled: float | None = None
     processor_s: tuple[float, ...] | None = None
+    alone: Estimate | None = None  # with a setting: the sum of the times alone over that as it is
+    exceeded: float | None = None  # a run was stopped after so many times the sum of the times alone
 
 
 @dataclass(frozen=True)
@@ -310,6 +312,16 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
     ),
     Column(
         "simulated.throttled", csv="simulated_throttled", needs="simulated.throttled", meaning="by simulation"
+    ),
+    Column(
+        *("measured.alone.median", "alone\nover as it is", fixed, "", "", "alone"),
+        needs="measured.alone",
+        meaning="with a setting: the times alone over those as it is, median over the repeats",
+    ),
+    Column(
+        *("measured.exceeded", "stopped\nafter", "{:g}".format, "", "", "stopped after"),
+        needs="measured.exceeded",
+        meaning="a run was stopped after so many times the sum of the times alone",
     ),
     Column("measured.slowdown.mean", "job\nmean", fixed, frame="job_mean", meaning="of the jobs' slowdowns"),
     Column("measured.slowdown.max", "job\nmax", fixed, frame="job_max", meaning="of the jobs' slowdowns"),

@@ -35,6 +35,8 @@ from harness.store.records import (
     POLICY,
     SIMULATED,
     SIMULATED_DEDICATED,
+    WITH_SETTING,
+    JobRecord,
     RunRecord,
     alone_two_phase,
     between_nodes_ns,
@@ -126,6 +128,8 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
     ours, alone = _of_kinds(table, records, RUNS)
     repeats = _repeats(jobs, alone, ours)
     measured = _side(repeats, ours, tau_s)
+    if measured and "setting" in table:
+        measured = replace(measured, alone=_alone(jobs, table, records), exceeded=_exceeded(ours))
     theirs, their_alone = _of_kinds(table, records, SIMULATIONS)
     simulated = _side(_repeats(jobs, their_alone, theirs), theirs, tau_s)
     why = why or _withheld(repeats, ours, alone)
@@ -150,7 +154,8 @@ def _side(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], tau_s: float) -
     """The summary of runs under a scheduler; None without any."""
     if not ours:
         return None
-    return _summary(repeats, tau_s, sum(1 for record in ours if record.makespan_ns is None))
+    failed = [record for record in ours if record.makespan_ns is None and record.exceeded is None]
+    return _summary(repeats, tau_s, len(failed))
 
 
 def _bound(repeats: Sequence[_Repeat]) -> float | None:
@@ -198,9 +203,12 @@ def _repeats(
 ) -> list[_Repeat]:
     """Successful runs with a dedicated run of each job: the two-phase one, if it has one.
 
+    There are none if one was stopped since it took too long: the others would flatter its scheduler.
     Disturbed runs are set aside if others stand. The dedicated run is of the same repeat; if that one is set
     aside, it is the median one of those that stand.
     """
+    if _exceeded(ours):
+        return []
     names = [_name(described(job.program)) for job in jobs]
     two_phase = [record for record in dedicated if alone_two_phase(record)]
     spinning = _Alone(record for record in dedicated if not alone_two_phase(record))
@@ -219,6 +227,28 @@ def _repeats(
             least_ns = bounds.least_ns(record, known)
             found.append(_Repeat(record, record.makespan_ns, responses, _makespans(known), other, least_ns))
     return found
+
+
+def _exceeded(ours: Sequence[RunRecord]) -> float | None:
+    """After how many times the sum of the times alone a run was stopped that did not succeed later."""
+    done = {record.repeat for record in ours if record.makespan_ns is not None}
+    stopped = [record.exceeded for record in ours if record.exceeded and record.repeat not in done]
+    return max(stopped, default=None)
+
+
+def _alone(
+    jobs: Sequence[ParallelJob], table: Mapping[str, Any], records: Sequence[RunRecord]
+) -> Estimate | None:
+    """The times of all programs alone with a setting over those as they are, of the same repeats."""
+    names = [_name(described(job.program)) for job in jobs]
+    changed = [one for one in records if one.kind in (DEDICATED, WITH_SETTING) and one.scheduler == table]
+    sides = _Alone(changed), _Alone(one for one in records if one.kind == DEDICATED)
+    sums = [
+        [sum(_makespans(_all_known(side.at(repeat, name) for name in names))) for side in sides]
+        for repeat in sorted({one.repeat for one in changed})
+    ]
+    known = [] if _exceeded(changed) else [ours / theirs for ours, theirs in sums if ours and theirs]
+    return estimate(known) if changed else None
 
 
 class _Alone:
@@ -303,13 +333,18 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
 
 
 def _processor_s(runs: Sequence[RunRecord]) -> tuple[float, ...] | None:
-    if breakdown.total(rank.running_ns for run in runs for rank in run.ranks) is None:
+    of_runs = [[_cpu_ns(run, job) for job in run.jobs] for run in runs]
+    known = [[time_ns / 1e9 for time_ns in times if time_ns is not None] for times in of_runs]
+    if any(len(ours) < len(run.jobs) for ours, run in zip(known, runs, strict=True)):
         return None
-    of_runs = [
-        [sum(rank.running_ns or 0 for rank in run.ranks if rank.job == job.job) / 1e9 for job in run.jobs]
-        for run in runs
-    ]
-    return tuple(map(statistics.median, zip(*of_runs, strict=True)))
+    return tuple(map(statistics.median, zip(*known, strict=True)))
+
+
+def _cpu_ns(run: RunRecord, job: JobRecord) -> int | None:
+    """The CPU time of a job of a command; None if it is not known of all its ranks."""
+    if job.cpu_ns is not None:
+        return job.cpu_ns
+    return breakdown.total(rank.running_ns for rank in run.ranks if rank.job == job.job)
 
 
 def _throttled(runs: Sequence[RunRecord]) -> float | None:
@@ -343,6 +378,8 @@ def _against_spinning(repeats: Sequence[_Repeat]) -> AgainstSpinning | None:
 
 def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
     """The mean over the repeats; None if a program has recorded no activities."""
+    if not all(one.run.ranks for one in repeats):
+        return None
     switches_ns = [one.run.constants.local_switch_us * 1e3 for one in repeats]
     parts = [
         breakdown.of_run(one.run.ranks, one.run.processors, one.makespan_ns, switch_ns)

@@ -17,7 +17,7 @@ from coordinator.policies import Policy
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime, Job, Machine, Reason, Slot
 from coordinator.workload import seen
-from harness.spec.scheduler import scheduler_of
+from harness.spec.settings import of_table
 from harness.store.records import JobRecord, RunRecord
 from workloads.record import RankResult
 from workloads.timeline import ACTIVITIES, BARRIER, GONE, RAN, READ, RECEIVED, SENT, SLEPT, unpack
@@ -141,13 +141,14 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
     """The job that had each processor by the plan; each of its spans is a slot, or a part of one.
 
     Empty if the local scheduler shares a processor between jobs, the run failed, or the policy followed the
-    parallelism of evolving programs, or messages, which is not on record.
+    parallelism of evolving programs, or messages, which is not on record; or if it is a setting, and none is
+    known.
     The plan is the policy's; real switches were some microseconds later.
     """
-    scheduler = scheduler_of(record.scheduler)
+    scheduler = of_table(record.scheduler)
     if record.makespan_ns is None or record.conditions.nodes:
         return {}
-    if scheduler.policy.observation:
+    if scheduler.policy.observation or scheduler.setting:
         return {}
     if scheduler.policy.follows_phases and any("parallelism" in job.program for job in record.jobs):
         return {}

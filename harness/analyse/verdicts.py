@@ -10,7 +10,7 @@ from typing import Any
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, Verdict
 from harness.analyse.statistics import FEWEST, Estimate, more_values
-from harness.spec.scheduler import scheduler_of
+from harness.spec import settings
 from harness.store import conditions
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.validation import InputError, one_of
@@ -53,7 +53,7 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
 
 def _unknown(row: Row) -> str:
     if row.simulated is None and row.scheduler.get("bind", True) is not True:
-        return scheduler_of(row.scheduler).not_simulated or UNBOUND
+        return settings.of_table(row.scheduler).not_simulated or UNBOUND
     for job in row.jobs if row.simulated is None else ():
         if not job.work.simulable:
             return f"{job.work.label} is not simulated"

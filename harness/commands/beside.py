@@ -93,11 +93,18 @@ def _measured(
 
 
 def _choices(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
-    unlike = ("pairs", "policy", "record", "environment", "resume", "output", "export_hyperfine")
-    _only(options, "choices", (*unlike, "precision", "results", "junit", "fail_if"))
+    unlike = ("pairs", "policy", "record", "environment", "output", "export_hyperfine", "precision")
+    _only(options, "choices", unlike)
     table = beside.table(commands, rounds=options.rounds, precision=options.precision)
     experiment.load(table, here=True)  # bad input shows before anything runs
-    return tune.measured(tune.usual(rounds=options.rounds, anyway=options.anyway), commands, watcher)
+    same = (
+        "rounds",
+        "anyway",
+        "results",
+        "resume",
+        *(name[2:].replace("-", "_") for name in shared.VERDICTS),
+    )
+    return tune.measured(tune.usual(**{name: getattr(options, name) for name in same}), commands, watcher)
 
 
 def _only(options: Namespace, mode: str, unlike: Sequence[str]) -> None:

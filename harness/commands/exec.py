@@ -127,19 +127,6 @@ def library(
     return native.library(mpicc, watcher.note, care=DirectoryGuardian, leave=leave)
 
 
-def unheard(options: Namespace, command: Sequence[str], made: native.Library, said: str) -> InputError:
-    """The error that no rank with the library was heard of, although the command went well and said this."""
-    from coordinator.host.causes import explained  # noqa: PLC0415
-
-    rule = f"started no program on this host that uses {made.libraries[0]}"
-    if why := explained(0, said):
-        return InputError("COMMAND", shlex.join(command), rule, why)
-    other = "one that loads this MPI as a shared library" if options.mpicc else "an MPI program"
-    remedy = f"write a command that runs {other}"
-    named = "" if options.mpicc else ", or name its MPI's compiler wrapper with --mpicc"
-    return InputError("COMMAND", shlex.join(command), rule, remedy + named)
-
-
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
     command = command_of(options, "exec")

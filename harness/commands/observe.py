@@ -14,11 +14,11 @@ from coordinator.host.launchers import launched, program_name
 from coordinator.host.named_hosts import elsewhere
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer, shared
-from harness.commands.exec import command_of, library, mpicc_argument, unheard
+from harness.commands.exec import command_of, library, mpicc_argument
 from harness.measure import session
 from harness.measure.dedicated_recordings import rank_files
 from harness.measure.guarded_copies import run_copies
-from harness.measure.registrar import Registrar
+from harness.measure.registrar import Registrar, unheard
 from harness.measure.session import Watcher
 from harness.report import documents
 from harness.spec.experiment import usable_processors
@@ -96,7 +96,7 @@ def _recorded(
     if not found and failure is not None:
         raise failure
     if not found:
-        raise unheard(options, command, made, said)
+        raise unheard(command, made, said, named=bool(options.mpicc))
     return found, str(failure or "")
 
 

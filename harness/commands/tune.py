@@ -1,44 +1,40 @@
-"""``lockstep tune -- COMMAND...``: which way of waiting suits programs that share their processors."""
+"""``lockstep tune -- COMMAND...``: which setting suits programs that share their processors."""
 
-import math
 import os
 import re
 import shlex
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from coordinator.host import bindings
-from coordinator.host.launchers import launched
-from coordinator.host.named_hosts import elsewhere
+from coordinator.host.launch import LaunchError
 from coordinator.host.quotas import quotas
-from harness.analyse.caveats import not_measurable, of_waits
-from harness.analyse.comparison import WaitRow, wait_row, wait_verdict
-from harness.analyse.statistics import estimate
-from harness.commands import SCHEMA, Answer, shared
-from harness.commands.exec import call_of, command_of, preload, rule_arguments, unheard
+from harness import application
+from harness.analyse import results_document, tuning
+from harness.commands import Answer, shared
+from harness.commands.exec import call_of, command_of, preload, rule_arguments
+from harness.commands.shared import judged, thresholds_of
 from harness.measure import session
-from harness.measure.disturbance import lost_between
-from harness.measure.guarded_copies import Spent, Started, libraries_loaded, run_copies
-from harness.measure.registrar import RankListener, Registrar
+from harness.measure.guarded_copies import libraries_loaded
 from harness.measure.session import Watcher
-from harness.measure.wait_rounds import AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, alone_s, measure
 from harness.report import documents
-from harness.spec.experiment import usable_processors
-from harness.store.conditions import Moment
-from workloads.native import Library, NativeError
-from workloads.native.knobs import KNOBS, Knob, offered
+from harness.spec import settings
+from harness.spec.experiment import Experiment, usable_processors
+from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED, Preload, Setting
+from workloads.native import NativeError
+from workloads.native.knobs import Knob, offered
 from workloads.validation import InputError, one_of
-
-Preloads = dict[int, tuple[Library, dict[str, str]]]
-"""By numbers of commands, the library for two-phase waits of their MPI, and what to set for it."""
+from workloads.work import CommandLine, Work
 
 OF_MISSING = ("name", "library", "versions")
 DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
+OF_OPTIONS = ("blocking", "spin_switches")  # those that a scheduler has, too
+
+Libraries = Mapping[int, Mapping[Path, int]]
+"""By numbers of commands, how many processes load each library."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -49,16 +45,16 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = "stop after X times the sum of the times alone"
     add("--timeout-factor", type=float, default=10.0, metavar="X", help=help_text)
     help_text = "measure only this beside as it is; may be repeated"
-    add("--only", action="append", metavar="CHOICE", help=help_text)
+    add("--only", action="append", metavar="SETTING", help=help_text)
     rule_arguments(parser)
-    shared.add(parser, "--anyway")
+    shared.add(parser, "--results", "--resume", "--anyway", *shared.VERDICTS)
     help_text = "what to run; {copy} in it stands for the number of the copy"
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     command = command_of(options, "tune")
-    _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
+    _check_only(options, settings.ORDER)
     for name in options.leave:
         call_of(name)
     return measured(options, [command], watcher, copies=options.jobs)
@@ -74,55 +70,83 @@ def usual(**told: Any) -> Namespace:
 def measured(
     options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, copies: int = 1
 ) -> Answer:
-    """Measure the choices of commands, or of copies of one, when their turn has come."""
-    programs = tuple(map(commands.index, commands)) * copies  # by the numbers of their commands
+    """Measure the settings of commands, or of copies of one; then the best of MPI and threads together."""
     with session.reserved(usable_processors(), watcher, options.anyway):
-        # This also reads from the disk what is first read, so that it counts for nobody.
-        libraries = {number: libraries_loaded(commands[number]) for number in sorted(set(programs))}
-        of_mpi = [n for n, known in libraries.items() if any(one.name.startswith("libmpi") for one in known)]
-        there, missing = _knobs(libraries, programs)
-        if not of_mpi and not there:
-            rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so nobody knows which settings it has"
-            remedy = "write a command that runs a program with MPI or threads on this host"
-            raise InputError("COMMAND", " ::: ".join(map(shlex.join, commands)), rule, remedy)
-        made = _preloads(options, {number: commands[number] for number in of_mpi}, watcher)
-        preloaded = {key: value for _, variables in made.values() for key, value in variables.items()}
-        lines = tuple(_exec_line(options, commands[number]) for number in made)
-        choices = [
-            WaitChoice(AS_IT_IS),
-            *([WaitChoice(TWO_PHASE, preloaded, lines)] if made else ()),
-            *(WaitChoice(knob.name, knob.variables, _lines(knob), knob.of_mpi) for knob in there),
-        ]
-        _check_only(options, [choice.name for choice in choices])
-        kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
-        before = Moment.now(usable_processors())
-        bound: list[str] = []
-        shares: list[float] = []
-        run = _watched(_runner(options, commands, made, watcher, bound), shares)
-        how = programs, options.rounds, options.timeout_factor, run, watcher
-        rounds = measure(kept, *how)
-        if both := _both(kept, [wait_row(choice.name, programs, rounds) for choice in kept]):
-            kept.append(both)
-            rounds += measure([both], *how)
-        complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
-        after = Moment.now(usable_processors())
-        doubts = [*of_waits(before, after, complete=complete), *dict.fromkeys(bound)]
-    document = _document(options, commands, programs, kept, missing, rounds) | {
-        "doubts": doubts,
-        "notice": "",
+        # This also reads from the disk what is first read, so that it counts for no run.
+        libraries = {n: libraries_loaded(words) for n, words in _different(commands).items()}
+        found, missing = _settings(options, commands, copies, libraries, watcher)
+    _check_only(options, [one.setting for one in found])
+    kept = [one for one in found if one.setting in {AS_IT_IS, *(options.only or [one.setting])}]
+    how = {"repeats": options.rounds, "timeout_factor": options.timeout_factor}
+    wanted = settings.experiment(commands, copies, kept, **how)
+    conditions = thresholds_of(options, wanted)
+    run = {"simulate": False, "resume": options.resume, "anyway": options.anyway}
+    ran = application.run(wanted, options.results, watcher, **run)
+    records, made = [*ran.resumed, *ran.made], [*ran.made]
+    if together := tuning.both(kept, ran.results.rows):
+        then = application.run(_afterwards(wanted, together), options.results, watcher, **run)
+        wanted = replace(wanted, schedulers=(*wanted.schedulers, together))
+        records, made = [*records, *then.made], [*made, *then.made]
+    failed = [one.failure for one in made if one.failure and one.exceeded is None]
+    if failed and len(failed) == len(made):
+        raise LaunchError(failed[0])
+    results = results_document.results(wanted, records)
+    tuned = tuning.tuned(results.rows)
+    told = {
+        **({"programs": [*map(list, commands)]} if len(commands) > 1 else {"command": list(commands[0])}),
+        "jobs": copies * len(commands),
+        "timeout_factor": options.timeout_factor,
+        "alone_s": asdict(tuning.alone_s(records)),
+        "unavailable": [{key: getattr(knob, key) for key in OF_MISSING} for knob in missing],
+        "best": tuned and tuned.best,
+        "fastest": tuned and tuned.fastest.name,
+        "as_good": tuned and tuned.as_good,
     }
-    if notice := not_measurable(shares):
-        document |= {"notice": notice, "best": None}
-    return Answer(document, documents.tune(document), verbatim=True)
+    text = documents.tune(results, told)
+    notes = [f"{len(made)} runs recorded in {ran.store}"]
+    notes += [f"{len(failed)} of {len(made)} runs failed: {failed[0]}"] if failed else []
+    status = 1 if failed else 0
+    answer = Answer({**results.document(), **told}, text, status, tuple(notes), verbatim=True)
+    return judged(answer, results, options, conditions, "measured")
 
 
-def _knobs(
-    libraries: Mapping[int, Mapping[Path, int]], programs: Sequence[int]
-) -> tuple[list[Knob], list[Knob]]:
-    """The settings that some program has, and those that no program has whose library might."""
+def _different(commands: Sequence[Sequence[str]]) -> dict[int, Sequence[str]]:
+    """Each command once, by its number."""
+    return {number: words for number, words in enumerate(commands) if commands.index(words) == number}
+
+
+def _afterwards(wanted: Experiment, together: Setting) -> Experiment:
+    """Both settings at a time in as many further repeats, each with its own programs alone as they are."""
+    last = 2 * wanted.repeats
+    return replace(
+        wanted, schedulers=(together,), first_repeat=wanted.repeats, repeats=last, least_repeats=last
+    )
+
+
+def _settings(
+    options: Namespace,
+    commands: Sequence[Sequence[str]],
+    copies: int,
+    libraries: Libraries,
+    watcher: Watcher,
+) -> tuple[list[Setting], list[Knob]]:
+    """The settings that some program has, and those that none has whose library might."""
     loads = Counter[Path]()
-    for number in programs:
-        loads.update(libraries[number])
+    for words in commands:
+        loads.update({path: copies * count for path, count in libraries[commands.index(words)].items()})
+    there, missing = _knobs(libraries, loads)
+    of_mpi = [
+        commands[n] for n, known in libraries.items() if any(one.name.startswith("libmpi") for one in known)
+    ]
+    if not of_mpi and not there:
+        rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so which settings it has is unknown"
+        remedy = "write a command that runs a program with MPI or threads on this host"
+        raise InputError("COMMAND", " ::: ".join(map(shlex.join, commands)), rule, remedy)
+    two_phase = _two_phase(options, of_mpi, watcher)
+    return [UNCHANGED, *two_phase, *map(settings.of_knob, there)], missing
+
+
+def _knobs(libraries: Libraries, loads: Mapping[Path, int]) -> tuple[list[Knob], list[Knob]]:
     processors, told = len(usable_processors()), re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", ""))
     room, threads = int(min([processors, *quotas().values()])), int(told[0]) if told else processors
     found = [offered({path: loads[path] for path in one}, room, threads) for one in libraries.values()]
@@ -130,35 +154,29 @@ def _knobs(
     return [*there.values()], [knob for name, knob in missing.items() if name not in there]
 
 
-def _check_only(options: Namespace, choices: Sequence[str]) -> None:
+def _check_only(options: Namespace, known: Iterable[str]) -> None:
     for name in options.only or ():
-        one_of("--only", name, choices)
+        one_of("--only", name, list(known))
 
 
-def _preloads(options: Namespace, commands: Mapping[int, Sequence[str]], watcher: Watcher) -> Preloads:
-    """As ``exec.preload``; nothing if two-phase waits are not asked for, or cannot be made here."""
+def _two_phase(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> list[Setting]:
+    """The setting of two-phase waits; none if it is not asked for, or cannot be made here."""
     if options.only and TWO_PHASE not in options.only:
-        return {}
+        return []
     try:
-        return {number: preload(options, command, watcher) for number, command in commands.items()}
+        made = {CommandLine(tuple(words)): preload(options, words, watcher) for words in commands}
     except NativeError as error:
         if options.only or options.mpicc:
             raise
         watcher.warn(f"{TWO_PHASE} is left out: {error}")
-        return {}
-
-
-def _both(choices: Sequence[WaitChoice], rows: Sequence[WaitRow]) -> WaitChoice | None:
-    """The fastest choice of MPI with the fastest of threads; None unless both are faster than as it is."""
-    seconds = {row.choice: row.together.median or math.inf for row in rows}
-    faster = [one for one in choices if seconds[one.name] < seconds[AS_IT_IS]]
-    faster.sort(key=lambda one: seconds[one.name])
-    mpi = next((one for one in faster if one.of_mpi), None)
-    threads = next((one for one in faster if not one.of_mpi), None)
-    if mpi is None or threads is None:
-        return None
-    name, variables = f"{mpi.name} with {threads.name}", {**mpi.variables, **threads.variables}
-    return WaitChoice(name, variables, (*threads.lines, *mpi.lines))
+        return []
+    preloads: dict[Work, Preload] = {
+        program: Preload(*one, named=bool(options.mpicc)) for program, one in made.items()
+    }
+    rule = replace(UNCHANGED.options, **{name: getattr(options, name) for name in OF_OPTIONS})
+    lines = tuple(_exec_line(options, words) for words in commands)
+    setting = replace(UNCHANGED, setting=TWO_PHASE, options=rule, lines=lines, preloads=preloads)
+    return [setting] if made else []
 
 
 def _exec_line(options: Namespace, command: Sequence[str]) -> str:
@@ -169,84 +187,5 @@ def _exec_line(options: Namespace, command: Sequence[str]) -> str:
         if (value := getattr(options, name)) != default
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
+    words += [word for call in options.leave for word in ("--leave", call)]
     return shlex.join(["lockstep", "exec", *words, "--", *command])
-
-
-def _lines(knob: Knob) -> tuple[str, ...]:
-    behind = f"or: {knob.words()} (after the launcher's name)"
-    return (knob.line(), behind) if knob.of_mpi else (knob.line(),)
-
-
-def _runner(
-    options: Namespace, commands: Sequence[Sequence[str]], made: Preloads, watcher: Watcher, bound: list[str]
-) -> Runner:
-    """Runs programs, whose two-phase waits are what it says; ``bound`` gets a sentence on bad bindings."""
-
-    def look(pids: Sequence[int]) -> None:
-        what = "copy" if len(commands) == 1 else "job"
-        jobs = [bindings.job(f"{what} {number}", pid) for number, pid in enumerate(pids)]
-        found = list(bindings.overlaps(jobs, usable_processors()))
-        bound.extend(f"{one.sentence}: {one.remedy}" for one in found[:1])
-
-    def run(choice: WaitChoice, programs: tuple[int, ...], limit_s: float | None) -> Spent:
-        if not choice.name.startswith(TWO_PHASE):
-            return run_copies([(commands[number], choice.variables) for number in programs], limit_s, look)
-        with ExitStack() as stack:
-            away = elsewhere(commands, os.environ)
-            registrar = stack.enter_context(Registrar(None, watcher.warn, elsewhere=away))
-            heard = {number: stack.enter_context(RankListener()) for number in {*programs} & made.keys()}
-
-            def started(number: int) -> Started:
-                if number not in made:
-                    return commands[number], choice.variables
-                library, variables = made[number]
-                told = {**choice.variables, **variables} | heard[number].variables | registrar.variables
-                return launched(commands[number], told, library.needed)
-
-            spent = run_copies([*map(started, programs)], limit_s)
-        for number, listener in heard.items() if spent.wall_s is not None else ():
-            if not listener.records:
-                raise unheard(options, commands[number], made[number][0], spent.said)
-        return spent
-
-    return run
-
-
-def _watched(run: Runner, shares: list[float]) -> Runner:
-    """Runs programs; ``shares`` gets what others took of the processors in each run to the end."""
-
-    def watched(choice: WaitChoice, programs: tuple[int, ...], limit_s: float | None) -> Spent:
-        before = Moment.now(usable_processors())
-        spent = run(choice, programs, limit_s)
-        if spent.wall_s is not None:
-            shares.append(lost_between(before, Moment.now(usable_processors())))
-        return spent
-
-    return watched
-
-
-def _document(
-    options: Namespace,
-    commands: Sequence[Sequence[str]],
-    programs: tuple[int, ...],
-    choices: Sequence[WaitChoice],
-    missing: Sequence[Knob],
-    rounds: Sequence[Round],
-) -> dict[str, Any]:
-    found = [wait_row(choice.name, programs, rounds) for choice in choices]
-    how = [{"environment": dict(choice.variables), "lines": choice.lines} for choice in choices]
-    fastest, as_good = wait_verdict(found)
-    alone = [known for one in rounds if (known := alone_s(programs[: len(commands)], one))]
-    words = [*map(list, commands)]
-    return {
-        "schema": SCHEMA,
-        **({"programs": words} if len(commands) > 1 else {"command": words[0]}),
-        "jobs": len(programs),
-        "timeout_factor": options.timeout_factor,
-        "alone_s": asdict(estimate(alone)),
-        "choices": [asdict(row) | one for row, one in zip(found, how, strict=True)],
-        "unavailable": [{key: getattr(knob, key) for key in OF_MISSING} for knob in missing],
-        "best": None if as_good else fastest,
-        "fastest": fastest,
-        "as_good": as_good,
-    }

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.store.conditions import Moment
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
 DISTURBED = 0.02
@@ -71,20 +70,9 @@ def that_stand(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 def overloaded(records: Sequence[RunRecord]) -> bool:
     """Whether the host was so busy that nothing is known from these runs."""
-    return too_busy([lost(record) for record in records])
-
-
-def too_busy(shares: Sequence[float]) -> bool:
-    """Whether runs that lost these shares of their processors tell nothing."""
+    shares = [lost(record) for record in records]
     most = 2 * sum(share > MOST for share in shares) > len(shares)
     return most or (bool(shares) and statistics.fmean(shares) > IN_THE_MEAN)
-
-
-def lost_between(before: Moment, after: Moment) -> float:
-    """The share of the processors' time that others took from programs of ours that have ended since."""
-    whole_s = after.total_s - before.total_s
-    others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
-    return min(1.0, max(0.0, others_s - OWN_S) / whole_s) if whole_s > 0 else 0.0
 
 
 def too_much(records: Sequence[RunRecord]) -> bool:

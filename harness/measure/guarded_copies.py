@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from coordinator.host import guardian, launch
 from coordinator.host.environment import of_command
@@ -26,15 +27,23 @@ COPY = "{copy}"
 Started = tuple[Sequence[str], Mapping[str, str]]
 """A command, and its variables besides those of ``environment.of_command``."""
 
+
+class Ended(NamedTuple):
+    """When a command ended, by the monotonic clock, and the CPU time of all its processes."""
+
+    at_s: float
+    cpu_s: float
+
+
 LOOK_S = 0.5  # by then ranks have been bound, if their launcher binds them
 
 
 @dataclass(frozen=True)
 class Spent:
-    """The time that commands took together."""
+    """The times of commands that ran at once; none if they were stopped before all had ended."""
 
-    wall_s: float | None  # time until the end of the last; None if they were stopped before
-    cpu_s: float | None  # processor time of all their processes; None if they were stopped
+    wall_s: tuple[float, ...] = ()  # of each, time until its end
+    cpu_s: tuple[float, ...] = ()  # of each, CPU time of all its processes
     said: str = ""  # the end of what they wrote to standard error
 
 
@@ -51,17 +60,19 @@ def run_copies(
     commands = [command for command, _ in copies]
     try:
         with guardian.guarded() as directory:
-            cpu_s, begin = _children_s(), time.monotonic()
+            begin = time.monotonic()
+            ended: dict[int, Ended] = {}
             for copy, (command, variables) in enumerate(copies):
                 started.append(_start(command, copy, of_command(variables), directory))
             deadline = None if limit_s is None else begin + limit_s
-            if look is not None and not _ended(started, commands, directory, begin + LOOK_S):
+            if look is not None and not _ended(started, commands, directory, begin + LOOK_S, ended):
                 look([process.pid for process in started])
-            if not _ended(started, commands, directory, deadline):
-                return Spent(None, None)
-            wall_s, cpu_s = time.monotonic() - begin, _children_s() - cpu_s
+            if not _ended(started, commands, directory, deadline, ended):
+                return Spent()
+            in_order = [ended[copy] for copy in range(len(copies))]
+            walls_s = tuple(one.at_s - begin for one in in_order)
             said = [launch.tail(directory.log(f"err-{copy}")) for copy in range(len(copies))]
-            return Spent(wall_s, cpu_s, "\n".join(said))
+            return Spent(walls_s, tuple(one.cpu_s for one in in_order), "\n".join(said))
     finally:
         launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
 
@@ -73,7 +84,7 @@ def libraries_loaded(command: Sequence[str]) -> dict[Path, int]:
         with guardian.guarded() as directory:
             told = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(directory.path / "loaded")}
             started.append(_start(command, 0, of_command(told), directory))
-            _ended(started, [command], directory, None)
+            _ended(started, [command], directory, None, {})
             files = [file.read_bytes() for file in directory.path.glob("loaded.*")]
     finally:
         launch.reap(started, STUBBORN_S)
@@ -104,8 +115,9 @@ def _ended(
     commands: Sequence[Sequence[str]],
     directory: RunDirectory,
     deadline: float | None,
+    ended: dict[int, Ended],
 ) -> bool:
-    """Wait until all have succeeded; returns whether that was before the deadline."""
+    """Wait until all have succeeded, with their ends in ``ended``; returns whether before the deadline."""
     with ExitStack() as stack:
         poll, left = select.poll(), dict[int, int]()
         lost = {copy: LostProxies(process.pid) for copy, process in enumerate(started)}
@@ -128,7 +140,11 @@ def _ended(
             for descriptor, _ in ready:
                 poll.unregister(descriptor)
                 copy = left.pop(descriptor)
-                if status := started[copy].wait():
+                at_s = time.monotonic()
+                before_s = _children_s()
+                status = started[copy].wait()
+                ended[copy] = Ended(at_s, _children_s() - before_s)
+                if status:
                     logs = directory.log(f"err-{copy}"), directory.log(f"out-{copy}")
                     raise launch.LaunchError(f"{shlex.join(commands[copy])} {launch.failed(status, *logs)}")
     return True

@@ -1,7 +1,7 @@
 """The runs of an experiment, in the order in which they are made, and the interface of a back end.
 
 An experiment is planned as tasks; a back end carries a task out and returns its record; ``summary``
-turns records into rows. Back ends are ``measured.Measured``,
+turns records into rows. Back ends are ``measured.Measured``, ``as_started.AsStarted``,
 ``predict.process_level.Simulated`` and ``predict.job_level.SimulatedByJob``.
 """
 
@@ -20,14 +20,26 @@ from harness.spec import owners
 from harness.spec.experiment import SPINNING, Cell, Experiment
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import Scheduler
+from harness.spec.settings import UNCHANGED
 from harness.store import records
-from harness.store.records import ALONE_KINDS, DEDICATED, FURTHER, POLICY, RECORDED, RunRecord
+from harness.store.records import (
+    ALONE_KINDS,
+    DEDICATED,
+    FURTHER,
+    POLICY,
+    RECORDED,
+    WITH_SETTING,
+    RunRecord,
+)
 from workloads.options import Options
 from workloads.validation import InputError
 from workloads.work import Command
 
 Key = tuple[int, int, str, str, int]
 """Cell, repeat, kind, scheduler, first job: different for any two runs of an experiment."""
+
+Series = tuple[int, str, str, int]
+"""The same without the repeat."""
 
 ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", create("none", {}))
 """Schedulers of dedicated runs: for jobs that fit the machine, and for larger jobs."""
@@ -52,6 +64,10 @@ class Task:
     @property
     def key(self) -> Key:
         return self.cell.index, self.repeat, self.kind, _name(self.scheduler.table), self.jobs[0].number
+
+    @property
+    def series(self) -> Series:
+        return self.cell.index, self.kind, _name(self.scheduler.table), self.jobs[0].number
 
     @property
     def label(self) -> str:
@@ -108,7 +124,9 @@ class BackEnd(Protocol):
 def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """A run in a few words: its scheduler and its point of the sweep."""
     what = scheduler_name(scheduler)
-    if kind in ALONE_KINDS:
+    if kind == WITH_SETTING:
+        what = f"{what}, alone"
+    elif kind in ALONE_KINDS:
         what = kind if scheduler["blocking"] == "spin" else f"{kind} two-phase"
     if kind == records.SIMULATED:
         what = f"simulated {what}"
@@ -121,11 +139,11 @@ def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Ta
 
     Repeats are outermost and cells next. Each repeat shuffles the runs of a cell under every scheduler, so
     that a machine that drifts favours none of them. In their middle it has the dedicated runs, with which
-    they are compared.
+    they are compared; if these decide how long the others may take, they come first.
     """
     return [
         task
-        for repeat in range(experiment.repeats)
+        for repeat in range(experiment.first_repeat, experiment.repeats)
         for cell in (experiment.measured_cells if cells is None else cells)
         for task in repeat_of(experiment, cell, repeat)
     ]
@@ -136,6 +154,9 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     everything = cell.jobs()
     first = {job.program: job for job in reversed(everything)}
     alone = [ParallelJob(job.number, job.program) for job in reversed(first.values())]
+    chance = random.Random(f"{experiment.seed}/{cell.index}/{repeat}")
+    if experiment.of_settings:
+        return _of_settings(experiment, cell, repeat, alone, chance)
     dedicated = [
         Task(experiment, cell, repeat, kind, scheduler, (job,))
         for job in alone
@@ -145,11 +166,28 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     shared = [
         Task(experiment, cell, repeat, POLICY, scheduler, everything) for scheduler in experiment.schedulers
     ]
-    chance = random.Random(f"{experiment.seed}/{cell.index}/{repeat}")
     chance.shuffle(dedicated)
     chance.shuffle(shared)
     middle = len(shared) // 2
     return [*shared[:middle], *dedicated, *shared[middle:]]
+
+
+def _of_settings(
+    experiment: Experiment, cell: Cell, repeat: int, alone: Sequence[ParallelJob], chance: random.Random
+) -> list[Task]:
+    """The programs alone as they are, then alone and all at a time with each setting; one job is both."""
+    everything = cell.jobs()
+    alike = experiment, cell, repeat
+    dedicated = [Task(*alike, DEDICATED, UNCHANGED, (job,)) for job in alone]
+    changed = [setting for setting in experiment.schedulers if setting != UNCHANGED]
+    tasks = [
+        Task(*alike, WITH_SETTING, setting, (job,))
+        for setting in changed
+        for job in (alone if len(everything) > 1 else ())
+    ]
+    tasks += [Task(*alike, POLICY, setting, everything) for setting in experiment.schedulers]
+    chance.shuffle(tasks)
+    return [*dedicated, *tasks]
 
 
 def _dedicated(job: ParallelJob, cell: Cell, experiment: Experiment) -> tuple[Scheduler, ...]:
@@ -193,3 +231,8 @@ def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:
         for r in done
         if r.makespan_ns is not None
     }
+
+
+def series(record: RunRecord) -> Series:
+    """The series of repeats to which a run belongs (``Task.series``)."""
+    return record.cell, record.kind, _name(record.scheduler), record.jobs[0].job

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import selectors
+import shlex
 import signal
 import socket
 import struct
@@ -20,10 +21,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.host import identity
+from coordinator.host.causes import explained
 from workloads.record import RankResult
+from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    from workloads.native import Library
 
 GRACE_S = 1.0
 """So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun."""
@@ -354,3 +360,17 @@ def summed(records: Sequence[RankResult]) -> dict[str, Any]:
         "cpu_s": sum(record.cpu_ns or 0 for record in records) / 1e9,
         "given_back_s": sum(record.asleep_ns or 0 for record in records) / 1e9,
     }
+
+
+def unheard(command: Sequence[str], made: Library, said: str, *, named: bool) -> InputError:
+    """The error that no rank with the library was heard of, although the command went well and said this.
+
+    ``named``: the user has named the compiler wrapper of the MPI.
+    """
+    rule = f"started no program on this host that uses {made.libraries[0]}"
+    if why := explained(0, said):
+        return InputError("COMMAND", shlex.join(command), rule, why)
+    other = "one that loads this MPI as a shared library" if named else "an MPI program"
+    remedy = f"write a command that runs {other}"
+    wrapper = "" if named else ", or name its MPI's compiler wrapper with --mpicc"
+    return InputError("COMMAND", shlex.join(command), rule, remedy + wrapper)

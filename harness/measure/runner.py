@@ -10,7 +10,7 @@ from harness.measure.session import Progress, Watcher
 from harness.measure.time_left import Guess, Pace
 from harness.store.database import Store
 from harness.store.records import DEDICATED, RunRecord
-from workloads.work import Command, Work
+from workloads.work import OF_USERS, Work
 
 HOPELESS = 3  # the runner gives up after this many failures without a single success
 
@@ -37,7 +37,7 @@ def run(
     patience = Patience()
     prospects = Prospects()
     expects = expected or needed
-    of_users = any(isinstance(job.program, Command) for task in tasks for job in task.jobs)
+    of_users = any(isinstance(job.program, OF_USERS) for task in tasks for job in task.jobs)
     warned: set[str] = set()
 
     def progress(label: str, begun: int) -> None:
@@ -65,7 +65,7 @@ def run(
                 if (kind := re.sub(r"\brun \w+", "", warning)) not in warned:
                     warned.add(kind)  # other runs of Lockstep come and go, and each has another number
                     watcher.warn(f"{task.label}: {warning}")
-        if record.failure:
+        if record.failure and record.exceeded is None:
             watcher.warn(f"{task.label} failed: {record.failure}")
         prospects.hear(task, record)
         if prospects.hopeless and (left := len(tasks) - number - 1):
@@ -112,13 +112,13 @@ class Prospects:
 
     def hear(self, task: Task, record: RunRecord) -> None:
         """Take in the last record of a task."""
-        if not record.failure:
+        if not record.failure or record.exceeded is not None:
             self._successes += 1
             self._proven |= {job.program for job in task.jobs}
             return
         self.failures += 1
         program = task.jobs[0].program
-        if task.kind == DEDICATED and isinstance(program, Command) and program not in self._proven:
+        if task.kind == DEDICATED and isinstance(program, OF_USERS) and program not in self._proven:
             self.skipped[program] = 0
 
 

@@ -3,17 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.analyse.columns import CI95, LEAST_TO_MOST, Column, fixed, interval
+from harness.analyse.columns import CI95, Column, ends, fixed, interval
 from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
-from harness.analyse.rows import setting
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import INTERVAL, Row, setting
 from harness.analyse.statistics import CONFIDENCE
-from harness.measure.wait_rounds import AS_IT_IS
 from harness.report.cells import Line, Part, Table, doubts, listed
 from harness.spec.naming import setting_names
+from harness.spec.settings import AS_IT_IS
 
 Document = Mapping[str, Any]
 
@@ -61,54 +61,72 @@ COMPARED = [
 ]
 
 
-UNKNOWN_CHOICE = {"alone": None, "together": None, "cpu_s": None, "stopped": False}
-
-
-def tune(document: Document) -> Iterator[Part]:
-    if document["notice"]:
-        yield Line(document["notice"], style="bold yellow")
-        yield listed(_choices(document), [{**one, **UNKNOWN_CHOICE} for one in document["choices"]])
+def tune(found: ResultsDocument, told: Document) -> Iterator[Part]:
+    """A row for each setting; which of them is best, as ``told`` says, and how to set it."""
+    if found.notice:
+        yield Line(found.notice, style="bold yellow")
+        yield listed(_of_settings(found.rows), found.rows)
         yield "No advice: repeat it when the other programs have ended."
         return
-    alone, doubtful = document["alone_s"], document["doubts"]
-    rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
-    ends = f" ({_interval(alone)})" if alone["n"] > 1 else ""
-    yield from doubts(doubtful)
-    how = "As it is and alone" if "command" in document else "As they are, one after the other"
-    yield f"{how}: {alone['median']:.2f} s{ends}, the median of {rounds}."
-    yield listed(_choices(document), document["choices"])
-    for knob in document["unavailable"]:
+    yield from doubts(found.doubts)
+    if told["alone_s"]["n"]:
+        yield _alone(told)
+    yield listed(_of_settings(found.rows), found.rows)
+    for knob in told["unavailable"]:
         yield f"There is no {knob['name']} ({knob['library']} {knob['versions']}) here."
-    fastest, as_good = document["fastest"], ", ".join(document["as_good"])
-    if document["best"]:
-        yield Line(f"Best: {fastest}.", style="" if doubtful else "bold")
-    else:
-        helps = AS_IT_IS not in document["as_good"]
-        noise = "Faster than as it is beyond noise" if helps else "No choice is best beyond noise"
-        yield f"{noise}. Fastest in the median: {fastest}."
-        said = f"Intervals that overlap with its own: {as_good}" if alone["ci95"] else "None has an interval"
-        yield f"{said}. More --rounds may tell them apart."
-    (chosen,) = (row for row in document["choices"] if row["choice"] == fastest)
-    yield f"To have {fastest}:" if chosen["lines"] else "There is nothing to set."
-    yield from (f"    {line}" for line in chosen["lines"])
+    chosen = next((row for row in found.rows if row.name == told["fastest"]), None)
+    if chosen is None:
+        yield "No setting is known to be best: none ended in time."
+        return
+    yield from _verdict_on_settings(chosen, told, doubtful=bool(found.doubts))
+    yield f"To have {chosen.name}:" if chosen.scheduler["lines"] else "There is nothing to set."
+    yield from (f"    {line}" for line in chosen.scheduler["lines"])
 
 
-def _interval(known: Document) -> str:
-    return interval(known["ci95"] or known["extremes"], known["n"])
+def _alone(told: Document) -> str:
+    alone = told["alone_s"]
+    rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
+    between = f" ({interval(alone['ci95'] or alone['extremes'], alone['n'])})" if alone["n"] > 1 else ""
+    how = "As it is and alone" if "command" in told else "As they are, one after the other"
+    return f"{how}: {alone['median']:.2f} s{between}, the median of {rounds}."
 
 
-def _choices(document: Document) -> list[Column]:
-    jobs = document["jobs"]
-    ends = LEAST_TO_MOST if document["alone_s"]["n"] == 2 else CI95
-    headings = {"alone": "alone\nover as it is"}
-    if jobs > 1:
-        headings["together"] = f"{jobs} at a time\nover their sum"
-    found = [Column("choice", "choice", words=True)]
-    for key, heading in headings.items():
-        found += [Column(f"{key}.median", heading, fixed), Column(key, ends, _interval)]
-    last, too_long = found[-2], f"> {document['timeout_factor']:g}"
-    found[-2] = replace(last, path=lambda row: too_long if row["stopped"] else last.text(row), shown=str)
-    return [*found, Column("cpu_s", "processor\ntime, s", "{:.1f}".format)]
+def _verdict_on_settings(fastest: Row, told: Document, *, doubtful: bool) -> Iterator[Part]:
+    if told["best"]:
+        yield Line(f"Best: {fastest.name}.", style="" if doubtful else "bold")
+        return
+    helps = AS_IT_IS not in told["as_good"]
+    noise = "Faster than as it is beyond noise" if helps else "No setting is best beyond noise"
+    yield f"{noise}. Fastest in the median: {fastest.name}."
+    known = fastest.measured and fastest.measured.workload_slowdown.ci95
+    overlap = f"Intervals that overlap with its own: {', '.join(told['as_good'])}"
+    yield f"{overlap if known else 'None has an interval'}. More --rounds may tell them apart."
+
+
+def _of_settings(rows: Sequence[Row]) -> list[Column]:
+    jobs = len(rows[0].jobs)
+    alone = "alone\nover as it is"
+    together = f"{jobs} at a time\nover their sum" if jobs > 1 else alone
+    apart = [Column("measured.alone.median", alone, fixed), Column("measured.alone", CI95, ends)]
+    return [
+        Column("name", "setting", words=True),
+        *(apart if jobs > 1 else ()),
+        Column(_slowdown, together),
+        INTERVAL,
+        Column(_cpu_s, "CPU\ntime, s", "{:.1f}".format),
+    ]
+
+
+def _slowdown(row: Row) -> str | None:
+    if row.measured and row.measured.exceeded:
+        return f"> {row.measured.exceeded:g}"
+    median = row.median("measured")
+    return None if median is None else fixed(median)
+
+
+def _cpu_s(row: Row) -> float | None:
+    known = row.measured and row.measured.processor_s
+    return sum(known) if known else None
 
 
 MOST_KINDS = 8

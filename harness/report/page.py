@@ -31,7 +31,7 @@ from harness.report.grid import schedulers
 from harness.report.rendering import Page, Picture, Table, pictures
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
 from workloads.constants import CONSTANTS
-from workloads.work import Command
+from workloads.work import OF_USERS
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Content:
         rows, names = self.results.rows, schedulers(self.results.rows)
         hidden = [(row.settings, row.scheduler) for row in rows if row.withheld]
         records = [one for one in self.records if (dict(one.settings), one.scheduler) not in hidden]
-        commands = any(isinstance(job.work, Command) for row in rows for job in row.jobs)
+        commands = any(isinstance(job.work, OF_USERS) for row in rows for job in row.jobs)
         programs = [job.work.short_name for job in rows[0].jobs] if different_jobs(rows) else []
         drawn = {
             "slowdowns": partial(charts.slowdowns, rows),

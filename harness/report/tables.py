@@ -116,7 +116,9 @@ def junit(
 
 def sentence(threshold: Threshold, row: Row, side: str) -> str:
     median = row.median(side)
-    found = "is unknown" if median is None else f"is {median:.3f}"
+    exceeded = row.sides[side].exceeded if side in row.sides else None
+    unknown = f"is above {exceeded:g}" if exceeded else "is unknown"
+    found = unknown if median is None else f"is {median:.3f}"
     found += f" ({row.withheld.why})" if row.withheld else ""
     point = "".join(f", {key} = {value}" for key, value in row.settings.items())
     return f"the {side} slowdown of {row.name}{point} {found}: {threshold.text}"

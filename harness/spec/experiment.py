@@ -82,6 +82,14 @@ class Experiment:
     precision: float = PRECISION
     # Of the workstations, for all runs but dedicated ones; see ``harness.spec.owners.on``.
     owners: tuple[Owner, ...] = ()
+    # A run that takes so many times as long as its jobs alone is stopped; None: its limit is a guess.
+    timeout_factor: float | None = None
+    first_repeat: int = 0  # the number of the first; earlier ones belong to other schedulers
+
+    @property
+    def of_settings(self) -> bool:
+        """Whether its schedulers are settings, and its programs run as their users start them."""
+        return any(scheduler.setting for scheduler in self.schedulers)
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
@@ -97,11 +105,12 @@ class Experiment:
 
         It leaves out the name, the lease, the number of repeats and the precision, so that a longer
         series continues a shorter one. A number is the same however it is written (100, 100.0).
+        It leaves out settings as well: which are measured is known only in time, and each run has its own.
         """
         content: dict[str, Any] = {
             "processors": self.processors,
             "seed": self.seed,
-            "schedulers": [scheduler.identity for scheduler in self.schedulers],
+            "schedulers": [] if self.of_settings else [one.identity for one in self.schedulers],
             "cells": [[[_group(group) for group in cell.groups], cell.machine] for cell in self.cells],
         }
         # Left out where they are as usual.

@@ -22,13 +22,17 @@ LONG_MS = 10_000  # quanta of at least this length are named in seconds
 
 
 def scheduler_name(table: Mapping[str, Any]) -> str:
-    """The policy of a [[schedulers]] table, and its waiting rule if it is not ``spin``."""
+    """The policy of a [[schedulers]] table, and its waiting rule if it is not ``spin``; or the setting."""
+    if "setting" in table:
+        return str(table["setting"])
     name = policy_name(table)
     return name if table.get("blocking", "spin") == "spin" else f"{name} {waiting_name(table)}"
 
 
 def policy_name(table: Mapping[str, Any]) -> str:
-    """The policy of a [[schedulers]] table, with its quanta and with options that are not the defaults."""
+    """The policy of a [[schedulers]] table, with its quanta and options that are no defaults; a setting."""
+    if "setting" in table:
+        return str(table["setting"])
     policy = str(table["policy"])
     defaults = policies.parameters(policy) if policy in policies.known() else {}
     quanta = [_times_name(table[key]) for key in QUANTA if key in table]

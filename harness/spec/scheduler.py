@@ -43,6 +43,8 @@ LEAST_SLOT_MS = 0.1
 class Scheduler:
     """A policy with its name, and with the options: how processes wait, stay on processors and are helped."""
 
+    setting = ""  # the name of one, if it is such (``harness.spec.settings``)
+
     name: str
     policy: Policy
     options: Options = DEFAULTS

@@ -95,6 +95,7 @@ class Conditions(Passing, Lasting):
     # The fields of ``coordinator.workload.NodeResult`` for each of several hosts.
     nodes_after: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()  # faults that did not end the run
+    exceeded: float | None = None  # the run was stopped after so many times the sum of the times alone
     calibration: str = (
         ""  # why the constants of the run may not be those of the host; empty if nothing says so
     )

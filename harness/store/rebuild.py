@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.spec import settings
 from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
 from harness.spec.jobs import JobGroup
-from harness.spec.scheduler import scheduler_of
 from harness.store.records import FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
 from workloads.blocking import RULES
 from workloads.validation import InputError
@@ -35,7 +35,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
         processors=max(len(record.processors) for record in ours),
         repeats=1 + max(record.repeat for record in ours if record.repeat < FURTHER),
         seed=last.seed,
-        schedulers=tuple(scheduler_of(table) for table in sorted(tables.values(), key=_rank)),
+        schedulers=tuple(settings.of_table(table) for table in sorted(tables.values(), key=_rank)),
         cells=tuple(_cell(cells[index]) for index in sorted(cells)),
         dedicated=TWO_PHASE if any(map(alone_two_phase, records)) else SPINNING,
     )
@@ -47,6 +47,8 @@ def _cell(record: RunRecord) -> Cell:
 
 
 def _rank(table: Mapping[str, Any]) -> tuple[Any, ...]:
+    if "setting" in table:
+        return settings.place(table)
     rules = list(RULES)
     policy = table["policy"]
     return (

@@ -18,16 +18,18 @@ from workloads.work import Work
 DEDICATED = "dedicated"
 RECORDED = "recorded"
 POLICY = "policy"
+WITH_SETTING = "alone with a setting"
 SIMULATED_DEDICATED = "simulated dedicated"
 SIMULATED = "simulated"
 """Kinds of run: a program alone and the workload under a scheduler, measured and simulated; a command that is
-recorded alone, and so takes longer: no slowdown relates to it."""
+recorded alone, and so takes longer: no slowdown relates to it; a program alone with a setting, which may take
+more or less time than the program as it is, to which slowdowns relate."""
 
 BY_JOB = "simulated by job"
 """The kind of simulations of a trace or a model of jobs; they have no measured counterpart."""
 
-ALONE_KINDS = (DEDICATED, RECORDED, SIMULATED_DEDICATED)
-MEASURED_KINDS = (DEDICATED, RECORDED, POLICY)
+ALONE_KINDS = (DEDICATED, RECORDED, WITH_SETTING, SIMULATED_DEDICATED)
+MEASURED_KINDS = (DEDICATED, RECORDED, WITH_SETTING, POLICY)
 
 COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
 """The kind of the simulated counterpart of a measured run."""
@@ -51,6 +53,7 @@ class JobRecord:
     failure: str
     admitted_ns: int | None = None  # when its policy gave it processors
     estimate: Mapping[str, float] | None = None  # fields of the ``ExecutionTime`` that the policy had for it
+    cpu_ns: int | None = None  # CPU time of all its processes, where only their sum is known
 
     @property
     def work(self) -> Work:
@@ -103,8 +106,9 @@ class RunRecord:
     digest: str  # of the experiment (``Experiment.digest``); if simulated by job, the session
     cell: int  # index of the point of the sweep
     settings: Mapping[str, Any]  # the settings of that point
-    # DEDICATED for a program alone, RECORDED for a command that is recorded alone, POLICY for the workload
-    # under a scheduler; if simulated, SIMULATED_DEDICATED and SIMULATED; or BY_JOB.
+    # DEDICATED for a program alone, RECORDED for a command that is recorded alone, WITH_SETTING for one alone
+    # with a setting, POLICY for the workload under a scheduler; if simulated, SIMULATED_DEDICATED and
+    # SIMULATED; or BY_JOB.
     kind: str
     # The [[schedulers]] table with its defaults filled in; if simulated by job, as written.
     scheduler: Mapping[str, Any]
@@ -131,6 +135,11 @@ class RunRecord:
         if self.failure or not finishes or None in finishes:
             return None
         return max(f for f in finishes if f is not None) - min(job.arrival_ns for job in self.jobs)
+
+    @property
+    def exceeded(self) -> float | None:
+        """It was stopped after so many times the sum of the times alone; None if it was not."""
+        return self.conditions.exceeded
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,10 @@ def typed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def alone_two_phase(record: RunRecord) -> bool:
     """Whether it is a run of a job alone with two-phase waits; other dedicated runs spin."""
-    return record.kind in ALONE_KINDS and record.scheduler.get("blocking", "spin") != "spin"
+    of_settings = record.kind == WITH_SETTING
+    return (
+        record.kind in ALONE_KINDS and not of_settings and record.scheduler.get("blocking", "spin") != "spin"
+    )
 
 
 def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:

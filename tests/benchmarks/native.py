@@ -59,17 +59,19 @@ def commands(options, folder):
 
 
 def tune(options, program, folder):
-    """Cells by heading: alone in seconds, each choice together, and two-phase waits alone."""
+    """Cells by heading: alone in seconds, each setting together, and two-phase waits alone."""
     only = [word for name in options.only for word in ("--only", name)]
     limits = ["--jobs", str(options.jobs), "--rounds", str(options.rounds)]
     limits += ["--timeout-factor", str(options.timeout_factor)]
     argv = launched(options.launcher, options.ranks, program)
     found = answer(folder, "tune", "--json", *limits, *only, "--", *argv)
     cells = {"alone, s": f"{found['alone_s']['median']:.2f}"}
-    for row in found["choices"]:
-        cells[row["choice"]] = f"> {options.timeout_factor:g}" if row["stopped"] else shown(row["together"])
-        if row["choice"] == "two-phase":
-            cells["two-phase alone"] = shown(row["alone"])
+    for row in found["rows"]:
+        setting, known = row["scheduler"]["setting"], row["measured"]
+        late = f"> {options.timeout_factor:g}" if "exceeded" in known else None
+        cells[setting] = late or shown(known["workload_slowdown"])
+        if setting == "two-phase":
+            cells["two-phase alone"] = shown(known["alone"])
     cells["best"] = found["best"] or f"none ({found['fastest']})"
     return cells
 
@@ -121,7 +123,7 @@ def main():
         seconds={"default": 1.6, "help": "of work of each job of the loop"},
         loops={"nargs": "*", "default": ["100:.25", "1000:1.5"], "help": "US:IMBALANCE of the loop"},
         steps={"default": 400, "help": "of lammps"},
-        only={"action": "append", "default": [], "help": "a choice of lockstep tune; may be repeated"},
+        only={"action": "append", "default": [], "help": "a setting of lockstep tune; may be repeated"},
         exchange={"default": False, "help": "Fortran: two exchanges of messages in each iteration, too"},
         no_gang={"default": False, "help": "not under gang scheduling"},
     )

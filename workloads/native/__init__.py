@@ -111,7 +111,7 @@ def wrapper(command: Sequence[str]) -> Path:
     if found is None:
         raise NativeError(
             "no compiler wrapper mpicc beside the launcher or on the PATH: install the MPI's development "
-            "package (Debian: libmpich-dev or libopenmpi-dev), or name the wrapper with --mpicc (exec, waits)"
+            "package (Debian: libmpich-dev or libopenmpi-dev), or name the wrapper with --mpicc (exec, tune)"
         )
     return Path(found)
 

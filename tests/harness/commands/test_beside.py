@@ -71,7 +71,7 @@ def test_a_policy_has_its_keys():
         ["--choices", "--policy", "gang", "--", "true", ":::", "true"],
         ["--choices", "--env", "A=1", "--", "true", ":::", "true"],
         ["--choices", "--precision", "0.1", "--", "true", ":::", "true"],
-        ["--choices", "--results", "kept", "--", "true", ":::", "true"],
+        ["--choices", "--fail-if", "gang > 1", "--", "true", ":::", "true"],
         ["--choices", "--", "true", ":::", "./not there"],
         ["--env", "NAME", "--", "true", ":::", "true"],
         ["--env", "1=2", "--", "true", ":::", "true"],
@@ -211,11 +211,12 @@ def test_the_settings_of_the_libraries_of_all_programs_are_measured_beside_each_
     assert cli.main(["beside", *words]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["programs"] == [threads, ["sleep", ".05"]] and document["jobs"] == 2
-    choices = {row["choice"]: row for row in document["choices"]}
-    assert {"as it is", "passive threads", "short spin of threads"} <= choices.keys()
-    assert choices["as it is"]["alone"]["median"] == 1 and document["fastest"] in choices
-    assert all(row["together"]["n"] == 1 for row in choices.values() if not row["stopped"])
-    assert not list(tmp_path.iterdir()), "it keeps no records"
+    found = {row["scheduler"]["setting"]: row["measured"] for row in document["rows"]}
+    assert {"as it is", "passive threads", "short spin of threads"} <= found.keys()
+    assert found["as it is"]["alone"]["median"] == 1 and document["fastest"] in found
+    assert all(one["workload_slowdown"]["n"] == 1 for one in found.values() if "exceeded" not in one)
+    assert cli.main(["beside", "--resume", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == document["rows"], "its runs are recorded"
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from harness.analyse.columns import Column
 from harness.report import cells, documents, listing, pairs, text
 
 UNITS = "%", "us", "ms", "s", "UTC"
-CHOICES = {"jobs": 3, "alone_s": {"n": 3}, "timeout_factor": 10}
 EMPTY = defaultdict(list, experiments=[defaultdict(str)])
 ROWS = [SimpleNamespace(jobs=[], sides={}, name="", measured=None)]
 TABLES = [
@@ -47,7 +46,9 @@ def plain(heading):
 
 def headings():
     columns = [one for module in (rows, text, documents) for one in declared(module)]
-    columns += documents._choices(CHOICES)
+    columns += [
+        one for jobs in (1, 3) for one in documents._of_settings([SimpleNamespace(jobs=[None] * jobs)])
+    ]
     shown = [name for one in columns for name in (one.heading, one.page)]
     shown += [heading.text for made in TABLES for heading in made.headings]
     return sorted({plain(one) for one in shown if one.strip()})

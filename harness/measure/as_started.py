@@ -1,0 +1,167 @@
+"""The back end that runs command lines as their users start them, with the setting of a scheduler.
+
+It changes nothing but variables, and preloads the library of two-phase waits: with an agent and guarded
+ranks, the binding of our launcher would be measured instead.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from coordinator.host import bindings
+from coordinator.host.launch import LaunchError
+from coordinator.host.launchers import launched
+from coordinator.host.named_hosts import elsewhere
+from harness.measure.guarded_copies import Spent, Started, run_copies
+from harness.measure.plan import Task
+from harness.measure.registrar import RankListener, Registrar, unheard
+from harness.measure.session import MeasurementSession
+from harness.spec.jobs import described
+from harness.spec.settings import Setting
+from harness.store import conditions
+from harness.store.records import DEDICATED, JobRecord, RunRecord
+from workloads.constants import MachineConstants
+from workloads.validation import InputError
+from workloads.work import Work
+
+
+class TimesAlone:
+    """The times of programs alone as they are, by the records of their runs."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        """Number of the last run that was added."""
+        self._seconds: dict[Work, list[float]] = {}
+
+    def add(self, records: Iterable[RunRecord]) -> None:
+        for record in records:
+            self.last = record.id or 0
+            if record.kind == DEDICATED and record.makespan_ns is not None:
+                self._seconds.setdefault(record.jobs[0].work, []).append(record.makespan_ns / 1e9)
+
+    def sum_s(self, programs: Sequence[Work]) -> float | None:
+        """The sum of their times, of each the median; None unless all are known."""
+        known = [statistics.median(self._seconds[one]) for one in programs if one in self._seconds]
+        return sum(known) if len(known) == len(programs) else None
+
+
+@dataclass(frozen=True)
+class AsStarted:
+    """Runs tasks whose jobs are command lines, and whose schedulers are settings.
+
+    If the experiment has a ``timeout_factor``, a run ends after so many times the sum of the times of its
+    programs alone as they are, as far as these are known.
+    """
+
+    session: MeasurementSession
+    warn: Callable[[str], None]  # gets sentences on ranks that wait as MPI does
+    # From the runs of the experiment so far, each read once.
+    alone: TimesAlone = field(default_factory=TimesAlone, repr=False)
+
+    def refusal(self, task: Task) -> InputError | None:
+        """None: a host can run what its user can start."""
+        return None
+
+    def guess_s(self, task: Task) -> float:
+        return sum(job.program.alone_s for job in task.jobs)
+
+    def run(self, task: Task) -> RunRecord:
+        """Run a task, and return its record; raises InputError if no rank that should wait two-phase does."""
+        processors = self.session.processors
+        limit_s = self._limit_s(task)
+        spent, failure, doubts = Spent(), "", list[str]()
+        before = conditions.Moment.now(processors)
+        begin_s = time.monotonic()
+        try:
+            spent = self._spent(task, limit_s, doubts)
+        except LaunchError as error:
+            failure = str(error)
+        wall_s = time.monotonic() - begin_s
+        during = conditions.of_run(self.session.conditions, before, conditions.Moment.now(processors))
+        exceeded = None if spent.wall_s or failure else task.experiment.timeout_factor
+        if exceeded is not None:
+            failure = f"stopped after {exceeded:g} times the sum of the times alone"
+        return task.record(
+            self.session.name,
+            processors=processors,
+            constants=MachineConstants(),
+            launcher=self.session.tools.launcher,
+            wall_s=wall_s,
+            failure=failure,
+            conditions=replace(during, warnings=doubts, exceeded=exceeded),
+            jobs=_jobs(task, spent, failure),
+        )
+
+    def _limit_s(self, task: Task) -> float | None:
+        factor = task.experiment.timeout_factor
+        if factor is None or task.kind == DEDICATED:
+            return None
+        self.alone.add(self.session.store.runs(task.experiment.digest, after=self.alone.last))
+        alone_s = self.alone.sum_s([job.program for job in task.jobs])
+        return None if alone_s is None else factor * alone_s
+
+    def _spent(self, task: Task, limit_s: float | None, doubts: list[str]) -> Spent:
+        """Run the commands of a task; ``doubts`` gets a sentence on bad bindings."""
+        setting = task.scheduler
+        assert isinstance(setting, Setting)
+        programs = [job.program for job in task.jobs]
+        if not setting.preloads:
+            environment = dict(setting.environment)
+
+            def look(pids: Sequence[int]) -> None:
+                doubts.extend(_bound(programs, pids, self.session.processors))
+
+            return run_copies([(one.argv, environment) for one in programs], limit_s, look)
+        return self._two_phase(setting, programs, limit_s)
+
+    def _two_phase(self, setting: Setting, programs: Sequence[Work], limit_s: float | None) -> Spent:
+        with ExitStack() as stack:
+            away = elsewhere([list(one.argv) for one in programs], os.environ)
+            registrar = stack.enter_context(Registrar(None, self.warn, elsewhere=away))
+            waiting = [one for one in dict.fromkeys(programs) if one in setting.preloads]
+            heard = {one: stack.enter_context(RankListener()) for one in waiting}
+
+            def started(program: Work) -> Started:
+                variables = dict(setting.environment)
+                if program not in heard:
+                    return program.argv, variables
+                preload = setting.preloads[program]
+                variables |= {**preload.variables, **heard[program].variables, **registrar.variables}
+                return launched(program.argv, variables, preload.library.needed)
+
+            spent = run_copies([started(one) for one in programs], limit_s)
+        for program, listener in heard.items() if spent.wall_s else ():
+            if not listener.records:
+                preload = setting.preloads[program]
+                raise unheard(program.argv, preload.library, spent.said, named=preload.named)
+        return spent
+
+
+def _bound(programs: Sequence[Work], pids: Sequence[int], processors: Sequence[int]) -> Iterator[str]:
+    """A sentence on the first of several bindings that leave processors idle, if there are any."""
+    what = "copy" if len(set(programs)) == 1 else "job"
+    jobs = [bindings.job(f"{what} {number}", pid) for number, pid in enumerate(pids)]
+    for one in islice(bindings.overlaps(jobs, processors), 1):
+        yield f"{one.sentence}: {one.remedy}"
+
+
+def _jobs(task: Task, spent: Spent, failure: str) -> tuple[JobRecord, ...]:
+    known = len(spent.wall_s) == len(task.jobs)
+    return tuple(
+        JobRecord(
+            job=job.number,
+            program=described(job.program),
+            processes=job.program.processes,
+            placement=(),
+            arrival_ns=0,
+            start_ns=0,
+            finish_ns=round(spent.wall_s[place] * 1e9) if known else None,
+            failure=failure,
+            cpu_ns=round(spent.cpu_s[place] * 1e9) if known else None,
+        )
+        for place, job in enumerate(task.jobs)
+    )
