@@ -39,7 +39,7 @@ from harness.measure.session import (
 from harness.measure.trust import Chosen
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
-from harness.store import conditions, measuring
+from harness.store import conditions, measuring, recording
 from harness.store.database import Store
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.bounds import within
@@ -281,6 +281,7 @@ def simulate(
     machine = vars(process_level.Host.of_calibration(taken.constants, first).machine(first.scheduler))
     notes = [f"{len(records)} simulated runs recorded in {store.path}"] if store else []
     notes += [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
+    notes += recorded.lacks()
     given = [cell.machine for cell in wanted.cells]
     if any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given) and taken.line:
         notes.append(taken.line)
@@ -295,6 +296,8 @@ def explore(
     from harness.predict import neighbourhood, process_level  # noqa: PLC0415 - numba is slow to load
 
     taken, recorded = _stored(results, base)
+    for line in recorded.lacks():
+        watcher.warn(line)
     around = neighbourhood.around(base)
     announce_compiler(watcher)
     progress = Counted(watcher, f"around {base.name}")
@@ -335,6 +338,8 @@ def advise(
     taken = _calibration(results, watcher, anyway=anyway)
     age = duration(trust.age_s(taken.calibration)) if taken.calibration else ""
     doubts = list(caveats.of_use(taken, conditions.of_session(usable_processors(), "")))
+    if isinstance(asked, Path) and (lacks := recording.read(asked).lacks):
+        doubts.append(lacks)
     if known is None:
         assert record is not None
         path, more = record()

@@ -112,6 +112,8 @@ def _doubts(found: Sequence[Recording], failure: str, profile: dict[str, Any]) -
         yield f"{full} ranks had no room for all operations: name another directory with -o"
     if early := sum(not rank.complete for rank in one.ranks):
         yield f"{early} ranks ended without MPI_Finalize"
+    if one.lacks:
+        yield one.lacks
     if any(rank.threads > 1 for rank in one.ranks):
         yield "several threads of a rank call MPI, and their operations follow each other in the recording"
     if covered < FEW_COVERED:

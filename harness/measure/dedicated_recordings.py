@@ -48,7 +48,7 @@ class Kept:
         return {"recording": self.path} | until if self.path else {}
 
     def keep(self, result: Result) -> Result:
-        """Keep what ranks have left; returns the result of the run, with a warning if that is nothing."""
+        """Keep what ranks have left; returns the result of the run, with a warning of what is missing."""
         if self.command is None or result.failure:
             return result
         try:
@@ -59,12 +59,13 @@ class Kept:
                 # The clocks of other hosts are not the driver's.
                 if result.origin_ns is not None and {one.host for one in found[0].ranks} == {gethostname()}:
                     self.until_ns = max(one.finish_ns for one in found[0].ranks) - result.origin_ns
-                return result
-            name, why = self.command.argv[0], "it uses another MPI than its launcher's, or none"
-            warning = f"{name} left no recording: {why}"
+                warning = found[0].lacks
+            else:
+                name, why = self.command.argv[0], "it uses another MPI than its launcher's, or none"
+                warning = f"{name} left no recording: {why}"
         except recording.RecordingError as error:
             warning = str(error)
-        return replace(result, warnings=(*result.warnings, warning))
+        return replace(result, warnings=(*result.warnings, *([warning] if warning else [])))
 
 
 @contextmanager

@@ -81,6 +81,11 @@ class RecordedPrograms:
     def known(self, program: Work) -> bool:
         return program in self.files and program.threads == 1
 
+    def lacks(self) -> list[str]:
+        """What the recordings lack, a line for each that lacks something."""
+        found = [recording.read(path).lacks for path in dict.fromkeys(self.files.values())]
+        return [line for line in found if line]
+
     def replayed(self, command: Work, *, blocking_calls: bool = True) -> ReplayedProgram:
         """The program of a known command.
 

@@ -92,7 +92,7 @@ def replayed(
         messages[: len(counts)] = counts
         parts.append(Part(made, messages, max(1, round(share * repeat))))
     parts += alike(after_s)
-    yield_ns = round(max(rank.yield_ns for rank in recording.ranks))
+    yield_ns = round(max(rank.yield_ns or 0.0 for rank in recording.ranks))
     return ReplayedProgram(tuple(parts), channels.table(), as_mpi, yield_ns)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.host.launchers import program_name
 from workloads.bounds import RANKS
 from workloads.native.recorded import KINDS
 from workloads.validation import LockstepError
@@ -121,8 +122,9 @@ class RankRecording:
     meets_from_bytes: int = 0
     # By how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown.
     copy_ns: tuple[float, ...] = ()
-    # How long a call that waits looks for its message before it gives its processor away; 0 if it does not.
-    yield_ns: float = 0.0
+    # How long a call that waits looks for its message before it gives its processor away; 0 if it does not,
+    # None if unknown.
+    yield_ns: float | None = None
     # How long MPI_Init and MPI_Finalize took, and how much processor time of the rank; 0 if unknown.
     init_ns: int = 0
     init_cpu_ns: int = 0
@@ -154,6 +156,27 @@ class Recording:
     def elapsed_ns(self) -> int:
         return max(rank.elapsed_ns for rank in self.ranks)
 
+    @property
+    def lacks(self) -> str:
+        """What it does not say of the program's MPI within a host, and which rows that concerns, in one line.
+
+        Empty if it says all that a simulation takes from it.
+        """
+        if len(self.ranks) < 2 or len({rank.host for rank in self.ranks}) > 1:
+            return ""
+        lacking = []
+        if any(rank.yield_ns is None for rank in self.ranks):
+            lacking.append("how often its MPI gives its processor away (rows of none that spin)")
+        if (
+            not all(rank.copy_ns for rank in self.ranks)
+            and max(map(_longest_sent, self.ranks)) >= COPIED_BYTES[0]
+        ):
+            lacking.append(f"what messages from {COPIED_BYTES[0] >> 10} KiB on take (all rows)")
+        if not lacking:
+            return ""
+        told = f"the recording of {program_name(self.command)} does not say {' and '.join(lacking)}"
+        return f"{told}: they are simulated with usual values; record it again on an idle host"
+
 
 def operations(rows: Rows) -> dict[str, NDArray[Any]]:
     """The columns of kept operations, without MORE: its bytes are in the operation after it (int64)."""
@@ -161,6 +184,12 @@ def operations(rows: Rows) -> dict[str, NDArray[Any]]:
     sizes = rows["bytes"].astype(np.int64)
     sizes[1:] += np.where(there[:-1], 0, sizes[:-1] << 32)
     return {name: rows[name][there] for name in OPERATION.names or ()} | {"bytes": sizes[there]}
+
+
+def _longest_sent(rank: RankRecording) -> int:
+    """Bytes of the longest message to one rank that was kept."""
+    kept = operations(rank.rows)
+    return int(kept["bytes"][np.isin(kept["kind"], SENDS)].max(initial=0))
 
 
 def polled(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
@@ -220,7 +249,7 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
             communicators,
             *(bool(head["flags"] & ROOTED), _count(int(head["meets_from_bytes"]))),
             _times(head["copy_ns"].tolist()) if head["copy_ns"].any() else (),
-            _time(float(head["yield_ns"])),
+            _yield_ns(max(0.0, float(head["yield_ns"]))) if head["yield_ns"] else None,
             *(_count(int(head[name])) for name in OUTSIDE),
         ),
     )
@@ -231,8 +260,8 @@ def _times(copy_ns: Sequence[float]) -> tuple[float, ...]:
     return tuple(map(float, copy_ns)) if good else ()
 
 
-def _time(value: Any) -> float:
-    return float(value) if isinstance(value, float) and 0 < value < LONGEST_YIELD_NS else 0.0
+def _yield_ns(value: Any) -> float | None:
+    return float(value) if isinstance(value, float) and 0 <= value < LONGEST_YIELD_NS else None
 
 
 def _count(value: Any) -> int:
@@ -373,7 +402,7 @@ def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> t
             RankRecording(
                 **{name: one[name] for name in PLAIN if name in one or name not in NOT_IN_OLD}
                 | {name: _count(one.get(name, 0)) for name in ("meets_from_bytes", *OUTSIDE)}
-                | {"copy_ns": _times(one.get("copy_ns", ())), "yield_ns": _time(one.get("yield_ns"))},
+                | {"copy_ns": _times(one.get("copy_ns", ())), "yield_ns": _yield_ns(one.get("yield_ns"))},
                 windows=windows[window : ends[1]],
                 rows=rows[row : ends[0]],
                 communicators={number: tuple(rest) for number, *rest in one["communicators"]},

@@ -37,7 +37,8 @@ def recorded(
         table["compute_ns"] = table["kept_compute_ns"] = 1.0
         there = np.concatenate([rows[each * window :][: kept or each] for window in range(windows)])
         finish_ns = windows * 1_000_000
-        one = RankRecording(number, "host", 0, finish_ns, True, False, 1, 1_000_000, table, there, {})
+        known = (number, "host", 0, finish_ns, True, False, 1, 1_000_000, table, there, {})
+        one = RankRecording(*known, yield_ns=0.0)
         ranks.append(one)
     return Recording(("mpiexec", "./app"), len(ranks), tuple(ranks))
 

@@ -82,14 +82,6 @@ static _Thread_local struct {
     struct operation *last;
 } span;
 
-static int64_t thread_ns(void)
-{
-    struct timespec used;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
-}
-
 static void stop_keeping(void)
 {
     if (!(head->flags & FULL))

@@ -23,12 +23,22 @@ static int written;
 static int64_t start_ns, start_cpu_ns, start_queued_ns;
 static struct rusage start_usage;
 
-int64_t process_ns(void)
+static int64_t used_ns(clockid_t clock)
 {
     struct timespec used;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    clock_gettime(clock, &used);
     return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
+
+int64_t process_ns(void)
+{
+    return used_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+int64_t thread_ns(void)
+{
+    return used_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static int64_t queued_ns(void)

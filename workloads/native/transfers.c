@@ -1,23 +1,30 @@
 /* What the program's own MPI does with messages: from how many bytes on a send waits for its receive, how long such
- * messages take, and how often a rank that waits gives its processor away (sched_yield). A smaller one may wait until the receiver is in MPI, as Open MPI's do, but not for the
- * receive. Two ranks of a node find it out when the program calls MPI_Finalize: nothing of the program's is left
- * then, and all of its ranks come. It takes some milliseconds, and ends early where the two ranks do not run at
- * the same time. */
+ * messages take, and how often a rank that waits gives its processor away (sched_yield). A smaller one may wait until
+ * the receiver is in MPI, as Open MPI's do, but not for the receive. Two ranks of a node find it out when the program
+ * calls MPI_Finalize: nothing of the program's is left then, and all of its ranks come. It takes some milliseconds.
+ * Where others take the processors meanwhile it takes longer, and what is not found by the end stays unknown. */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "operation.h"
 
-#define GIVE_UP_NS 20000000
-#define AWAY_NS 100000 /* for so long the receiver does not receive, but lets MPI work, ... */
-#define AT_ONCE_NS 50000 /* ... and for so long the sender looks whether its send has ended */
+#define GIVE_UP_NS 300000000
+#define OF_YIELDS_NS 100000000 /* so much of it at the most for the yields */
+#define AWAY_NS 100000 /* for so long the receiver does not receive, but lets MPI work */
 #define TIMES 5
+#define CALM 3 /* so many round trips in which the sender kept its processor tell how long they take */
+#define WAITED_NS (TIMES * AWAY_NS / 2) /* so much processor time in waits tells whether they yield, ... */
+#define YIELDED 100 /* ... and so do so many yields, ... */
+#define FEW_YIELDS 10 /* ... and at the end so many */
 #define LEAST_BYTES 1024 /* for which it is tried whether a send waits */
-#define TAG 0
-#define NO_TAG 1 /* of no message */
+
+enum { TAG, COMMANDS, NO_TAG /* of no message */ };
+enum { END, COME_LATE, SEND_LATE, RETURN };
 
 struct command {
-    int64_t bytes, away; /* 0 bytes: the end */
+    int64_t what, bytes;
 };
 
 long (*yields_so_far)(void);
@@ -32,111 +39,152 @@ static void receive(void *buffer, int64_t bytes, int peer, MPI_Comm comm)
     mpi.Recv(buffer, (int)bytes, MPI_BYTE, peer, TAG, comm, MPI_STATUS_IGNORE);
 }
 
+static void tell(int what, int64_t bytes, MPI_Comm comm)
+{
+    struct command command = {what, bytes};
+
+    mpi.Send(&command, sizeof command, MPI_BYTE, 1, COMMANDS, comm);
+}
+
+static struct command told(MPI_Comm comm)
+{
+    struct command command = {END, 0};
+
+    mpi.Recv(&command, sizeof command, MPI_BYTE, 0, COMMANDS, comm, MPI_STATUS_IGNORE);
+    return command;
+}
+
 /* The other rank of the two. */
 static void answer(void *buffer, MPI_Comm comm)
 {
     struct command command;
-    int64_t until_ns;
-    int there;
+    char word = 0;
 
-    for (;;) {
-        receive(&command, sizeof command, 0, comm);
-        if (command.bytes == 0)
-            return;
-        until_ns = now_ns() + AWAY_NS;
-        while (command.away && now_ns() < until_ns)
+    while ((command = told(comm)).what != END) {
+        int64_t until_ns = now_ns() + AWAY_NS;
+        int there;
+
+        while (command.what != RETURN && now_ns() < until_ns)
             mpi.Iprobe(0, NO_TAG, comm, &there, MPI_STATUS_IGNORE);
-        for (int time = 0; time < (command.away ? 1 : TIMES); time++) {
+        if (command.what != RETURN)
+            send(&word, 1, 0, comm);
+        if (command.what == COME_LATE) {
+            told(comm); /* the sender has looked whether its send has ended */
             receive(buffer, command.bytes, 0, comm);
-            send(buffer, command.away ? 1 : command.bytes, 0, comm);
+        }
+        for (int time = 0; command.what == RETURN && time < TIMES; time++) {
+            receive(buffer, command.bytes, 0, comm);
+            send(buffer, command.bytes, 0, comm);
         }
     }
 }
 
-/* One way of a message: half of the shortest of some round trips. */
-static int64_t one_way_ns(void *buffer, int64_t bytes, MPI_Comm comm)
+static long switches(void)
 {
-    struct command command = {bytes, 0};
-    int64_t least_ns = INT64_MAX, begin_ns;
+    struct rusage used = {0};
 
-    send(&command, sizeof command, 1, comm);
-    for (int time = 0; time < TIMES; time++) {
-        begin_ns = now_ns();
-        send(buffer, bytes, 1, comm);
-        receive(buffer, bytes, 1, comm);
-        begin_ns = now_ns() - begin_ns;
-        least_ns = begin_ns < least_ns ? begin_ns : least_ns;
+    getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+/* One way of a message: half of the shortest round trip, of at least CALM in which this rank kept its processor; 0 if
+   there are none until then. */
+static int64_t one_way_ns(void *buffer, int64_t bytes, MPI_Comm comm, int64_t until_ns)
+{
+    int64_t least_ns = INT64_MAX;
+    int calm = 0;
+
+    while (calm < CALM) {
+        if (now_ns() >= until_ns)
+            return 0;
+        tell(RETURN, bytes, comm);
+        for (int time = 0; time < TIMES; time++) {
+            long before = switches();
+            int64_t took_ns = -now_ns();
+
+            send(buffer, bytes, 1, comm);
+            receive(buffer, bytes, 1, comm);
+            took_ns += now_ns();
+            least_ns = took_ns < least_ns ? took_ns : least_ns;
+            calm += switches() == before;
+        }
     }
     return least_ns / 2;
 }
 
-/* Whether a send waits for its receive: it never ends while the receiver is away. A first send may be slow. */
+/* Whether a send waits for its receive: it has not ended when the receiver, which has not received, has let MPI work
+   for a while and says so. A first send may be slow. */
 static int meets(void *buffer, int64_t bytes, MPI_Comm comm)
 {
-    struct command command = {bytes, 1};
-    MPI_Request request;
-    int64_t took_ns;
-    int done = 0, early = 0;
+    int done = 0;
 
-    for (int time = 0; time < TIMES && !early; time++) {
-        send(&command, sizeof command, 1, comm);
-        took_ns = -now_ns();
+    for (int time = 0; time < TIMES && !done; time++) {
+        MPI_Request request;
+        char word;
+
         mpi.Isend(buffer, (int)bytes, MPI_BYTE, 1, TAG, comm, &request);
-        do
+        tell(COME_LATE, bytes, comm);
+        receive(&word, 1, 1, comm);
+        for (int look = 0; look < TIMES && !done; look++)
             mpi.Test(&request, &done, MPI_STATUS_IGNORE);
-        while (!done && took_ns + now_ns() < AT_ONCE_NS);
-        early = done && took_ns + now_ns() < AWAY_NS;
+        tell(COME_LATE, 0, comm);
         if (!done)
             mpi.Wait(&request, MPI_STATUS_IGNORE);
-        receive(buffer, 1, 1, comm);
     }
-    return !early;
+    return !done;
 }
 
-/* How long a wait looks for its message between two calls of sched_yield; 0 if it calls it less than twice. */
-static double yield_ns(void *buffer, MPI_Comm comm)
+/* How much processor time a wait takes between two calls of sched_yield; NO_YIELDS if it makes less than one in
+   AWAY_NS, 0 if that is not known until then. */
+static double yield_ns(MPI_Comm comm, int64_t until_ns)
 {
-    struct command command = {1, 1};
-    double least_ns = 0;
+    int64_t waited_ns = 0;
+    long yields = 0;
 
-    for (int time = 0; time < TIMES; time++) {
-        int64_t began_ns;
-        long before;
-        double every_ns;
+    for (int time = 0; time < TIMES || (waited_ns < WAITED_NS && yields < YIELDED); time++) {
+        char word;
 
-        send(&command, sizeof command, 1, comm);
-        send(buffer, 1, 1, comm);
-        before = yields_so_far();
-        began_ns = now_ns();
-        receive(buffer, 1, 1, comm);
-        if (yields_so_far() < before + 2)
-            return 0;
-        every_ns = (double)(now_ns() - began_ns) / (double)(yields_so_far() - before);
-        least_ns = time > 0 && least_ns < every_ns ? least_ns : every_ns;
+        if (now_ns() >= until_ns)
+            break;
+        tell(SEND_LATE, 1, comm);
+        waited_ns -= thread_ns();
+        yields -= yields_so_far();
+        receive(&word, 1, 1, comm);
+        yields += yields_so_far();
+        waited_ns += thread_ns();
     }
-    return least_ns;
+    if (waited_ns < WAITED_NS && yields < FEW_YIELDS)
+        return 0;
+    return yields * AWAY_NS > waited_ns ? (double)waited_ns / (double)yields : NO_YIELDS;
+}
+
+static void copies(struct transfers *found, void *buffer, MPI_Comm comm, int64_t until_ns)
+{
+    int64_t empty_ns = one_way_ns(buffer, 1, comm, until_ns);
+    double copy_ns[COPIED_SIZES];
+
+    for (int size = 0; size < COPIED_SIZES; size++) {
+        int64_t took_ns = one_way_ns(buffer, LEAST_COPIED << size, comm, until_ns);
+
+        if (empty_ns == 0 || took_ns == 0)
+            return;
+        copy_ns[size] = took_ns > empty_ns ? (double)(took_ns - empty_ns) : 1;
+    }
+    memcpy(found->copy_ns, copy_ns, sizeof copy_ns);
 }
 
 static void ask(struct transfers *found, void *buffer, MPI_Comm comm)
 {
-    struct command end = {0, 0};
-    int64_t until_ns = now_ns() + GIVE_UP_NS, bytes, empty_ns = one_way_ns(buffer, 1, comm), copy_ns;
-    struct transfers made = {.yield_ns = yield_ns(buffer, comm)};
+    int64_t begin_ns = now_ns(), until_ns = begin_ns + GIVE_UP_NS;
 
-    for (bytes = LEAST_BYTES; bytes <= MOST_COPIED && now_ns() < until_ns; bytes *= 2)
+    found->yield_ns = yield_ns(comm, begin_ns + OF_YIELDS_NS);
+    for (int64_t bytes = LEAST_BYTES; bytes <= MOST_COPIED && now_ns() < until_ns; bytes *= 2)
         if (meets(buffer, bytes, comm)) {
-            made.meets_from_bytes = bytes;
+            found->meets_from_bytes = bytes;
             break;
         }
-    for (int size = 0; size < COPIED_SIZES; size++) {
-        if (now_ns() >= until_ns)
-            break;
-        copy_ns = one_way_ns(buffer, LEAST_COPIED << size, comm) - empty_ns;
-        made.copy_ns[size] = copy_ns > 0 ? copy_ns : 0;
-    }
-    if (now_ns() < until_ns)
-        *found = made;
-    send(&end, sizeof end, 1, comm);
+    copies(found, buffer, comm, until_ns);
+    tell(END, 0, comm);
 }
 
 void transfers_find(struct transfers *found)
