@@ -73,10 +73,13 @@ SIGNALS = (signal.SIGTSTP, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.
 
 
 def of_users(count):
-    """So many signals of users: another signal to another command each time, until each command had each."""
+    """So many signals of users: another signal to another command each time, until each command had each.
+
+    After SIGTSTP a command goes on to its end, which takes long: the first ones get it that end soon.
+    """
     kills = []
     for number in range(count):
-        what, signum = LASTING[number % len(LASTING)], SIGNALS[number % len(SIGNALS)]
+        what, signum = LASTING[number % len(LASTING)], SIGNALS[(number - 1) % len(SIGNALS)]
         kind = Kill if signum in (signal.SIGHUP, signal.SIGTERM) else Keys
         kills.append(kind(what, number, SEED, signum))
     return kills
