@@ -152,4 +152,4 @@ def test_parked_ranks_use_no_processor():
 
 def test_without_a_wish_it_is_the_program_that_does_not_change():
     program = Program(processes=COMM.size, granularity_us=50, imbalance=1, phases=PHASES, malleable=True)
-    assert changing(program, [])[0].sizes == [(PHASES, COMM.size)]
+    assert changing(program, [])[0].sizes == ((PHASES, COMM.size),)
