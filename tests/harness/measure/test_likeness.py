@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.measure.likeness import NOT_COMPARED, agree, contradictions
+from harness.measure.likeness import NOT_COMPARED, RARELY, agree, contradictions
 from harness.store.conditions import Conditions
 from harness.store.records import Calibration
 from workloads.constants import CONSTANTS, Rows
@@ -45,6 +45,10 @@ def two_levels(high_ns, low_ns, shares):
 
 def names(found):
     return {each.name for each in contradictions(found)}
+
+
+def test_what_is_left_out_or_comes_rarely_is_declared():
+    assert {*NOT_COMPARED, *RARELY} <= {one.name for one in CONSTANTS}
 
 
 def test_a_steady_host_agrees_with_itself():
