@@ -71,7 +71,8 @@ def test_running_programs_are_looked_at(capsys):
 
 
 @needs_two
-def test_waits_doubts_copies_that_are_bound_to_one_processor(compiled, capsys, monkeypatch):
+def test_tune_doubts_copies_that_are_bound_to_one_processor(compiled, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), "1", "20", "20000"]

@@ -104,7 +104,8 @@ def test_a_small_shared_memory_is_named(compiled, tmp_path, words):
     assert "/dev/shm" in done.stderr and "of 1.0 MiB are free" in done.stderr
 
 
-def test_ranks_in_another_network_namespace_are_named(compiled):
+def test_ranks_in_another_network_namespace_are_named(compiled, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     argv = [*launcher("here"), "-n", "2", "unshare", "-n", compiled("here", "bsp.c"), "100", ".25", "10"]
     if run(["unshare", "-n", "true"]).returncode:
         pytest.skip("namespaces take privileges")
@@ -117,7 +118,8 @@ def test_ranks_in_another_network_namespace_are_named(compiled):
 
 
 @pytest.mark.slow
-def test_a_wrapper_that_was_given_is_not_asked_for():
+def test_a_wrapper_that_was_given_is_not_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     argv = [*launcher("here"), "-n", "1", "true"]
     words = ["tune", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase"]
     given = run([*LOCKSTEP, *words, "--mpicc", str(wrapper("here")), "--", *argv])

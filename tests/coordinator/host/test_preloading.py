@@ -93,7 +93,8 @@ def test_an_exec_in_an_exec_wins_and_is_alone():
 
 
 @pytest.mark.slow
-def test_as_it_is_is_measured_without_an_exec_around(tmp_path):
+def test_as_it_is_is_measured_without_an_exec_around(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     seen = tmp_path / "seen"
     rank = f'echo "$LD_PRELOAD$LOCKSTEP_WAITING" >> {seen}; exec {sys.executable} -c "from mpi4py import MPI"'
     program = [*launcher("here"), "-n", "1", "sh", "-c", rank]
