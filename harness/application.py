@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import mechanisms, processes
@@ -50,15 +50,17 @@ from workloads.work import OF_USERS, Command
 
 if TYPE_CHECKING:
     from harness.analyse import advise as advice
-    from harness.predict import missing, recorded_programs
+    from harness.predict import missing, recorded_programs, schedule_files, simulations
     from harness.predict import pool as threads
     from harness.predict.neighbourhood import Neighbourhood
     from harness.predict.pool import Pool
     from harness.predict.recorded_programs import RecordedPrograms
+    from harness.predict.simulations import SimulatedBackEnd
 else:  # nobody waits for simulators who only measures
     advice = Late("harness.analyse.advise")
     missing, recorded_programs = Late("harness.predict.missing"), Late("harness.predict.recorded_programs")
-    threads = Late("harness.predict.pool")
+    threads, simulations = Late("harness.predict.pool"), Late("harness.predict.simulations")
+    schedule_files = Late("harness.predict.schedule_files")
 
 
 def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
@@ -241,6 +243,15 @@ def _measure(
         watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
 
 
+@dataclass(frozen=True)
+class Simulations:
+    """The results of a simulated experiment, notes on them, and files with the schedules of logs."""
+
+    results: ResultsDocument
+    notes: list[str]
+    files: list[Path]
+
+
 def simulate(
     wanted: Experiment,
     results: Path,
@@ -250,42 +261,99 @@ def simulate(
     output: Path | None = None,
     *,
     timeline: bool = False,
-) -> tuple[ResultsDocument, list[str]]:
-    """Simulate every scheduler of an experiment without running it; also returns notes on the results.
+    resume: bool = False,
+) -> Simulations:
+    """Simulate every scheduler of an experiment without running it.
 
     The last good calibration of this host in ``results`` gives the constants that the experiment leaves open.
-    The store in ``output``, if any, gets the simulated runs, with the ranks' activities if ``timeline``.
+    The store in ``output``, if any, gets the simulated runs, with the ranks' activities if ``timeline``;
+    ``resume`` leaves out what it has. Of jobs without processes it also gets files of their schedules.
     """
+    prepare = _by_job if wanted.by_job else _by_process
+    prepared = prepare(wanted, results, session_name() if output else "", watcher, timeline=timeline)
+    back_end, tasks = prepared.back_end, prepared.tasks
+    wanted = tasks[0].experiment  # with the content of its logs
+    made: list[RunRecord] = []
+    files: list[Path] = []
+    with Store(output, warn=watcher.warn) if output else nullcontext() as store:
+        before = store.runs(wanted.digest) if store and resume else []
+        done = plan.recorded(before)
+        lacking = [task for task in tasks if not _made(task, done.get(task.key), back_end)]
+
+        def keep(record: RunRecord) -> None:
+            if store and output:
+                files.extend(schedule_files.write(output, record))
+                store.add_run(record)
+            made.append(record)
+
+        try:
+            progress = Counted(watcher, wanted.name)
+            simulations.carry_out(lacking, back_end, progress, compute or threads.compute, keep)
+        except KeyboardInterrupt:
+            if not made:
+                raise
+            kept = f"recorded in {store.path}; continue with --resume" if store else LOST
+            many = f"{len(made)} of {len(lacking)} simulations are {kept}"
+            raise Interrupted(f"interrupted: {many}") from None
+    notes = list(prepared.notes)
+    failures = [record.failure for record in made if record.failure]
+    if failures:
+        notes.insert(0, f"{len(failures)} simulations failed: {failures[0]}")
+    if store:
+        earlier = f", {len(before)} found there" if resume else ""
+        notes.insert(0, f"{len(made)} simulated runs recorded in {store.path}{earlier}")
+    found = results_document.results(wanted, [*before, *made], tau_s)
+    return Simulations(replace(found, machine=prepared.machine, failures=failures, doubts=()), notes, files)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A simulated back end, its tasks, the simulated machine, and notes on where its constants are from."""
+
+    back_end: SimulatedBackEnd
+    tasks: Sequence[Task]
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def _by_job(
+    wanted: Experiment, results: Path, session: str, watcher: Watcher, *, timeline: bool
+) -> _Prepared:
+    from harness.predict import job_level  # noqa: PLC0415 - numba is slow to load
+
+    if timeline:
+        rule = "is of processes, and these jobs have none"
+        raise InputError("--timeline", timeline, rule, "leave it out")
+    here = conditions.of_session(usable_processors(), job_level.SIMULATOR)
+    back_end = replace(job_level.SimulatedByJob.of(wanted), session=session, conditions=here)
+    return _Prepared(back_end, back_end.tasks)
+
+
+def _by_process(
+    wanted: Experiment, results: Path, session: str, watcher: Watcher, *, timeline: bool
+) -> _Prepared:
     recorded_programs.check(wanted)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
     taken, recorded = _stored(results, wanted)
     announce_compiler(watcher)
-    with Store(output, warn=watcher.warn) if output else nullcontext() as store:
-        records = process_level.predict(
-            wanted,
-            taken.constants,
-            Counted(watcher, wanted.name),
-            compute or threads.compute,
-            recorded,
-            timeline=timeline,
-            session=session_name(),
-            conditions=conditions.of_session(usable_processors(), process_level.SIMULATOR),
-        )
-        if store:
-            for record in records:
-                store.add_run(record)
-    failures = [record.failure for record in records if record.failure]
+    here = conditions.of_session(usable_processors(), process_level.SIMULATOR)
+    host = partial(process_level.Host.of_calibration, taken.constants, conditions=here)
+    back_end = process_level.Simulated(host, session, timeline, recorded)
     first = next(task for task in plan.plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
-    rows = summary.rows(wanted, records, tau_s, wanted.cells)
     machine = vars(process_level.Host.of_calibration(taken.constants, first).machine(first.scheduler))
-    notes = [f"{len(records)} simulated runs recorded in {store.path}"] if store else []
-    notes += [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
-    notes += recorded.lacks()
     given = [cell.machine for cell in wanted.cells]
-    if any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given) and taken.line:
-        notes.append(taken.line)
-    return ResultsDocument(wanted.name, wanted.digest, "", machine, rows, None, failures, ()), notes
+    told = any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given)
+    notes = [*recorded.lacks(), *([taken.line] if told and taken.line else [])]
+    return _Prepared(back_end, process_level.tasks_of(wanted), machine, notes)
+
+
+def _made(task: Task, record: RunRecord | None, back_end: SimulatedBackEnd) -> bool:
+    """Whether a record is the simulation that ``back_end`` would make of a task."""
+    return record is not None and record.constants == back_end.constants(task)
+
+
+LOST = "lost; with -o DIR they would have been kept"
 
 
 def explore(

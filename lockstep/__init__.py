@@ -147,12 +147,14 @@ def simulate(
     quick: bool = False,
     seed: int | None = None,
     output: str | Path | None = None,
+    resume: bool = False,
     watcher: Watcher | None = None,
 ) -> Results:
     """Simulate every scheduler of an experiment, without running it.
 
     The last calibration in ``results`` gives the constants that the experiment leaves open. ``output`` is a
-    directory for the records of the simulations; ``watcher`` is as for :func:`run`.
+    directory for the records of the simulations, of which ``resume`` leaves out those that are there;
+    ``watcher`` is as for :func:`run`. Of jobs without processes the slowdown is their mean bounded slowdown.
 
     Raises:
         InputError: for bad input.
@@ -161,7 +163,8 @@ def simulate(
 
     wanted = _load(experiment, settings, quick, seed)
     folder = None if output is None else Path(output)
-    return Results(application.simulate(wanted, Path(results), _watching(watcher), output=folder)[0])
+    made = application.simulate(wanted, Path(results), _watching(watcher), output=folder, resume=resume)
+    return Results(made.results)
 
 
 def advise(
@@ -252,12 +255,8 @@ def _load(
     experiment: Source, settings: Iterable[str], quick: bool, seed: int | None, *, here: bool = False
 ) -> Experiment:
     from harness.spec import experiment as experiments  # noqa: PLC0415
-    from harness.spec import experiment_source  # noqa: PLC0415
 
     source = dict(experiment) if isinstance(experiment, Mapping) else str(experiment)
-    if "level" in experiment_source.read(source).data:
-        rule = "is one of jobs (level = 'jobs')"
-        raise InputError("EXPERIMENT", source, rule, "use lockstep simulate -o DIR")
     texts = [settings] if isinstance(settings, str) else settings
     return experiments.load(source, settings=texts, quick=quick, seed=seed, here=here)
 

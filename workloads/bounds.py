@@ -50,7 +50,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "owners.away_s": Bounds(1e-3, 1e7),
     "owners.load": LOAD,
     "owners.at_s": Bounds(0, 1e9),
-    "load": Bounds(1e-6, 1000),
+    "log.load": Bounds(1e-6, 1000),
     "warm_up": _count(0, 10_000_000),
     "tau_s": Bounds(1e-9, 1e9),
     "half_width": Bounds(1e-6, 1e6),

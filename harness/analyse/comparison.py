@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from harness.analyse import summary
-from harness.analyse.rows import JobRow
+from harness.analyse.rows import JobRow, Row
 from harness.analyse.statistics import FEWEST, Estimate, apart, estimate, student_factor
+from harness.simulator.jobs.metrics import FEWEST_JOBS
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.naming import scheduler_name, setting_names, workload_name
-from harness.store.records import DEDICATED, MEASURED_KINDS, POLICY, RunRecord, quantile
+from harness.store.records import DEDICATED, MEASURED_KINDS, POLICY, RunRecord, Schedule, quantile
 
 BETTER, WORSE = "better", "worse"
 NO_DIFFERENCE = "no difference that can be told"
@@ -29,9 +30,28 @@ class SlowdownSeries:
     scheduler: str
     by_repeat: Mapping[int, float]
     withheld: str = ""  # why there are none, if they cannot be right
+    # Of jobs without processes: then a repeat is a replication, or a batch of jobs.
+    schedule: Schedule | None = None
+    seed: int = 0
 
     def same_point(self, other: Self) -> bool:
-        return self.jobs == other.jobs and self.settings == other.settings
+        ours, theirs = (one.schedule and one.schedule.comparable for one in (self, other))
+        return self.jobs == other.jobs and self.settings == other.settings and ours == theirs
+
+    def same_draw(self, other: Self) -> bool:
+        """Whether the jobs of each repeat are the very same as in that of another series at this point."""
+        return self.schedule is not None and ("log" in self.schedule.source or self.seed == other.seed)
+
+    @property
+    def workload(self) -> str:
+        return self.schedule.jobs_name if self.schedule else workload_name([job.work for job in self.jobs])
+
+    @property
+    def typical(self) -> float | None:
+        """The median slowdown; of jobs without processes the mean bounded one."""
+        if self.schedule:
+            return self.schedule.metrics.get("bounded_slowdown")
+        return statistics.median(self.values) if self.by_repeat else None
 
     @property
     def values(self) -> list[float]:
@@ -60,10 +80,10 @@ class Comparison:
         known = {side: one.values if one else [] for side, one in sides.items()}
         low, high = self.interval or (None, None)
         return {
-            "workload": workload_name([job.work for job in self.known.jobs]),
+            "workload": self.known.workload,
             "settings": dict(self.known.settings),
             **{f"scheduler_{side}": one and one.scheduler for side, one in sides.items()},
-            **{side: statistics.median(values) if values else None for side, values in known.items()},
+            **{side: one and one.typical for side, one in sides.items()},
             **{f"n_{side}": len(values) for side, values in known.items()},
             **{"ratio": self.ratio, "low": low, "high": high, "verdict": self.verdict, "reason": self.reason},
         }
@@ -71,6 +91,8 @@ class Comparison:
 
 def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[SlowdownSeries]:
     """The measured slowdowns of each row; the simulated ones if nothing was measured."""
+    if any(record.schedule for record in records):
+        return list(_of_schedules(summary.rows(experiment, records), records[-1].seed))
     simulated = not any(record.kind in MEASURED_KINDS for record in records)
     return [
         SlowdownSeries(
@@ -85,6 +107,15 @@ def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[Slowdow
     ]
 
 
+def _of_schedules(rows: Iterable[Row], seed: int) -> Iterator[SlowdownSeries]:
+    for row in rows:
+        if schedule := row.schedule:
+            slowdowns = dict(enumerate(schedule.slowdowns))
+            why = f"saturated {schedule.saturated}" if schedule.saturated else ""
+            settings, name = dict(row.settings), row.name
+            yield SlowdownSeries((), settings, name, slowdowns, why, schedule=schedule, seed=seed)
+
+
 def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeries]) -> list[Comparison]:
     """Each row of ``before`` with the same row of ``after``, then the rows of ``after`` alone."""
     left = list(after)
@@ -95,7 +126,9 @@ def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeri
             found.append(Comparison(one, None, reason="only before"))
         else:
             left.remove(other)
-            found.append(_judged(one, other, _apart(one.values, other.values)))
+            alike = one.same_draw(other)
+            ratio = _together(one.by_repeat, other.by_repeat) if alike else _apart(one.values, other.values)
+            found.append(_judged(one, other, ratio))
     return found + [Comparison(None, other, reason="only after") for other in left]
 
 
@@ -126,6 +159,8 @@ def _judged(before: SlowdownSeries, after: SlowdownSeries, found: Ratio | None) 
         return Comparison(before, after, reason=why)
     ratio, interval, repeats = found
     reason = "" if interval else f"{repeats} repeat{'s' if repeats > 1 else ''}: {FEWEST} at least"
+    if reason and before.schedule and "log" in before.schedule.source:
+        reason = f"too few jobs: {FEWEST_JOBS} at least"
     return Comparison(before, after, ratio, interval, verdict(interval), reason)
 
 

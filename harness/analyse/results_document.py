@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.analyse import summary
@@ -13,9 +13,11 @@ from harness.analyse.columns import MEASURED, SIMULATED
 from harness.analyse.rows import COLUMNS, Row, Summary
 from harness.measure.plan import label
 from harness.spec.experiment import Experiment
+from harness.spec.job_source import LEVEL
 from harness.spec.naming import setting_names
-from harness.store.records import MEASURED_KINDS, RunRecord
+from harness.store.records import MEASURED_KINDS, RunRecord, Schedule
 from workloads.constants import CONSTANTS
+from workloads.machine import lost_processors
 
 if TYPE_CHECKING:
     import pandas
@@ -40,8 +42,14 @@ class ResultsDocument:
     failures: Sequence[str]
     doubts: Sequence[str]
     notice: str = ""  # that rows are withheld, and why; empty if all are shown
+    # Of jobs without processes: the machine's processors and those ``lost``, how many jobs there are, were
+    # ``skipped`` and ``assumed``, and the seed; else empty.
+    by_job: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
+        if self.by_job:
+            head: dict[str, Any] = {"schema": SCHEMA, "level": LEVEL, "experiment": self.experiment}
+            return {**head, **self.by_job, "rows": [_schedule_document(row) for row in self.rows]}
         return {
             "schema": SCHEMA,
             "experiment": self.experiment,
@@ -78,9 +86,38 @@ def results(
             f"{label(one.kind, one.scheduler, one.settings)}, repeat {one.repeat + 1}: {one.failure}"
             for one in failed
         ],
-        doubts=doubts(rows, measured),
+        doubts=list(_lacking(rows)) if last.schedule else doubts(rows, measured),
         notice=notice(rows, measured),
+        by_job=_of_jobs(last.schedule, last.seed) if last.schedule else {},
     )
+
+
+def _of_jobs(schedule: Schedule, seed: int) -> dict[str, Any]:
+    source = schedule.source
+    return {
+        "processors": schedule.processors,
+        "lost": sorted(lost_processors(source.get("machine", {}), schedule.processors)),
+        "jobs": source.get("count"),
+        "skipped": source.get("skipped", {}),
+        "assumed": source.get("assumed", {}),
+        "seed": seed,
+    }
+
+
+def _lacking(rows: Sequence[Row]) -> Iterator[str]:
+    """That schedulers of an interrupted simulation of jobs are not there."""
+    total = max(row.schedule.source.get("schedulers", 0) for row in rows if row.schedule)
+    if len(rows) < total:
+        yield f"only {len(rows)} of {total} schedules are there: the simulation was interrupted"
+
+
+OF_SCHEDULE = ("metrics", "half_width", "replications", "saturated")
+
+
+def _schedule_document(row: Row) -> dict[str, Any]:
+    """A row of jobs without processes as plain values."""
+    values = {"settings": row.settings} if row.settings else {}
+    return values | {"scheduler": row.scheduler} | {key: getattr(row.schedule, key) for key in OF_SCHEDULE}
 
 
 def row_document(row: Row) -> dict[str, Any]:
@@ -99,7 +136,7 @@ def row_document(row: Row) -> dict[str, Any]:
 def summary_document(known: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
     values = asdict(known)
-    for key in ("against_spinning", "sections", "states", "processor_s", "alone", "exceeded"):
+    for key in ("against_spinning", "sections", "states", "processor_s", "alone", "exceeded", "schedule"):
         if values[key] is None:
             del values[key]
     if switches := values["switches"]:
@@ -123,7 +160,8 @@ def frame_of_rows(rows: Sequence[Row]) -> pandas.DataFrame:
         for side in row.sides:
             values = [column.of(side).value(row) for column in of_sides]
             values += [column.value(row) if side == SIMULATED else None for column in of_both]
-            lines.append((row, [row.workload, len(row.jobs), *_names(row, side), *values]))
+            jobs = row.schedule.source.get("count") if row.schedule else len(row.jobs)
+            lines.append((row, [row.workload, jobs, *_names(row, side), *values]))
     names = [column.frame for column in (*of_sides, *of_both)]
     return _frame(rows, ["workload", "jobs", *NAMES, *names], lines)
 
@@ -143,7 +181,7 @@ NAMES = ("scheduler", "policy", "blocking", "kind")
 
 
 def _names(row: Row, side: str) -> tuple[Any, ...]:
-    return row.name, row.scheduler["policy"], row.scheduler["blocking"], side
+    return row.name, row.scheduler["policy"], row.scheduler.get("blocking"), side
 
 
 def _frame(

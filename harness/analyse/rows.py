@@ -1,7 +1,7 @@
 """Rows: the effect of a scheduler on jobs at a point of the sweep, measured and simulated; their columns."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from harness.analyse.columns import (
 from harness.analyse.statistics import Estimate
 from harness.spec.jobs import rebuilt
 from harness.spec.naming import scheduler_name, setting_names, workload_name
-from harness.store.records import RunRecord, Schedule
+from harness.store.records import Schedule
 from workloads.work import Work
 
 
@@ -119,6 +119,8 @@ class Summary:
     processor_s: tuple[float, ...] | None = None
     alone: Estimate | None = None  # with a setting: the sum of the times alone over that as it is
     exceeded: float | None = None  # a run was stopped after so many times the sum of the times alone
+    # Of jobs without processes; the workload slowdown is then the mean of their bounded slowdowns.
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,8 @@ class Row:
     """A scheduler, as its table with defaults, at a point of the sweep; a side is None if not requested.
 
     What cannot be right is ``withheld``: then nothing of the measured side is known.
+    The row of jobs without processes (of a log or a model) has a simulated side with a ``schedule``, and no
+    ``jobs``.
     """
 
     jobs: tuple[JobRow, ...]
@@ -175,8 +179,16 @@ class Row:
         return self.jobs[0].program
 
     @property
+    def schedule(self) -> Schedule | None:
+        return self.simulated.schedule if self.simulated else None
+
+    def with_schedule(self, schedule: Schedule) -> Self:
+        assert self.simulated
+        return replace(self, simulated=replace(self.simulated, schedule=schedule))
+
+    @property
     def workload(self) -> str:
-        return workload_name([job.work for job in self.jobs])
+        return self.schedule.jobs_name if self.schedule else workload_name([job.work for job in self.jobs])
 
     @property
     def name(self) -> str:
@@ -204,21 +216,9 @@ class Row:
         return None if measured is None or simulated is None else simulated / measured - 1.0
 
 
-@dataclass(frozen=True)
-class ScheduleRow(Row):
-    """A scheduler under which a trace or a model of jobs was simulated; it has no sides and no jobs."""
-
-    schedule: Schedule = field(kw_only=True)
-
-    @classmethod
-    def of(cls, record: RunRecord) -> Self:
-        assert record.schedule
-        return cls((), {}, record.scheduler, None, None, schedule=record.schedule)
-
-    def label(self, saturated: str) -> str:
-        """The scheduler; if it is saturated, in the pattern ``saturated`` with the reason."""
-        why = self.schedule.saturated
-        return saturated.format(self.name, why) if why else self.name
+def place_name(row: Row) -> str:
+    """The scheduler and the point of the sweep."""
+    return ", ".join([row.name, *(f"{key} = {value}" for key, value in row.settings.items())])
 
 
 def swept(rows: Sequence[Row]) -> dict[str, str]:
@@ -407,20 +407,21 @@ def of_known_side(found: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
 Mean = tuple[float, float | None]  # a mean, and the half-width of its 95 % interval if there is one
 
 
-def _of_regions(row: ScheduleRow) -> bool:
+def _of_regions(row: Row) -> bool:
     """Whether the policy gives regions (``Fragmentation``)."""
-    return "missed" in row.schedule.metrics
+    return row.schedule is not None and "missed" in row.schedule.metrics
 
 
 def _mean(
     name: str,
     heading: str,
     shown: Callable[[Mean], str] = lambda mean: four_digits(mean[0]),
-    needs: str | Callable[[ScheduleRow], bool] = "",
+    needs: str | Callable[[Row], bool] = "",
 ) -> Column:
-    def found(row: ScheduleRow) -> Mean | None:
-        value = row.schedule.metrics.get(name)
-        return None if value is None else (value, row.schedule.half_width.get(name))
+    def found(row: Row) -> Mean | None:
+        if row.schedule is None or (value := row.schedule.metrics.get(name)) is None:
+            return None
+        return value, row.schedule.half_width.get(name)
 
     page = heading.replace("-\n", "").replace("\n", " ")
     return Column(found, heading, shown, page=page, on_page=partial(_with_half, sign="\u00b1"), needs=needs)
@@ -429,6 +430,12 @@ def _mean(
 def _with_half(mean: Mean, sign: str = "+-") -> str:
     value, half = mean
     return four_digits(value) + (f" {sign}{one_digit(half)}" if half else "")
+
+
+def saturated_name(row: Row, pattern: str) -> str:
+    """The scheduler; if it is saturated, in a ``pattern`` with the reason."""
+    why = row.schedule.saturated if row.schedule else ""
+    return pattern.format(row.name, why) if why else row.name
 
 
 OF_JOBS = [

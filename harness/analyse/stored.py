@@ -1,7 +1,7 @@
 """The experiments in a store, with all their runs."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,17 +40,15 @@ class Found:
         return results_document.results(self.experiment, self.records)
 
 
-def read(
-    results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False, by_job: bool = False
-) -> list[Found]:
+def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:
     """The experiments in the store at ``results``, the one with the newest run last.
 
-    ``simulate`` records the simulations that measured runs lack; ``by_job`` adds simulations of jobs.
+    ``simulate`` records the simulations that measured runs lack.
     InputError without a store, without runs, or if no experiment is called ``wanted``.
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
         found = []
-        for digest in _digests(store, results, wanted, by_job=by_job):
+        for digest in _digests(store, wanted):
             records = store.runs(digest)
             experiment = experiment_of(records)
             if simulate:
@@ -59,11 +57,17 @@ def read(
         return found
 
 
-def _digests(store: Store, results: Path, wanted: str | None, *, by_job: bool) -> list[str]:
-    known = store.experiments(by_job=by_job)
-    if not known and store.experiments(by_job=True):
+def of_processes(found: Sequence[Found], results: Path, remedy: str) -> list[Found]:
+    """Those whose jobs have processes; else an InputError with the remedy."""
+    known = [one for one in found if not one.by_job]
+    if not known:
         rule = "holds simulated schedules of jobs, and no runs"
-        raise InputError("RESULTS", str(store.path), rule, f"lockstep report {results} shows them")
+        raise InputError("RESULTS", str(results), rule, remedy)
+    return known
+
+
+def _digests(store: Store, wanted: str | None) -> list[str]:
+    known = store.experiments()
     if not known:
         raise InputError("RESULTS", str(store.path), "holds no runs", "make some with lockstep run --results")
     chosen = [digest for digest, name in known if wanted in (None, name) or digest.startswith(wanted or "-")]

@@ -1,5 +1,6 @@
 """From records to rows: summaries over all repeats."""
 
+import json
 import math
 import statistics
 from collections import defaultdict
@@ -38,6 +39,7 @@ from harness.store.records import (
     WITH_SETTING,
     JobRecord,
     RunRecord,
+    Schedule,
     alone_two_phase,
     between_nodes_ns,
     quantile,
@@ -84,8 +86,10 @@ def rows(
     """A row for each cell (by default the measured ones) and scheduler, in order (docs/formats.md).
 
     Of several records of the same run, the last successful one counts that other programs did not disturb.
-    Measured values that cannot be right are withheld.
+    Measured values that cannot be right are withheld. Jobs without processes have the rows with a record.
     """
+    if any(record.schedule for record in records):
+        return _of_schedules(records)
     of_cell: dict[int, list[RunRecord]] = defaultdict(list)
     for record in records:
         of_cell[record.cell].append(record)
@@ -95,6 +99,26 @@ def rows(
         for cell in cells or experiment.measured_cells
         for scheduler in experiment.schedulers
     ]
+
+
+def _of_schedules(records: Iterable[RunRecord]) -> list[Row]:
+    last = {
+        (record.cell, json.dumps(record.scheduler)): (record, record.schedule)
+        for record in records
+        if record.schedule and record.succeeded
+    }
+    known = sorted(last.values(), key=lambda each: int(each[1].source.get("place", 0)))
+    return [
+        Row((), dict(record.settings), record.scheduler, None, of_schedule(schedule))
+        for record, schedule in known
+    ]
+
+
+def of_schedule(schedule: Schedule) -> Summary:
+    """The means over jobs without processes, of which the slowdown is the bounded one."""
+    mean, half = (of.get("bounded_slowdown") for of in (schedule.metrics, schedule.half_width))
+    interval = None if mean is None or half is None else (mean - half, mean + half)
+    return Summary(Estimate(mean, interval, schedule.replications), schedule=schedule)
 
 
 def slowdown(cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False) -> Estimate:

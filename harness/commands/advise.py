@@ -62,7 +62,9 @@ def _command(options: argparse.Namespace) -> list[str] | None:
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
     if options.like:
-        last = stored.read(options.like, None, watcher)[-1].experiment
+        known = stored.read(options.like, None, watcher)
+        remedy = f"lockstep report {options.like} shows them"
+        last = stored.of_processes(known, options.like, remedy)[-1].experiment
         return advise.like(options.like, last.cells[0].jobs())
     shape = {name: getattr(options, name) for name in ("pattern", "processes", "granularity_us", "imbalance")}
     return Program(**shape, dedicated_s=advise.LEAST_S), options.jobs

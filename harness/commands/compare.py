@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.analyse import before_after, comparison, verdicts
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.stored import read
+from harness.analyse.stored import of_processes, read
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import documents, tables, text
@@ -29,7 +29,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Compare; the status is 1 if any row is outside the tolerance, or worse than in the first directory."""
     if options.between or options.after is not None:
         return _before_after(options, watcher)
-    stored = read(options.results, options.experiment, watcher, simulate=True)
+    known = read(options.results, options.experiment, watcher, simulate=True)
+    remedy = "choose two schedulers with --between, or give a second directory"
+    stored = of_processes(known, options.results, remedy)
     judged = [verdicts.judged(one.results, one.records, options.tolerance) for one in stored]
     if options.csv:
         if len(judged) > 1:

@@ -28,10 +28,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     path, found = options.output, None
     shared.check_writable("--output", path)
     if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():
-        found = stored.read(options.results, None, watcher)[-1]
+        known = stored.read(options.results, None, watcher)
+        remedy = f"lockstep report {options.results} shows them"
+        found = stored.of_processes(known, options.results, remedy)[-1]
         base = found.experiment
     else:
         base = experiment.load(options.experiment or "demo", settings=options.settings)
+        base.check_processes()
     measured = write(path, base, found, options.results, watcher)
     if options.open:
         shared.show(path)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.analyse import stored, verdicts
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import ScheduleRow
 from harness.analyse.stored import Found
 from harness.analyse.verdicts import TOLERANCE
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import text
-from harness.spec.job_level import LEVEL
-from harness.store.records import RunRecord
-from harness.store.stored import reading
-from workloads.machine import lost_processors
 from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
@@ -40,7 +34,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the report of one experiment, by default the last one."""
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
-    found = stored.read(options.results, options.experiment, watcher, by_job=True)[-1]
+    found = stored.read(options.results, options.experiment, watcher)[-1]
     if kind == "text":
         return _text(options, found)
     path = options.output or Path(f"report.{kind}")
@@ -56,33 +50,9 @@ def _text(options: argparse.Namespace, found: Found) -> Answer:
     if options.output or options.open:
         rule = "goes to the terminal, and into no file"
         raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")
-    if found.by_job:
-        document = document_of_jobs(found.records)
-        return Answer(document, text.simulated_jobs(document, list(map(ScheduleRow.of, found.records))))
     results = found.results
     parts = [*text.render(results), *text.repeats(found.experiment, found.records)]
     return Answer(results.document(), parts)
-
-
-def document_of_jobs(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """The document that --json prints of simulated schedules of jobs."""
-    rows = [(record.scheduler, record.schedule) for record in records if record.schedule]
-    (_, first), *_ = rows
-    return {
-        "schema": SCHEMA,
-        "level": LEVEL,
-        "experiment": records[0].experiment,
-        "processors": first.processors,
-        "lost": sorted(lost_processors(first.source.get("machine", {}), first.processors)),
-        "jobs": first.source["count"],
-        "skipped": first.source.get("skipped", {}),
-        "assumed": first.source.get("assumed", {}),
-        "seed": records[0].seed,
-        "rows": [{"scheduler": table} | {key: getattr(one, key) for key in OF_ROW} for table, one in rows],
-    }
-
-
-OF_ROW = ("metrics", "half_width", "replications", "saturated")
 
 
 def write(
@@ -113,9 +83,8 @@ def _of_runs(found: Found, folder: Path, tolerance: float) -> tuple[ResultsDocum
 
 
 def _of_jobs(found: Found, folder: Path, _: float) -> tuple[ResultsDocument, Page]:
-    from harness.analyse import schedules  # noqa: PLC0415
+    from harness.analyse import job_tables  # noqa: PLC0415
     from harness.report import job_page  # noqa: PLC0415
 
-    with reading(folder):  # older records have no checksums
-        results = schedules.results(found.records, folder.parent if folder.is_file() else folder)
-        return results, job_page.of_jobs(results, found.records[0])
+    results = job_tables.with_outcomes(found.results, folder.parent if folder.is_file() else folder)
+    return results, job_page.of_jobs(results, found.records[0])

@@ -36,10 +36,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--quick": {"action": "store_true", "help": "fewer repeats of shorter programs"},
     "--seed": {"type": int, "help": "seed of compute times and of the order of runs"},
-    "--resume": {
-        "action": "store_true",
-        "help": "skip recorded runs",
-    },
+    "--resume": {"action": "store_true", "help": "skip recorded runs"},
     "--no-simulate": {"dest": "simulate", "action": "store_false", "help": "measure only"},
     "--timeline": {"action": "store_true", "help": "record a timeline of every rank, for trace and report"},
     "results": {"metavar": "RESULTS", "type": Path, "help": "directory with records"},

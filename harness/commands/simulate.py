@@ -1,18 +1,17 @@
 """``lockstep simulate EXPERIMENT``: simulate every scheduler."""
 
 import argparse
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness import application
-from harness.commands import Answer
+from harness.analyse import stored
+from harness.commands import Answer, report
 from harness.commands.shared import EXPERIMENT, VERDICTS, add, judged, load, thresholds_of
 from harness.measure.session import Watcher
 from harness.predict import pool as threads
-from harness.predict.pool import Pool
 from harness.report import text
-from harness.spec import experiment_source, overrides
-from harness.spec.experiment_source import Document
+from harness.store.database import FILE_NAME
 from workloads.validation import InputError
 
 
@@ -23,9 +22,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, *VERDICTS)
     own = parser.add_argument
     own("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
-    own("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (SWF or sacct)")
+    own("--log", metavar="FILE", help="with level = 'jobs': job log (SWF or sacct)")
     help_text = "record the simulations there: report, compare and trace read them"
     own("-o", "--output", type=Path, metavar="DIR", help=help_text)
+    add(parser, "--resume", help="with -o: skip recorded simulations")
     help_text = "with -o: record a timeline of every rank, for trace and report"
     add(parser, "--timeline", help=help_text)
 
@@ -38,40 +38,39 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         from harness.predict.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
 
         compute = (pool := MpiPool()).compute
-    if (written := _job_level(options)) is None:
-        answer = _simulated(options, watcher, compute)
-    else:
-        from harness.commands import job_level  # noqa: PLC0415 - numba is slow to load
-
-        answer = job_level.answer(written, options, watcher, compute)
-    return replace(answer, notes=(*answer.notes, str(pool))) if pool else answer
-
-
-def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> Answer:
-    if options.trace:
-        rule = f"is a job log, and {options.experiment} is an experiment of processes"
-        raise InputError("--trace", options.trace, rule, "write lockstep simulate trace --trace FILE")
-    if options.timeline and not options.output:
-        raise InputError("--timeline", True, "is a part of records", "add -o DIR")
-    wanted = load(options)
+    for option in ("timeline", "resume"):
+        if getattr(options, option) and not options.output:
+            raise InputError(f"--{option}", True, "is about records", "add -o DIR")
+    wanted = load(options, log=options.log)
     conditions = thresholds_of(options, wanted)
-    found, notes = application.simulate(
-        wanted, options.results, watcher, options.tau, compute, options.output, timeline=options.timeline
+    made = application.simulate(
+        wanted,
+        options.results,
+        watcher,
+        options.tau,
+        compute,
+        options.output,
+        timeline=options.timeline,
+        resume=options.resume,
     )
+    found = made.results
     document = found.document()
-    del document["session"], document["agreement"]
-    shown = text.simulated(wanted.name, found.rows)
-    answer = Answer(document, shown, status=1 if found.failures else 0, notes=tuple(notes))
+    for key in ("session", "agreement"):
+        document.pop(key, None)
+    shown = list(text.simulated(found))
+    if wanted.by_job and options.output:
+        pages = _pages(found.digest, options.output, watcher)
+        files = [*pages, *sorted(made.files), options.output / FILE_NAME]
+        shown.append(f"wrote {len(files)} files to {options.output}/; report.html shows them")
+    notes = (*made.notes, *([str(pool)] if pool else []))
+    answer = Answer(document, shown, status=1 if found.failures else 0, notes=notes)
     return judged(answer, found, options, conditions, "simulated")
 
 
-def _job_level(options: argparse.Namespace) -> Document | None:
-    """The experiment file if it has a ``level``; None for one of processes."""
-    written = experiment_source.read(options.experiment)
-    if "level" not in written.data:
-        return None
-    changes = overrides.schedulers(options.policies)
-    changes += [overrides.parse(text) for text in options.settings]
-    if options.seed is not None:
-        changes.append(overrides.make("seed", options.seed, f"--seed {options.seed}"))
-    return written.overridden(changes)
+def _pages(digest: str, folder: Path, watcher: Watcher) -> Iterator[Path]:
+    """Write the table of means, the page and the picture of means; yields their paths."""
+    (found,) = stored.read(folder, digest, watcher)
+    for name, kind in (("metrics.csv", "csv"), ("report.html", "html"), ("metrics.png", "png")):
+        if kind != "png" or any(record.schedule and record.schedule.metrics for record in found.records):
+            report.write(folder / name, kind, found, folder)
+            yield folder / name

@@ -24,6 +24,7 @@ from harness.spec.settings import UNCHANGED
 from harness.store import records
 from harness.store.records import (
     ALONE_KINDS,
+    BY_JOB,
     DEDICATED,
     FURTHER,
     POLICY,
@@ -36,7 +37,12 @@ from workloads.validation import InputError
 from workloads.work import Command
 
 Key = tuple[int, int, str, str, int]
-"""Cell, repeat, kind, scheduler, first job: different for any two runs of an experiment."""
+"""Cell, repeat, kind, scheduler, first job: different for any two runs of an experiment.
+
+Jobs without processes have no numbers: the first job of such a run is NO_JOB.
+"""
+
+NO_JOB = -1
 
 Series = tuple[int, str, str, int]
 """The same without the repeat."""
@@ -63,7 +69,8 @@ class Task:
 
     @property
     def key(self) -> Key:
-        return self.cell.index, self.repeat, self.kind, _name(self.scheduler.table), self.jobs[0].number
+        first = self.jobs[0].number if self.jobs else NO_JOB
+        return self.cell.index, self.repeat, self.kind, _name(self.scheduler.table), first
 
     @property
     def series(self) -> Series:
@@ -128,7 +135,7 @@ def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) 
         what = f"{what}, alone"
     elif kind in ALONE_KINDS:
         what = kind if scheduler["blocking"] == "spin" else f"{kind} two-phase"
-    if kind == records.SIMULATED:
+    if kind in (records.SIMULATED, BY_JOB):
         what = f"simulated {what}"
     where = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in settings.items())
     return f"{what}, {where}" if where else what
@@ -139,8 +146,15 @@ def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Ta
 
     Repeats are outermost and cells next. Each repeat shuffles the runs of a cell under every scheduler, so
     that a machine that drifts favours none of them. In their middle it has the dedicated runs, with which
-    they are compared; if these decide how long the others may take, they come first.
+    they are compared; if these decide how long the others may take, they come first. Of jobs without
+    processes each scheduler has one run in each cell.
     """
+    if experiment.by_job:
+        return [
+            Task(experiment, cell, 0, BY_JOB, scheduler, ())
+            for cell in experiment.cells
+            for scheduler in experiment.schedulers
+        ]
     return [
         task
         for repeat in range(experiment.first_repeat, experiment.repeats)
@@ -226,11 +240,13 @@ def _name(table: Mapping[str, Any]) -> str:
 
 def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:
     """The successful runs by the keys of their tasks; the last of several with one key."""
-    return {
-        (r.cell, r.repeat, r.kind, _name(r.scheduler), r.jobs[0].job): r
-        for r in done
-        if r.makespan_ns is not None
-    }
+    return {key_of(record): record for record in done if record.succeeded}
+
+
+def key_of(record: RunRecord) -> Key:
+    """The key of the task whose run it is."""
+    first = record.jobs[0].job if record.jobs else NO_JOB
+    return record.cell, record.repeat, record.kind, _name(record.scheduler), first
 
 
 def series(record: RunRecord) -> Series:

@@ -14,10 +14,10 @@ from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
 from coordinator.workload import ParallelJob
 from harness.measure.calibrate import Constants
-from harness.measure.plan import Task, label, plan
-from harness.measure.time_left import Guess
+from harness.measure.plan import Task, plan
 from harness.predict.pool import Pool, Progress, compute
 from harness.predict.recorded_programs import NONE, RecordedPrograms
+from harness.predict.simulations import carry_out
 from harness.simulator.processes.local.scheduler import turns
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
 from harness.simulator.processes.model import SWITCHING
@@ -155,6 +155,9 @@ class Simulated:
     timeline: bool = False  # whether to record the ranks' activities over time
     recorded: RecordedPrograms = NONE  # the recordings of commands
 
+    def constants(self, task: Task) -> MachineConstants:
+        return self.host(task).constants
+
     def refusal(self, task: Task) -> InputError | None:
         """An error for commands without recordings, malleable programs, and moving processes; else None."""
         if task.relocates:
@@ -219,24 +222,18 @@ def predict(
     compute: Pool = compute,
     recorded: RecordedPrograms = NONE,
     timeline: bool = False,
-    session: str = "",
-    conditions: Conditions = NOWHERE,
 ) -> list[RunRecord]:
     """The runs of all cells, simulated with these constants; the same arguments give the same runs.
 
     ``recorded`` has the recordings of commands; with ``timeline`` records have the ranks' activities.
     """
-    host = partial(Host.of_calibration, constants, conditions=conditions)
-    back_end = Simulated(host, session, timeline, recorded)
-    tasks = [task.counterpart for task in plan(experiment, experiment.cells) if task.kind != RECORDED]
-    for task in tasks:
-        if error := back_end.refusal(task):
-            raise error
+    back_end = Simulated(partial(Host.of_calibration, constants), timeline=timeline, recorded=recorded)
+    return carry_out(tasks_of(experiment), back_end, progress, compute)
 
-    def guess(task: Task) -> Guess:
-        return Guess(back_end.guess_s(task), label(task.kind, task.scheduler.table, {}))
 
-    return compute(tasks, back_end.run, progress, guess=guess)
+def tasks_of(experiment: Experiment) -> list[Task]:
+    """The runs of all cells, simulated; a recorded run has no counterpart."""
+    return [task.counterpart for task in plan(experiment, experiment.cells) if task.kind != RECORDED]
 
 
 def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:

@@ -1,5 +1,6 @@
 """A recorded trace as jobs to simulate: from the Standard Workload Format, or from the text of sacct."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,14 @@ class Trace:
     header: Mapping[str, str]  # the comments ``; Key: value``, the first of each key
     skipped: Mapping[str, int]  # how many jobs were left out, by reason
     assumed: Mapping[str, int]  # how many jobs have values that the trace does not give, by reason
+
+    @property
+    def content(self) -> str:
+        """SHA-256 over the jobs, in hexadecimal: the same for every file that holds them."""
+        found = hashlib.sha256()
+        for column in (self.numbers, *self.jobs.columns, self.jobs.factor, *(self.jobs.following or ())):
+            found.update(column.tobytes())
+        return found.hexdigest()
 
     @property
     def span_s(self) -> float:

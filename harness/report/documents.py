@@ -23,7 +23,7 @@ STYLES = {BETTER: "green", WORSE: "bold red", NO_VERDICT: "dim"}
 def before_after(document: Document) -> Iterator[Part]:
     """One experiment of ``commands.before_after``: doubts, a row for each comparison, and counts."""
     digests = ", ".join(digest[:8] for digest in dict.fromkeys(document["digests"]))
-    yield Line(f"{document['experiment']} ({digests}): workload slowdowns", style="bold")
+    yield Line(f"{document['experiment']} ({digests}): slowdowns", style="bold")
     for one in document["differences"]:
         yield f"Differs: {one['field']}: {one['before']!r} before, {one['after']!r} after."
     yield from doubts(document["doubts"])

@@ -15,9 +15,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from coordinator.topology import Runs
 from harness.analyse.columns import Column, four_digits, minute, needed, percent
+from harness.analyse.job_tables import against_first, by_size, timed
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import OF_JOBS, SCHEDULER, ScheduleRow
-from harness.analyse.schedules import against_first, by_size, timed
+from harness.analyse.rows import OF_JOBS, Row, place_name, places
 from harness.report import grid
 from harness.report.charts import DOTS, slowdown_axis
 from harness.report.grid import boxes, curves, label_room, lines_across, name_lines, one_panel, panels
@@ -26,42 +26,44 @@ from harness.report.style import JOBS, LIGHT, NO_JOB, fill, line_of, of_job
 from harness.simulator.jobs.metrics import utilisation_over_time
 from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
 from harness.simulator.jobs.swf import placements
-from harness.store.records import RunRecord
+from harness.store.records import RunRecord, Schedule
 from workloads.machine import TAU_S
 
-NO_TRACE = "random jobs have many replications and no single schedule; give a trace"
+NO_TRACE = "random jobs have many replications and no single schedule; give a job log"
+
+Named = tuple[str, Schedule]
+"""A schedule with the name of its row."""
 
 
 def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
-    rows = [row for row in results.rows if isinstance(row, ScheduleRow)]
-    source, processors = rows[0].schedule.source, rows[0].schedule.processors
-    warm_up, tau_s = int(source.get("warm_up", 0)), float(source.get("tau_s", TAU_S))
-    saturated = [
-        f"{row.name} is saturated: {row.schedule.saturated}" for row in rows if row.schedule.saturated
-    ]
-    count = source.get("count", "some")
+    schedules = [(place_name(row), row.schedule) for row in results.rows if row.schedule]
+    _, schedule = schedules[0]
+    warm_up = int(schedule.source.get("warm_up", 0))
+    tau_s = float(schedule.source.get("tau_s", TAU_S))
+    saturated = [f"{name} is saturated: {one.saturated}" for name, one in schedules if one.saturated]
+    count = schedule.source.get("count", "some")
     return Page(
         title=results.experiment,
-        about=f"Schedules of {count} jobs on {processors} processors, simulated job by job.",
-        facts=list(_facts(rows)),
+        about=f"Schedules of {count} jobs on {schedule.processors} processors, simulated job by job.",
+        facts=list(_facts(schedules)),
         behind="Experiment",
-        conditions=list(_conditions(first, warm_up, tau_s)),
+        conditions=list(_conditions(schedule, first, warm_up, tau_s)),
         doubts=[*results.doubts, *saturated],
         failures=(),
-        pictures=_pictures(rows, warm_up, tau_s),
-        tables=list(_tables(rows, warm_up, tau_s)),
+        pictures=_pictures(results.rows, schedules, warm_up, tau_s),
+        tables=list(_tables(results.rows, warm_up, tau_s)),
         origin="",
         remedy="choose means, or format html",
     )
 
 
-def _pictures(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> list[Picture]:
+def _pictures(rows: Sequence[Row], schedules: Sequence[Named], warm_up: int, tau_s: float) -> list[Picture]:
     """All pictures, also those that there are no data for."""
-    traced = "model" not in rows[0].schedule.source
-    no_jobs = "the tables of jobs that lockstep simulate -o wrote are not there" if traced else NO_TRACE
-    no_places = "under these policies jobs share processors, or move" if traced and timed(rows) else no_jobs
+    of_log = "model" not in schedules[0][1].source
+    no_jobs = "the tables of jobs that lockstep simulate -o wrote are not there" if of_log else NO_TRACE
+    no_places = "under these policies jobs share processors, or move" if of_log and timed(rows) else no_jobs
     drawn = {
-        "means": partial(means, rows),
+        "means": partial(means, schedules),
         "waits": partial(waits, rows),
         "sizes": partial(sizes, rows, warm_up=warm_up, tau_s=tau_s),
         "utilisation": partial(utilisation, rows),
@@ -76,10 +78,10 @@ RATIO = (
 )
 
 
-def _tables(rows: Sequence[ScheduleRow], warm_up: int, tau_s: float) -> Iterator[Table]:
-    replicated = any(row.schedule.replications > 1 for row in rows)
+def _tables(rows: Sequence[Row], warm_up: int, tau_s: float) -> Iterator[Table]:
+    replicated = any(row.schedule and row.schedule.replications > 1 for row in rows)
     intervals = ", with the half-widths of 95 % intervals over replications" if replicated else ""
-    columns = [SCHEDULER, *needed(OF_JOBS, rows)]
+    columns = [*places(rows), *needed(OF_JOBS, rows)]
     yield Table("table", "All figures", "Means", columns, rows, f"Means over the jobs{intervals}.")
     compared = against_first(rows, warm_up, tau_s)
     before = compared[0].before if compared else ""
@@ -108,26 +110,25 @@ BY_SIZE = [
 ]
 
 
-def _facts(rows: Sequence[ScheduleRow]) -> Iterator[tuple[str, str]]:
-    slowdowns = sorted(
-        (value, row.name)
-        for row in rows
-        if (value := row.schedule.metrics.get("bounded_slowdown")) is not None
-    )
+def _facts(schedules: Sequence[Named]) -> Iterator[tuple[str, str]]:
+    known = [(one.metrics.get("bounded_slowdown"), name) for name, one in schedules]
+    slowdowns = sorted((value, name) for value, name in known if value is not None)
     which = ("least ", "greatest ") if len(slowdowns) > 1 else ("",)
     for (value, label), word in zip(slowdowns[:: len(slowdowns) - 1 or 1], which, strict=False):
         yield f"{value:.3g}", f"{word}bounded slowdown: {label}"
-    yield str(sum(bool(row.schedule.saturated) for row in rows)), f"of {len(rows)} policies saturated"
+    saturated = sum(bool(one.saturated) for _, one in schedules)
+    yield str(saturated), f"of {len(schedules)} policies saturated"
 
 
-def _conditions(first: RunRecord, warm_up: int, tau_s: float) -> Iterator[tuple[str, str]]:
-    assert first.schedule
-    source = first.schedule.source
-    yield "Processors", str(first.schedule.processors)
+def _conditions(
+    schedule: Schedule, first: RunRecord, warm_up: int, tau_s: float
+) -> Iterator[tuple[str, str]]:
+    source = schedule.source
+    yield "Processors", str(schedule.processors)
     if lost := source.get("machine", {}).get("lost"):
         yield "Lost processors", ", ".join(map(str, lost))
-    if (header := source.get("trace")) is not None:
-        yield "Trace", f"{source.get('file', 'its name is not recorded')}: {source.get('count')} jobs"
+    if (header := source.get("log")) is not None:
+        yield "Job log", f"{source.get('file', 'its name is not recorded')}: {source.get('count')} jobs"
         yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))
         for key, name in (("skipped", "Left out"), ("assumed", "Assumed")):
             if counts := source.get(key):
@@ -152,19 +153,19 @@ BARS = (
 )
 
 
-def means(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
+def means(schedules: Sequence[Named], width: int) -> Figure | None:
     """Three means of each scheduler, with intervals over replications; None if all are saturated."""
-    kept = [row for row in rows if row.schedule.metrics]
+    kept = [(name, one) for name, one in schedules if one.metrics]
     if not kept:
         return None
-    names = [row.name for row in kept]
+    names = [name for name, _ in kept]
     labels = label_room(names, width)
     made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, most=3, labels=labels)
     for axes, (metric, _) in zip(made.axes, BARS, strict=True):
-        values = [row.schedule.metrics[metric] or 0.0 for row in kept]
-        for line, (row, value) in enumerate(zip(kept, values, strict=True)):
+        values = [one.metrics[metric] or 0.0 for _, one in kept]
+        for line, ((_, one), value) in enumerate(zip(kept, values, strict=True)):
             axes.plot(value, line, "o", color=LIGHT["measured"], markersize=7)
-            if half := row.schedule.half_width.get(metric):
+            if half := one.half_width.get(metric):
                 ends = (value - half, value + half)
                 axes.plot(ends, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3)
         if metric == "bounded_slowdown":
@@ -178,8 +179,8 @@ def means(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     return made.figure
 
 
-def waits(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
-    """The share of the jobs that waited at most so long under each scheduler; None without a trace."""
+def waits(rows: Sequence[Row], width: int) -> Figure | None:
+    """The share of the jobs that waited at most so long under each scheduler; None without a job log."""
     if not (known := timed(rows)):
         return None
     found = {}
@@ -191,8 +192,8 @@ def waits(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     return curves(width, found, (SOON_S, longest * 1.1), 1e9, "wait of a job")
 
 
-def sizes(rows: Sequence[ScheduleRow], width: int, warm_up: int, tau_s: float) -> Figure | None:
-    """The mean bounded slowdown of jobs by the processors they ask for; None without a trace."""
+def sizes(rows: Sequence[Row], width: int, warm_up: int, tau_s: float) -> Figure | None:
+    """The mean bounded slowdown of jobs by the processors they ask for; None without a job log."""
     if not (known := timed(rows)):
         return None
     found = [by_size(outcome, warm_up, tau_s) for _, outcome in known]
@@ -213,8 +214,8 @@ def sizes(rows: Sequence[ScheduleRow], width: int, warm_up: int, tau_s: float) -
     return figure
 
 
-def utilisation(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
-    """The share of the processors in use over time under each scheduler; None without a trace."""
+def utilisation(rows: Sequence[Row], width: int) -> Figure | None:
+    """The share of the processors in use over time under each scheduler; None without a job log."""
     known = [(name, outcome) for name, outcome in timed(rows) if outcome.finished.any()]
     if not known:
         return None
@@ -228,7 +229,7 @@ def utilisation(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     return figure
 
 
-def processors(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
+def processors(rows: Sequence[Row], width: int) -> Figure | None:
     """The jobs on each processor over time, the first SHOWN_JOBS; None if all policies share or move them."""
     found = [(name, outcome, list(islice(placements(outcome), SHOWN_JOBS))) for name, outcome in timed(rows)]
     found = [one for one in found if one[2] and _alone(one[1], one[2])]
@@ -239,10 +240,10 @@ def processors(rows: Sequence[ScheduleRow], width: int) -> Figure | None:
     end_s = end_ns / WHOLE_NS
     marks = [Patch(**fill("job0"), label=f"jobs, in {JOBS} colours"), Patch(**NO_JOB)]
     made = panels(width, [name for name, *_ in found], lines=5, line=24, most=1, labels=58, marks=marks)
-    for axes, (_, outcome, places) in zip(made.axes, found, strict=True):
+    for axes, (_, outcome, placed) in zip(made.axes, found, strict=True):
         axes.set_ylim(-0.5, outcome.processors - 0.5)
         of_colour: dict[int, list[tuple[float, float, float, float]]] = {}
-        for job, place in places:
+        for job, place in placed:
             start_s, finish_s = (times[job] / WHOLE_NS for times in (outcome.start_ns, outcome.finish_ns))
             for first, last in place if start_s < end_s else ():
                 box = (start_s, min(finish_s, end_s), first - 0.5, last + 0.5)

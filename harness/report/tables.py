@@ -17,12 +17,12 @@ from harness.analyse.rows import (
     OF_JOBS,
     RANKS,
     RESPONSES,
-    SCHEDULER,
     Row,
-    ScheduleRow,
     columns,
     of_known_side,
+    place_name,
     places,
+    saturated_name,
 )
 from harness.analyse.verdicts import Broken, Threshold
 from harness.measure.disturbance import that_stand
@@ -34,9 +34,12 @@ MARKUP = "|<\\`"  # characters that have a meaning in Markdown
 
 def comma_separated(found: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; of simulated jobs means and half-widths."""
-    if schedules := [row.schedule for row in found.rows if isinstance(row, ScheduleRow)]:
+    if schedules := [row.schedule for row in found.rows if row.schedule]:
         names = dict.fromkeys(name for schedule in schedules for name in schedule.metrics)
-        shown = [SCHEDULER, *(Column(f"schedule.{key}", csv=key) for key in ("replications", "saturated"))]
+        shown = [
+            *places(found.rows),
+            *(Column(f"schedule.{key}", csv=key) for key in ("replications", "saturated")),
+        ]
         shown += [Column(f"schedule.metrics.{name}", csv=name) for name in names]
         shown += [Column(f"schedule.half_width.{name}", csv=f"{name}_half") for name in names]
         return _lines(shown, found.rows)
@@ -70,12 +73,11 @@ def markdown(found: ResultsDocument) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> list[Column]:
-    if schedules := [row for row in rows if isinstance(row, ScheduleRow)]:
-        texts = (
-            replace(column, path=column.text, csv=column.page.strip())
-            for column in needed(OF_JOBS, schedules)
-        )
-        return [replace(SCHEDULER, path=lambda row: row.label("{} (saturated: {})")), *texts]
+    if any(row.schedule for row in rows):
+        texts = [replace(one, path=one.text, csv=one.page.strip()) for one in needed(OF_JOBS, rows)]
+        *points, name = places(rows)
+        named = replace(name, path=lambda row: saturated_name(row, "{} (saturated: {})"))
+        return [*points, named, *texts]
     return [
         Column("workload", csv="program"),
         *places(rows),
@@ -102,8 +104,8 @@ def junit(
     suite = ElementTree.Element("testsuite", attributes)
     for row in rows:
         made = (row.sides[side].makespan_s if side in row.sides else None) or 0.0
-        name = ", ".join([row.name, *(f"{key} = {value}" for key, value in row.settings.items())])
-        case = ElementTree.SubElement(suite, "testcase", classname=experiment, name=name, time=f"{made:.3f}")
+        name, time = place_name(row), f"{made:.3f}"
+        case = ElementTree.SubElement(suite, "testcase", classname=experiment, name=name, time=time)
         for threshold, other in broken:
             if other is row:
                 ElementTree.SubElement(case, "failure", message=sentence(threshold, row, side))
@@ -119,7 +121,8 @@ def sentence(threshold: Threshold, row: Row, side: str) -> str:
     exceeded = row.sides[side].exceeded if side in row.sides else None
     unknown = f"is above {exceeded:g}" if exceeded else "is unknown"
     found = unknown if median is None else f"is {median:.3f}"
-    found += f" ({row.withheld.why})" if row.withheld else ""
+    why = row.withheld.why if row.withheld else row.schedule.saturated if row.schedule else ""
+    found += f" ({why})" if why else ""
     point = "".join(f", {key} = {value}" for key, value in row.settings.items())
     return f"the {side} slowdown of {row.name}{point} {found}: {threshold.text}"
 

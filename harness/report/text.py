@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.analyse import agreement, summary
 from harness.analyse.agreement import Errors
@@ -25,10 +25,12 @@ from harness.analyse.rows import (
     SLOWDOWN,
     SPINNING,
     Row,
-    ScheduleRow,
     columns,
     different_jobs,
     places,
+    saturated_name,
+    setting,
+    swept,
 )
 from harness.analyse.statistics import Estimate, apart
 from harness.measure.trust import PAPER
@@ -67,7 +69,11 @@ def render(found: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
 
     On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
     are asked for. ``programs`` asks for a line for each job, with its processor time.
+    Of jobs without processes there is one table of means.
     """
+    if found.by_job:
+        yield from _of_schedules(found)
+        return
     if found.notice:
         yield Line(found.notice, style="bold yellow")
     if found.doubts and not (found.notice and all(row.median("measured") is None for row in found.rows)):
@@ -160,7 +166,12 @@ def _title(name: str, row: Row) -> str:
     return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def simulated(name: str, rows: Sequence[Row]) -> Iterator[Part]:
+def simulated(found: ResultsDocument) -> Iterator[Part]:
+    """The results of an experiment that was only simulated."""
+    if found.by_job:
+        yield from _of_schedules(found)
+        return
+    name, rows = found.experiment, found.rows
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)
         described = "; ".join(dict.fromkeys(job.work.label for job in block[0].jobs))
@@ -173,18 +184,20 @@ def simulated(name: str, rows: Sequence[Row]) -> Iterator[Part]:
         yield Line(LEGEND_TWO, style="dim")
 
 
-def simulated_jobs(document: Mapping[str, Any], rows: Sequence[ScheduleRow]) -> Iterator[Part]:
-    """One row for each scheduler; ``document`` is the one of --json."""
-    title = f"{document['experiment']}: {document['jobs']} jobs on {document['processors']} processors"
-    if document["lost"]:
-        title += f", of which {len(document['lost'])} are lost"
-    left_out = ", ".join(f"{count} {reason}" for reason, count in document["skipped"].items())
+def _of_schedules(found: ResultsDocument) -> Iterator[Part]:
+    """One row for each scheduler and point of the sweep."""
+    known, rows = found.by_job, found.rows
+    title = f"{found.experiment}: {known['jobs']} jobs on {known['processors']} processors"
+    if known["lost"]:
+        title += f", of which {len(known['lost'])} are lost"
+    left_out = ", ".join(f"{count} {reason}" for reason, count in known["skipped"].items())
     yield Line(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
-    if assumed := document["assumed"]:
+    if assumed := known["assumed"]:
         yield "assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items())
-    name = Column(lambda row: row.label("{}\nsaturated: {}"), "scheduler\n", words=True)
-    made = listed([name, *needed(OF_JOBS, rows)], rows)
-    made.headings[0] = replace(made.headings[0], least=24)
+    points = [setting(key, heading) for key, heading in swept(rows).items()]
+    name = Column(lambda row: saturated_name(row, "{}\nsaturated: {}"), "scheduler\n", words=True)
+    made = listed([*points, name, *needed(OF_JOBS, rows)], rows)
+    made.headings[len(points)] = replace(made.headings[len(points)], least=24)
     yield made
 
 

@@ -1,27 +1,31 @@
-"""The experiment: which jobs run under which schedulers, how often, over which sweep, as validated values."""
+"""The experiment: which jobs run under which schedulers, how often, over which sweep, as validated values.
+
+Its jobs have processes ([[jobs]]), or are those of a job log or of a model, which have none.
+"""
 
 import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from coordinator.owners import Owner
 from coordinator.topology import Topology
 from coordinator.workload import LEASE_S, Node, ParallelJob
-from harness.spec import experiment_source, hosts, overrides, owners, submission, sweep
+from harness.spec import experiment_source, hosts, job_source, overrides, owners, submission, sweep
 from harness.spec.experiment_source import Document
+from harness.spec.job_source import LEVEL, JobSource
 from harness.spec.jobs import JobGroup, check_here, described, job_group
 from harness.spec.machine import check_real, machine_values
-from harness.spec.scheduler import Scheduler
+from harness.spec.scheduler import Reader, Scheduler, of_jobs, reader
 from harness.spec.table_checks import Table, as_table, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
 from workloads.locks.lock_program import LockProgram
-from workloads.machine import lost_processors
+from workloads.machine import check_values, lost_processors
 from workloads.validation import InputError, known_keys, one_of, under
 
 SPINNING, TWO_PHASE = "spinning", "two-phase"
@@ -34,6 +38,12 @@ QUICK_REPEATS = 3
 QUICK_SHARE = 0.25
 """The most repeats under --quick without a [quick] table, and the share of dedicated_s and work_s."""
 
+QUICK_REPLICATIONS, QUICK_WIDTH = 5, 2
+"""The same of random jobs: the most replications, and how many times as wide their intervals may be."""
+
+KEYS = ("name", "processors", "seed", "machine", "schedulers", "owners", "sweep", "quick")
+OF_PROCESSES = ("hosts", "lease_s", "repeats", "jobs", "precision", "dedicated", "slurm")
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -44,6 +54,7 @@ class Cell:
     groups: tuple[JobGroup, ...]
     machine: Table
     processors: int
+    source: JobSource | None = None  # of jobs without processes, in the place of groups
 
     def jobs(self) -> tuple[ParallelJob, ...]:
         """The jobs, numbered from 0 in file order."""
@@ -86,10 +97,28 @@ class Experiment:
     timeout_factor: float | None = None
     first_repeat: int = 0  # the number of the first; earlier ones belong to other schedulers
 
+    written: Document | None = field(default=None, repr=False, compare=False)  # its file, for messages
+
     @property
     def of_settings(self) -> bool:
         """Whether its schedulers are settings, and its programs run as their users start them."""
         return any(scheduler.setting for scheduler in self.schedulers)
+
+    @property
+    def by_job(self) -> bool:
+        """Whether its jobs have no processes: it is simulated job by job, and never run."""
+        return any(cell.source for cell in self.cells)
+
+    def check_processes(self) -> None:
+        """Refuse an experiment whose jobs have no processes."""
+        if self.by_job:
+            rule = "is simulated job by job, without processes to run or to look at"
+            remedy = "use lockstep simulate, or an experiment such as three-jobs"
+            raise InputError("level", LEVEL, rule, remedy)
+
+    def located(self, error: InputError) -> InputError:
+        """The error with the place in the file to which it refers."""
+        return self.written.located(error) if self.written else error
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
@@ -118,6 +147,8 @@ class Experiment:
             content["dedicated"] = self.dedicated
         if self.owners:
             content["owners"] = [dataclasses.asdict(owner) for owner in self.owners]
+        if self.by_job:
+            content["sources"] = [cell.source and cell.source.identity for cell in self.cells]
         sizes = [cell.processors for cell in self.cells]
         if len(set(sizes)) > 1:
             content["sizes"] = sizes
@@ -137,6 +168,7 @@ def load(
     settings: Iterable[str] = (),
     quick: bool = False,
     seed: int | None = None,
+    log: str | None = None,
     here: bool = False,
     real: bool = False,
 ) -> Experiment:
@@ -144,9 +176,9 @@ def load(
 
     ``policies``, if any, replace the file's schedulers, each with its keys: ``gang quantum_ms=20``.
     ``settings`` are ``key=value`` overrides, applied after those of ``quick``: the file's [quick] table, else
-    at most QUICK_REPEATS and QUICK_SHARE of each dedicated_s and work_s. ``seed`` replaces the file's.
-    ``here``: this host must be able to run it, with its processors, mechanisms and scheduling classes;
-    ``real``: some host.
+    at most QUICK_REPEATS and QUICK_SHARE of each dedicated_s and work_s. ``seed`` replaces the file's, and
+    ``log`` the file of its job log. ``here``: this host must be able to run it, with its processors,
+    mechanisms and scheduling classes; ``real``: some host.
     """
     written, settings, policies = experiment_source.read(source), tuple(settings), tuple(policies)
     changes = list(_quick(written)) if quick else []
@@ -154,16 +186,26 @@ def load(
     changes += [overrides.parse(text) for text in settings]
     if seed is not None:
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
+    if log is not None:
+        if "level" not in written.data:
+            rule = f"is a job log, and {written.file} is an experiment of processes"
+            raise InputError("--log", log, rule, "write lockstep simulate log --log FILE")
+        changes.append(overrides.make("log.file", log, f"--log {log}"))
     changed = written.overridden(changes)
     try:
-        made = _experiment(changed.data, Path(written.file), here)
-        for cell in made.cells if here or real else ():
-            with sweep.blamed(cell.settings):
-                check_real(cell.machine)
+        file = Path(written.file)
+        made = (
+            _of_jobs(changed.data, file)
+            if "level" in changed.data
+            else _of_processes(changed.data, file, here)
+        )
+        if here or real:
+            _check_run(made)
     except InputError as error:
         raise changed.located(error) from None
+    made = dataclasses.replace(made, written=changed)
     if "quick" in changed.data and not quick:  # not in effect, but right as well
-        load(source, policies=policies, settings=settings, quick=True)
+        load(source, policies=policies, settings=settings, quick=True, log=log)
     return made
 
 
@@ -173,6 +215,9 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
     if isinstance(table, dict):
         for key, value in table.items():
             yield overrides.make(key, value, f"[quick] {key} = {value!r}")
+        return
+    if "level" in data:
+        yield from _quick_model(data)
         return
     repeats = data.get("repeats", REPEATS["most"])
     if isinstance(repeats, dict):
@@ -192,18 +237,54 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
                 yield overrides.make(key, seconds * QUICK_SHARE, "--quick")
 
 
+def _quick_model(data: Table) -> Iterable[overrides.Override]:
+    usual = JobSource()
+    width, most = (data.get(key, getattr(usual, key)) for key in ("half_width", "replications"))
+    if "model" in data and _scales(width) and isinstance(most, int):
+        yield overrides.make("half_width", QUICK_WIDTH * width, "--quick")
+        yield overrides.make("replications", min(most, QUICK_REPLICATIONS), "--quick")
+
+
 def _scales(seconds: Any) -> TypeGuard[float]:
     """Whether --quick can shorten it; the checks find other faults."""
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= ALONE_S
 
 
-def _experiment(data: Table, file: Path, here: bool) -> Experiment:
-    if "level" in data:
-        rule = "is simulated job by job, without processes to run or to look at"
-        remedy = "use lockstep simulate, or an experiment such as three-jobs"
-        raise InputError("level", data["level"], rule, remedy)
-    known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
-    known_keys(data, (*known, "owners", "precision", "dedicated", "sweep", "quick", "slurm"), "")
+def _of_jobs(data: Table, file: Path) -> Experiment:
+    """An experiment whose jobs have no processes."""
+    known_keys(data, ("level", *KEYS, *job_source.KEYS, *job_source.FORMER), "")
+    seed = data.get("seed", 1)
+    within("seed", seed)
+    as_table(data.get("quick", {}), "quick")
+    swept = sweep.checked(data)
+    cells = tuple(_cell_of_jobs(n, *point) for n, point in enumerate(sweep.points(data, swept)))
+    schedulers = sweep.schedulers(data, swept, of_jobs)
+    _check_hidden(data, swept, partial(_cell_of_jobs, 0, {}), of_jobs)
+    present = owners.parse(data.get("owners", []), file.parent, schedulers)
+    _check_runs(data, "sweep", len(cells) * len(schedulers))
+    return Experiment(
+        name=experiment_name(data, file.stem),
+        processors=max(cell.processors for cell in cells),
+        repeats=1,
+        seed=seed,
+        schedulers=schedulers,
+        cells=cells,
+        owners=present,
+    )
+
+
+def _cell_of_jobs(index: int, settings: Table, data: Table) -> Cell:
+    with sweep.blamed(settings):
+        source = job_source.parse(data)
+        machine = as_table(data.get("machine", {}), "machine")
+        known_keys(machine, job_source.MACHINE_KEYS, "machine")
+        with under("machine"):
+            check_values(machine)
+        return Cell(index, settings, (), machine, job_source.processors_of(data, source), source)
+
+
+def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
+    known_keys(data, (*KEYS, *OF_PROCESSES), "")
     plain: dict[str, Any] = {"seed": 1, "lease_s": LEASE_S, "precision": PRECISION, "dedicated": SPINNING}
     plain |= {key: data[key] for key in plain if key in data}
     one_of("dedicated", plain["dedicated"], (SPINNING, TWO_PHASE))
@@ -220,21 +301,20 @@ def _experiment(data: Table, file: Path, here: bool) -> Experiment:
     points = enumerate(sweep.points(data, swept))
     cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
     adapting = any(group.program.adapts for cell in cells for group in cell.groups)
-    schedulers = sweep.schedulers(data, swept, here, adapting=adapting)
+    schedulers = sweep.schedulers(data, swept, reader(here=here, adapting=adapting))
     if nodes and any(scheduler.options.quota_ns for scheduler in schedulers):
         rule = "a CPU quota is of one host (quota_processors)"
         raise InputError("hosts", data["hosts"], rule, "leave one of the two out")
-    _check_hidden(data, swept, file.parent, nodes)
+    _check_hidden(
+        data, swept, lambda tables: _cell(0, {}, tables, file.parent, here=False, nodes=nodes), reader()
+    )
     present = owners.parse(data.get("owners", []), file.parent, schedulers)
     for cell in cells:
         _check_sizes(cell, schedulers)
         owners.on(present, cell.processors)
         for number, group in enumerate(cell.groups):
             _check_group(group, number, cell, nodes, plain["dedicated"])
-    runs = most * len(cells) * len(schedulers)
-    if runs > RUNS:
-        rule = f"makes {runs} runs with the sweep and the schedulers; at most {RUNS} are allowed"
-        raise InputError("repeats", data.get("repeats", REPEATS), rule, "reduce the repeats or the sweep")
+    _check_runs(data, "repeats", most * len(cells) * len(schedulers))
     return Experiment(
         name=experiment_name(data, file.stem),
         processors=max(cell.processors for cell in cells),
@@ -248,12 +328,28 @@ def _experiment(data: Table, file: Path, here: bool) -> Experiment:
     )
 
 
-def _check_hidden(data: Table, swept: Mapping[str, list[Any]], folder: Path, nodes: Sequence[Node]) -> None:
+def _check_run(made: Experiment) -> None:
+    """Refuse what only simulators can carry out."""
+    made.check_processes()
+    for cell in made.cells:
+        with sweep.blamed(cell.settings):
+            check_real(cell.machine)
+
+
+def _check_runs(data: Table, key: str, runs: int) -> None:
+    if runs > RUNS:
+        rule = f"makes {runs} runs with the sweep and the schedulers; at most {RUNS} are allowed"
+        raise InputError(key, data.get(key, REPEATS), rule, "reduce the repeats or the sweep")
+
+
+def _check_hidden(
+    data: Table, swept: Mapping[str, list[Any]], cell: Callable[[Table], Cell], read: Reader
+) -> None:
     """Check each value that the sweep replaces; whether it fits to others does not matter."""
     for key, tables_with_it in sweep.hidden(data, swept):
         try:
-            _cell(0, {}, tables_with_it, folder, here=False, nodes=nodes)
-            sweep.schedulers(tables_with_it, {}, here=False)
+            cell(tables_with_it)
+            sweep.schedulers(tables_with_it, {}, read)
         except InputError as error:
             if overrides.make(key, None, key).sets(error.key):
                 raise

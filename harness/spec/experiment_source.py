@@ -21,6 +21,9 @@ LARGEST = 4 << 20  # the largest size of an experiment file, in bytes
 
 LONG_LINE = 1000
 
+FORMER = {"trace": "log"}
+"""Built-in experiments by their former names."""
+
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*\.?""")
@@ -90,7 +93,7 @@ def read(source: str | Mapping[str, Any]) -> Document:
     if source in names:
         return parse(names[source].read_text(encoding="utf-8"), f"{source}.toml")
     if "/" not in source and path.suffix != ".toml" and not os.path.isfile(source):  # noqa: PTH113 - never raises
-        close = difflib.get_close_matches(source, names, n=1)
+        close = [FORMER[source]] if source in FORMER else difflib.get_close_matches(source, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "give one of these or a path that ends in .toml"
         rule = "is neither a file nor a built-in experiment (these are " + ", ".join(names) + ")"
         raise InputError("EXPERIMENT", source, rule, hint)
@@ -106,7 +109,7 @@ def text_of(path: str, key: str) -> str:
         reason = (error.strerror or str(error)).lower()
         raise InputError(key, path, f"must be a readable file: {reason}", "check the path") from None
     if key == "EXPERIMENT" and other_logs.begins_log(path, data):
-        remedy = f"simulate its jobs: lockstep simulate trace --trace {shlex.quote(path)}"
+        remedy = f"simulate its jobs: lockstep simulate log --log {shlex.quote(path)}"
         raise InputError(key, path, "is a job log, not an experiment", remedy)
     if len(data) > LARGEST:
         raise InputError(key, path, f"must be at most {LARGEST >> 20} MiB of text", "give a smaller file")

@@ -1,8 +1,8 @@
 """The [[schedulers]] tables of an experiment: a policy each, with its waiting rule and local scheduler."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from coordinator import policies
@@ -122,6 +122,31 @@ class Scheduler:
         return table
 
 
+@dataclass(frozen=True)
+class JobScheduler(Scheduler):
+    """A policy for jobs without processes: its table has only the keys that were ``written``."""
+
+    written: Table = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        """The options say how processes wait and stay on processors: there is nothing to check."""
+
+    @property
+    def table(self) -> dict[str, Any]:
+        return {"policy": self.name} | {
+            key: _whole(value) for key, value in self.written.items() if key != "policy"
+        }
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return self.table
+
+
+def _whole(value: Any) -> Any:
+    """A number as it is compared: 100.0 is 100."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
@@ -132,10 +157,12 @@ def added(policy: str) -> dict[str, Any]:
     return {key: value for key, value in ADDED.items() if key in SHARED or key in own}
 
 
-def schedulers_of(
-    tables: Any, here: bool, *, merge: bool = False, adapting: bool = False
-) -> tuple[Scheduler, ...]:
-    """The schedulers that the [[schedulers]] tables describe; of several alike ``merge`` takes the first.
+Reader = Callable[[Table], Scheduler]
+"""Makes the scheduler of a [[schedulers]] table."""
+
+
+def reader(*, here: bool = False, adapting: bool = False) -> Reader:
+    """Reads schedulers of processes: ``here`` those that this host has.
 
     ``adapting``: some job may get other processors while it runs.
     """
@@ -146,6 +173,17 @@ def schedulers_of(
             scheduler.options.check_adapting()
         return scheduler
 
+    return read
+
+
+def of_jobs(table: Table) -> JobScheduler:
+    """The scheduler of a [[schedulers]] table for jobs without processes, which has no options of them."""
+    policy = policy_of(table)
+    return JobScheduler(table["policy"], policy, written=table)
+
+
+def schedulers_of(tables: Any, read: Reader, *, merge: bool = False) -> tuple[Scheduler, ...]:
+    """The schedulers that the [[schedulers]] tables describe; of several alike ``merge`` takes the first."""
     made = each(tables, "schedulers", 'policy = "gang"', read)
     if merge:
         return tuple(dict.fromkeys(made))

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from harness.spec import overrides
-from harness.spec.scheduler import Scheduler, schedulers_of
+from harness.spec import job_source, overrides
+from harness.spec.scheduler import Reader, Scheduler, schedulers_of
 from harness.spec.table_checks import Table, as_table, field_names
 from workloads.bounds import CELLS
 from workloads.locks.lock_program import LockProgram
@@ -21,7 +21,7 @@ from workloads.machine import KEYS as MACHINE_KEYS
 from workloads.validation import LONGEST, InputError
 
 EVERYWHERE = {"program": field_names(LockProgram), "machine": MACHINE_KEYS}
-SWEPT = ("program", "machine", "jobs", "schedulers", "processors")
+"""Keys of all programs and of the machine, by table; of jobs without processes, ``job_source.SWEPT``."""
 
 
 def checked(data: Table) -> Mapping[str, list[Any]]:
@@ -29,7 +29,7 @@ def checked(data: Table) -> Mapping[str, list[Any]]:
     sweep = as_table(data.get("sweep", {}), "sweep")
     size = 1
     for key, values in sweep.items():
-        _check_axis(key, values)
+        _check_axis(key, values, by_job="level" in data)
         size *= len(values)
         if size > CELLS:
             rule = f"makes more than {CELLS} points"
@@ -57,9 +57,7 @@ def hidden(data: Table, sweep: Mapping[str, list[Any]]) -> Iterator[tuple[str, d
             yield key, _with(rest, {other: values[0] for other, values in sweep.items() if other != key})
 
 
-def schedulers(
-    data: Table, sweep: Mapping[str, list[Any]], here: bool, *, adapting: bool = False
-) -> tuple[Scheduler, ...]:
+def schedulers(data: Table, sweep: Mapping[str, list[Any]], read: Reader) -> tuple[Scheduler, ...]:
     """The schedulers of the file and those that the sweep makes of them, in file order."""
     axes = {key: values for key, values in sweep.items() if _of_schedulers(key)}
     tables = data.get("schedulers", [])
@@ -75,7 +73,7 @@ def schedulers(
             _with({"schedulers": tables}, {key: values[0]})
     try:
         every = [table for *_, table in made] if axes else tables
-        return schedulers_of(every, here, merge=bool(axes), adapting=adapting)
+        return schedulers_of(every, read, merge=bool(axes))
     except InputError as error:
         place = re.match(r"schedulers\[(\d+)\]", error.key)
         if not (place and made):
@@ -113,20 +111,23 @@ def _of_schedulers(key: str) -> bool:
     return overrides.room(key) == "schedulers"
 
 
-def _check_axis(key: str, values: Any) -> None:
+def _check_axis(key: str, values: Any, *, by_job: bool) -> None:
     where = f'sweep."{key}"'
-    known = [f"{table}.{name}" for table, names in EVERYWHERE.items() for name in names]
+    tables = job_source.SWEPT if by_job else EVERYWHERE
+    lists = ("schedulers",) if by_job else ("jobs", "schedulers")
+    known = [f"{table}.{name}" for table, names in tables.items() for name in names]
     table, _, name = key.partition(".")
     try:
         room = overrides.room(key)
     except InputError as error:
         raise InputError(where, values, error.rule, error.remedy) from None
-    if room not in SWEPT or (table in EVERYWHERE and key not in known) or (table in SWEPT[2:4] and not name):
+    rooms = (*lists, *tables, "processors")
+    if room not in rooms or (table in tables and key not in known) or (table in lists and not name):
         close = difflib.get_close_matches(key[:LONGEST], [*known, *overrides.scheduler_keys()], n=1)
-        remedy = (
-            'write "program.KEY", "jobs.0.KEY", "schedulers.0.KEY", "machine.KEY" or "processors", in quotes'
-        )
-        rule = "a sweep varies a key of programs, jobs, schedulers or the machine"
+        places = [*(f'"{one}.KEY"' for one in tables), *(f'"{one}.0.KEY"' for one in lists)]
+        remedy = f'write {", ".join(places)} or "processors", in quotes'
+        what = "the source of jobs" if by_job else "programs, jobs"
+        rule = f"a sweep varies a key of {what}, schedulers or the machine"
         raise InputError(where, values, rule, f"did you mean {close[0]!r}?" if close else remedy)
     if not isinstance(values, list) or not values:
         raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")

@@ -10,7 +10,7 @@ from coordinator.host import identity
 from coordinator.host.processes import descendants, is_ours
 from coordinator.workload import FOR_EVER_S, ParallelJob, Workload
 from harness.spec import beside, overrides
-from harness.spec.scheduler import Scheduler, schedulers_of
+from harness.spec.scheduler import Scheduler, reader, schedulers_of
 from workloads.bounds import PROCESSES, fits
 from workloads.options import DEFAULTS
 from workloads.validation import InputError
@@ -22,7 +22,7 @@ KERNEL_THREAD = 0x200000  # PF_KTHREAD of the kernel
 def scheduler(text: str, *, running: bool) -> Scheduler:
     """The scheduler of a policy with its keys, such as ``gang quantum_ms=20``, for programs as they are."""
     try:
-        (found,) = schedulers_of([overrides.scheduler(text)], here=True)
+        (found,) = schedulers_of([overrides.scheduler(text)], reader(here=True))
     except InputError as error:
         key = error.key.removeprefix("schedulers[0].")
         raise InputError("--policy", text, f"{key} {error.rule}", error.remedy) from None

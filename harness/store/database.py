@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.store import spool, stored
-from harness.store.records import BY_JOB, Calibration, RunRecord, plain, switch_summary, typed
+from harness.store.records import Calibration, RunRecord, plain, switch_summary, typed
 from harness.store.schema import connect, uri
 from harness.store.spool import Spool
 from harness.store.stored import BROKEN, StoreError, decoded, reading, run_record
@@ -277,13 +277,12 @@ class Store:
         rule = f"the store's runs have the numbers 1 to {last}"
         raise InputError("--run", number, rule, "choose one of them, or leave --run out")
 
-    def experiments(self, *, by_job: bool = False) -> list[tuple[str, str]]:
-        """Digest and name of each experiment by its last run; simulations of jobs only if ``by_job``."""
+    def experiments(self) -> list[tuple[str, str]]:
+        """Digest and name of each experiment by its last run."""
         with reading(self.path):
             found = self._database.execute(
-                "SELECT digest, experiment, max(recorded_at) AS last FROM runs WHERE kind <> ? "
-                "GROUP BY digest ORDER BY last, id",
-                ["" if by_job else BY_JOB],
+                "SELECT digest, experiment, max(recorded_at) AS last FROM runs "
+                "GROUP BY digest ORDER BY last, id"
             ).fetchall()
             if not all(isinstance(value, str) for row in found for value in tuple(row)):
                 raise ValueError("an experiment's name or digest is no text")

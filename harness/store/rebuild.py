@@ -7,7 +7,8 @@ from typing import Any
 from harness.spec import settings
 from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
 from harness.spec.jobs import JobGroup
-from harness.store.records import FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
+from harness.spec.scheduler import Reader, of_jobs
+from harness.store.records import BY_JOB, FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
 from workloads.blocking import RULES
 from workloads.validation import InputError
 
@@ -15,27 +16,25 @@ FIRST = ("none", "implicit", "gang", "partitioned", "batch")  # policies that ar
 
 
 def experiment_of(records: Sequence[RunRecord]) -> Experiment:
-    """The experiment of ``records``, which have one digest; without cells if it was simulated by job.
+    """The experiment of ``records``, which have one digest; of jobs without processes, not their source.
 
     Runs are shuffled, so the function sorts the schedulers by FIRST, waiting rule and quantum. The
     digest may differ from the file's: records lack cells that differ by simulated machines alone.
     """
-    last = records[-1] if records else None  # a damaged index finds none
-    if last and last.schedule:
-        return Experiment(last.experiment, last.schedule.processors, 1, last.seed, schedulers=(), cells=())
-    ours = [record for record in records if record.kind in (POLICY, SIMULATED)]
+    ours = [record for record in records if record.kind in (POLICY, SIMULATED, BY_JOB)]
     if not ours:
         rule = "it holds dedicated runs only"
         raise InputError("RESULTS", len(records), rule, "continue with lockstep run --resume")
     cells = {record.cell: record for record in ours}
     tables = {json.dumps(record.scheduler, sort_keys=True): record.scheduler for record in ours}
     last = ours[-1]
+    read: Reader = of_jobs if last.schedule else settings.of_table
     return Experiment(
         name=last.experiment,
-        processors=max(len(record.processors) for record in ours),
+        processors=max(map(_processors, ours)),
         repeats=1 + max(record.repeat for record in ours if record.repeat < FURTHER),
         seed=last.seed,
-        schedulers=tuple(settings.of_table(table) for table in sorted(tables.values(), key=_rank)),
+        schedulers=tuple(read(table) for table in sorted(tables.values(), key=_rank)),
         cells=tuple(_cell(cells[index]) for index in sorted(cells)),
         dedicated=TWO_PHASE if any(map(alone_two_phase, records)) else SPINNING,
     )
@@ -43,7 +42,11 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
 
 def _cell(record: RunRecord) -> Cell:
     groups = (JobGroup(job.work, 1, job.arrival_ns / 1e9) for job in record.jobs)
-    return Cell(record.cell, record.settings, tuple(groups), {}, len(record.processors))
+    return Cell(record.cell, record.settings, tuple(groups), {}, _processors(record))
+
+
+def _processors(record: RunRecord) -> int:
+    return record.schedule.processors if record.schedule else len(record.processors)
 
 
 def _rank(table: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -54,8 +57,8 @@ def _rank(table: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         FIRST.index(policy) if policy in FIRST else len(FIRST),
         policy,
-        rules.index(table["blocking"]),
-        table["spin_switches"],
+        rules.index(table.get("blocking", "spin")),
+        table.get("spin_switches", 0.0),
         table.get("quantum_ms", 0.0),
         json.dumps(table, sort_keys=True),
     )

@@ -26,7 +26,7 @@ recorded alone, and so takes longer: no slowdown relates to it; a program alone 
 more or less time than the program as it is, to which slowdowns relate."""
 
 BY_JOB = "simulated by job"
-"""The kind of simulations of a trace or a model of jobs; they have no measured counterpart."""
+"""The kind of simulations of a job log or a model of jobs; they have no measured counterpart."""
 
 ALONE_KINDS = (DEDICATED, RECORDED, WITH_SETTING, SIMULATED_DEDICATED)
 MEASURED_KINDS = (DEDICATED, RECORDED, WITH_SETTING, POLICY)
@@ -72,9 +72,9 @@ class JobRecord:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Means over the jobs of a trace or a model under a scheduler."""
+    """Means over the jobs of a log or a model under a scheduler."""
 
-    # Of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
+    # Of the jobs: ``log`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
     # (docs/formats.md).
     source: Mapping[str, Any]
     processors: int  # of the machine
@@ -84,16 +84,38 @@ class Schedule:
     half_width: Mapping[str, float | None] = field(default_factory=dict)
     replications: int = 0  # how many
     saturated: str = ""  # why the scheduler cannot keep up; empty if it can
-    # When which job of a trace ran (``JobLevelOutcome``), if known; no part of a stored record: tables
+    # The mean bounded slowdown of each replication, or of each batch of jobs in a row of a log: the same jobs
+    # under every scheduler.
+    slowdowns: Sequence[float] = ()
+    # When which job of a log ran (``JobLevelOutcome``), if known; no part of a stored record: tables
     # beside the store have it.
     outcome: Any = field(default=None, repr=False, compare=False)
+    numbers: Any = field(default=None, repr=False, compare=False)  # of these jobs in the log; kept likewise
+
+    @property
+    def jobs_name(self) -> str:
+        """Its jobs in a few words."""
+        kind = "random jobs" if "model" in self.source else "jobs of a log"
+        return f"{self.source.get('count', 'some')} {kind}"
+
+    @property
+    def comparable(self) -> Mapping[str, Any]:
+        """What two schedules must have in common for their jobs to be the same."""
+        keys = ("content", "load", "model", "warm_up", "tau_s", "migration", "machine")
+        return {"processors": self.processors} | {key: self.source.get(key) for key in keys}
 
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any] | None) -> Schedule | None:
-        return None if recorded is None else cls(**recorded)
+        if recorded is None:
+            return None
+        found = cls(**recorded)
+        for key in ("place", "schedulers", "warm_up", "tau_s"):
+            if not isinstance(found.source.get(key, 0), int | float):
+                raise ValueError(f"runs.schedule holds {key} = {found.source[key]!r}")
+        return found
 
     def recorded(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "outcome"}
+        return {name: value for name, value in vars(self).items() if name not in ("outcome", "numbers")}
 
 
 @dataclass(frozen=True)
@@ -103,7 +125,7 @@ class RunRecord:
     session: str  # the invocation of Lockstep that made it
     recorded_at: str  # UTC time of its end, ISO 8601
     experiment: str  # name of the experiment
-    digest: str  # of the experiment (``Experiment.digest``); if simulated by job, the session
+    digest: str  # of the experiment (``Experiment.digest``)
     cell: int  # index of the point of the sweep
     settings: Mapping[str, Any]  # the settings of that point
     # DEDICATED for a program alone, RECORDED for a command that is recorded alone, WITH_SETTING for one alone
@@ -140,6 +162,11 @@ class RunRecord:
     def exceeded(self) -> float | None:
         """It was stopped after so many times the sum of the times alone; None if it was not."""
         return self.conditions.exceeded
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every job finished, or all were simulated without processes."""
+        return self.makespan_ns is not None or (self.schedule is not None and not self.failure)
 
 
 @dataclass(frozen=True)

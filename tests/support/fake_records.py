@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from harness.analyse import results_document, verdicts
-from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import ScheduleRow
 from harness.analyse.summary import TAU_S
 from harness.analyse.timelines import PLANNED, Lanes, planned_slots
 from harness.measure.calibrate import Constants
@@ -24,9 +22,9 @@ from harness.report import job_page, page, rendering
 from harness.simulator.jobs.event_by_event import simulate
 from harness.simulator.jobs.metrics import measure
 from harness.spec.experiment import Experiment
-from harness.spec.job_level import JobExperiment
 from harness.spec.naming import scheduler_name
 from harness.store import conditions
+from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, RunRecord, Schedule
 
 
@@ -86,10 +84,10 @@ def runs_of_jobs(back_end: SimulatedByJob, usual: Schedule | None = None) -> lis
             return {"metrics": usual.metrics, "half_width": usual.half_width, "replications": 5}
         if task.scheduler.name == "batch":
             return {"saturated": "one job at a time is a load of 3"}
-        assert back_end.trace is not None
-        outcome = simulate(back_end.trace.jobs, task.cell.processors, task.scheduler.policy)[0]
+        log = back_end.logs[task.cell.index]
+        outcome = simulate(log.jobs, task.cell.processors, task.scheduler.policy)[0]
         metrics = {name: value for name, value in measure(outcome).row().items() if name != "jobs"}
-        return {"metrics": metrics, "replications": 1, "outcome": outcome}
+        return {"metrics": metrics, "replications": 1, "outcome": outcome, "numbers": log.numbers}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimulatedByJob, "_results", simulated)
@@ -99,15 +97,14 @@ def runs_of_jobs(back_end: SimulatedByJob, usual: Schedule | None = None) -> lis
 MEANS = dict.fromkeys(("response_s", "wait_s", "bounded_slowdown", "utilisation"), 10.0)
 
 
-def job_report(experiment: JobExperiment) -> str:
+def job_report(experiment: Experiment) -> str:
     """The page of schedules of jobs: of its trace, or means that nobody has simulated."""
     back_end = SimulatedByJob.of(experiment)
-    usual = None if back_end.trace else Schedule({}, 0, MEANS, dict.fromkeys(MEANS, 0.5))
+    usual = None if back_end.logs else Schedule({}, 0, MEANS, dict.fromkeys(MEANS, 0.5))
     return page_of_jobs(runs_of_jobs(back_end, usual))
 
 
 def page_of_jobs(records: list[RunRecord]) -> str:
     """The page of runs whose schedules are in memory."""
-    rows = list(map(ScheduleRow.of, records))
-    results = ResultsDocument(records[0].experiment, "", "", {}, rows, None, (), ())
+    results = results_document.results(experiment_of(records), records)
     return rendering.html(job_page.of_jobs(results, records[0]))

@@ -47,7 +47,7 @@ def told(version: str, results: Path) -> dict[str, Any]:
     (shown,) = stored.read(results, "shown", Silent())
     with database.Store(results, existing=True) as store:
         spans = [stored.spans_of(store, record) for record in shown.records]
-    (queues,) = (one for one in stored.read(results, "queues", Silent(), by_job=True) if one.by_job)
+    (queues,) = (one for one in stored.read(results, "queues", Silent()) if one.by_job)
     samples = database.load(results).calibrations
     return {
         "rows": [

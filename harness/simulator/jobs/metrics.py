@@ -82,6 +82,29 @@ def bounded_slowdowns(outcome: JobLevelOutcome, tau_s: float) -> Floats:
     return slowdowns
 
 
+BATCHES, LEAST_BATCHES, LEAST_IN_A_BATCH = 20, 5, 10
+FEWEST_JOBS = LEAST_BATCHES * LEAST_IN_A_BATCH
+"""Jobs that an interval by batch means takes."""
+
+
+def in_batches(values: Floats) -> list[Floats]:
+    """Values of jobs in a row, in batches whose means count as independent; none for too few values.
+
+    Values of jobs that follow each other depend on each other, means of long batches hardly.
+    Source: Law and Kelton 2000, "Simulation Modeling and Analysis", section 9.5.3.
+    """
+    batches = min(BATCHES, len(values) // LEAST_IN_A_BATCH)
+    return np.array_split(values, batches) if batches >= LEAST_BATCHES else []
+
+
+def batch_slowdowns(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[float]:
+    """The mean bounded slowdown of each batch of jobs, or of all if they are few; none if one did not end."""
+    slowdowns = bounded_slowdowns(outcome, tau_s)[warm_up:]
+    if not np.isfinite(slowdowns).all():
+        return []
+    return [float(part.mean()) for part in in_batches(slowdowns) or [slowdowns]]
+
+
 def fairness(size: Floats, retr: Floats) -> float:
     """Correlation coefficient of log2(size) with RETR (Hori et al. 1996, section 4.4)."""
     ended = np.isfinite(retr)

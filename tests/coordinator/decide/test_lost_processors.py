@@ -1,6 +1,7 @@
 """Processors that are lost: no policy puts a process on one, jobs that fit run, larger ones fail."""
 
 import json
+import tomllib
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
-from harness.spec import experiment_source, job_level
+from harness.spec import experiment
 from workloads.machine import QUEUES
 from workloads.options import Options
 from workloads.program import Program
@@ -301,13 +302,14 @@ policy = "fcfs"
 
 
 def of_jobs(text):
-    return SimulatedByJob.of(job_level.load(experiment_source.parse(text, "e.toml"))).experiment
+    return SimulatedByJob.of(experiment.load(tomllib.loads(text))).experiment
 
 
 def test_jobs_of_a_model_ask_for_what_is_left():
     wanted = of_jobs(MODEL)
-    assert wanted.cell.lost == {3, 4} and wanted.model is not None
-    made = draw(wanted.model, wanted.processors, np.random.default_rng(1), len(wanted.cell.lost))
+    (cell,) = wanted.cells
+    assert cell.lost == {3, 4} and cell.source and cell.source.model
+    made = draw(cell.source.model, wanted.processors, np.random.default_rng(1), len(cell.lost))
     assert set(made.most.tolist()) == {2, 14}
 
 
@@ -329,7 +331,7 @@ def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path):
     trace = tmp_path / "log.swf"
     trace.write_text("; MaxProcs: 16\n" + "\n".join(f"{n} {n} -1 5 {14 + n} " + "-1 " * 13 for n in (0, 1)))
     text = MODEL.replace("[model]\ncount = 100\nmaxima = [2, 16]\n", "")
-    text = text.replace("processors = 16", f'trace = "{trace}"')
+    text = text.replace("processors = 16", f'log = {{ file = "{trace}" }}')
     with pytest.raises(InputError, match=r"job 1 of the trace asks for 15 .*leaves 14 \(1 of 2 jobs"):
         of_jobs(text)
 

@@ -1,5 +1,7 @@
 """Topologies: hops against a search of the graph, what a file may say, and who gets to know it."""
 
+import tomllib
+
 import pytest
 
 from coordinator import policies
@@ -8,7 +10,6 @@ from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime, Machine
 from coordinator.workload import ParallelJob, Workload
 from harness.predict.job_level import SimulatedByJob
-from harness.spec import experiment_source, job_level
 from harness.spec.experiment import load
 from workloads.program import Program
 from workloads.validation import InputError
@@ -76,8 +77,7 @@ def found(folder, level, machine):
     text = f'{what}processors = 6\n[machine]\n{machine}\n[[schedulers]]\npolicy = "mesh"\n'
     text += "[model]\ncount = 10\n" if level == "jobs" else jobs
     if level == "jobs":
-        wanted = job_level.load(experiment_source.parse(text, "e.toml"))
-        return SimulatedByJob.of(wanted).experiment.cell.topology
+        return SimulatedByJob.of(load(tomllib.loads(text))).experiment.cells[0].topology
     (folder / "e.toml").write_text(text)
     return load(str(folder / "e.toml")).cells[0].topology
 

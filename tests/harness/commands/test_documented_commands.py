@@ -7,7 +7,7 @@ import pytest
 from places import ROOT
 
 from harness.cli import parser
-from harness.spec import experiment, experiment_source, job_level, overrides
+from harness.spec import experiment
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BEFORE = r" *(?:\$ |RUN |- |- run: )?(?:\w+=\S+ )*(?:[\w.]+/bin/)?"
@@ -27,16 +27,6 @@ def shown(page, program):
     return [[PLACEHOLDERS.get(word, word) for word in command] for command in commands]
 
 
-def check(name, settings, trace):
-    """Load a built-in experiment of either level, with its settings and the log of jobs, if any."""
-    document = experiment_source.read(name)
-    if "level" in document.data:
-        document = document.overridden([overrides.parse(text) for text in settings])
-        job_level.load(document, trace=trace)
-    else:
-        experiment.load(name, settings=settings)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_options_exist(page, capsys):
     for command in shown(page, "lockstep"):
@@ -49,7 +39,8 @@ def test_commands_and_options_exist(page, capsys):
                     break
                 continue
             if options.command in ("run", "simulate", "submit") and not options.experiment.endswith(".toml"):
-                check(options.experiment, options.settings, getattr(options, "trace", None))
+                log = getattr(options, "log", None)
+                experiment.load(options.experiment, settings=options.settings, log=log)
             break
         else:
             pytest.fail(f"{shlex.join(command)}: {capsys.readouterr().err}")

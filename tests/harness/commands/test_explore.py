@@ -13,7 +13,7 @@ from harness.commands import shared
     ("words", "message"),
     [
         ("critical-sections", "has no bulk-synchronous program"),
-        ("trace", "level = 'jobs': is simulated job by job, without processes to run or to look at"),
+        ("adaptive", "level = 'jobs': is simulated job by job, without processes to run or to look at"),
         ("tracer", "is neither a file nor a built-in experiment"),
     ],
 )

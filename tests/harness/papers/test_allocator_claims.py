@@ -12,7 +12,7 @@ from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import WHOLE_NS, rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
-from harness.spec import experiment_source, job_level
+from harness.spec.experiment import load
 from workloads.program import Program
 
 JOBS, POPULATION = 300, 12
@@ -26,16 +26,17 @@ def label(policy):
 @cache
 def under(experiment, lost=()):
     """The outcomes under every allocator of a built-in experiment, by name; the same jobs for all."""
-    wanted = SimulatedByJob.of(job_level.load(experiment_source.read(experiment))).experiment
+    wanted = SimulatedByJob.of(load(experiment)).experiment
+    (cell,) = wanted.cells
     found = {}
     for seed in SEEDS if experiment == "hypercube-allocators" else SEEDS[:1]:
         random = np.random.default_rng(seed)
-        sizes = random.choice(np.array(wanted.model.maxima), JOBS)
+        sizes = random.choice(np.array(cell.source.model.maxima), JOBS)
         run_ns = np.rint(random.exponential(10 * WHOLE_NS, JOBS)).astype(np.int64)
         jobs = rigid(np.zeros(JOBS, dtype=np.int64), sizes, run_ns)
         for scheduler in wanted.schedulers:
             policy = scheduler.policy
-            how = {"population": POPULATION, "topology": wanted.cell.topology, "lost": lost}
+            how = {"population": POPULATION, "topology": cell.topology, "lost": lost}
             outcome, _ = event_by_event.simulate(jobs, wanted.processors, policy, **how)
             found.setdefault(label(policy), []).append(outcome)
     return found

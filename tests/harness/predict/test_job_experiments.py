@@ -1,20 +1,21 @@
 """Experiments of the job level, from outside."""
 
 import json
+import tomllib
 
 import numpy as np
 import pytest
 
 from coordinator import policies
+from harness.analyse import results_document
 from harness.cli import main
-from harness.commands.report import document_of_jobs
 from harness.predict import pool as threads
 from harness.predict.job_level import SimulatedByJob
 from harness.predict.replicate import mean_of
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
-from harness.spec import experiment_source, job_level
+from harness.spec import experiment
 from harness.store import database
 from workloads.validation import InputError
 
@@ -36,7 +37,7 @@ MEANS = {"response_s": 2.0, "wait_s": 1.0, "bounded_slowdown": 1.5}
 
 
 def load(text):
-    return SimulatedByJob.of(job_level.load(experiment_source.parse(text, "e.toml")))
+    return SimulatedByJob.of(experiment.load(tomllib.loads(text)))
 
 
 @pytest.mark.slow  # where the kernel is not compiled yet
@@ -80,8 +81,8 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert recorded["session"].nunique() == 1
     assert recorded["schedule"][0]["source"]["model"]["maxima"] == [2, 8]
     back_end = load(MODEL)
-    again = document_of_jobs([*map(back_end.run, back_end.tasks)])
-    assert again["rows"] == made["rows"], "the same seed gives the same result"
+    again = results_document.results(back_end.experiment, [*map(back_end.run, back_end.tasks)])
+    assert again.document()["rows"] == made["rows"], "the same seed gives the same result"
 
 
 @pytest.mark.slow
@@ -94,14 +95,20 @@ def test_a_policy_that_needs_processes_is_blamed_where_it_stands(tmp_path, capsy
     assert f"e.toml, line {place}: schedulers[1].policy = 'none': leaves processors to" in line
 
 
+def write_log(folder, jobs=30, name="log.swf"):
+    """A log of jobs of 1 to 4 processors, of which there are 4."""
+    lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(jobs)]
+    path = folder / name
+    path.write_text("; MaxProcs: 4\n" + "\n".join(lines))
+    return path
+
+
 @pytest.mark.slow
-def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
-    lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(30)]
-    trace = tmp_path / "log.swf"
-    trace.write_text("; MaxProcs: 4\n" + "\n".join(lines))
-    wanted = SimulatedByJob.of(job_level.load(experiment_source.read("trace"), trace=str(trace))).experiment
+def test_a_log_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
+    log = write_log(tmp_path)
+    wanted = SimulatedByJob.of(experiment.load("log", log=str(log))).experiment
     assert wanted.processors == 4
-    words = ["simulate", "trace", "--trace", str(trace), "-o", str(tmp_path / "out"), "--json"]
+    words = ["simulate", "log", "--log", str(log), "-o", str(tmp_path / "out"), "--json"]
     assert main(words) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert len(rows) == len(wanted.schedulers)
@@ -113,7 +120,7 @@ def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     made = {path.name for path in (tmp_path / "out").iterdir()}
     recorded = database.load(tmp_path / "out").runs
     assert len(recorded) == len(rows)
-    assert recorded["schedule"][0]["source"]["trace"] == {"MaxProcs": "4"}
+    assert recorded["schedule"][0]["source"]["log"] == {"MaxProcs": "4"}
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
 
 
@@ -137,8 +144,8 @@ def interrupted_after(count):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-o", "out"], "the results of 1 of 2 schedulers are recorded in out/lockstep.sqlite"),
-        ([], "the results of 1 of 2 schedulers are lost; with -o DIR"),
+        (["-o", "out"], "1 of 2 simulations are recorded in out/lockstep.sqlite; continue with --resume"),
+        ([], "1 of 2 simulations are lost; with -o DIR"),
     ],
 )
 def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
@@ -148,13 +155,14 @@ def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
     (tmp_path / "e.toml").write_text(MODEL)
     monkeypatch.setattr(threads, "compute", interrupted_after(1))
     monkeypatch.setattr(SimulatedByJob, "_results", lambda *_: {"metrics": MEANS, "replications": 3})
+    monkeypatch.setattr(SimulatedByJob, "refusal", lambda *_: None)
     assert main(["simulate", "e.toml", *words]) == 130
     assert said in capsys.readouterr().err
     if words:
         (row,) = database.load(tmp_path / "out").runs.to_dict("records")
         assert row["scheduler"]["policy"] == "aep" and row["schedule"]["metrics"] == MEANS
         assert main(["report", "out"]) == 0
-        assert "Only 1 of 2 schedulers are there" in (tmp_path / "report.html").read_text()
+        assert "Only 1 of 2 schedules are there" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +172,7 @@ def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
         (("maxima", "maxmia"), "did you mean 'maxima'"),
         (("replications = 4", "replication = 4"), "did you mean 'replications'"),
         (('level = "jobs"', 'level = "job"'), "must be one of jobs"),
-        (("[model]\ncount = 600\nmaxima = [2, 8]", ""), "either a trace or a"),
+        (("[model]\ncount = 600\nmaxima = [2, 8]", ""), "either a job log or a"),
         (('policy = "sdf"', 'policy = "sfd"'), r"schedulers\[1\].policy"),
         (("processors = 8", ""), "write processors"),
     ],

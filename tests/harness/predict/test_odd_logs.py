@@ -238,8 +238,8 @@ def test_a_log_where_an_experiment_belongs_is_told_its_command(
 
 
 def test_a_log_for_an_experiment_of_processes_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "three-jobs", "--trace", "log.swf"]) == 2
-    assert f"three-jobs is an experiment of processes; write {REMEDY} FILE" in capsys.readouterr().err
+    assert main(["simulate", "three-jobs", "--log", "log.swf"]) == 2
+    assert f"three-jobs.toml is an experiment of processes; write {REMEDY} FILE" in capsys.readouterr().err
 
 
-REMEDY = "lockstep simulate trace --trace"
+REMEDY = "lockstep simulate log --log"

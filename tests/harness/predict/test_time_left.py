@@ -12,7 +12,8 @@ from harness import papers
 from harness.measure.time_left import OVERDUE, Guess, TimeLeft, alike, order, spread
 from harness.predict import process_level
 from harness.predict.job_level import SimulatedByJob
-from harness.spec import experiment, experiment_source, job_level
+from harness.predict.simulations import carry_out
+from harness.spec import experiment
 
 COSTS = json.loads((SUPPORT / "recorded_costs.json").read_text())
 """Processor time of each part in seconds (tests/benchmarks/time_left.py)."""
@@ -76,9 +77,8 @@ def of_processes(compute):
 
 
 def of_adaptive(compute):
-    wanted = job_level.load(experiment_source.read("adaptive"))
-    back_end = SimulatedByJob.of(wanted)
-    compute(back_end.tasks, back_end.run, lambda *step: None)
+    back_end = SimulatedByJob.of(experiment.load("adaptive"))
+    carry_out(back_end.tasks, back_end, lambda *step: None, compute)
 
 
 @pytest.mark.parametrize(

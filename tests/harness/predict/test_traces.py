@@ -8,6 +8,7 @@ import lzma
 import os
 import random
 import threading
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from harness.simulator import interruption
 from harness.simulator.interruption import InterruptedSimulationError
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
-from harness.spec import experiment_source, job_level, overrides, owners
+from harness.spec import experiment, owners
 from workloads.validation import InputError
 
 S = 1_000_000_000
@@ -227,8 +228,8 @@ EXPERIMENT = 'level = "jobs"\n' + "".join(
 
 
 def study(folder: Path, text: str, *settings: str) -> SimulatedByJob:
-    written = experiment_source.parse(EXPERIMENT, "e.toml").overridden(map(overrides.parse, settings))
-    return SimulatedByJob.of(job_level.load(written, trace=str(made(folder, text))))
+    log = str(made(folder, text))
+    return SimulatedByJob.of(experiment.load(tomllib.loads(EXPERIMENT), settings=settings, log=log))
 
 
 def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path: Path
 
 @pytest.mark.parametrize("header", ["", "; MaxProcs: 4\n"])
 def test_the_load_is_that_of_the_simulated_machine(tmp_path: Path, header: str) -> None:
-    found = study(tmp_path, header + JOBS, "processors=8", "load=0.5").trace
+    found = study(tmp_path, header + JOBS, "processors=8", "log.load=0.5").logs[0]
     work_s, span_s = 10 * 4 + 12 * 4, found.jobs.submit_ns[1] / S
     assert work_s / (8 * span_s) == pytest.approx(0.5)
 
@@ -263,10 +264,9 @@ FOLLOWING = """; MaxProcs: 8
 
 @pytest.mark.slow
 def test_jobs_that_follow_others_arrive_after_them_under_every_policy(tmp_path: Path) -> None:
-    written = experiment_source.read("trace")
-    back_end = SimulatedByJob.of(job_level.load(written, trace=str(made(tmp_path, FOLLOWING))))
-    assert back_end.trace is not None and list(back_end.trace.assumed.values()) == [1], "job 77 is not there"
-    assert back_end.trace.numbers.tolist() == [1, 2, 3, 5, 4]
+    back_end = SimulatedByJob.of(experiment.load("log", log=str(made(tmp_path, FOLLOWING))))
+    assert list(back_end.logs[0].assumed.values()) == [1], "job 77 is not there"
+    assert back_end.logs[0].numbers.tolist() == [1, 2, 3, 5, 4]
     for outcome in [row.schedule.outcome for row in map(back_end.run, back_end.tasks) if row.schedule]:
         assert outcome is not None
         arrivals = (outcome.jobs.submit_ns / S).tolist()
@@ -287,11 +287,11 @@ def test_of_preceding_jobs_that_take_turns_each_start_is_known(tmp_path: Path) -
 def test_what_no_clock_holds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"busy for more than 5e\+08 s"):
         study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 500000000 8"))
-    assert len(study(tmp_path, HEADER + JOBS, "load=0.5").trace.jobs) == 2
+    assert len(study(tmp_path, HEADER + JOBS, "log.load=0.5").logs[0].jobs) == 2
     with pytest.raises(InputError, match="arrive over more than"):
-        study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 1000 8"), "load=0.000001")
+        study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 1000 8"), "log.load=0.000001")
     with pytest.raises(InputError, match="arrive at once"):
-        study(tmp_path, HEADER + JOBS.replace("2 5", "2 0"), "load=0.5")
+        study(tmp_path, HEADER + JOBS.replace("2 5", "2 0"), "log.load=0.5")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +13,15 @@ from fake_records import MEANS, page_of_jobs, runs_of_jobs, write_trace
 from fake_runs import Quiet
 from golden import without_pictures
 
-from harness.analyse import schedules, stored
-from harness.analyse.rows import ScheduleRow
+from harness.analyse import job_tables, results_document, stored
 from harness.cli import main
-from harness.commands import job_level as command
+from harness.predict import schedule_files
 from harness.predict.job_level import SimulatedByJob
 from harness.simulator.jobs import swf
 from harness.simulator.jobs.metrics import measure
-from harness.spec import experiment_source, job_level
+from harness.spec import experiment
 from harness.store.database import Store
+from harness.store.rebuild import experiment_of
 from harness.store.records import Schedule
 
 pytestmark = pytest.mark.slow
@@ -40,7 +41,7 @@ def back_end(tmp_path_factory):
     """A trace of jobs of 1 to 16 processors, under policies that are asked at every event."""
     path = tmp_path_factory.mktemp("trace") / "log.swf"
     write_trace(path, JOBS, PROCESSORS)
-    wanted = job_level.load(experiment_source.parse(EXPERIMENT, "e.toml"), trace=str(path))
+    wanted = experiment.load(tomllib.loads(EXPERIMENT), log=str(path))
     return replace(SimulatedByJob.of(wanted), session="20260101T000000-fa4ed0")
 
 
@@ -51,12 +52,12 @@ def records(back_end):
 
 @pytest.fixture(scope="module")
 def rows(records):
-    return [ScheduleRow.of(record) for record in records]
+    return results_document.results(experiment_of(records), records).rows
 
 
 def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_each_other(records, golden):
     page = page_of_jobs(records)
-    golden("jobs.html", re.sub(r"<dt>(Trace|Simulated)</dt>.*", "", without_pictures(page)))
+    golden("jobs.html", re.sub(r"<dt>(Job log|Simulated)</dt>.*", "", without_pictures(page)))
     assert page.count("<svg") == 2 * 5
     picture = page[page.index('id="processors"') : page.index('id="table"')]
     assert ">easy</text>" in picture and ">gang 60 s</text>" not in picture, "gangs share processors in turns"
@@ -65,7 +66,7 @@ def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_
 
 def test_random_jobs_have_no_single_schedule_and_the_page_says_so():
     text = f"processors = 16\n{EXPERIMENT}\n[model]\ncount = 10"
-    wanted = job_level.load(experiment_source.parse(text, "e.toml"))
+    wanted = experiment.load(tomllib.loads(text))
     usual = Schedule({}, 0, MEANS, {"wait_s": 3.0})
     page = page_of_jobs(runs_of_jobs(SimulatedByJob.of(wanted), usual))
     assert page.count("<svg") == 2
@@ -75,7 +76,7 @@ def test_random_jobs_have_no_single_schedule_and_the_page_says_so():
 
 def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedule(back_end, rows, tmp_path):
     outcome = rows[1].schedule.outcome
-    swf.write_jobs(tmp_path / "jobs.csv", outcome, back_end.trace.numbers)
+    swf.write_jobs(tmp_path / "jobs.csv", outcome, back_end.logs[0].numbers)
     found = list(csv.DictReader((tmp_path / "jobs.csv").open()))
     assert len(found) == JOBS and set(found[0]) >= {"job_id", "starting_time", "allocated_resources"}
     free_at = np.zeros(PROCESSORS)
@@ -89,7 +90,7 @@ def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedu
         assert len(place) == int(line["requested_number_of_resources"])
         assert (free_at[place] <= times["starting"]).all(), "a processor has one job at a time"
         free_at[place] = times["finish"]
-    read = schedules.read_jobs(tmp_path / "jobs.csv", PROCESSORS)
+    read = schedule_files.read_jobs(tmp_path / "jobs.csv", PROCESSORS)
     for name in ("start_ns", "finish_ns", "size"):
         assert (getattr(read, name) == getattr(outcome, name)).all(), name
     assert list(swf.placements(read)) == list(swf.placements(outcome))
@@ -97,20 +98,20 @@ def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedu
 
 
 def test_a_policy_against_another_one(rows):
-    easy, gang = schedules.against_first(rows, warm_up=0, tau_s=10)
+    easy, gang = job_tables.against_first(rows, warm_up=0, tau_s=10)
     assert (easy.before, easy.after, gang.after) == ("fcfs", "easy", "gang 60 s")
     waits = [row.schedule.outcome.wait_s for row in rows[:2]]
     assert easy.wait_s == pytest.approx((waits[1] - waits[0]).mean())
     assert easy.sooner == pytest.approx((waits[1] < waits[0]).mean()) and easy.verdict == "better"
     assert easy.interval[0] <= easy.ratio <= easy.interval[1] < 1
-    (same,) = schedules.against_first([rows[0], rows[0]], warm_up=0, tau_s=10)
+    (same,) = job_tables.against_first([rows[0], rows[0]], warm_up=0, tau_s=10)
     assert (same.ratio, same.verdict) == (1, "no difference that can be told")
-    (few,) = schedules.against_first(rows[:2], warm_up=JOBS - 20, tau_s=10)
+    (few,) = job_tables.against_first(rows[:2], warm_up=JOBS - 20, tau_s=10)
     assert (few.interval, few.verdict) == (None, "no verdict")
 
 
 def test_slowdowns_by_size_add_up(rows):
-    classes = schedules.by_size(rows[0].schedule.outcome, warm_up=0, tau_s=10)
+    classes = job_tables.by_size(rows[0].schedule.outcome, warm_up=0, tau_s=10)
     assert [one.name for one in classes] == ["1", "2", "3-4", "5-8", "9-16"]
     assert sum(one.jobs for one in classes) == JOBS
     mean = sum(one.jobs * one.bounded_slowdown for one in classes) / JOBS
@@ -118,22 +119,22 @@ def test_slowdowns_by_size_add_up(rows):
 
 
 @pytest.fixture
-def folder(back_end, records, tmp_path):
+def folder(records, tmp_path):
     """What ``simulate -o`` leaves."""
-    keep(back_end, records, tmp_path)
+    keep(records, tmp_path)
     return tmp_path
 
 
-def keep(back_end, records, place):
+def keep(records, place):
     with Store(place) as store:
         for record in records:
             store.add_run(record)
-            list(command._write(back_end, record, place))
+            list(schedule_files.write(place, record))
 
 
 def read(folder):
-    found = stored.read(folder, None, Quiet(), by_job=True)[-1]
-    return schedules.results(found.records, folder)
+    found = stored.read(folder, None, Quiet())[-1]
+    return job_tables.with_outcomes(found.results, folder)
 
 
 def reported(folder, *words):
@@ -166,14 +167,14 @@ def test_the_rows_and_pictures_of_a_directory_come_in_each_format(folder, capsys
     assert main(["report", str(folder), "--experiment", "nosuch"]) == 2
     assert "'nosuch': is not in this store; it holds log" in capsys.readouterr().err
     assert main(["compare", str(folder)]) == 2
-    assert f"lockstep report {folder} shows them" in capsys.readouterr().err
+    assert "choose two schedulers with --between" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_interrupted_simulation_is_reported_as_far_as_it_came(back_end, records, tmp_path):
-    keep(back_end, records[1:2], tmp_path)
+def test_an_interrupted_simulation_is_reported_as_far_as_it_came(records, tmp_path):
+    keep(records[1:2], tmp_path)
     page = reported(tmp_path)
-    assert "Only 1 of 4 schedulers are there: the simulation was interrupted" in page
+    assert "Only 1 of 4 schedules are there: the simulation was interrupted" in page
     assert "bounded slowdown: easy" in page and "least" not in page and "Each policy against" not in page
 
 
@@ -208,7 +209,7 @@ def test_a_table_of_jobs_that_is_missing_or_of_something_else_is_named(folder, t
 def test_without_tables_of_jobs_the_page_says_what_it_cannot_show(records, tmp_path):
     with Store(tmp_path) as store:
         for record in records:
-            source = {key: record.schedule.source[key] for key in ("warm_up", "tau_s", "trace")}
+            source = {key: record.schedule.source[key] for key in ("warm_up", "tau_s", "log")}
             store.add_run(replace(record, schedule=replace(record.schedule, source=source)))
     page = reported(tmp_path)
     assert page.count("the tables of jobs that lockstep simulate -o wrote are not there") == 4
@@ -218,9 +219,13 @@ def test_without_tables_of_jobs_the_page_says_what_it_cannot_show(records, tmp_p
 @pytest.mark.usefixtures("undrawn")
 def test_names_are_text_whatever_they_are(back_end, tmp_path):
     name, file = "<b>$x^2$ \u00fc & \u6f22\u5b57</b>", os.fsdecode(b"a <i>\xff log.swf")
-    odd = replace(back_end, experiment=replace(back_end.experiment, name=name, trace=Path(file)))
+    known = back_end.experiment
+    (cell,) = known.cells
+    odd_log = replace(cell.source.log, file=Path(file))
+    cells = (replace(cell, source=replace(cell.source, log=odd_log)),)
+    odd = replace(back_end, experiment=replace(known, name=name, cells=cells))
     place = tmp_path / "a b \u6f22"
-    keep(back_end, runs_of_jobs(odd)[:2], place)
+    keep(runs_of_jobs(odd)[:2], place)
     page = reported(place, "--experiment", name)
     assert "<b>" not in page and "<i>" not in page
     assert "&lt;b&gt;$x^2$ \u00fc &amp; \u6f22\u5b57&lt;/b&gt;" in page
@@ -234,8 +239,7 @@ def test_the_newest_of_runs_and_schedules_is_reported(folder, records):
         ran = replace(records[0], recorded_at=recorded_at, experiment="ran", digest="abc", kind="policy")
         with Store(folder) as store:
             store.add_run(replace(ran, schedule=None))
-            assert store.experiments(by_job=True)[-1][1] == newest
-            assert store.experiments() == [("abc", "ran")]
+            assert store.experiments()[-1][1] == newest
 
 
 @pytest.mark.parametrize("change", [{"place": "x"}, {"warm_up": "many"}, {"tau_s": []}])

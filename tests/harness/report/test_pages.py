@@ -9,11 +9,11 @@ import pytest
 from browser import BROWSER, WIDTHS, cut, look, overlaps
 from runs import needs_two
 
-from harness.spec import experiment, experiment_source, job_level
+from harness.spec import experiment, experiment_source
 
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
 pytestmark = [needs_two, pytest.mark.slow, needs_browser]
-UNLIKE = ("validation", "workstations", "critical-sections", "trace", "fragmentation", "commands")
+UNLIKE = ("validation", "workstations", "critical-sections", "log", "fragmentation", "commands")
 """Experiments whose pages differ in their sections, and in how many rows and words they have."""
 
 OTHERS = sorted({*experiment_source.built_in()} - {*UNLIKE})
@@ -48,13 +48,11 @@ FAULTY = """
 """
 
 
-def page(name, trace):
+def page(name, log):
     if name == "commands":
         return fake_records.report(experiment.load(COMMANDS))
-    written = experiment_source.read(name)
-    if "level" not in written.data:
-        return fake_records.report(experiment.load(name, quick=True))
-    return fake_records.job_report(job_level.load(written, trace=str(trace) if name == "trace" else None))
+    wanted = experiment.load(name, quick=True, log=str(log) if name == "log" else None)
+    return fake_records.job_report(wanted) if wanted.by_job else fake_records.report(wanted)
 
 
 @pytest.fixture(scope="module", params=[UNLIKE, pytest.param(OTHERS, marks=pytest.mark.soak)], ids=len)
@@ -63,7 +61,7 @@ def looked(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     fake_records.write_trace(folder / "log.swf", jobs=40)
     with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
-        pages = pool.map(partial(page, trace=folder / "log.swf"), request.param)
+        pages = pool.map(partial(page, log=folder / "log.swf"), request.param)
         return look(dict(zip(request.param, pages, strict=True)) | {"faulty": FAULTY}, folder)
 
 

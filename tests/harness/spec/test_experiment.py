@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -381,7 +380,7 @@ def test_realtime_ranks_cannot_be_round_robin_as_well(write):
 def test_whatever_a_key_holds_the_answer_is_an_experiment_or_a_message(value, key):
     data = experiment_source.parse(SMALL, "small.toml").data | {key: value}
     try:
-        built = experiment._experiment(data, Path("small.toml"), here=False)
+        built = experiment.load(data)
     except InputError as error:
         assert error.key and error.rule and error.remedy
     else:

@@ -1,0 +1,118 @@
+"""Jobs of a log under several policies: by their sizes, and policy against policy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from harness.analyse import comparison
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import Row, place_name
+from harness.analyse.statistics import estimate
+from harness.predict import schedule_files
+from harness.simulator.jobs.metrics import bounded_slowdowns, in_batches
+from harness.simulator.jobs.model import Floats, Integers, JobLevelOutcome
+
+SOONER_S = 0.5  # waits that differ by less count as the same: logs have whole seconds
+
+
+def with_outcomes(results: ResultsDocument, folder: Path) -> ResultsDocument:
+    """The results with the jobs of each schedule, by tables in ``folder``; doubts tell what is unknown."""
+    rows, doubts = [], []
+    for row in results.rows:
+        assert row.schedule
+        try:
+            outcome = schedule_files.outcome_of(folder, row.scheduler["policy"], row.schedule)
+            rows.append(row.with_schedule(replace(row.schedule, outcome=outcome)))
+        except LookupError as error:
+            rows.append(row)
+            doubts.append(f"the jobs under {place_name(row)} are unknown: {error.args[0]}")
+    return replace(results, rows=rows, doubts=[*results.doubts, *doubts])
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """The jobs that ask for ``least`` to ``most`` processors: how many, mean wait and bounded slowdown."""
+
+    least: int
+    most: int
+    jobs: int
+    wait_s: float
+    bounded_slowdown: float
+
+    @property
+    def name(self) -> str:
+        return str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
+
+
+@dataclass(frozen=True)
+class PolicyComparison:
+    """A policy against another one on the same jobs."""
+
+    before: str  # the one that it is compared with, in words
+    after: str  # the policy, in words
+    sooner: float  # share of the jobs that start at least SOONER_S sooner
+    later: float  # share that start at least so much later
+    wait_s: float  # mean wait of the jobs, minus that before
+    ratio: float  # geometric mean of the ratios of the jobs' bounded slowdowns
+    # Its 95 % interval by the method of batch means; None for too few jobs.
+    interval: tuple[float, float] | None
+    verdict: str  # as in ``harness.analyse.comparison``
+
+
+def timed(rows: Sequence[Row]) -> list[tuple[str, JobLevelOutcome]]:
+    """The rows for which it is known when which job ran, by name."""
+    return [
+        (place_name(row), row.schedule.outcome)
+        for row in rows
+        if row.schedule and row.schedule.outcome is not None
+    ]
+
+
+def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeClass]:
+    """The classes 1, 2, 3-4, 5-8, ... that have jobs which ended; the first ``warm_up`` do not count."""
+    counted = outcome.finished & (np.arange(len(outcome.jobs)) >= warm_up)
+    asked: Integers = outcome.jobs.most
+    class_of = np.ceil(np.log2(np.maximum(asked, 1))).astype(int)
+    slowdowns = bounded_slowdowns(outcome, tau_s)
+    found = []
+    for number in sorted(set(class_of[counted].tolist())):
+        here = counted & (class_of == number)
+        least, most = (2 ** (number - 1) + 1 if number else 1), 2**number
+        wait_s, slowdown = float(outcome.wait_s[here].mean()), float(slowdowns[here].mean())
+        found.append(SizeClass(least, most, int(here.sum()), wait_s, slowdown))
+    return found
+
+
+def against_first(rows: Sequence[Row], warm_up: int, tau_s: float) -> list[PolicyComparison]:
+    """Every schedule of a log against the first one at its point of the sweep; empty for random jobs."""
+    blocks = [timed(list(block)) for _, block in groupby(rows, key=lambda row: row.settings)]
+    return [_compared(*block[0], *other, warm_up, tau_s) for block in blocks for other in block[1:]]
+
+
+def _compared(
+    before: str, first: JobLevelOutcome, after: str, second: JobLevelOutcome, warm_up: int, tau_s: float
+) -> PolicyComparison:
+    counted = first.finished & second.finished & (np.arange(len(first.jobs)) >= warm_up)
+    wait_s = (second.wait_s - first.wait_s)[counted] if counted.any() else np.zeros(1)
+    slowdowns = [bounded_slowdowns(outcome, tau_s)[counted] for outcome in (first, second)]
+    logarithms: Floats = np.log(slowdowns[1]) - np.log(slowdowns[0]) if counted.any() else np.zeros(1)
+    interval = _batch_means(logarithms)
+    return PolicyComparison(
+        before=before,
+        after=after,
+        sooner=float((wait_s <= -SOONER_S).mean()),
+        later=float((wait_s >= SOONER_S).mean()),
+        wait_s=float(wait_s.mean()),
+        ratio=float(np.exp(logarithms.mean())),
+        interval=interval,
+        verdict=comparison.verdict(interval),
+    )
+
+
+def _batch_means(logarithms: Floats) -> tuple[float, float] | None:
+    """The interval of the geometric mean by batch means; None for too few jobs."""
+    means = [float(np.exp(part.mean())) for part in in_batches(logarithms)]
+    return estimate(means).ci95 if means else None
