@@ -39,7 +39,7 @@ from harness.measure.session import (
 from harness.measure.trust import Chosen
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
-from harness.store import conditions, measuring, recording
+from harness.store import conditions, measuring
 from harness.store.database import Store
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.bounds import within
@@ -56,11 +56,13 @@ if TYPE_CHECKING:
     from harness.predict.pool import Pool
     from harness.predict.recorded_programs import RecordedPrograms
     from harness.predict.simulations import SimulatedBackEnd
+    from harness.store import recording
 else:  # nobody waits for simulators who only measures
     advice = Late("harness.analyse.advise")
     missing, recorded_programs = Late("harness.predict.missing"), Late("harness.predict.recorded_programs")
     threads, simulations = Late("harness.predict.pool"), Late("harness.predict.simulations")
     schedule_files = Late("harness.predict.schedule_files")
+    recording = Late("harness.store.recording")
 
 
 def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
