@@ -5,16 +5,21 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.analyse import summary
 from harness.analyse.rows import JobRow, Row
 from harness.analyse.statistics import FEWEST, Estimate, apart, estimate, student_factor
-from harness.simulator.jobs.metrics import FEWEST_JOBS
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.naming import scheduler_name, setting_names, workload_name
 from harness.store.records import DEDICATED, MEASURED_KINDS, POLICY, RunRecord, Schedule, quantile
+from workloads.late import Late
+
+if TYPE_CHECKING:
+    from harness.simulator.jobs import metrics
+else:  # who only measures needs no simulator, and a small installation has no numpy
+    metrics = Late("harness.simulator.jobs.metrics")
 
 BETTER, WORSE = "better", "worse"
 NO_DIFFERENCE = "no difference that can be told"
@@ -160,7 +165,7 @@ def _judged(before: SlowdownSeries, after: SlowdownSeries, found: Ratio | None) 
     ratio, interval, repeats = found
     reason = "" if interval else f"{repeats} repeat{'s' if repeats > 1 else ''}: {FEWEST} at least"
     if reason and before.schedule and "log" in before.schedule.source:
-        reason = f"too few jobs: {FEWEST_JOBS} at least"
+        reason = f"too few jobs: {metrics.FEWEST_JOBS} at least"
     return Comparison(before, after, ratio, interval, verdict(interval), reason)
 
 
