@@ -51,7 +51,7 @@ DOORS = {
 
 COMMANDS = {name: line for commands in DOORS.values() for name, line in commands.items()}
 
-RENAMED = {"waits": "tune", "--give-up": "--timeout-factor"}
+RENAMED = {"waits": "tune", "--give-up": "--timeout-factor", "--trace": "--log"}
 """Former words of the command line, and those that replace them."""
 
 SCHEMA = 1  # version of the documents that --json prints

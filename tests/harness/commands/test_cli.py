@@ -141,6 +141,7 @@ BAD_USAGE = [
     (("help", "waits"), "lockstep: waits is called tune now"),
     (("tune", "--give-up", "3", "--", "true"), "lockstep: --give-up is called --timeout-factor now"),
     (("tune", "--give-up=3", "--", "true"), "lockstep: --give-up is called --timeout-factor now"),
+    (("simulate", "log", "--trace", "a.swf"), "lockstep: --trace is called --log now"),
     (("run", "three-jobs", "--jsn"), "lockstep: did you mean --json? '--jsn' means nothing to lockstep run"),
     (("simulate", "three-jobs", "--qick=1"), "lockstep: did you mean --quick? '--qick' means"),
     (("run",), "EXPERIMENT"),
