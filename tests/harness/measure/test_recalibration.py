@@ -161,7 +161,7 @@ def test_a_calibration_under_load_is_repeated_until_two_agree(constants, fake, l
     assert len(list(constants.session.store.calibrations())) == probed
 
 
-HIGH, LOW = 97e3, 3e3
+HIGH, LOW = 120e3, 3e3
 STEADY, CHANGED, CHANGED_BACK = [LOW] * 4, [HIGH, HIGH, HIGH, LOW], [LOW, LOW, LOW, HIGH]
 
 
@@ -181,7 +181,7 @@ def test_a_calibration_that_contradicts_itself_is_repeated_and_stands_with_a_war
     assert (fake.probed, len(watcher.warnings)) == (probed, warned)
     assert record.conditions.calibration == "".join(watcher.warnings)
     if warned:
-        told = "its samples contradict each other: switch_after_idle_us (500 us) 3 to 97 us"
+        told = "its samples contradict each other: switch_after_idle_us (500 us) 3 to 1.2e+02 us"
         assert told in record.conditions.calibration
 
 
