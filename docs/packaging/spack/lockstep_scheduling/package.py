@@ -11,11 +11,11 @@ from spack_repo.builtin.build_systems.python import PythonPackage
 class LockstepScheduling(PythonPackage):
     """Run, measure and simulate time-shared MPI jobs under gang, implicit and partitioned scheduling."""
 
-    pypi = "lockstep-scheduling/lockstep_scheduling-0.2.0.tar.gz"
+    pypi = "lockstep-scheduling/lockstep_scheduling-0.3.0.tar.gz"
 
     license("Apache-2.0")
 
-    version("0.2.0")
+    version("0.3.0")
 
     depends_on("python@3.11:", type=("build", "run"))
     depends_on("py-setuptools@68:", type="build")
