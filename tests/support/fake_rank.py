@@ -25,12 +25,15 @@ def main(path: str, job: str, rank: str) -> int:
             return 1
     except ConnectionResetError:
         return 1
+    start_ns = time.monotonic_ns()
     end_ns = time.thread_time_ns() + 30_000_000
     while time.thread_time_ns() < end_ns:
         pass
     for peers in json.loads(os.environ.get("PEERS", "[]")):
         tell(type="traffic", peers=peers)
-    tell(type="record", record={"job": int(job), "rank": int(rank)})
+    times = {"start_ns": start_ns, "finish_ns": time.monotonic_ns()}
+    here = {"host": socket.gethostname(), "pid": os.getpid(), "processor": 0}
+    tell(type="record", record={"job": int(job), "rank": int(rank), "processes": 2, **here, **times})
     return 0 if "leave" in answers.readline() else 1
 
 

@@ -97,7 +97,8 @@ def made_up(job: int, rank: int, processor: int, computing_ns: int, finish_ns: i
     )
     return RankResult(
         **{"job": job, "rank": rank, "processes": 2, "processor": processor, "host": "imitation"},
-        **{"pid": 1000 + rank, "phases": 100, "start_ns": ORIGIN_NS, "finish_ns": finish_ns},
+        **{"pid": 1000 + rank, "phases": 100, "start_ns": min(ORIGIN_NS, finish_ns)},
+        **{"finish_ns": finish_ns},
         **{"cpu_ns": computing_ns, "computing_ns": computing_ns * 9 // 10, "communicating_ns": 0},
         **{"synchronizing_ns": computing_ns // 20, "voluntary_switches": 10, "involuntary_switches": 4},
         **{"run_queue_ns": 100, "served": 0, "rechecks": 0, "estimate_ns": -1},

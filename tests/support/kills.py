@@ -52,6 +52,8 @@ def role(pid: int) -> str:
         return ""
     if (name := Path(words[0]).name) in PROGRAMS:
         return PROGRAMS[name]
+    if "coordinator.host.release" in words:  # or the shell that becomes it when the driver ends
+        return "guardian"
     # A way to another host, or a keeper of a status.
     if "netns_ssh.py" in " ".join(words[:5]) or name == "sh":
         return "launcher"
