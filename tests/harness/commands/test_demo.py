@@ -79,6 +79,7 @@ def test_what_failed_is_not_known():
 def imitated(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
+    among_others.allow(monkeypatch.setattr)
 
     def use(tools):
         monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)
