@@ -163,7 +163,7 @@ def _on_machine(cell: Cell, read_once: Callable[[Path], Trace]) -> tuple[Cell, T
         log = read_once(source.log.file)
         processors = processors or log.processors or 0
         if not processors:
-            raise no_processors("trace", f"--set processors={log.jobs.most.max()} for its largest job")
+            raise no_processors("job log", f"--set processors={log.jobs.most.max()} for its largest job")
         source = replace(source, log=replace(source.log, content=log.content))
         log = log.stretched(source.log.load if source.log else None, processors)
     cell = replace(cell, processors=processors, source=source)

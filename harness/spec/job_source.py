@@ -46,9 +46,7 @@ class Log:
     """A job log."""
 
     file: Path
-    load: float | None = (
-        None  # offered load to which its arrivals are stretched; None leaves them as they are
-    )
+    load: float | None = None  # offered load to which arrivals are stretched; None leaves them as they are
     content: str = ""  # SHA-256 over its jobs; empty until it has been read
 
 

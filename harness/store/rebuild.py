@@ -24,7 +24,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     ours = [record for record in records if record.kind in (POLICY, SIMULATED, BY_JOB)]
     if not ours:
         rule = "it holds dedicated runs only"
-        raise InputError("RESULTS", len(records), rule, "continue with lockstep run --resume")
+        raise InputError("RESULTS", len(records), rule, "repeat the command that began it, with --resume")
     cells = {record.cell: record for record in ours}
     tables = {json.dumps(record.scheduler, sort_keys=True): record.scheduler for record in ours}
     last = ours[-1]
