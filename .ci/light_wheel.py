@@ -1,7 +1,7 @@
 """Build the wheel of lockstep-exec: ``python .ci/light_wheel.py DIRECTORY`` prints its path.
 
 It has the sources of Lockstep, all but the papers, and asks for psutil and pyzmq only: enough for exec,
-tune, beside, turns, doctor and clean. The other commands say which package they miss.
+tune, colocate, turns, doctor and clean. The other commands say which package they miss.
 """
 
 import shutil

@@ -37,7 +37,7 @@ predicts it."""
 FIRST_STEPS = f"""{QUESTION}
 
 measure policies   lockstep run three-jobs
-my own programs    lockstep beside -- 'mpiexec -n 2 ./one' ::: ./two
+my own programs    lockstep colocate -- 'mpiexec -n 2 ./one' ::: ./two
 on a cluster       lockstep submit three-jobs --wait
 predict            lockstep simulate three-jobs
 

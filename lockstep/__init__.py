@@ -45,7 +45,7 @@ __all__ = [
     "LockstepError",
     "Results",
     "advise",
-    "beside",
+    "colocate",
     "compare",
     "load",
     "plot",
@@ -105,7 +105,7 @@ def run(
     return Results(ran.results)
 
 
-def beside(
+def colocate(
     commands: Sequence[str | Sequence[str]],
     *,
     policies: Sequence[str] = (),
@@ -116,7 +116,7 @@ def beside(
     anyway: bool = False,
     watcher: Watcher | None = None,
 ) -> Results:
-    """Measure programs alone and beside each other on the same processors, as ``lockstep beside`` does.
+    """Measure programs alone and beside each other on the same processors, as ``lockstep colocate`` does.
 
     Args:
         commands: at least one, each as a line for a shell, or as its words.
@@ -132,7 +132,7 @@ def beside(
         InputError: for bad input, before anything starts.
         LockstepError: if something else fails; runs that fail are ``failures`` of the results.
     """
-    from harness.spec import beside as programs  # noqa: PLC0415 - slow to load
+    from harness.spec import colocate as programs  # noqa: PLC0415 - slow to load
 
     words = [programs.command_words([line] if isinstance(line, str) else line) for line in commands]
     table = programs.table(words, policies, rounds=rounds, precision=precision, record=record)

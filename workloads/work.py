@@ -187,7 +187,7 @@ class Command(Work):
         super().__post_init__()
         if not isinstance(self.recording, str) or "\0" in self.recording:
             rule = "must be the name of a file"
-            raise InputError("recording", self.recording, rule, "write what lockstep observe -o has written")
+            raise InputError("recording", self.recording, rule, "write what lockstep record -o has written")
         if not isinstance(self.environment, tuple | Mapping):
             rule, remedy = "must be a table of variables", 'write { OMP_NUM_THREADS = "4" }'
             raise InputError("environment", self.environment, rule, remedy)

@@ -23,11 +23,11 @@ DOORS = {
         "policies": "list scheduling policies, waiting rules and mechanisms",
     },
     "my own programs": {
-        "beside": "measure any programs alone and beside each other on the same processors, and advise",
+        "colocate": "measure any programs alone and beside each other on the same processors, and advise",
         "turns": "let programs, or jobs that run already, share the processors by turns",
         "exec": "run any command with two-phase waits in its MPI programs",
         "tune": "measure which way of waiting suits a program that shares the processors",
-        "observe": "record an MPI program alone, and describe it in the terms of the model",
+        "record": "record an MPI program alone, and describe it in the terms of the model",
     },
     "on a cluster": {
         "submit": "run an experiment in a Slurm allocation",
@@ -51,7 +51,10 @@ DOORS = {
 
 COMMANDS = {name: line for commands in DOORS.values() for name, line in commands.items()}
 
-RENAMED = {"waits": "tune", "--give-up": "--timeout-factor", "--trace": "--log"}
+RENAMED = {
+    **{"waits": "tune", "beside": "colocate", "observe": "record"},
+    **{"--give-up": "--timeout-factor", "--trace": "--log"},
+}
 """Former words of the command line, and those that replace them."""
 
 SCHEMA = 1  # version of the documents that --json prints

@@ -8,7 +8,7 @@ from harness import application
 from harness.analyse import advise, stored
 from harness.commands import Answer, shared
 from harness.commands.exec import command_of, mpicc_argument
-from harness.commands.observe import observe
+from harness.commands.record import record_program
 from harness.measure.session import Watcher
 from harness.report import text
 from workloads.patterns import BULK_SYNCHRONOUS
@@ -19,7 +19,7 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
-    add("--recording", type=Path, metavar="FILE", help="jobs of this program, recorded by lockstep observe")
+    add("--recording", type=Path, metavar="FILE", help="jobs of this program, recorded by lockstep record")
     help_text = "record this MPI program alone first, for jobs of it (all words after this one are its)"
     add("--command", dest="program", nargs=argparse.REMAINDER, metavar="COMMAND", help=help_text)
     mpicc_argument(parser)
@@ -41,7 +41,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         asked, jobs = _described(options, watcher)
 
     def record() -> tuple[Path, list[str]]:
-        seen = observe(options, command or [], None, watcher)
+        seen = record_program(options, command or [], None, watcher)
         watcher.note(f"recorded in {seen.path}")
         if seen.failure:
             raise LaunchError(seen.failure)

@@ -29,8 +29,8 @@ from harness.commands import SCHEMA, Answer
 from harness.commands.exec import check_program
 from harness.measure.passing_on import passed_on
 from harness.measure.registrar import start_without_signals
-from harness.spec import beside, turns
-from harness.spec.beside import FEWEST, SEPARATOR
+from harness.spec import colocate, turns
+from harness.spec.colocate import FEWEST, SEPARATOR
 from harness.spec.experiment import usable_processors
 from harness.spec.scheduler import Scheduler
 from workloads.validation import InputError, refused
@@ -114,7 +114,7 @@ def _asked(options: argparse.Namespace) -> _Asked:
         remedy = " ".join(f"--pid {word}" for word in options.program)
         raise InputError("COMMAND", options.program[0], "is no program", f"for jobs that run write {remedy}")
     named = options.program or options.file or not pids
-    commands = beside.given(options.program, options.file) if named else []
+    commands = colocate.given(options.program, options.file) if named else []
     if len(pids) + len(commands) < FEWEST:
         remedy = f"write another behind {SEPARATOR}, or one more --pid"
         raise InputError("COMMAND", len(pids) + len(commands), f"{FEWEST} or more take turns", remedy)

@@ -358,7 +358,7 @@ def simulated_job(
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
     if isinstance(job.program, Command) and job.program.threads == 1:
         rule = "a command is simulated by a recording, and it has none"
-        remedy = 'write recording = "FILE" (lockstep observe makes one), or record = true for lockstep run'
+        remedy = 'write recording = "FILE" (lockstep record makes one), or record = true for lockstep run'
         raise InputError(f"job {job.number}", described(job.program), rule, remedy)
     what = "its ranks have threads" if job.program.threads > 1 else "it changes its number of processes"
     rule = f"cannot be simulated: {what}"

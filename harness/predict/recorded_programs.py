@@ -128,7 +128,7 @@ NONE = RecordedPrograms()  # no recordings
 def check(experiment: Experiment) -> None:
     for command in _commands(experiment):
         if command.recording:
-            remedy = "write the name of a file that lockstep observe -o has written, or leave it out"
+            remedy = "write the name of a file that lockstep record -o has written, or leave it out"
             try:
                 ranks = len(recording.read(Path(command.recording)).ranks)
             except recording.RecordingError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from coordinator.host import identity
 from coordinator.host.processes import descendants, is_ours
 from coordinator.workload import FOR_EVER_S, ParallelJob, Workload
-from harness.spec import beside, overrides
+from harness.spec import colocate, overrides
 from harness.spec.scheduler import Scheduler, reader, schedulers_of
 from workloads.bounds import PROCESSES, fits
 from workloads.options import DEFAULTS
@@ -51,7 +51,7 @@ def workload(
     programs = [Command((root,), threads=size or len(processors)) for root in roots]
     jobs = [ParallelJob(number, program, root=program.argv[0]) for number, program in enumerate(programs)]
     made = Workload(tuple(jobs), chosen.policy, processors, chosen.options)
-    return replace(made, timeout_s=FOR_EVER_S, lease_s=beside.LEASE_S)
+    return replace(made, timeout_s=FOR_EVER_S, lease_s=colocate.LEASE_S)
 
 
 def check_roots(pids: Sequence[int]) -> None:

@@ -418,7 +418,7 @@ def _check(path: Path, held: Recording) -> None:
         raise RecordingError(f"{path}: no recording: {UNKNOWN}")
     for place, rank in enumerate(held.ranks):
         for why in _faults(rank, held.processes):
-            remedy = "record the program again with lockstep observe"
+            remedy = "record the program again with lockstep record"
             raise RecordingError(f"{path}: entry {place} of ranks: {why}; {remedy}")
     if not 0 < len({rank.rank for rank in held.ranks}) == len(held.ranks):
         raise RecordingError(f"{path}: no recording: it must have ranks, and each of them once")

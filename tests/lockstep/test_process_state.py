@@ -22,7 +22,7 @@ DURING = {
 }
 """What may differ while a call lasts."""
 
-DURING["beside"] = DURING["run"]
+DURING["colocate"] = DURING["run"]
 
 LEFT = {"simulate": {"descriptors"}}
 """What stays: the directory of compiled code is open, so that no other one can take its place."""

@@ -3,7 +3,7 @@
 A folder holds ``lockstep.sqlite.xz``, a store with an experiment ``two-jobs`` (measured and simulated), one
 ``shown`` (measured, with timelines) and a simulation of jobs ``queues``; ``two-jobs.toml``; a recording
 ``bsp.npz``; and ``told.json``. The version wrote the store and the recording by ``run``, ``simulate -o`` and
-``observe``, and ``python -P tests/support/kept_files.py VERSION`` the last. Nobody writes them again: all
+``record``, and ``python -P tests/support/kept_files.py VERSION`` the last. Nobody writes them again: all
 versions with this form of stores must read what is there.
 """
 

@@ -235,9 +235,9 @@ def _spinning(seconds: float = 2.0) -> list[str]:
     return [sys.executable, "-c", f"import time\nwhile time.process_time() < {seconds}: pass"]
 
 
-def _beside(number: int) -> list[str]:
+def _colocate(number: int) -> list[str]:
     _bystander()
-    return [*LOCKSTEP, "beside", "--rounds", "1", "--", *_spinning(0.3), ":::", *_spinning(0.3)]
+    return [*LOCKSTEP, "colocate", "--rounds", "1", "--", *_spinning(0.3), ":::", *_spinning(0.3)]
 
 
 def _turns(number: int) -> list[str]:
@@ -298,13 +298,13 @@ COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "simulate": _simulate,
     "exec": _exec,
     "submit": lambda number: [*LOCKSTEP, "submit", "x.toml"],
-    "beside": _beside,
+    "colocate": _colocate,
     "turns": _turns,
     "turns of others": _turns_of_others,
     "simulate a sweep": lambda number: [*LOCKSTEP, "simulate", "x.toml", *SWEEP],
     "run a sweep": lambda number: [*_run(number), *SWEEP],
     "tune": _with_native("tune", "--rounds", "1"),
-    "observe": _with_native("observe", "-o", "seen.npz"),
+    "record": _with_native("record", "-o", "seen.npz"),
     "reproduce": lambda number: [*LOCKSTEP, "reproduce", "hori96", "--quick"],
     "explore": lambda number: [*LOCKSTEP, "explore", "x.toml"],
     "compare": _with_stored("compare", "STORED"),

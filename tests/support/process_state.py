@@ -161,7 +161,7 @@ def differences(before):
 
 CALLS = {
     "run": ((EXPERIMENT,), {"simulate": False, "anyway": True}),
-    "beside": (([["sleep", "0.1"], ["sleep", "0.1"]],), {"rounds": 1, "anyway": True}),
+    "colocate": (([["sleep", "0.1"], ["sleep", "0.1"]],), {"rounds": 1, "anyway": True}),
     "simulate": ((EXPERIMENT,), {}),
 }
 """The last one leaves something, which all that follow would find."""

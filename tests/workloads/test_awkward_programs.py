@@ -74,7 +74,7 @@ def test_a_call_that_an_error_handler_leaves_has_ended(compiled, how):
 def test_a_recorded_call_that_an_exception_leaves_has_ended(compiled, tmp_path):
     program = [*launcher("openmpi"), "-n", "3", compiled("openmpi", "left.cc")]
     made = tmp_path / "some.npz"
-    result = run([*LOCKSTEP, "observe", "--mpicc", str(wrapper("openmpi")), "-o", str(made), "--", *program])
+    result = run([*LOCKSTEP, "record", "--mpicc", str(wrapper("openmpi")), "-o", str(made), "--", *program])
     assert result.returncode == 0, result.stderr
     assert re.search(r"ALLREDUCE +60 ", result.stdout), result.stdout
 

@@ -310,10 +310,10 @@ def test_collective_operations_of_a_revoked_communicator_stay_mpi_s_own(compiled
     assert summary(result)["waits"] == 2 * (2 + 1 + 10 + 1)  # copies, barriers, the end
 
 
-@pytest.mark.parametrize("command", ["exec", "observe"])
+@pytest.mark.parametrize("command", ["exec", "record"])
 def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp_path, monkeypatch, command):
     program = [*launcher("here"), "-n", "2", compiled("here", "alone.c"), str(tmp_path / "ended")]
-    tail = ["-o", str(tmp_path / "some.npz")] if command == "observe" else []
+    tail = ["-o", str(tmp_path / "some.npz")] if command == "record" else []
     monkeypatch.setenv("MPIR_CVAR_NO_COLLECTIVE_FINALIZE", "on")
     result = run([*LOCKSTEP, command, *tail, "--", *program])
     assert result.returncode == 0, result.stderr

@@ -93,10 +93,10 @@ def test_a_cache_from_which_nothing_can_be_loaded_is_refused(tmp_path):
     assert done.returncode == 2 and "noexec" in done.stderr and "XDG_CACHE_HOME" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["exec"], ["observe", "--anyway"]])
+@pytest.mark.parametrize("words", [["exec"], ["record", "--anyway"]])
 def test_a_small_shared_memory_is_named(compiled, tmp_path, words):
     argv = [*launcher("here"), "-n", "4", compiled("here", "bsp.c"), "100", ".25", "10"]
-    if words[0] == "observe":
+    if words[0] == "record":
         words = [*words, "-o", str(tmp_path / "there.npz")]
     done = apart(*words, "--", *argv, mount="-o size=1M none /dev/shm")
     if done.returncode == 0:

@@ -1,7 +1,7 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
 ``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 8 in ``.ci/run``), a
-sixth as many of ``lockstep exec``, a third as many of ``turns`` and ``beside``, and half as many again
+sixth as many of ``lockstep exec``, a third as many of ``turns`` and ``colocate``, and half as many again
 signals of users to every command that lasts; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 
@@ -22,8 +22,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LIVES_S = {
     **{"run": 5.0, ELSEWHERE: 5.0, "calibrate": 5.0, "simulate": 2.0, "submit": 0.6, "exec": 1.0},
-    **{"beside": 5.0, "turns": 3.0, "turns of others": 3.0, "run a sweep": 6.0, "simulate a sweep": 3.0},
-    **{"tune": 4.0, "observe": 2.0, "reproduce": 8.0, "explore": 3.0, "compare": 1.2, "report": 2.0},
+    **{"colocate": 5.0, "turns": 3.0, "turns of others": 3.0, "run a sweep": 6.0, "simulate a sweep": 3.0},
+    **{"tune": 4.0, "record": 2.0, "reproduce": 8.0, "explore": 3.0, "compare": 1.2, "report": 2.0},
     **{"advise": 3.0, "doctor": 20.0, "submit and wait": 2.0},
 }
 """Most of each command's life. The short form kills within these times; the long one measures whole lives."""
@@ -64,7 +64,7 @@ def execs(count):
 
 def sharing(count):
     """So many kills of commands whose programs are no experiment, some of them others'."""
-    whats = ("turns of others", "turns", "turns of others", "beside")
+    whats = ("turns of others", "turns", "turns of others", "colocate")
     return [Kill(whats[number % 4], number, SEED) for number in range(count)]
 
 

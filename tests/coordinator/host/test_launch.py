@@ -20,7 +20,7 @@ from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher, recognize, unchanged
 from coordinator.host.processes import RUN, marked
 from harness.application import real_tools
-from harness.spec.beside import table
+from harness.spec.colocate import table
 from workloads.validation import InputError
 
 MPICH = Hydra("/x/mpiexec", "5.0")

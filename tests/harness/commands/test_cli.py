@@ -139,6 +139,8 @@ BAD_USAGE = [
     (("help", "simulte"), "lockstep: did you mean simulate? 'simulte' means"),
     (("waits", "--", "true"), "lockstep: waits is called tune now"),
     (("help", "waits"), "lockstep: waits is called tune now"),
+    (("beside", "--", "true"), "lockstep: beside is called colocate now"),
+    (("observe", "--", "true"), "lockstep: observe is called record now"),
     (("tune", "--give-up", "3", "--", "true"), "lockstep: --give-up is called --timeout-factor now"),
     (("tune", "--give-up=3", "--", "true"), "lockstep: --give-up is called --timeout-factor now"),
     (("simulate", "log", "--trace", "a.swf"), "lockstep: --trace is called --log now"),

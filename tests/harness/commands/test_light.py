@@ -69,8 +69,10 @@ def test_commands_for_programs_work_with_nothing_else_installed(lockstep, tmp_pa
     assert done(lockstep, tmp_path, "exec", "--", *started).returncode == 0
     tune = done(lockstep, tmp_path, "tune", "--anyway", "--jobs", "1", "--rounds", "1", "--", *started)
     assert tune.returncode == 0 and "two-phase" in tune.stdout, tune.stderr
-    beside = done(lockstep, tmp_path, "beside", "--anyway", "--rounds", "1", "--", *started, ":::", *started)
-    assert beside.returncode == 0 and "one after the other" in beside.stdout, beside.stderr
+    colocated = done(
+        lockstep, tmp_path, "colocate", "--anyway", "--rounds", "1", "--", *started, ":::", *started
+    )
+    assert colocated.returncode == 0 and "one after the other" in colocated.stdout, colocated.stderr
     turns = done(lockstep, tmp_path, "turns", "--", *started, ":::", "echo", "hello")
     assert turns.returncode == 0 and "hello" in turns.stdout, turns.stderr
     doctor = done(lockstep, tmp_path, "doctor")

@@ -45,7 +45,7 @@ NOT_HERE = {
     "makes an environment": ("python3 -m venv",),
     "takes minutes": (
         "lockstep tune",
-        "lockstep beside --choices",
+        "lockstep colocate --choices",
         "OMP_NUM_THREADS=2 lockstep tune",
         "lockstep reproduce",
         "lockstep advise",
@@ -53,7 +53,7 @@ NOT_HERE = {
 }
 """How commands begin that are checked in form only (test_documented_commands.py), by the reason."""
 
-RANGES = {"lockstep simulate": 1.25, "python generous.py": 1.25, "lockstep beside --rounds 3 -- sleep": 4}
+RANGES = {"lockstep simulate": 1.25, "python generous.py": 1.25, "lockstep colocate --rounds 3 -- sleep": 4}
 """By which factor figures may differ, by how commands begin; those of others are numbers and no more."""
 
 NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
@@ -128,14 +128,14 @@ LOCKSTEP = f"""#!/bin/sh
 name=$1
 case "$*" in
 *"3 -- sleep"*) run="{SUPPORT}/among_others.py";;
-run* | demo* | beside* | explore* | report*) run="{SUPPORT}/fake_runs.py 0";;
+run* | demo* | colocate* | explore* | report*) run="{SUPPORT}/fake_runs.py 0";;
 *) run="-m harness";;
 esac
 shift
 case $name in
 simulate) set -- --quick "$@";;
-beside) set -- --anyway --rounds 1 "$@";;
-observe) set -- --anyway "$@";;
+colocate) set -- --anyway --rounds 1 "$@";;
+record) set -- --anyway "$@";;
 esac
 exec {sys.executable} -P $run $name "$@"
 """
@@ -154,7 +154,7 @@ STAND_INS = {
     "pip": "#!/bin/sh\n",
     "meson": "#!/bin/sh\nexec mpiexec -n 2 ./app\n",
 }
-"""``run``, ``demo`` and ``beside`` have made-up runs, but one ``beside`` of sleeps; pages are small."""
+"""``run``, ``demo`` and ``colocate`` have made-up runs, but one ``colocate`` of sleeps; pages are small."""
 
 
 def place(folder, files, mode=0o755):

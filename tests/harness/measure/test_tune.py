@@ -191,7 +191,7 @@ def test_different_programs_are_measured_alone_and_all_at_a_time(command):
     words = ["--choices", "--rounds", "3", "--json"]
     one, two = (["mpiexec", "-n", "1", program] for program in ("./one", "./two"))
     behind = ["--", *one, ":::", *two]
-    status, out, _ = command(host, *words, behind=behind, name="beside")
+    status, out, _ = command(host, *words, behind=behind, name="colocate")
     document = json.loads(out)
     assert status == 0 and document["programs"] == [one, two]
     assert document["alone_s"]["median"] == pytest.approx(2, rel=0.02)

@@ -384,7 +384,7 @@ def test_a_file_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path
 
 
 def test_a_command_without_a_recording_is_refused_with_the_way_out():
-    with pytest.raises(InputError, match="lockstep observe"):
+    with pytest.raises(InputError, match="lockstep record"):
         simulated_job(ParallelJob(0, Command(("true",), 2)))
 
 

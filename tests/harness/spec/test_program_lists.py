@@ -1,8 +1,8 @@
-"""Commands of beside and turns, as words."""
+"""Commands of colocate and turns, as words."""
 
 import pytest
 
-from harness.spec.beside import lines, split
+from harness.spec.colocate import lines, split
 from workloads.validation import InputError
 
 

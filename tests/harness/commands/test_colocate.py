@@ -1,4 +1,4 @@
-"""``lockstep beside``: commands from words and files, the advice, and real programs of two kinds."""
+"""``lockstep colocate``: commands from words and files, the advice, and real programs of two kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness import cli
 from harness.analyse.rows import JobRow, Percentiles, Row, Summary, Switches
 from harness.analyse.sharing import APART, ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
 from harness.analyse.statistics import estimate
-from harness.spec import beside, experiment, overrides
+from harness.spec import colocate, experiment, overrides
 from harness.store.database import Store
 from harness.store.records import DEDICATED, POLICY
 from workloads.validation import InputError
@@ -29,8 +29,8 @@ ENTRY = [sys.executable, "-c", "pass"]
 
 def test_commands_are_words_or_quoted_lines():
     words = ["mpiexec", "-n", "2", "./a", "1", ":::", "./b --in 'my file'", ":::", "./c"]
-    assert beside.split(words) == [words[:5], ["./b", "--in", "my file"], ["./c"]]
-    assert beside.lines("# two\n./a 1\n\n  ./b 'x y'  \n") == [["./a", "1"], ["./b", "x y"]]
+    assert colocate.split(words) == [words[:5], ["./b", "--in", "my file"], ["./c"]]
+    assert colocate.lines("# two\n./a 1\n\n  ./b 'x y'  \n") == [["./a", "1"], ["./b", "x y"]]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_commands_are_words_or_quoted_lines():
 )
 def test_a_missing_or_unfinished_command_is_refused(words):
     with pytest.raises(InputError, match="COMMAND"):
-        beside.split(words)
+        colocate.split(words)
 
 
 def test_a_policy_has_its_keys():
@@ -47,11 +47,11 @@ def test_a_policy_has_its_keys():
         "quantum_ms": 20,
         "packing": "matrix",
     }
-    table = beside.table([ENTRY, ENTRY], ["implicit"], rounds=2, precision=0.1)
+    table = colocate.table([ENTRY, ENTRY], ["implicit"], rounds=2, precision=0.1)
     assert {job["waits"] for job in table["jobs"]} == {"two-phase"}
-    assert "waits" not in beside.table([ENTRY, ENTRY], ["gang"], rounds=2, precision=0.1)["jobs"][0]
+    assert "waits" not in colocate.table([ENTRY, ENTRY], ["gang"], rounds=2, precision=0.1)["jobs"][0]
     with pytest.raises(InputError, match="gangs"):
-        experiment.load(beside.table([ENTRY, ENTRY], ["gangs"], rounds=1, precision=0.1))
+        experiment.load(colocate.table([ENTRY, ENTRY], ["gangs"], rounds=1, precision=0.1))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_policy_has_its_keys():
 )
 def test_absurd_words_are_refused_before_anything_runs(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["beside", *words]) == 2
+    assert cli.main(["colocate", *words]) == 2
     assert "lockstep: " in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -144,7 +144,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     words += ["--export-hyperfine", str(exported)]
     mpi = shlex.join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "2000"])
     commands = [sys.executable, "-c", burn, ":::", mpi]
-    assert cli.main(["beside", *words, "--", *commands]) == 0
+    assert cli.main(["colocate", *words, "--", *commands]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [one["scheduler"]["policy"] for one in document["rows"]] == ["none", "gang"]
     assert document["notice"] or document["advice"]["way"] in (TOGETHER, TURNS, ONE_BY_ONE)
@@ -159,7 +159,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
 @pytest.mark.usefixtures("uncalibrated")
 def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launchers, "_candidates", lambda: ())
-    words = ["beside", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
+    words = ["colocate", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
     programs = ["--", "sleep", ".2", ":::", "sh", "-c", "exit $(test -t 0)"]
     assert cli.main([*words, *programs]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -173,7 +173,7 @@ def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
 @pytest.mark.usefixtures("uncalibrated")
 def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
     failing = ["sh", "-c", "echo lost >&2; exit 3"]
-    words = ["beside", "--anyway", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
+    words = ["colocate", "--anyway", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
     assert cli.main(words) == 1
     said = capsys.readouterr().err
     assert "sh -c echo lost >&2; exit 3 fails alone: skipped " in said
@@ -185,7 +185,7 @@ def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
 @needs_two
 @pytest.mark.usefixtures("uncalibrated")
 def test_pairs_measure_each_program_alone_once_and_resuming_measures_nothing(tmp_path, capsys):
-    words = ["beside", "--pairs", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
+    words = ["colocate", "--pairs", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
     programs = ["sleep", ".1", ":::", "sleep", ".2", ":::", "sleep", ".15"]
     for resumed in ([], ["--resume"]):
         assert cli.main([*words, *resumed, "--", *programs]) == 0
@@ -208,14 +208,14 @@ def test_the_settings_of_the_libraries_of_all_programs_are_measured_beside_each_
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     threads = [compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), "1", "2", "20"]
     words = ["--choices", "--rounds", "1", "--anyway", "--json", "--", *threads, ":::", "sleep", ".05"]
-    assert cli.main(["beside", *words]) == 0
+    assert cli.main(["colocate", *words]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["programs"] == [threads, ["sleep", ".05"]] and document["jobs"] == 2
     found = {row["scheduler"]["setting"]: row["measured"] for row in document["rows"]}
     assert {"as it is", "passive threads", "short spin of threads"} <= found.keys()
     assert found["as it is"]["alone"]["median"] == 1 and document["fastest"] in found
     assert all(one["workload_slowdown"]["n"] == 1 for one in found.values() if "exceeded" not in one)
-    assert cli.main(["beside", "--resume", *words]) == 0
+    assert cli.main(["colocate", "--resume", *words]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == document["rows"], "its runs are recorded"
 
 
@@ -232,7 +232,7 @@ def test_programs_find_the_variables_of_the_shell_and_of_the_option_and_all_proc
     names = ["ESPRESSO_PSEUDO", "OMPI_COMM_WORLD_RANK", "WM_PROJECT", "EMPTY"]
     commands = [[sys.executable, "-c", look.format(names, str(tmp_path / name))] for name in "ab"]
     words = ["--rounds", "1", "--anyway", "--results", str(tmp_path / "r"), "--env", "WM_PROJECT=a=b"]
-    assert cli.main(["beside", *words, "--env", "EMPTY=", "--", *commands[0], ":::", *commands[1]]) == 0
+    assert cli.main(["colocate", *words, "--env", "EMPTY=", "--", *commands[0], ":::", *commands[1]]) == 0
     lines = [line for name in "ab" for line in (tmp_path / name).read_text().splitlines()]
     assert len(lines) == 4 and set(lines) == {f"/pseudo None a=b  {os.sched_getaffinity(0)}"}, "also alone"
     assert "WM_PROJECT=a=b" in capsys.readouterr().out
@@ -245,7 +245,7 @@ def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_store
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, *ENTRY[:2], "import time; time.sleep(1.3)"]
     results = ["--results", str(tmp_path / "kept")]
-    assert cli.main(["beside", "--anyway", "--rounds", "1", *results, "--", *program, ":::", *program]) == 0
+    assert cli.main(["colocate", "--anyway", "--rounds", "1", *results, "--", *program, ":::", *program]) == 0
     assert f"job 0 and job 1 are both bound to processors {core}, and " in capsys.readouterr().err
     page = tmp_path / "page.html"
     assert cli.main(["report", results[1], "-o", str(page)]) == 0
@@ -255,7 +255,7 @@ def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_store
 
 @pytest.mark.parametrize("option", ["-bind-to core", "--map-by socket", "-hosts a"])
 def test_options_that_bind_are_refused_in_the_words_of_the_command_line(capsys, option):
-    assert cli.main(["beside", "--", f"mpiexec {option} -n 2 true", ":::", "true"]) == 2
+    assert cli.main(["colocate", "--", f"mpiexec {option} -n 2 true", ":::", "true"]) == 2
     told = capsys.readouterr().err
     assert f"COMMAND = {option.split()[0]!r}: places or binds processes" in told
     assert "write -bind-to none" in told and "experiment" not in told

@@ -104,7 +104,7 @@ def table(
     common |= {"record": True} if record else {}
     common |= {"environment": environment} if environment else {}
     return {
-        "name": "beside",
+        "name": "colocate",
         "repeats": {"least": min(rounds, 3), "most": rounds},
         "precision": precision,
         "lease_s": LEASE_S,

@@ -1,11 +1,11 @@
-"""Are the verdict of ``beside`` and its simulated column right? Pairs of Debian's LAMMPS and HPC Challenge.
+"""Are the verdict of ``colocate`` and its simulated column right? Pairs of Debian's LAMMPS and HPC Challenge.
 
-    python -P tests/benchmarks/beside.py
-    python -P tests/benchmarks/beside.py --pairs liquid+plate --rounds 1 --seconds 40
+    python -P tests/benchmarks/colocate.py
+    python -P tests/benchmarks/colocate.py --pairs liquid+plate --rounds 1 --seconds 40
 
-``beside`` advises on each pair, with ``--record``, and then a second, independent series of all ways judges:
+``colocate`` advises on each pair, with ``--record``, and then a second, independent series of all judges:
 the advised way is right if its median there is within 3 % of the best. A line for each way: the workload
-slowdown as ``beside`` has measured and simulated it, and in the second series. Before: when the first value
+slowdown as ``colocate`` has measured and simulated it, and in the second series. Before: when the first value
 stood in the table on a terminal. Run it where nothing else runs.
 """
 
@@ -70,18 +70,18 @@ def command(name, seconds, folder):
     return [DEBIAN, "-n", ranks, "lmp", "-in", str(file), "-var", "steps", str(steps), "-log", "none"]
 
 
-def beside(pair, options, folder, *words):
+def colocated(pair, options, folder, *words):
     commands = [command(name, options.seconds, folder) for name in pair.split("+")]
     with_policies = [word for policy in POLICIES for word in ("--policy", policy)]
     rounds = ["--rounds", str(options.rounds)]
-    told = ["beside", "--json", *rounds, *with_policies, *words]
+    told = ["colocate", "--json", *rounds, *with_policies, *words]
     return answer(folder, *told, "--", shlex.join(commands[0]), ":::", shlex.join(commands[1]))
 
 
 def first_s(pair, options, folder):
     """The seconds until a value stands in the table on a terminal, where nothing was known before."""
     commands = [shlex.join(command(name, options.seconds, folder)) for name in pair.split("+")]
-    words = [*LOCKSTEP, "beside", "--anyway", "--results", "first", "--", commands[0], ":::", commands[1]]
+    words = [*LOCKSTEP, "colocate", "--anyway", "--results", "first", "--", commands[0], ":::", commands[1]]
     ours, theirs = pty.openpty()
     begin_s = time.monotonic()
     started = subprocess.Popen(
@@ -116,8 +116,8 @@ def slowdowns(document, side):
 
 def judged(pair, options, folder):
     """Whether the verdict on a pair is right, and the errors of its simulated column; prints both."""
-    found = beside(pair, options, folder, "--results", f"advice-{pair}", "--record")
-    again = beside(pair, options, folder, "--results", f"judge-{pair}")
+    found = colocated(pair, options, folder, "--results", f"advice-{pair}", "--record")
+    again = colocated(pair, options, folder, "--results", f"judge-{pair}")
     measured, simulated, judge = (
         slowdowns(one, side) for one, side in ((found, "measured"), (found, "simulated"), (again, "measured"))
     )

@@ -1,4 +1,4 @@
-"""``lockstep observe -- COMMAND...``: record an MPI program alone, and describe it in the model's terms."""
+"""``lockstep record -- COMMAND...``: record an MPI program alone, and describe it in the model's terms."""
 
 import argparse
 import os
@@ -42,15 +42,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    command = command_of(options, "observe")
-    seen = observe(options, command, options.output, watcher)
+    command = command_of(options, "record")
+    seen = record_program(options, command, options.output, watcher)
     document = {"schema": SCHEMA, "command": command, "recording": str(seen.path), **seen.profile}
     document["doubts"] = seen.doubts
     return Answer(document, documents.observation(document), status=1 if seen.failure else 0, verbatim=True)
 
 
 @dataclass(frozen=True)
-class ObservedProgram:
+class RecordedProgram:
     """A program that was recorded alone, in the file ``path``, and its profile in the model's terms."""
 
     path: Path
@@ -59,9 +59,9 @@ class ObservedProgram:
     failure: str  # why the command failed; empty if it did not
 
 
-def observe(
+def record_program(
     options: argparse.Namespace, command: Sequence[str], output: Path | None, watcher: Watcher
-) -> ObservedProgram:
+) -> RecordedProgram:
     """Run ``command`` alone and record it, in a new file below --results if there is no ``output``."""
     name = f"{program_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
     path = output or options.results / recording.FOLDER / name
@@ -73,7 +73,7 @@ def observe(
     recording.write(found[0], path)
     profile = program_profile.profile(found[0])
     doubts = [*_doubts(found, failure, profile), *disturbed]
-    return ObservedProgram(path, profile, doubts, failure)
+    return RecordedProgram(path, profile, doubts, failure)
 
 
 def _recorded(

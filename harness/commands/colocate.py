@@ -1,4 +1,4 @@
-"""``lockstep beside -- COMMAND ::: COMMAND...``: whether programs may run at once on the same processors."""
+"""``lockstep colocate -- COMMAND ::: COMMAND``: whether programs may run at once on the same processors."""
 
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from harness.commands import SCHEMA, Answer, shared, tune
 from harness.commands.shared import judged, thresholds_of, write
 from harness.measure.session import Watcher
 from harness.report import tables, text
-from harness.spec import beside, experiment
-from harness.spec.beside import SEPARATOR
+from harness.spec import colocate, experiment
+from harness.spec.colocate import SEPARATOR
 from harness.store.records import RunRecord
 from workloads.validation import InputError, one_of
 
@@ -48,7 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
-    commands = beside.given(options.program, options.file)
+    commands = colocate.given(options.program, options.file)
     if options.choices:
         return _choices(options, commands, watcher)
     if options.pairs:
@@ -77,7 +77,7 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
 def _measured(
     options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, known: Sequence[RunRecord] = ()
 ) -> tuple[Ran, list[Threshold]]:
-    table = beside.table(
+    table = colocate.table(
         commands,
         options.policy,
         rounds=options.rounds,
@@ -95,7 +95,7 @@ def _measured(
 def _choices(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
     unlike = ("pairs", "policy", "record", "environment", "output", "export_hyperfine", "precision")
     _only(options, "choices", unlike)
-    table = beside.table(commands, rounds=options.rounds, precision=options.precision)
+    table = colocate.table(commands, rounds=options.rounds, precision=options.precision)
     experiment.load(table, here=True)  # bad input shows before anything runs
     same = (
         "rounds",
