@@ -165,7 +165,7 @@ class View:
         owner_load: the load that the owner of a workstation makes on each of its processors at this
             moment; a processor that is missing has no load of an owner.
         attained_ns: processor time that decisions have given each of ``jobs`` so far
-            (``coordinator.decide.session``); for policies with ``weighs_service``, else an error.
+            (``coordinator.decide.session``); for policies with ``uses_attained_service``, else an error.
     """
 
     machine: Machine
@@ -179,13 +179,13 @@ class View:
     owner_load: Mapping[int, float] = field(default_factory=dict)
     attained_ns: Mapping[int, int] = field(default_factory=dict)
 
-    def slots_over(self, why: Reason) -> int:
+    def slots_over(self, reason: Reason) -> int:
         """How many slots of the last table are over, if the policy is asked for this reason."""
         if self.previous is None:
             return 0
         length_ns = self.previous.slots[self.slot].length_ns
         used_up = length_ns is not None and self.elapsed_ns >= length_ns
-        return len(self.previous.slots) if used_up or why is Reason.SLOT_END else self.slot
+        return len(self.previous.slots) if used_up or reason is Reason.SLOT_END else self.slot
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Decision:
         cyclic: whether the table starts over at its end; otherwise the policy is asked
             again, with Reason.SLOT_END.
         memory: anything that the policy wants to find in ``View.previous`` next time.
-        call_after_ns: how long after the decision the policy wants to be asked again, with
+        timer_ns: how long after the decision the policy wants to be asked again, with
             Reason.TIMER, if nothing else happens before; also beside a cyclic table.
         vacates: jobs that lose their processors now, with all that they have done since their last
             checkpoint. They wait, or start again on their new placement.
@@ -232,7 +232,7 @@ class Decision:
     cyclic: bool = True
     elapsed_ns: int = 0
     memory: Any = field(default=None, compare=False)
-    call_after_ns: int | None = None
+    timer_ns: int | None = None
     vacates: tuple[int, ...] = ()
 
     def running(self, slot: int) -> frozenset[int]:

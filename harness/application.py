@@ -218,7 +218,7 @@ def _measure(
         watcher.standing(standing)
     every = [job for task in tasks.values() for job in task.jobs]
     working_sets = jobs.working_sets(every)
-    users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
+    users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.stops_processes]
     ways = {mechanisms.choose(scheduler.options.mechanism)[0] for scheduler in users}
     try:
         constants: Callable[[Task], Constants] = Recalibrated(session, working_sets, ways, watcher)

@@ -37,9 +37,9 @@ class Reply:
         if self.status is None:
             return f"{self.command}: no end after {PATIENCE_S} s"
         if self.status and any(sign in said for sign in NO_CLUSTER):
-            why = said.splitlines()[-1].removeprefix(f"{self.command}: ")
+            reason = said.splitlines()[-1].removeprefix(f"{self.command}: ")
             remedy = "submit from a login node, or set SLURM_CONF"
-            return f"no cluster answers {self.command} here ({why}): {remedy}"
+            return f"no cluster answers {self.command} here ({reason}): {remedy}"
         if self.status and self.status < 0:
             return f"{self.command}: ended by signal {-self.status}"
         return f"{self.command}: {said or f'status {self.status}'}" if self.status else ""

@@ -101,8 +101,8 @@ class Ending:
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """The content of a status file; None if it is not whole."""
-        status, *why = text.split() or [""]
-        return cls(int(status), "time-limit" in why) if status.isdecimal() else None
+        status, *reason = text.split() or [""]
+        return cls(int(status), "time-limit" in reason) if status.isdecimal() else None
 
 
 def judge(reported: str | None, ending: Ending | None) -> JobState:

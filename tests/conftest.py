@@ -132,8 +132,8 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Callable[[], Cluster]]:
     """A function that gives two emulated hosts and a head."""
-    if why := unavailable():
-        pytest.skip(why)
+    if reason := unavailable():
+        pytest.skip(reason)
     with reused(2) as give:
         yield give
 

@@ -189,10 +189,10 @@ class Conductor:
         """Decide once about all that has happened by ``at_ns``, but not before the last decision."""
         self._last_ns = max(at_ns, self._last_ns)
         self._arrived.update(self._agenda.happen(self._last_ns))
-        why, plan = self._session.reason, self._session.decide(self._last_ns)
+        reason, plan = self._session.reason, self._session.decide(self._last_ns)
         self._carry_out(plan)
         end_ns = plan.cycle.end_ns
-        if why is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
+        if reason is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
             with blamed(type(self._session.policy), "decide"):
                 raise ValueError("answers the end of a table with one that is over as well")
 

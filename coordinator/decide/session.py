@@ -27,7 +27,7 @@ class Uncounted(Mapping[int, int]):
 
     def _refuse(self, *_: object) -> NoReturn:
         rule = "reads View.attained_ns, which is counted for policies that weigh service only"
-        raise InputError("policy", self._name, rule, "write weighs_service = True in that class")
+        raise InputError("policy", self._name, rule, "write uses_attained_service = True in that class")
 
     __getitem__ = __iter__ = __len__ = _refuse
 
@@ -96,7 +96,7 @@ class Plan:
     @property
     def timer_ns(self) -> int | None:
         """When the policy wants to be asked again; None if it does not."""
-        after_ns = self.decision.call_after_ns
+        after_ns = self.decision.timer_ns
         return None if after_ns is None else self.start_ns + self.decision.elapsed_ns + after_ns
 
 
@@ -145,7 +145,11 @@ class Session:
     def too_large(self, number: int) -> bool:
         """Whether more processors are lost than job ``number`` can do without."""
         left = self.machine.processors - len(self._lost)
-        return bool(self._lost) and (self.processes(number) or 1) > left and not self.policy.folds
+        return (
+            bool(self._lost)
+            and (self.processes(number) or 1) > left
+            and not self.policy.allows_oversubscription
+        )
 
     def foresee(self) -> dict[int, tuple[int, ...]]:
         """The first placement of each job if all arrive in turn and none leaves; absent if it would wait."""
@@ -172,7 +176,7 @@ class Session:
 
     def evolve(self, number: int, usable: int) -> Self:
         """Job ``number`` can use so many processes."""
-        if not self.policy.follows_phases or self._here[number].usable == usable:
+        if not self.policy.reacts_to_phases or self._here[number].usable == usable:
             return self
         self._here[number] = replace(self._here[number], usable=usable)
         return self._note(Reason.PHASE)
@@ -205,19 +209,19 @@ class Session:
         """The table of the last decision is used up."""
         return self._note(Reason.SLOT_END)
 
-    def _note(self, why: Reason) -> Self:
-        self._happened.add(why)
+    def _note(self, reason: Reason) -> Self:
+        self._happened.add(reason)
         return self
 
     @property
     def reason(self) -> Reason | None:
         """The gravest of what has happened since the last decision; None if nothing has, or nothing new."""
-        return next((why for why in Reason if why in self._happened), None)
+        return next((reason for reason in Reason if reason in self._happened), None)
 
     def decide(self, now_ns: int) -> Plan:
         """The policy's answer to all that has happened at this instant, which must be something."""
-        why = self.reason
-        assert why is not None
+        reason = self.reason
+        assert reason is not None
         self._happened.clear()
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
         before = self.plan.decision.placements if self.plan else {}
@@ -234,10 +238,12 @@ class Session:
             elapsed_ns=elapsed_ns,
             lost=self._lost,
             owner_load=dict(self._owner_load),
-            attained_ns=self._service_ns(now_ns) if self.policy.weighs_service else Uncounted(self.policy),
+            attained_ns=self._service_ns(now_ns)
+            if self.policy.uses_attained_service
+            else Uncounted(self.policy),
         )
         with blamed(type(self.policy), "decide"):
-            self._answer = decision = self.policy.decide(view, why)
+            self._answer = decision = self.policy.decide(view, reason)
             self._check(decision, before)
         if stranded:
             decision = replace(decision, placements={**decision.placements, **stranded})
@@ -264,7 +270,7 @@ class Session:
         for number, processors in decision.placements.items():
             if before.get(number) is processors:
                 continue  # checked before
-            twice = len(set(processors)) != len(processors) and not self.policy.folds
+            twice = len(set(processors)) != len(processors) and not self.policy.allows_oversubscription
             if twice or not every.issuperset(processors):
                 raise ValueError(f"places job {number} on processors {shown(processors)}")
             free = self._workload[number].malleable or number in decision.vacates
@@ -273,7 +279,7 @@ class Session:
                 raise ValueError(f"changes the size of running job {number}")
         if not set(decision.vacates) <= before.keys():
             raise ValueError(f"vacates {decision.vacates}, but {sorted(before)} have processors")
-        if decision.call_after_ns is not None and decision.call_after_ns < 1:
+        if decision.timer_ns is not None and decision.timer_ns < 1:
             raise ValueError("wants to be asked again at once")
         for slot in decision.slots:
             if len(slot.runs) != self.machine.processors:

@@ -180,7 +180,7 @@ class Driver:
         self._loop.wait(min(self._context.give_up_ns, self._nodes.due_ns(), *self._jobs.dues_ns()))
         self._nodes.receive()
         if self._interrupt.caught:
-            raise RunFailed(self._interrupt.why)
+            raise RunFailed(self._interrupt.reason)
         now_ns = time.monotonic_ns()
         if now_ns >= self._context.give_up_ns:
             raise RunFailed(self._give_up_why)
@@ -202,12 +202,12 @@ class Driver:
             case _:
                 self._jobs.hear(node, message)
 
-    def _on_loss(self, processors: tuple[int, ...], why: str) -> None:
+    def _on_loss(self, processors: tuple[int, ...], reason: str) -> None:
         """Handle the loss of a node's processors; the run continues if it has begun and has other nodes."""
         if not self._context.remote or not self._nodes.alive() or self._context.origin_ns is None:
-            raise RunFailed(f"{why}; the run cannot continue")
-        self._context.progress(why.splitlines()[0])
-        self._jobs.lose(processors, why)
+            raise RunFailed(f"{reason}; the run cannot continue")
+        self._context.progress(reason.splitlines()[0])
+        self._jobs.lose(processors, reason)
 
     def result(self, failure: str) -> Result:
         context = self._context

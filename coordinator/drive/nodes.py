@@ -104,7 +104,7 @@ class Nodes:
 
     ``node_of`` is the node of each processor, ``setups`` has the configuration of each node's agent. The
     launcher starts agents on other hosts. ``on_message(node, message)`` is called for each message of an
-    agent, ``on_loss(processors, why)`` when a node is lost.
+    agent, ``on_loss(processors, reason)`` when a node is lost.
     """
 
     def __init__(
@@ -321,14 +321,14 @@ class Nodes:
                 what = "no sign of life" if node.join else "it did not join"
                 self._lose(number, f"{what} for {(now_ns - node.heard_ns) / 1e9:.1f} s")
 
-    def _lose(self, number: int, why: str) -> None:
+    def _lose(self, number: int, reason: str) -> None:
         """Give a node up: its own agent or guardian releases everything there."""
         node = self._nodes[number]
         if node.lost:
             return
-        node.lost = why
+        node.lost = reason
         if node.launch:
-            node.lost = f"{why}\n{node.launch.tail()}".rstrip()
+            node.lost = f"{reason}\n{node.launch.tail()}".rstrip()
             if not node.launch.several:
                 node.launch.kill()
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")

@@ -65,8 +65,10 @@ def result_of(
         ValueError: if ``record`` is none, with the reason in words.
     """
     if FLAW in record:
-        why = record[FLAW]
-        raise ValueError(why if isinstance(why, str) and why and why.isprintable() else "it has a flaw")
+        reason = record[FLAW]
+        raise ValueError(
+            reason if isinstance(reason, str) and reason and reason.isprintable() else "it has a flaw"
+        )
     if origin_ns is None or not state.begun:
         raise ValueError("the job has not begun")
     command = isinstance(job.program, Command)
@@ -78,8 +80,8 @@ def result_of(
             raise ValueError(f"its {key} is {getattr(result, key)}, not {wanted}")
     if workload.processors and result.processor not in workload.processors:
         raise ValueError(f"its processor, {result.processor}, does not belong to the run")
-    if why := _untimely(result, origin_ns + round(job.arrival_s * 1e9)):
-        raise ValueError(why)
+    if reason := _untimely(result, origin_ns + round(job.arrival_s * 1e9)):
+        raise ValueError(reason)
     return result
 
 

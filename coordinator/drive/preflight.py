@@ -106,7 +106,7 @@ def _rule(workload: Workload) -> Waiting:
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:
     mechanisms.check_local(workload.options.local)
-    if not workload.policy.needs_mechanism and not any(job.root for job in workload.jobs):
+    if not workload.policy.stops_processes and not any(job.root for job in workload.jobs):
         return None, "the policy stops nothing"
     return mechanisms.choose(workload.options.mechanism)
 
@@ -131,13 +131,13 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         )
     if any(job.program.adapts for job in workload.jobs):
         workload.options.check_adapting()
-    moves = workload.policy.moves and (workload.owners or not workload.policy.heeds_owners)
+    moves = workload.policy.moves and (workload.owners or not workload.policy.uses_owner_load)
     if workload.nodes and moves:
         rule = "lets running processes move, and none can move between hosts"
         raise InputError("policy", type(workload.policy).__name__, rule, "run it on one host")
     jobs = [seen(job.number, job.program, job.arrival_s, job.estimate) for job in workload.jobs]
     made = Session(workload.policy, Machine(workload.processor_count, workload.topology), jobs)
     for job in jobs:
-        if not workload.policy.folds:
+        if not workload.policy.allows_oversubscription:
             fits("processes", made.processes(job.number) or 1, workload.processor_count)
     return made, jobs

@@ -284,7 +284,7 @@ class RunningJobs:
             self.conductor.leave(job)
             context.progress(f"job {job} has finished")
 
-    def lose(self, processors: tuple[int, ...], why: str) -> None:
+    def lose(self, processors: tuple[int, ...], reason: str) -> None:
         """Fail the jobs that have begun on a lost node's processors; others start again elsewhere."""
         concerned = [job for job, state in self.states.items() if set(state.launched) & set(processors)]
         open_jobs = [job for job in concerned if not self.conductor.is_over(job)]
@@ -295,7 +295,7 @@ class RunningJobs:
                 self._discard(job)
         self.conductor.lose(processors, failed)
         for job in failed:
-            self._fail(job, why)
+            self._fail(job, reason)
 
     def _on_exit(self, job: int, mpiexec: Started) -> None:
         state, directory = self.states[job], self._context.directory
@@ -311,24 +311,24 @@ class RunningJobs:
             return
         logs = (directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
         who = "it" if command and state.processes == 1 else "its launcher"  # which then ends as its rank did
-        why = f"{state.failure}\n{who} {launch.failed(status, *logs)}".lstrip()
+        reason = f"{state.failure}\n{who} {launch.failed(status, *logs)}".lstrip()
         if self._context.remote and not state.begun:
-            self._give_up(job, why, self._loss_s)
+            self._give_up(job, reason, self._loss_s)
         else:
-            self._fail(job, why)
+            self._fail(job, reason)
 
-    def _give_up(self, job: int, why: str, patience_s: float) -> None:
+    def _give_up(self, job: int, reason: str, patience_s: float) -> None:
         """Fail a job after ``patience_s``; later if it has not begun, as its node may turn out to be lost."""
         state = self.states[job]
         if self._context.remote and not state.begun:
             patience_s = max(patience_s, self._loss_s)
-        state.failure, state.give_up_ns = why, time.monotonic_ns() + round(patience_s * 1e9)
+        state.failure, state.give_up_ns = reason, time.monotonic_ns() + round(patience_s * 1e9)
 
-    def _fail(self, job: int, why: str) -> None:
+    def _fail(self, job: int, reason: str) -> None:
         state = self.states[job]
-        state.failure, state.give_up_ns = state.failure or why, None
+        state.failure, state.give_up_ns = state.failure or reason, None
         self._discard(job)
-        self._context.progress(f"job {job} has failed: {why.splitlines()[0]}")
+        self._context.progress(f"job {job} has failed: {reason.splitlines()[0]}")
         self.conductor.leave(job)
 
     def _discard(self, job: int) -> None:

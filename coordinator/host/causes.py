@@ -66,9 +66,9 @@ def _causes(status: int, said: str) -> Iterator[str]:
         yield f"A cause may be that {SHARED_MEMORY}, where ranks share memory, is small: {_room(free, total)}"
     if status in KILLED or (status and any(sign in said for sign in KILLED_SIGNS)):
         yield from memory_limits.kills()
-    for library, why in REFUSED.findall(said):
+    for library, reason in REFUSED.findall(said):
         yield (
-            f"The dynamic loader of a program refuses {library}: {why}. All hosts must see it and have "
+            f"The dynamic loader of a program refuses {library}: {reason}. All hosts must see it and have "
             "no older C library; XDG_CACHE_HOME chooses its place"
         )
     if not status:  # else they stand in the output that is shown

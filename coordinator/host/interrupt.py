@@ -30,7 +30,7 @@ class Interrupt:
         self._former: dict[signal.Signals, Any] = {}
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """The caught signal in words; empty without one."""
         if self.caught == SUSPENDING:
             return "suspended from the terminal (SIGTSTP), which ends the run in progress"

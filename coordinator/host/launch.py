@@ -142,9 +142,9 @@ def run_session(
             out, err = directory.log("out"), directory.log("err")
             process = start(argv, {**environment, **directory.marks}, out, err)
             directory.note_process(process.pid)
-            if why := _unended(process, timeout_s, OrphanedLauncher(parent=parent)):
-                kind = LaunchError if why == ORPHANED else TooLongError
-                raise kind(f"{argv[0]} {why}\n{tail(err)}".rstrip())
+            if reason := _unended(process, timeout_s, OrphanedLauncher(parent=parent)):
+                kind = LaunchError if reason == ORPHANED else TooLongError
+                raise kind(f"{argv[0]} {reason}\n{tail(err)}".rstrip())
             if status := process.wait():
                 raise LaunchError(f"{argv[0]} {failed(status, err, out)}")
             return out.read_text(errors="replace")
@@ -175,8 +175,8 @@ def failed(status: int, *logs: Path) -> str:
     """The failure of a program in words: exit status, last lines of the first nonempty log, likely causes."""
     said = list(filter(None, map(tail, logs)))
     shown = [line[:LINE_CHARACTERS] for text in said[:1] for line in text.splitlines()]
-    why = [explained(status, "\n".join([*said, ""])), *(without_room(log.parent) for log in logs[:1])]
-    return "\n".join(filter(None, [describe(status), *shown, *why]))
+    reason = [explained(status, "\n".join([*said, ""])), *(without_room(log.parent) for log in logs[:1])]
+    return "\n".join(filter(None, [describe(status), *shown, *reason]))
 
 
 def head(path: Path) -> str:

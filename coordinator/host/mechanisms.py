@@ -99,13 +99,13 @@ def choose(name: str) -> tuple[str, str]:
     """The mechanism for ``name`` ("auto" or a mechanism), and the reason for it."""
     one_of("mechanism", name, ["auto", *_known])
     if name == "auto":
-        name, why = "signals", "auto: signals need no privilege and work on every kernel that has pidfds"
+        name, reason = "signals", "auto: signals need no privilege and work on every kernel that has pidfds"
     else:
-        why = "requested"
+        reason = "requested"
     reason = _known[name].unavailable()
     if reason:
         raise InputError("mechanism", name, reason, 'choose another one, or "auto" to leave it to Lockstep')
-    return name, why
+    return name, reason
 
 
 @register("signals")

@@ -63,8 +63,8 @@ def unavailable(options: Options) -> str:
         finally:
             trial.rmdir()
     except OSError as error:
-        why = f"cannot make a control group with this quota in {base} ({error.strerror})"
-        return f"{why}: needs write access to it (root, or a delegated one with the CPU controller)"
+        reason = f"cannot make a control group with this quota in {base} ({error.strerror})"
+        return f"{reason}: needs write access to it (root, or a delegated one with the CPU controller)"
     return ""
 
 

@@ -152,8 +152,8 @@ class Agent:
         else:
             self._loop.wait(due_ns)
         self._switch()
-        if why := self._contact.silence():
-            self._forsaken(why)
+        if reason := self._contact.silence():
+            self._forsaken(reason)
         elif self._contact.wants_beat(self._boundary_ns()):
             self._beat()
         while lines := self._line.receive():
@@ -232,9 +232,9 @@ class Agent:
         guardian = self._guardian_process.pid
         self._tell(protocol.Join(socket.gethostname(), cores, guardian, self._priority))
 
-    def _forsaken(self, why: str) -> None:
+    def _forsaken(self, reason: str) -> None:
         """End without a request; a driver that still lives finds the reason in our log."""
-        text = f"run {self._directory.run}: {why}; this node releases all that belongs to the run"
+        text = f"run {self._directory.run}: {reason}; this node releases all that belongs to the run"
         syslog.syslog(syslog.LOG_WARNING, f"lockstep agent: {text}")
         with suppress(OSError):
             sys.stderr.write(f"{text}\n")
@@ -368,10 +368,10 @@ class Agent:
     def _tell_of_rank(self, peer: Peer, said: Any) -> None:
         self._tell(protocol.OfRank(peer.job, peer.rank, said))
 
-    def refused(self, why: str) -> None:
+    def refused(self, reason: str) -> None:
         """Report a process that the roster has refused."""
         self._dropped += 1
-        self._tell(protocol.Trouble(why, fatal=False))
+        self._tell(protocol.Trouble(reason, fatal=False))
 
 
 def _by_rank(cores: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:

@@ -106,7 +106,7 @@ class Listener(Protocol):
     def ended(self, peer: Peer) -> None:
         """The program of an admitted rank has ended; of a tree, all its processes."""
 
-    def refused(self, why: str) -> None:
+    def refused(self, reason: str) -> None:
         """The roster has refused a process."""
 
 

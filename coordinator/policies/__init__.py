@@ -1,4 +1,4 @@
-"""Scheduling policies by name: one file for each family, each policy a pure ``decide(view, why)``."""
+"""Scheduling policies by name: one file for each family, each policy a pure ``decide(view, reason)``."""
 
 from coordinator.policies import (  # noqa: F401 - each registers its policies
     adaptive,

@@ -54,7 +54,7 @@ class RunToCompletion(Policy):
         """The size of a rigid job; None for others, whose size is known only when they start."""
         return job.processes if self.least(job) == job.processes else None
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Start waiting jobs in order on the free processors."""
         return partitions.for_good(view, self.begun(view))
 

@@ -122,10 +122,10 @@ class _QueueTree(Policy):
     """
 
     quantum_ms: Quantum = 100.0
-    needs_mechanism = True
+    stops_processes = True
     fair: ClassVar[bool]
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """A table up to the end of the round, then whole rounds until an event.
 
         Jobs that leave exactly at the end of a quantum leave before the front advances. The
@@ -133,7 +133,7 @@ class _QueueTree(Policy):
         """
         memory: _TreeMemory | None = view.previous.memory if view.previous else None
         here = {job.number: job for job in view.jobs}
-        tree, ending, fresh = self._tree(memory, view, why)
+        tree, ending, fresh = self._tree(memory, view, reason)
         come = [job for job in view.jobs if job.number not in tree.nodes]
         for newcomer in come:
             node = _node(tree, newcomer, view)
@@ -145,13 +145,13 @@ class _QueueTree(Policy):
         return self._table(keep, (fresh and not come) or not tree.front.tasks[1], view)
 
     def _tree(
-        self, memory: _TreeMemory | None, view: View, why: Reason
+        self, memory: _TreeMemory | None, view: View, reason: Reason
     ) -> tuple[TreeState, TreeState | None, bool]:
         """The tree now, the tree before a quantum that ends now, and whether a new round begins."""
         if memory is None:
             return TreeState.empty(2 * width(view.machine.processors), self.fair), None, False
         here = {job.number for job in view.jobs}
-        tree, ending = _at(memory, view, why)
+        tree, ending = _at(memory, view, reason)
         changed = ending or tree
         gone = [job for job in changed.nodes if job not in here]
         for job in gone:
@@ -180,13 +180,13 @@ class _QueueTree(Policy):
         return Decision(placed, tuple(slots), cyclic=fresh, elapsed_ns=elapsed_ns, memory=memory)
 
 
-def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeState | None]:
+def _at(memory: _TreeMemory, view: View, reason: Reason) -> tuple[TreeState, TreeState | None]:
     """The tree now and, if a quantum has just ended, the tree from which jobs leave before it advances."""
     assert view.previous is not None
     slots = view.previous.slots
     here = {job.number for job in view.jobs}
     lone = slots[0].length_ns is None
-    passed = view.slots_over(why)
+    passed = view.slots_over(reason)
     used_up = passed == len(slots)
     if passed == 0 and view.elapsed_ns == 0 and not lone:
         if view.now_ns > memory.since_ns:

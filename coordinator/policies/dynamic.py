@@ -23,7 +23,7 @@ class DynamicEquipartition(Policy):
         """The size of a rigid job; None for others, whose size is known only when they start."""
         return job.processes if job.least == job.processes else None
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Equal parts for all jobs, the larger ones to earlier arrivals.
 
         Jobs start in order of arrival as long as each can have a processor (a rigid job: as many as it
@@ -84,13 +84,13 @@ class DynamicAllocation(DynamicEquipartition):
     """
 
     source = "after McCann, Vaswani, Zahorjan 1993; the survey, section Space-Sharing Policies"
-    follows_phases = True
-    weighs_service = True
+    reacts_to_phases = True
+    uses_attained_service = True
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Equal shares of the processors, as far as jobs can use them in their present phases."""
         jobs = sorted(map(_now, view.jobs), key=lambda job: view.attained_ns.get(job.number, 0))
-        return super().decide(replace(view, jobs=tuple(jobs)), why)
+        return super().decide(replace(view, jobs=tuple(jobs)), reason)
 
 
 def _now(job: Job) -> Job:
@@ -108,9 +108,9 @@ class ProcessControl(Policy):
     """
 
     source = "Tucker and Gupta 1989; the survey, section Space-Sharing Policies"
-    folds = True
+    allows_oversubscription = True
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Divide the processors again among all jobs, the larger shares to earlier arrivals; nobody waits.
 
         The processes of jobs that cannot suspend any count as given; the others share what they leave, and

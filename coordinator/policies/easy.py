@@ -73,7 +73,7 @@ class Easy(FirstCome):
     backfilling = allocation.EASY
     source = "Lifka 1995; Mu'alem and Feitelson 2001"
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Start jobs that fit, reserve for the first that does not, backfill; the memory has the ends."""
         placements = self.begun(view)
         before = view.previous.memory if view.previous else {}

@@ -24,7 +24,7 @@ class _Phases:
     """How many parts each of its slots has."""
 
 
-def _in_phases(slots: Callable[[View, Reason], Decision], view: View, why: Reason) -> Decision:
+def _in_phases(slots: Callable[[View, Reason], Decision], view: View, reason: Reason) -> Decision:
     """The decision of ``slots``, a table of equal slots that repeats, with a phase for each processor.
 
     Of P processors, processor p changes p/P of a quantum after processor 0: each slot has P parts, and in
@@ -32,7 +32,7 @@ def _in_phases(slots: Callable[[View, Reason], Decision], view: View, why: Reaso
     a part of a slot only, as where nothing synchronises the processors' clocks.
     Source: Ousterhout 1982 (as described in the survey): all processors switch together.
     """
-    decision = slots(_together(view), why)
+    decision = slots(_together(view), reason)
     processors = view.machine.processors
     quantum_ns = decision.slots[0].length_ns
     if quantum_ns is None:
@@ -107,7 +107,7 @@ class Gang(Policy):
         "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy blocks); "
         "Dusseau et al. 1996, section 3.4; Zhou et al. 1997, section 1 (share)"
     )
-    needs_mechanism = True
+    stops_processes = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,12 +120,12 @@ class Gang(Policy):
         """Whether processes that run may change processors."""
         return self.migrate
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
         gangs = partial(partitions.two_level, self.share, self._slots)
-        return gangs(view, why) if self.synchronised else _in_phases(gangs, view, why)
+        return gangs(view, reason) if self.synchronised else _in_phases(gangs, view, reason)
 
-    def _slots(self, view: View, why: Reason) -> Decision:
+    def _slots(self, view: View, reason: Reason) -> Decision:
         """A slot of a quantum for each window, in turn; a lone window is never interrupted.
 
         Jobs keep their processors until they leave or a processor is lost. The rotation continues in

@@ -43,20 +43,20 @@ class HierarchicalControl(Policy):
     quantum_ms: Quantum = 100.0
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
     source = "Feitelson and Rudolph 1990 (as told in the survey)"
-    needs_mechanism = True
+    stops_processes = True
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
-        return partitions.two_level(self.share, self._slots, view, why)
+        return partitions.two_level(self.share, self._slots, view, reason)
 
-    def _slots(self, view: View, why: Reason) -> Decision:
+    def _slots(self, view: View, reason: Reason) -> Decision:
         """A table up to the end of the round; it repeats if a round begins and ends alike.
 
         An interrupted slot goes on unless all of its jobs have left. A newcomer goes to the least
         loaded block of its size; a lone table of one slot is never interrupted.
         """
         memory = view.previous.memory if view.previous else _ControllerMemory()
-        passed = view.slots_over(why) if memory.levels else 0
+        passed = view.slots_over(reason) if memory.levels else 0
         queues = memory.queues
         for level in memory.levels[:passed]:
             queues = _turned(queues, _running(queues, level))

@@ -81,7 +81,7 @@ def for_good(view: View, placements: Placements, memory: Any = None) -> Decision
 SHARES = ("none", "sequential")
 
 
-def two_level(share: str, gangs: Callable[[View, Reason], Decision], view: View, why: Reason) -> Decision:
+def two_level(share: str, gangs: Callable[[View, Reason], Decision], view: View, reason: Reason) -> Decision:
     """The decision of ``gangs``; with ``share`` "sequential" about jobs of more than one process only.
 
     Then every job of one process keeps the processor that had the fewest such jobs when it came (among
@@ -90,8 +90,8 @@ def two_level(share: str, gangs: Callable[[View, Reason], Decision], view: View,
     Source: two-level scheduling, Zhou, Brent, Qu 1997, sections 1 and 2.
     """
     if share == "none":
-        return gangs(view, why)
-    decision = gangs(replace(view, jobs=tuple(job for job in view.jobs if job.processes > 1)), why)
+        return gangs(view, reason)
+    decision = gangs(replace(view, jobs=tuple(job for job in view.jobs if job.processes > 1)), reason)
     before = view.previous.placements if view.previous else {}
     sequential = [job.number for job in view.jobs if job.processes == 1]
     placed = {n: before[n] for n in sequential if n in before and view.lost.isdisjoint(before[n])}

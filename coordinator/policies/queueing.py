@@ -119,7 +119,7 @@ class _RoundMemory:
 class _Queueing(Policy):
     """Each slot has one job; a table is the rest of a round."""
 
-    needs_mechanism = True
+    stops_processes = True
     insert: bool = False
     share: Annotated[str, OneOf(partitions.SHARES)] = "none"
 
@@ -127,10 +127,10 @@ class _Queueing(Policy):
     def rules(self) -> Rules:
         """The rules by which the pointer moves."""
 
-    def decide(self, view: View, why: Reason) -> Decision:
-        return partitions.two_level(self.share, self._slots, view, why)
+    def decide(self, view: View, reason: Reason) -> Decision:
+        return partitions.two_level(self.share, self._slots, view, reason)
 
-    def _slots(self, view: View, why: Reason) -> Decision:
+    def _slots(self, view: View, reason: Reason) -> Decision:
         """The rest of the round, or a new one if the round is over or has just begun.
 
         A job that leaves during its slot gives up the rest of it. While the round
@@ -141,7 +141,7 @@ class _Queueing(Policy):
         """
         memory = view.previous.memory if view.previous else _RoundMemory()
         here = {job.number: job for job in view.jobs}
-        passed = view.slots_over(why)
+        passed = view.slots_over(reason)
         office = memory.office
         for job in memory.order[:passed]:
             office = visited(office, job, self.rules())

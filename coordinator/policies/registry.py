@@ -3,10 +3,11 @@
 import dataclasses
 import difflib
 import inspect
+import re
 import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
@@ -32,15 +33,15 @@ class Policy(Checked, ABC):
 
     source: ClassVar[str]
     """The paper and section, or the system, that defines the policy."""
-    needs_mechanism: ClassVar[bool] = False
+    stops_processes: ClassVar[bool] = False
     """Whether slots exclude arrived jobs, so that a mechanism must stop their processes."""
-    folds: ClassVar[bool] = False
+    allows_oversubscription: ClassVar[bool] = False
     """Whether processes of one job may share a processor, so that it may have more than there are."""
 
-    heeds_owners: ClassVar[bool] = False
+    uses_owner_load: ClassVar[bool] = False
     """Whether decisions depend on the owners of workstations (``View.owner_load``)."""
 
-    weighs_service: ClassVar[bool] = False
+    uses_attained_service: ClassVar[bool] = False
     """Whether decisions depend on the service that jobs have had (``View.attained_ns``)."""
 
     @property
@@ -53,7 +54,7 @@ class Policy(Checked, ABC):
         """Whether rigid jobs that have begun may change processors, or start again."""
         return self.moves
 
-    follows_phases: ClassVar[bool] = False
+    reacts_to_phases: ClassVar[bool] = False
     """Whether the policy is asked when a program's parallelism changes."""
 
     def processes(self, job: Job, view: View) -> int | None:
@@ -75,7 +76,7 @@ class Policy(Checked, ABC):
         return {}
 
     @abstractmethod
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Who may run where, from now to the next decision."""
 
 
@@ -115,11 +116,29 @@ def _place(policy: type[Any], method: str, error: Exception) -> str:
         if frame.filename == file:
             said = f"{type(error).__name__}: {error}"
             line = f", line {frame.lineno}, in {frame.name}"
-    return f"{file}{line}: {brief(said.removesuffix(': '))}"
+    hint = _renamed(re.findall(r"'(\w+)'", said)) if isinstance(error, AttributeError | TypeError) else ""
+    return f"{file}{line}: {brief(said.removesuffix(': '))}" + (f" ({hint})" if hint else "")
 
 
 GROUP = "lockstep.policies"
 """Entry points of this group name modules of other packages that register policies."""
+
+RENAMED = {
+    "needs_mechanism": "stops_processes",
+    "weighs_service": "uses_attained_service",
+    "follows_phases": "reacts_to_phases",
+    "heeds_owners": "uses_owner_load",
+    "folds": "allows_oversubscription",
+    "why": "reason",
+    "call_after_ns": "timer_ns",
+}
+"""Names in policies of versions before 0.3, and what they are now; errors give the present one."""
+
+
+def _renamed(names: Iterable[str]) -> str:
+    """Which of these names are old, and what to write instead; empty if none is."""
+    return ", ".join(f"write {RENAMED[name]} for {name}" for name in names if name in RENAMED)
+
 
 _known: dict[str, type[Any]] = {}
 P = TypeVar("P", bound=type[Any])
@@ -132,6 +151,9 @@ def register(name: str) -> Callable[[P], P]:
     def enter(policy: P) -> P:
         if name in _known:
             raise ValueError(f"two policies are called {name!r}")
+        own = [key for key in vars(policy) if hasattr(Policy, RENAMED.get(key, ""))]
+        if hint := _renamed([*own, *inspect.signature(policy.decide).parameters]):
+            raise PolicyError(f"the policy {name!r} has names of an earlier version: {hint}")
         if "__dataclass_fields__" not in vars(policy):
             dataclasses.dataclass(frozen=True)(policy)
         _known[name] = policy

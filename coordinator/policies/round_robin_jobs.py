@@ -30,10 +30,10 @@ class RoundRobinJobs(Policy):
 
     quantum_ms: Quantum = 100.0
     source = "Leutenegger and Vernon 1990; the survey, section on shared memory"
-    needs_mechanism = True
-    folds = True
+    stops_processes = True
+    allows_oversubscription = True
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Rounds in which each processor serves its processes in order of arrival, one after another.
 
         A process stays on the processor where the least service was due when it came, even beside

@@ -102,7 +102,7 @@ class OnBlocks(Policy):
     step = 0
     """With one queue for each block size, from the current queue to the next one; 0: one queue for all."""
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Admit jobs of the current queue; when it is empty, the next queue becomes current."""
         placements = partitions.still_running(view)
         memory = view.previous.memory if view.previous else _BlockMemory({})

@@ -31,9 +31,9 @@ class Uncoordinated(Policy):
     """All arrived jobs share the processors under the local scheduler."""
 
     source = "the local scheduler alone; Dusseau et al. 1996, section 4"
-    folds = True
+    allows_oversubscription = True
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """One endless slot in which each processor may run every process placed on it."""
         placements = everywhere(view)
         return Decision(placements, (Slot(shared(placements, view)),))

@@ -35,7 +35,7 @@ class Partitioned(Policy):
         there = len(partitions.remaining(view))
         return min(job.most, there // min(view.workload_jobs, there))
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """First come, first served: admit jobs while the first waiting one fits."""
         placements = partitions.still_running(view)
         free = partitions.free(view, placements)
@@ -55,7 +55,7 @@ class Batch(Policy):
 
     source = "Zhou, Brent, Qu 1997, section 3: a service queue of one"
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """The running job continues; if there is none, the first in the queue starts."""
         placements = partitions.still_running(view)
         if not placements and view.jobs:
@@ -75,7 +75,7 @@ class ProcessorSets(Policy):
     hold_ms: Quantum = 1000.0
     source = "Black 1990 (Mach); the survey, section Space-Sharing Policies"
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Start jobs in order of arrival while the pool has enough processors for the first that waits.
 
         The pool has the processors that nobody has, and the processors of jobs whose time is over. A job that

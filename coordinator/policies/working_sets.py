@@ -38,15 +38,15 @@ class WorkingSets(Policy):
     observe_ms: Annotated[float, Bounds(1, 1e6)] = 50.0
     messages_per_ms: Annotated[float, Bounds(1e-6, 1e6)] = 0.25
     source = "Feitelson and Rudolph 1995; the survey, Demand-Based Coscheduling"
-    needs_mechanism = True
-    folds = True
+    stops_processes = True
+    allows_oversubscription = True
 
     @property
     def observation(self) -> Mapping[str, float]:
         """As in the base class."""
         return {"observe_ms": self.observe_ms, "messages_per_ms": self.messages_per_ms}
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """A slot for each working set on several processors, in turn, and one for all other processes.
 
         Working sets without a processor in common share a slot. Other processes also run on processors

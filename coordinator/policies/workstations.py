@@ -50,8 +50,8 @@ class _Stations:
 class _OwnedStations(Policy):
     """Jobs get idle workstations in order of arrival; what happens when an owner comes differs."""
 
-    needs_mechanism = True
-    heeds_owners = True
+    stops_processes = True
+    uses_owner_load = True
     start_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
     stop_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
     idle_s: Annotated[float, Bounds(0, 1e7)] = field(default=0.0, kw_only=True)
@@ -67,7 +67,7 @@ class _OwnedStations(Policy):
     def owners(self, view: View, at: _Stations, suspended_ns: Mapping[int, int]) -> _Changes:
         """The changes of the jobs that have processors."""
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Let the jobs that have processors give way to owners, then start waiting jobs on idle workstations.
 
         The policy asks to be called when a suspended job must vacate, and when a workstation that is quiet
@@ -87,7 +87,7 @@ class _OwnedStations(Policy):
             self.table(view, placements, changes.suspended_ns),
             placements=placements,
             memory=_StationMemory(at.quiet_ns, changes.suspended_ns),
-            call_after_ns=max(1, min(dues_ns) - view.now_ns) if dues_ns else None,
+            timer_ns=max(1, min(dues_ns) - view.now_ns) if dues_ns else None,
             vacates=changes.vacates,
         )
 

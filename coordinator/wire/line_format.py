@@ -89,8 +89,8 @@ class LineFormat:
             built = wanted(**typed)
         except (ValueError, TypeError) as error:  # a rule of the class
             raise LineError(str(error)) from error
-        if why := getattr(built, "flaw", str)():  # a class may have a further check
-            raise LineError(f"{name} has {why}")
+        if reason := getattr(built, "flaw", str)():  # a class may have a further check
+            raise LineError(f"{name} has {reason}")
         return built
 
     def _typed(self, value: Any, hint: Any, where: str) -> Any:

@@ -107,8 +107,8 @@ class Table(Framed):
         runs = tuple(tuple(cells[at : at + width]) for at in starts)
         only = tuple(rows(row, 2) for row in cells[slots * width :])
         found = cls(from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), only)
-        if why := found.flaw():
-            raise ValueError(why)
+        if reason := found.flaw():
+            raise ValueError(reason)
         return found
 
 

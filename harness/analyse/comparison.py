@@ -116,9 +116,9 @@ def _of_schedules(rows: Iterable[Row], seed: int) -> Iterator[SlowdownSeries]:
     for row in rows:
         if schedule := row.schedule:
             slowdowns = dict(enumerate(schedule.slowdowns))
-            why = f"saturated {schedule.saturated}" if schedule.saturated else ""
+            reason = f"saturated {schedule.saturated}" if schedule.saturated else ""
             settings, name = dict(row.settings), row.name
-            yield SlowdownSeries((), settings, name, slowdowns, why, schedule=schedule, seed=seed)
+            yield SlowdownSeries((), settings, name, slowdowns, reason, schedule=schedule, seed=seed)
 
 
 def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeries]) -> list[Comparison]:
@@ -160,8 +160,8 @@ def verdict(interval: tuple[float, float] | None) -> str:
 def _judged(before: SlowdownSeries, after: SlowdownSeries, found: Ratio | None) -> Comparison:
     if found is None:
         lacking, it = ("before", before) if not before.by_repeat else ("after", after)
-        why = f"not measurable {lacking}: {it.withheld}" if it.withheld else f"no run succeeded {lacking}"
-        return Comparison(before, after, reason=why)
+        reason = f"not measurable {lacking}: {it.withheld}" if it.withheld else f"no run succeeded {lacking}"
+        return Comparison(before, after, reason=reason)
     ratio, interval, repeats = found
     reason = "" if interval else f"{repeats} repeat{'s' if repeats > 1 else ''}: {FEWEST} at least"
     if reason and before.schedule and "log" in before.schedule.source:

@@ -129,7 +129,7 @@ def row_document(row: Row) -> dict[str, Any]:
     measured = row.withheld.measured if row.withheld else row.measured
     for side, known in (("measured", measured), ("simulated", row.simulated)):
         values[side] = known and summary_document(known)
-    values |= {"error": row.error, "bound": row.bound, "withheld": row.withheld and row.withheld.why}
+    values |= {"error": row.error, "bound": row.bound, "withheld": row.withheld and row.withheld.reason}
     return values | (asdict(row.verdict) if row.verdict else {})
 
 

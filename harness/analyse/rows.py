@@ -152,7 +152,7 @@ class JobRow:
 class Withheld:
     """Measured values that cannot be right, and why in words."""
 
-    why: str
+    reason: str
     measured: Summary
 
 
@@ -342,7 +342,7 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
     Column("verdict.verdict", csv="verdict", page="verdict", words=True, needs=SIMULATED, meaning="on it"),
     Column("verdict.reason", csv="reason", words=True, meaning="why"),
     Column(
-        *("withheld.why", "", str, "withheld"),
+        *("withheld.reason", "", str, "withheld"),
         words=True,
         needs="withheld",
         meaning="why nothing measured is shown, where it cannot be right",
@@ -434,8 +434,8 @@ def _with_half(mean: Mean, sign: str = "+-") -> str:
 
 def saturated_name(row: Row, pattern: str) -> str:
     """The scheduler; if it is saturated, in a ``pattern`` with the reason."""
-    why = row.schedule.saturated if row.schedule else ""
-    return pattern.format(row.name, why) if why else row.name
+    reason = row.schedule.saturated if row.schedule else ""
+    return pattern.format(row.name, reason) if reason else row.name
 
 
 OF_JOBS = [

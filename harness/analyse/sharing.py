@@ -98,6 +98,6 @@ def advice(rows: Sequence[Row]) -> Advice | None:
 
 def _kind(policy: str, found: Summary) -> str:
     """The kind of sharing; programs that had a slot in common, and processors each, did not take turns."""
-    if not policies.known()[policy].needs_mechanism:
+    if not policies.known()[policy].stops_processes:
         return OF_POLICY.get(policy, TOGETHER)
     return OF_POLICY.get(policy, TURNS if found.switches else APART)

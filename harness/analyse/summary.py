@@ -93,9 +93,9 @@ def rows(
     of_cell: dict[int, list[RunRecord]] = defaultdict(list)
     for record in records:
         of_cell[record.cell].append(record)
-    why = _overloaded(records)
+    reason = _overloaded(records)
     return [
-        _row(cell, scheduler.table, of_cell[cell.index], tau_s, why)
+        _row(cell, scheduler.table, of_cell[cell.index], tau_s, reason)
         for cell in cells or experiment.measured_cells
         for scheduler in experiment.schedulers
     ]
@@ -146,8 +146,8 @@ def _here(cell: Cell, records: Iterable[RunRecord]) -> list[RunRecord]:
     return [record for record in records if record.cell == cell.index]
 
 
-def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float, why: str) -> Row:
-    """A row, whose measured values are withheld if there is a reason ``why``, or one of its own."""
+def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float, reason: str) -> Row:
+    """A row, whose measured values are withheld if there is a reason ``reason``, or one of its own."""
     jobs = cell.jobs()
     ours, alone = _of_kinds(table, records, RUNS)
     repeats = _repeats(jobs, alone, ours)
@@ -156,7 +156,7 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
         measured = replace(measured, alone=_alone(jobs, table, records), exceeded=_exceeded(ours))
     theirs, their_alone = _of_kinds(table, records, SIMULATIONS)
     simulated = _side(_repeats(jobs, their_alone, theirs), theirs, tau_s)
-    why = why or _withheld(repeats, ours, alone)
+    reason = reason or _withheld(repeats, ours, alone)
     row = Row(
         jobs=tuple(JobRow(job.arrival_s, described(job.program)) for job in jobs),
         settings=dict(cell.settings),
@@ -165,11 +165,11 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
         simulated=simulated,
         bound=_bound(repeats),
     )
-    if measured and why:
+    if measured and reason:
         return replace(
             row,
             measured=Summary(estimate([]), failures=measured.failures),
-            withheld=Withheld(why, measured),
+            withheld=Withheld(reason, measured),
         )
     return row
 

@@ -150,7 +150,7 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
         return {}
     if scheduler.policy.observation or scheduler.setting:
         return {}
-    if scheduler.policy.follows_phases and any("parallelism" in job.program for job in record.jobs):
+    if scheduler.policy.reacts_to_phases and any("parallelism" in job.program for job in record.jobs):
         return {}
     found: dict[int, list[Span]] = {}
     for begin_ns, end_ns, slot in _slots(record, scheduler.policy):

@@ -35,10 +35,10 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
     if difference := _difference(row, records):
         field, one, other = difference
         return Verdict(NOT_COMPARABLE, f"{field}: {one!r} and {other!r}")
-    if why := _unknown(row):
-        return Verdict(NOT_COMPARABLE, f"simulated: {why}")
+    if reason := _unknown(row):
+        return Verdict(NOT_COMPARABLE, f"simulated: {reason}")
     if row.withheld:
-        return Verdict(NOT_COMPARABLE, f"measured: {row.withheld.why}")
+        return Verdict(NOT_COMPARABLE, f"measured: {row.withheld.reason}")
     for side in ("measured", "simulated"):
         if row.median(side) is None:
             return Verdict(NOT_COMPARABLE, f"{side}: no run succeeded")

@@ -48,7 +48,7 @@ def _described(name: str) -> dict[str, Any]:
         "what": _text(name).splitlines()[0],
         "parameters": policies.parameters(name),
         "source": policy.source,
-        "needs_mechanism": policy.needs_mechanism,
+        "stops_processes": policy.stops_processes,
     }
 
 

@@ -75,5 +75,5 @@ def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
     for number, size in enumerate(sizes.split(",")):
         name = chr(65 + number % 26) + str(number // 26 or "")
         yield f"{number * unit_ms / 2:.9g} arrive {name} {size} {3 * unit_ms:.9g}"
-    if policy.heeds_owners:
+    if policy.uses_owner_load:
         yield from (f"{2 * unit_ms:.9g} owner 0 1", f"{4 * unit_ms:.9g} owner 0 0")

@@ -61,8 +61,8 @@ class Kept:
                     self.until_ns = max(one.finish_ns for one in found[0].ranks) - result.origin_ns
                 warning = found[0].lacks
             else:
-                name, why = self.command.argv[0], "it uses another MPI than its launcher's, or none"
-                warning = f"{name} left no recording: {why}"
+                name, reason = self.command.argv[0], "it uses another MPI than its launcher's, or none"
+                warning = f"{name} left no recording: {reason}"
         except recording.RecordingError as error:
             warning = str(error)
         return replace(result, warnings=(*result.warnings, *([warning] if warning else [])))

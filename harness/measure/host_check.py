@@ -140,9 +140,9 @@ def _quota(processors: int) -> Iterator[Finding]:
 
 def _mechanisms() -> Iterator[Finding]:
     unavailable = {name: kind.unavailable() for name, kind in mechanisms.known().items()}
-    usable = [name for name, why in unavailable.items() if not why]
-    why = unavailable.get("realtime", "")
-    remedy = f"slots begin late where ranks spin: realtime {why}" if why else ""
+    usable = [name for name, reason in unavailable.items() if not reason]
+    reason = unavailable.get("realtime", "")
+    remedy = f"slots begin late where ranks spin: realtime {reason}" if reason else ""
     yield Finding("mechanisms", ", ".join(usable) or "none", remedy)
 
 

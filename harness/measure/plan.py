@@ -90,7 +90,7 @@ class Task:
     def relocates(self) -> bool:
         """Whether jobs that have begun may change processors; some policies do it for owners only."""
         policy = self.scheduler.policy
-        return policy.relocates and (bool(self.experiment.owners) or not policy.heeds_owners)
+        return policy.relocates and (bool(self.experiment.owners) or not policy.uses_owner_load)
 
     @property
     def counterpart(self) -> Task:

@@ -368,8 +368,8 @@ def unheard(command: Sequence[str], made: Library, said: str, *, named: bool) ->
     ``named``: the user has named the compiler wrapper of the MPI.
     """
     rule = f"started no program on this host that uses {made.libraries[0]}"
-    if why := explained(0, said):
-        return InputError("COMMAND", shlex.join(command), rule, why)
+    if reason := explained(0, said):
+        return InputError("COMMAND", shlex.join(command), rule, reason)
     other = "one that loads this MPI as a shared library" if named else "an MPI program"
     remedy = f"write a command that runs {other}"
     wrapper = "" if named else ", or name its MPI's compiler wrapper with --mpicc"

@@ -112,8 +112,8 @@ def announce_compiler(watcher: Watcher) -> None:
 
     Also why that is so each time.
     """
-    if why := cache.refusal():
-        watcher.warn(why)
+    if reason := cache.refusal():
+        watcher.warn(reason)
     if not cache.holds("kernel.advance"):
         watcher.progress(Progress(COMPILING, 0, 1, 0.0, None))
 
@@ -177,8 +177,8 @@ class MeasurementSession:
             return []
         found: list[Calibration] = []
         for repetition in range(1 + trust.AGAIN):
-            why = f", again: {trust.unsteady(found)}" if repetition else ""
-            watcher.note(f"calibrating: messages, context switches, detours, slot switches{why}")
+            reason = f", again: {trust.unsteady(found)}" if repetition else ""
+            watcher.note(f"calibrating: messages, context switches, detours, slot switches{reason}")
             before, found = found, self._calibration(working_sets, mechanisms)
             seen = {one.quantity.split()[-1] for one in found}
             if again and (lost := sorted(set(mechanisms) - seen)):
@@ -261,8 +261,8 @@ def reserved(
     try:
         while found := ours.take(anyway=anyway or slurm):
             if anyway or slurm:
-                why = "" if anyway else ", and a job of Slurm does not wait"
-                watcher.warn(f"Lockstep: {_words(found)}, so the runs disturb each other{why}")
+                reason = "" if anyway else ", and a job of Slurm does not wait"
+                watcher.warn(f"Lockstep: {_words(found)}, so the runs disturb each other{reason}")
                 break
             if found != said:
                 watcher.warn(f"waiting: {_words(found)} (--anyway does not wait)")

@@ -64,8 +64,8 @@ def unsteady(found: Sequence[Calibration]) -> str:
     """
     if found and found[-1].conditions.agrees and good(found):
         return ""
-    if why := load(found):
-        return why
+    if reason := load(found):
+        return reason
     differences = contradictions(found)
     more = f", and {len(differences) - 1} more" if len(differences) > 1 else ""
     return f"its samples contradict each other: {differences[0]}{more}" if differences else ""
@@ -106,8 +106,8 @@ def chosen(known: Iterable[Sequence[Calibration]], here: Conditions, folder: Pat
             loaded.append(load(found))
         else:
             at = found[-1].recorded_at[:16].replace("T", " ")
-            why = "".join(f" ({one})" for one in loaded[:1])
-            line = f"constants of {at} UTC: a later calibration was made under load{why}"
+            reason = "".join(f" ({one})" for one in loaded[:1])
+            line = f"constants of {at} UTC: a later calibration was made under load{reason}"
             lines = [line] if loaded else []
             if doubtful := unsteady(found):
                 lines.append(f"the host changed during its calibration ({doubtful}): {REMEDY}")

@@ -58,7 +58,7 @@ class Scene:
     """What is in force after an event; jobs have names."""
 
     at_ms: float
-    why: str  # the policy's reason to decide
+    reason: str  # the policy's reason to decide
     cause: str  # the event in words
     placements: Mapping[str, Sequence[int]]  # the processor of each rank
     slots: Sequence[ShownSlot]

@@ -118,7 +118,7 @@ class Host:
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.options.mechanism == "auto" else scheduler.options.mechanism
         known = constants or Constants()
-        of_run = known.of_run(mechanism if scheduler.policy.needs_mechanism else "")
+        of_run = known.of_run(mechanism if scheduler.policy.stops_processes else "")
         processors = list(range(task.cell.processors))
         here = replace(conditions, processors=processors, **task.cell.topology.table())
         return cls(processors, of_run, task.cell.machine, here)

@@ -44,7 +44,7 @@ class Show:
         self._work_ns: dict[int, float] = {}
         flexible, jobs = adapts(policy, processors), []
         for number, (at_ns, _, (name, size, *work_ms)) in enumerate(arrivals):
-            if not policy.folds:
+            if not policy.allows_oversubscription:
                 fits(f"size of {name}", size, processors)
             self._work_ns[number] = size * sum(work_ms) * 1e6 or math.inf
             estimate = ExecutionTime(self._work_ns[number] / 1e9) if work_ms else None
@@ -135,8 +135,8 @@ class Show:
 
     def _scene(self, cause: str) -> Scene:
         """What the policy decides about all that has happened."""
-        why = self._session.reason
-        assert why is not None
+        reason = self._session.reason
+        assert reason is not None
         plan = self._session.decide(self._now_ns)
         decision, slots = plan.decision, []
         begins_ns = accumulate((slot.length_ns or 0 for slot in decision.slots), initial=plan.start_ns)
@@ -147,7 +147,7 @@ class Show:
         running = {job for parts in plan.parts for job, _ in parts}
         scene = Scene(
             self._now_ns / 1e6,
-            why.value,
+            reason.value,
             cause,
             {self.names[job]: place for job, place in decision.placements.items()},
             slots,

@@ -60,8 +60,8 @@ def outcome_of(folder: Path, policy: str, schedule: Schedule) -> JobLevelOutcome
     except FileNotFoundError:
         raise LookupError(f"{path} is not there") from None
     except (OSError, ValueError, OverflowError, InputError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise LookupError(f"{path}: {why}") from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise LookupError(f"{path}: {reason}") from None
     recorded_s = schedule.metrics.get("wait_s")
     if recorded_s is None or not math.isclose(wait_s, recorded_s, rel_tol=1e-6, abs_tol=SAME_S):
         raise LookupError(f"{path} is of another simulation than the one that is shown")

@@ -37,7 +37,7 @@ def policy(document: Mapping[str, Any]) -> Iterator[Part]:
     for key, value in document["parameters"].items():
         yield f"{key} = {value!r}"
     yield f"Source: {document['source']}"
-    if document["needs_mechanism"]:
+    if document["stops_processes"]:
         yield "It needs a mechanism to stop processes: lockstep policies --details lists them."
 
 

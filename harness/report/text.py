@@ -310,7 +310,7 @@ def conclusion(rows: Sequence[Row]) -> list[str]:
     )
     jobs = known["none"].jobs
     what = f"{len(jobs)} jobs of {processes_name(jobs[0].work.processes)} each {WAYS['none']}"
-    hidden = [row.withheld.why for row in ways.values() if row.withheld]
+    hidden = [row.withheld.reason for row in ways.values() if row.withheld]
     lacking = NOT_KNOWN.format(*hidden[:1] or ["no run succeeded"])
     first = f"How long {what} take is {lacking}."
     if together.median is not None:

@@ -43,8 +43,12 @@ def directory() -> Path:
 
 def refusal() -> str:
     """Why compiled code is not kept for later runs, in a sentence; empty if it is."""
-    why = _found()[1]
-    return f"compiled code is not kept: {why}; set XDG_CACHE_HOME to a directory of your own" if why else ""
+    reason = _found()[1]
+    return (
+        f"compiled code is not kept: {reason}; set XDG_CACHE_HOME to a directory of your own"
+        if reason
+        else ""
+    )
 
 
 def _found() -> tuple[Path, str]:

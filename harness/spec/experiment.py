@@ -394,7 +394,7 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     if sum(counts) > JOBS or ranks > RANKS:
         rule = f"make {sum(counts)} jobs with {ranks} processes; at most {JOBS} and {RANKS} are allowed"
         raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
-    strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.folds]
+    strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.allows_oversubscription]
     for index, group in enumerate(cell.groups if strict else ()):
         what = "program.processes" if group.program.moldable else "command"
         with sweep.blamed(cell.settings):

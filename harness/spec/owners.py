@@ -27,8 +27,8 @@ def parse(given: Any, folder: Path, schedulers: Sequence[Scheduler] = ()) -> tup
         return ()
     found = each(given, "owners", "present_s = 600.0", lambda table: _owner(table, folder))
     for index, one in enumerate(schedulers):
-        if not one.policy.heeds_owners:
-            heeding = ", ".join(known for known, kind in policies.known().items() if kind.heeds_owners)
+        if not one.policy.uses_owner_load:
+            heeding = ", ".join(known for known, kind in policies.known().items() if kind.uses_owner_load)
             rule = f"takes no notice of owners; these policies do: {heeding}"
             remedy = "choose one of them, or leave [[owners]] out"
             raise InputError(f"schedulers[{index}].policy", one.name, rule, remedy)

@@ -70,7 +70,7 @@ class Scheduler:
         if kind == "none":
             return
         if kind == "inheritance":
-            if self.policy.needs_mechanism:
+            if self.policy.stops_processes:
                 rule = f"the policy {self.name!r} stops processes, and a stopped process runs at no priority"
                 raise InputError("remedy.kind", kind, rule, "choose none, or another remedy")
             if self.options.local != "other":
@@ -78,7 +78,7 @@ class Scheduler:
                 raise InputError("local", self.options.local, rule, 'write local = "other", or leave it out')
         if kind not in STOPPING:
             return
-        if not self.policy.needs_mechanism:
+        if not self.policy.stops_processes:
             rule = f"the policy {self.name!r} stops no process, and the kernel knows of no sections"
             raise InputError("remedy.kind", kind, rule, "choose gang, or leave it out")
         if self.options.mechanism == "realtime":
@@ -201,7 +201,7 @@ def _here(table: Table) -> Scheduler:
     mechanisms.check_local(scheduler.options.local)
     if (quota := scheduler.options.quota_processors) and (reason := quotas.unavailable(scheduler.options)):
         raise InputError("quota_processors", quota, reason, "ask lockstep simulate, or leave it out")
-    if scheduler.policy.needs_mechanism:
+    if scheduler.policy.stops_processes:
         mechanisms.choose(scheduler.options.mechanism)
         _check_slots(scheduler.policy)
     kind = scheduler.options.remedy.kind

@@ -29,7 +29,7 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
     policy, options = found.policy, found.options
     changed = [key for key in vars(DEFAULTS) if getattr(options, key) != getattr(DEFAULTS, key)]
     key = next((key for key in changed if key != "bind"), "")
-    places = running and not policy.needs_mechanism and found.name not in ("none", "batch")
+    places = running and not policy.stops_processes and found.name not in ("none", "batch")
     for refused, rule, remedy in (
         (key == "blocking", "its ranks wait two-phase", "start them together under lockstep exec"),
         (key, f"{key} is for the programs of experiments", "leave it out"),

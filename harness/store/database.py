@@ -105,20 +105,20 @@ class Store:
             self._keep(record, error)
             return None
 
-    def _keep(self, record: RunRecord, why: sqlite3.Error) -> None:
+    def _keep(self, record: RunRecord, cause: sqlite3.Error) -> None:
         try:
             path = self._spool.keep(record)
         except (OSError, ValueError) as error:
             raise StoreError(
-                f"{self._refusal(why)}; the run cannot be saved beside it either: {error}; earlier records "
+                f"{self._refusal(cause)}; the run cannot be saved beside it either: {error}; earlier records "
                 "are safe; make room, or choose another directory with --results, and continue with --resume"
             ) from None
         self._kept += 1
         kept = f"{path} holds the finished run, and the next invocation adds it to the store"
-        if stored.primary_code(why) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if stored.primary_code(cause) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             remedy = "make room, or choose another directory with --results, and continue with --resume"
-            raise StoreError(f"{self._refusal(why)}; {kept}; {remedy}") from None
-        self._warn(f"{self._refusal(why)}; {kept}")
+            raise StoreError(f"{self._refusal(cause)}; {kept}; {remedy}") from None
+        self._warn(f"{self._refusal(cause)}; {kept}")
 
     def _take_in(self) -> None:
         files = self._spool.waiting()

@@ -417,9 +417,9 @@ def _check(path: Path, held: Recording) -> None:
     if not (_whole(held.processes, 1, RANKS) and all(isinstance(word, str) for word in held.command)):
         raise RecordingError(f"{path}: no recording: {UNKNOWN}")
     for place, rank in enumerate(held.ranks):
-        for why in _faults(rank, held.processes):
+        for reason in _faults(rank, held.processes):
             remedy = "record the program again with lockstep record"
-            raise RecordingError(f"{path}: entry {place} of ranks: {why}; {remedy}")
+            raise RecordingError(f"{path}: entry {place} of ranks: {reason}; {remedy}")
     if not 0 < len({rank.rank for rank in held.ranks}) == len(held.ranks):
         raise RecordingError(f"{path}: no recording: it must have ranks, and each of them once")
 

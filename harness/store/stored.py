@@ -47,8 +47,8 @@ def reading(path: Path) -> Iterator[None]:
         raise damaged(path, error) from None
 
 
-def damaged(path: Path, why: object) -> StoreError:
-    text = " ".join(str(why).split())[:200]
+def damaged(path: Path, reason: object) -> StoreError:
+    text = " ".join(str(reason).split())[:200]
     remedy = "restore it from a copy, or measure again with another --results"
     rest = f"to see the intact part: sqlite3 {path} .recover"
     return StoreError(f"{path} is damaged: {text}; {remedy}; {rest}")

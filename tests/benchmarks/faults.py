@@ -58,8 +58,8 @@ def main() -> None:
     only = {"choices": FAULTS, "action": "append", "help": "this fault (may be repeated)"}
     out = {"type": Path, "help": "where the table goes (default: stdout)"}
     options = parsed(__doc__, kills=50, others=10, only=only, out=out)
-    if why := unavailable():
-        raise SystemExit(why)
+    if reason := unavailable():
+        raise SystemExit(reason)
     text = HEAD
     for name in options.only or FAULTS:
         print(f"== {name}")

@@ -58,8 +58,8 @@ def cells(row):
 
 def main():
     options = parsed(__doc__, granularity_us=1000.0, repeats=5, dedicated_s=2.0)
-    if why := unavailable():
-        sys.exit(why)
+    if reason := unavailable():
+        sys.exit(reason)
     with cluster(2) as hosts:
         found = rows(hosts, EXPERIMENT.format(**vars(options)))
     times = "late p50/p99, us", "between hosts p50/p99, us", "clocks, us"

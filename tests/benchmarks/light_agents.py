@@ -175,7 +175,7 @@ class Crowd:
             self.directory,
             Hydra("/bin/false", "1"),
             on_message=lambda node, message: None,
-            on_loss=lambda processors, why: self.lost.append(why),
+            on_loss=lambda processors, reason: self.lost.append(reason),
         )
         begin_s = time.monotonic()
         self.nodes.start(self.loop)

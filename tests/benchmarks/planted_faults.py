@@ -159,8 +159,8 @@ def table(lines: list[dict[str, object]], verdicts: dict[str, str]) -> None:
     print()
     for line in lines:
         if not line["found"]:
-            why = verdicts.get(str(line["number"]), "survived")
-            print(f"- {line['number']}: {line['file']}:{line['line']}, {line['kind']}: {why}")
+            reason = verdicts.get(str(line["number"]), "survived")
+            print(f"- {line['number']}: {line['file']}:{line['line']}, {line['kind']}: {reason}")
 
 
 def main() -> None:

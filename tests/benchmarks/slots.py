@@ -39,8 +39,8 @@ class SlotRow:
 
     def add(self, result, alone_s):
         self.agent = result.nodes[0].priority
-        if why := failure(result):
-            self.lost.append(why)
+        if reason := failure(result):
+            self.lost.append(reason)
             return
         self.slowdowns.append(makespan_s(result) / (JOBS * alone_s))
         self.late_us += [switch.lateness_ns / 1e3 for switch in result.switches]
@@ -88,8 +88,8 @@ def main():
     rows = [SlotRow(float(quantum_ms), way) for quantum_ms in options.quanta.split(",") for way in ways]
     for number in range(options.rounds):
         alone = ran(options)
-        if why := failure(alone):
-            raise SystemExit(f"the job alone has failed: {why}")
+        if reason := failure(alone):
+            raise SystemExit(f"the job alone has failed: {reason}")
         for at in range(len(rows)):
             row = rows[(number + at) % len(rows)]
             row.add(ran(options, row.quantum_ms, row.in_python), makespan_s(alone))
@@ -99,8 +99,8 @@ def main():
     headed("slots, ms", "workload slowdown (least-most)", late, "changes", "lost", "agent")
     for row in rows:
         row.show()
-    for why in sorted({why for row in rows for why in row.lost}):
-        print(f"lost: {why}")
+    for reason in sorted({reason for row in rows for reason in row.lost}):
+        print(f"lost: {reason}")
 
 
 if __name__ == "__main__":

@@ -251,8 +251,8 @@ def show(name, runs, watch, free_s):
 
 def main():
     options = parsed(__doc__, repeats=3)
-    if why := unavailable():
-        sys.exit(why)
+    if reason := unavailable():
+        sys.exit(reason)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster goes, too
     load = os.getloadavg()[0]
     with (

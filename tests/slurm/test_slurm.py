@@ -32,8 +32,8 @@ STATE = "from slurm.client import states; from slurm.job import SlurmJob"
 
 @pytest.fixture(scope="module")
 def cluster():
-    if why := unavailable():
-        pytest.skip(why)
+    if reason := unavailable():
+        pytest.skip(reason)
     with slurm_cluster(2) as made:
         yield made
 

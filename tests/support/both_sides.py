@@ -45,13 +45,13 @@ class Recorded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.policy, name)
 
-    def decide(self, view: View, why: Reason) -> Decision:
-        decision = self.policy.decide(view, why)
+    def decide(self, view: View, reason: Reason) -> Decision:
+        decision = self.policy.decide(view, reason)
         known = dict(values for _, _, values in self.changes)
         for job in view.jobs:
             if job.usable is not None and known.get(job.number) != job.usable:
                 self.changes.append((view.now_ns, "evolve", (job.number, job.usable)))
-        self.decided.append((why, view.now_ns, decision))
+        self.decided.append((reason, view.now_ns, decision))
         return decision
 
 

@@ -23,10 +23,10 @@ class Crew:
         decide = session.decide
 
         def noted(now_ns: int) -> Plan:
-            why = session.reason
-            assert why is not None
+            reason = session.reason
+            assert reason is not None
             plan = decide(now_ns)
-            self.decided.append((why, now_ns, plan.decision))
+            self.decided.append((reason, now_ns, plan.decision))
             return plan
 
         session.decide = noted  # type: ignore[method-assign]
@@ -34,7 +34,7 @@ class Crew:
 
     @property
     def whys(self) -> list[Reason]:
-        return [why for why, _, _ in self.decided]
+        return [reason for reason, _, _ in self.decided]
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         self.published.append((from_ns, plan))

@@ -67,7 +67,7 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
         [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
     )
     mechanism = "signals" if workload.options.mechanism == "auto" else workload.options.mechanism
-    if not workload.policy.needs_mechanism:
+    if not workload.policy.stops_processes:
         mechanism = "none"
     return Result(tuple(jobs), tuple(ranks), tuple(switches), mechanism, "imitated", "mpich 0 (nowhere)")
 

@@ -106,8 +106,8 @@ class Noting:
     def __getattr__(self, name):
         return getattr(self._policy, name)
 
-    def decide(self, view, why):
-        decision = self._policy.decide(view, why)
+    def decide(self, view, reason):
+        decision = self._policy.decide(view, reason)
         self.places[view.now_ns] = decision.placements
         return decision
 

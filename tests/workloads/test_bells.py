@@ -82,8 +82,8 @@ MANY = [
 @pytest.fixture
 def again():
     """Hosts whose network may be changed."""
-    if why := unavailable():
-        pytest.skip(why)
+    if reason := unavailable():
+        pytest.skip(reason)
     with cluster(2) as made:
         yield made
 
@@ -151,9 +151,9 @@ int memfd_create(const char *name, unsigned flags) { (void)name; (void)flags; er
 NO_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
 
 
-@pytest.mark.parametrize("why", ["page", "network"])
-def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch, why):
-    if why == "page":
+@pytest.mark.parametrize("reason", ["page", "network"])
+def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch, reason):
+    if reason == "page":
         (tmp_path / "no_page.c").write_text(NO_PAGE)
         library = str(tmp_path / "no_page.so")
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "no_page.c"], check=True)

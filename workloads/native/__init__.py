@@ -265,9 +265,9 @@ def _compile_alone(source: Path, made: Path) -> None:
     _run(["cc", *FLAGS, "-fvisibility=default", "-o", str(made), str(source)])
 
 
-def _check_compiler(why: str, without: str) -> None:
+def _check_compiler(reason: str, without: str) -> None:
     if shutil.which("cc") is None:
-        raise NativeError(f"no C compiler cc on the PATH, and {why}: install one (Debian: gcc); {without}")
+        raise NativeError(f"no C compiler cc on the PATH, and {reason}: install one (Debian: gcc); {without}")
 
 
 def _sources() -> list[Path]:

@@ -69,7 +69,7 @@ class RegionPolicy(Policy):
         """The processors of a job's region in the order of its ranks."""
         return region
 
-    def decide(self, view: View, why: Reason) -> Decision:
+    def decide(self, view: View, reason: Reason) -> Decision:
         """Admit jobs while there is a region for the first waiting one. A lost processor is in none."""
         placements = partitions.still_running(view)
         memory = view.previous.memory if view.previous else RegionMemory()

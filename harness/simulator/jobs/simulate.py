@@ -81,7 +81,7 @@ def kernel(
                 rigid=policy.rigid,
                 backfilling=policy.backfilling,
             )
-        case DynamicEquipartition() if (jobs.least == 1).all() and not policy.follows_phases:
+        case DynamicEquipartition() if (jobs.least == 1).all() and not policy.reacts_to_phases:
             scheme = Scheme(MALLEABLE)
         case OnBlocks() if power_of_two:
             scheme = Scheme(ON_BLOCKS, rigid=True, direction=policy.step)

@@ -141,7 +141,7 @@ def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine, policy: Poli
     if len(set(numbers)) != len(numbers):
         raise InputError("jobs", numbers, "two jobs have the same number", "number them 0, 1, 2, ...")
     for job in jobs:
-        if not policy.folds:
+        if not policy.allows_oversubscription:
             key, lost = f"jobs[{job.number}].program.processes", len(machine.lost)
             fits(key, job.program.processes, machine.processors, lost=lost)
 
@@ -233,9 +233,9 @@ class _ProcessLevelRun:
             else:
                 happened = int(clock.messages + self.state.processes.phase.sum())
                 if happened == seen and unfinished > len(self._agenda.coming):
-                    why = f"stuck: no program has got on for {patience_ns / 1e9:g} simulated seconds"
+                    reason = f"stuck: no program has got on for {patience_ns / 1e9:g} simulated seconds"
                     spun = "; spinning uses the quota up: give more, or let ranks block (blocking)"
-                    return why + spun if self.state.machine.quota_ns > 0 else why
+                    return reason + spun if self.state.machine.quota_ns > 0 else reason
                 look_ns, seen = now_ns + patience_ns, happened
         return ""
 

@@ -81,14 +81,14 @@ def test_a_job_that_fails_before_it_arrives_never_arrives():
 class AdmittingLater:
     """Decides a job's size only when it places it, in tables of one slot."""
 
-    follows_phases: ClassVar[bool] = False
-    weighs_service: ClassVar[bool] = False
+    reacts_to_phases: ClassVar[bool] = False
+    uses_attained_service: ClassVar[bool] = False
     slot_ms: int = 10
 
     def processes(self, job, view):
         return None
 
-    def decide(self, view, why):
+    def decide(self, view, reason):
         jobs = {job.number: (0,) for job in view.jobs}
         return Decision(jobs, (Slot((tuple(jobs), ()), self.slot_ms * MS),), cyclic=False)
 
@@ -325,15 +325,15 @@ def test_what_cannot_be_had_is_refused_before_anything_starts():
 class Swapping:
     """Places each job on the processor that the rehearsal did not foresee once another has left."""
 
-    follows_phases: ClassVar[bool] = False
-    weighs_service: ClassVar[bool] = False
+    reacts_to_phases: ClassVar[bool] = False
+    uses_attained_service: ClassVar[bool] = False
 
     def processes(self, job, view):
         return 1
 
-    def decide(self, view, why):
+    def decide(self, view, reason):
         (first, *_) = view.jobs or (None,)
-        places = {first.number: (first.number % 2 if why is Reason.ARRIVAL else 0,)} if first else {}
+        places = {first.number: (first.number % 2 if reason is Reason.ARRIVAL else 0,)} if first else {}
         return Decision(places, (Slot((tuple(places),) * 2),))
 
 

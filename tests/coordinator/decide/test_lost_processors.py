@@ -116,7 +116,11 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
         now_ns = max(now_ns, due_ns)
         conductor.advance(now_ns)
         crew.serve(conductor, now_ns)
-    fit = {job.number for job in jobs if policy.folds or job.processes <= processors - len(lost)}
+    fit = {
+        job.number
+        for job in jobs
+        if policy.allows_oversubscription or job.processes <= processors - len(lost)
+    }
     crew.lost, crew.large = lost, {job.number for job in jobs} - fit
     hit = [job for job in crew.running if not lost.isdisjoint(conductor.placements[job])]
     conductor.lose(sorted(lost), hit)

@@ -64,7 +64,7 @@ def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
                 for job, on in plan.decision.placements.items():
                     for rank in (rank for rank, place in enumerate(on) if place == processor):
                         assert real.holder.holds((job, rank), at_ns) != slot.allows(job, rank, processor)
-    return {why for why, _, _ in decided}
+    return {reason for reason, _, _ in decided}
 
 
 def job(number, processes, arrival_ms, phases, **given):
@@ -164,7 +164,7 @@ def check_by_job(name, sizes, submit_ns, run_ns, owners=(), **options):
     real = Real(recorded.policy, seen, changes(owners, 7, 0))
     real.play(sorted((int(at_ns), number) for number, at_ns in enumerate(outcome.finish_ns)))
     assert real.decided == decided
-    return {why for why, _, _ in decided}, outcome.relocations
+    return {reason for reason, _, _ in decided}, outcome.relocations
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ class Crowd:
         self.told, self.lost = [], []
         workload = Workload((), policies.create("none", {}), (), nodes=(Node("127.0.0.1"),) * count, **given)
         hear = lambda *message: self.told.append(message)  # noqa: E731
-        lose = lambda processors, why: self.lost.append(processors)  # noqa: E731
+        lose = lambda processors, reason: self.lost.append(processors)  # noqa: E731
         self.nodes = Nodes(workload, None, directory, Hydra("/bin/false", "1"), hear, lose)
 
     def _post(self, *given):
@@ -152,7 +152,7 @@ def test_tables_go_to_nodes_whose_tables_change(eight):
     assert table_of(eight, [0]) == []
     assert table_of(eight, [0], placements={9: (6, 2)}) == [2, 6]
     assert table_of(eight, [0, 1]) == list(range(8))
-    assert table_of(eight, [0, 1], call_after_ns=5) == []
+    assert table_of(eight, [0, 1], timer_ns=5) == []
 
 
 def test_a_node_that_says_that_it_ends_is_lost_and_heard_no_more(eight):

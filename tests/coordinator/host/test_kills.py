@@ -86,9 +86,9 @@ def of_users(count):
 
 
 def nothing_remains(kill, life_s):
-    why = unavailable() if kill.what == ELSEWHERE else ""
-    if why:
-        pytest.skip(why)
+    reason = unavailable() if kill.what == ELSEWHERE else ""
+    if reason:
+        pytest.skip(reason)
     outcome = kill.do(life_s(kill.what))
     if not outcome.role and not outcome.faults:  # it has lived no longer
         outcome = kill.do(outcome.lived_s)

@@ -154,8 +154,8 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(directory):
 def test_auto_takes_signals_and_every_mechanism_says_what_harm_it_can_do():
     assert list(known()) == ["signals", "freezer", "realtime"]
     assert all("lockstep clean" in mechanism.harm for mechanism in known().values())
-    name, why = choose("auto")
-    assert name == "signals" and "no privilege" in why
+    name, reason = choose("auto")
+    assert name == "signals" and "no privilege" in reason
     with pytest.raises(InputError, match="signals, freezer, realtime; did you mean 'freezer'"):
         choose("frezer")
 

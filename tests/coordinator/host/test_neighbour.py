@@ -259,7 +259,7 @@ def lay_way(top, how):
 
 
 @pytest.mark.parametrize(
-    ("how", "why"),
+    ("how", "reason"),
     [
         ("open", "way can be changed by others (mode 0777)"),
         ("open to a group", "way can be changed by others (mode 0770)"),
@@ -269,9 +269,9 @@ def lay_way(top, how):
         ("circle", "too many symbolic links"),
     ],
 )
-def test_no_directory_on_the_way_may_be_anybodys(shared, how, why):
+def test_no_directory_on_the_way_may_be_anybodys(shared, how, reason):
     inner = lay_way(shared, how)
-    with pytest.raises(OSError, match=re.escape(why)):
+    with pytest.raises(OSError, match=re.escape(reason)):
         RunDirectory.adopt(inner / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY)
     assert not (inner / f"lockstep-{os.getuid()}").exists()
 

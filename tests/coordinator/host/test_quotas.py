@@ -101,12 +101,14 @@ def test_a_group_with_a_quota_is_made_where_groups_have_the_controller(groups, m
     assert mechanisms.quota_base() == top / "v1/a/b"
 
 
-@pytest.mark.parametrize(("base", "why"), [(None, "gives its groups the CPU"), ("/dev/null", "in /dev/null")])
-def test_where_no_group_can_be_made_a_run_is_refused_and_a_simulation_is_not(monkeypatch, base, why):
+@pytest.mark.parametrize(
+    ("base", "reason"), [(None, "gives its groups the CPU"), ("/dev/null", "in /dev/null")]
+)
+def test_where_no_group_can_be_made_a_run_is_refused_and_a_simulation_is_not(monkeypatch, base, reason):
     monkeypatch.setattr(quotas, "quota_base", lambda: base and Path(base))
     with pytest.raises(InputError) as caught:
         load("quota", here=True)
-    assert "quota_processors" in caught.value.key and why in caught.value.rule
+    assert "quota_processors" in caught.value.key and reason in caught.value.rule
     assert "simulate" in caught.value.remedy
     assert len(load("quota").schedulers) == 9
 
@@ -181,8 +183,8 @@ def test_the_kernel_stops_two_that_spin_and_the_conditions_tell_how_long(limited
 
 
 def needs_a_quota(options):
-    if why := quotas.unavailable(options):
-        pytest.skip(why)
+    if reason := quotas.unavailable(options):
+        pytest.skip(reason)
 
 
 @pytest.mark.slow

@@ -42,11 +42,11 @@ def test_service_follows_slots_and_equal_parts_of_them(name, options, sizes, eve
     seen = []
 
     class Watching(type(policies.create(name, {}))):
-        follows_phases = weighs_service = True
+        reacts_to_phases = uses_attained_service = True
 
-        def decide(self, view, why):
+        def decide(self, view, reason):
             seen.append({job: attained_ns / MS for job, attained_ns in view.attained_ns.items()})
-            return super().decide(view, why)
+            return super().decide(view, reason)
 
     after(Session(Watching(**options), Machine(2), [*map(Job, range(len(sizes)), sizes)]), events)
     assert seen == service_ms
@@ -55,12 +55,14 @@ def test_service_follows_slots_and_equal_parts_of_them(name, options, sizes, eve
 @pytest.mark.parametrize("read", [dict, bool, list, lambda found: found.get(0)])
 def test_a_policy_that_reads_service_without_weighing_it_is_told(read):
     class Forgetful(type(policies.create("none", {}))):
-        def decide(self, view, why):
+        def decide(self, view, reason):
             read(view.attained_ns)
-            return super().decide(view, why)
+            return super().decide(view, reason)
 
     run = Session(Forgetful(), Machine(2), [Job(0, 2)])
-    with pytest.raises(InputError, match=r"'Forgetful': reads View.attained_ns.*weighs_service = True"):
+    with pytest.raises(
+        InputError, match=r"'Forgetful': reads View.attained_ns.*uses_attained_service = True"
+    ):
         run.arrive(0).decide(0)
 
 

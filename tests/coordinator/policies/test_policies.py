@@ -136,9 +136,9 @@ def test_bad_input_is_named(name, options, words):
 )
 def test_the_session_refuses_impossible_decisions(decision, words):
     class Absurd:
-        folds = follows_phases = weighs_service = False
+        allows_oversubscription = reacts_to_phases = uses_attained_service = False
 
-        def decide(self, view, why):
+        def decide(self, view, reason):
             return decision
 
     with pytest.raises(ValueError, match=words):

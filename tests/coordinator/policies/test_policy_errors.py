@@ -26,7 +26,7 @@ class Faulty(Policy):
     def processes(self, job, view):
         return job.requested
 
-    def decide(self, view, why):
+    def decide(self, view, reason):
         places = {0: (0, 1)}
         return {
             "raises": lambda: places[3],
@@ -42,7 +42,7 @@ class Faulty(Policy):
         }[self.how]()
 """
 LINES = {text.strip(): number for number, text in enumerate(FAULTY.splitlines(), 1)}
-DECIDE = LINES["def decide(self, view, why):"]
+DECIDE = LINES["def decide(self, view, reason):"]
 
 
 @pytest.fixture
@@ -50,11 +50,15 @@ def faulty(tmp_path, monkeypatch):
     """The file of a faulty policy, which is known in this test only."""
     monkeypatch.setattr(registry, "_known", dict(policies.known()))
     file = tmp_path / "faulty.py"
-    file.write_text(FAULTY)
+    load(file, FAULTY, monkeypatch)
+    return file
+
+
+def load(file, text, monkeypatch):
+    file.write_text(text)
     made = importlib.util.spec_from_file_location("faulty", file)
     monkeypatch.setitem(sys.modules, "faulty", importlib.util.module_from_spec(made))
     made.loader.exec_module(sys.modules["faulty"])
-    return file
 
 
 def session(how):
@@ -88,3 +92,20 @@ def test_so_do_other_methods_of_a_policy(faulty):
         policies.create("faulty", {})
     with pytest.raises(PolicyError, match="in processes: AttributeError: 'Job' object has no"):
         session("raises").processes(0)
+
+
+@pytest.mark.parametrize(
+    ("present", "former", "rule"),
+    [
+        ('source = "a test"', "needs_mechanism = True", "write stops_processes for needs_mechanism"),
+        ("decide(self, view, reason)", "decide(self, view, why)", "write reason for why"),
+        ("Decision(places, ())", "Decision(places, (), call_after_ns=5)", "write timer_ns for call_after_ns"),
+    ],
+)
+def test_a_policy_with_names_of_an_earlier_version_is_told_the_present_ones(
+    faulty, monkeypatch, present, former, rule
+):
+    text = FAULTY.replace(present, former).replace('"faulty"', '"former"')
+    with pytest.raises(PolicyError, match=rule):
+        load(faulty, text, monkeypatch)
+        Session(policies.create("former", {"how": "no slots"}), Machine(2), [Job(0, 2)]).arrive(0).decide(0)

@@ -124,7 +124,7 @@ def test_a_rank_is_not_believed_more_than_it_can_know():
     conductor.leave(0)
     conductor.observe(0, 0, ())
     conductor.advance(8)
-    assert [at_ns for why, at_ns, _ in crew.decided if why is Reason.OBSERVATION] == [5]
+    assert [at_ns for reason, at_ns, _ in crew.decided if reason is Reason.OBSERVATION] == [5]
 
 
 # What the policy decides.

@@ -121,7 +121,7 @@ def made(at, *, others=0.0, host="h", **known):
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("found", "reason"),
     [
         (between(moment(CALM, load=3.0), LATER), ""),  # the average lags in both directions
         (made(0), ""),
@@ -132,8 +132,8 @@ def made(at, *, others=0.0, host="h", **known):
         ([], ""),
     ],
 )
-def test_a_calibration_was_made_under_load_if_others_had_or_wanted_the_processors(found, why):
-    assert why in trust.load(found) and bool(why) == bool(trust.load(found))
+def test_a_calibration_was_made_under_load_if_others_had_or_wanted_the_processors(found, reason):
+    assert reason in trust.load(found) and bool(reason) == bool(trust.load(found))
 
 
 IDLE, BUSY, STRANGE = made(1), made(2, others=0.3), made(3, host="other", cpu_model="d")

@@ -253,7 +253,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 @pytest.mark.slow
 def test_a_failed_run_is_told_and_gives_exit_status_1(lockstep, monkeypatch):
-    tools = failing(lambda workload: workload.policy.needs_mechanism)
+    tools = failing(lambda workload: workload.policy.stops_processes)
     monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)
     status, out, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--json")
     assert status == 1

@@ -169,7 +169,7 @@ def test_long_processes_of_zhou_et_al_have_few_long_slots(show):
     scenes = show("multilevel-two-queue", "--processors", "1", *levels, events="0 arrive long 1 300000")
     lengths = [scene["slots"][0]["length_ms"] for scene in scenes[:-1]]
     assert lengths == [5000, *[15000] * 8, *[25000] * 7]
-    assert [scene["why"] for scene in scenes].count("slot end") == 15
+    assert [scene["reason"] for scene in scenes].count("slot end") == 15
 
 
 def test_the_pointer_of_zhou_et_al_moves_as_in_figure_6(show):
@@ -253,7 +253,7 @@ def test_what_cannot_be_is_refused_in_one_line(words, message, tmp_path, capsys)
 
 def test_jobs_on_one_processor_have_equal_parts_of_it_and_a_folded_one_a_part_for_each_process(show):
     words = ("none", "--processors", "1")
-    ends = [scene["at_ms"] for scene in show(*words, "--jobs", "1,1") if scene["why"] == "departure"]
+    ends = [scene["at_ms"] for scene in show(*words, "--jobs", "1,1") if scene["reason"] == "departure"]
     assert ends == [550, 600]
     events = "0 arrive A 2 300\n0 arrive B 1 300"
     scenes = show(*words, events=events)
@@ -266,7 +266,7 @@ def test_a_policy_of_another_package_has_the_matrix(show, monkeypatch):
     class Newest(policies.Policy):
         source = "a toy"
 
-        def decide(self, view, why):
+        def decide(self, view, reason):
             placements = {job.number: tuple(range(job.processes)) for job in view.jobs}
             newest = max(placements, default=None)
             runs = [(newest,) if p in placements.get(newest, ()) else () for p in range(8)]

@@ -231,8 +231,8 @@ def test_commands_print_what_the_page_shows(page, sessions):
 
 @pytest.mark.slurm
 def test_the_commands_for_a_site_print_what_the_tutorial_shows(compiled, tmp_path):
-    if why := slurm_cluster.unavailable():
-        pytest.skip(why)
+    if reason := slurm_cluster.unavailable():
+        pytest.skip(reason)
     page = ROOT / "docs" / "tutorials" / "own-site.md"
     with slurm_cluster.slurm_cluster(2) as slurm:
         for answer in carried_out(page, tmp_path, compiled("here", "bsp.c"), slurm.hosts):

@@ -24,7 +24,11 @@ SETTINGS = ("repeats={least=3,most=6}", "jobs.0.count=1", "schedulers=[{policy='
 def unsteady(workload, progress=None):
     """An imitation in which ``none`` takes twice as long in every second run."""
     result = imitate(workload)
-    if workload.policy.folds and workload.repeat % 2 and type(workload.policy).__name__ != "Implicit":
+    if (
+        workload.policy.allows_oversubscription
+        and workload.repeat % 2
+        and type(workload.policy).__name__ != "Implicit"
+    ):
         jobs = [dataclasses.replace(job, finish_ns=2 * job.finish_ns) for job in result.jobs]
         return dataclasses.replace(result, jobs=tuple(jobs))
     return result

@@ -43,7 +43,7 @@ class DriftingHost:
 
     def run_workload(self, workload, progress=None):
         result = TOOLS.run_workload(workload, progress)
-        slots = workload.policy.needs_mechanism and not self.stops
+        slots = workload.policy.stops_processes and not self.stops
         return dataclasses.replace(result, failure="no slots today") if slots else result
 
     def clock(self):
@@ -106,11 +106,11 @@ def test_a_first_calibration_that_fails_ends_the_series(constants, fake, tasks):
 
 
 @pytest.mark.parametrize(
-    ("fault", "why"),
+    ("fault", "reason"),
     [("probe", "no MPI today"), ("slots", "no slots could be measured with signals"), ("store", "locked")],
 )
 def test_constants_stand_if_a_later_calibration_fails(
-    constants, fake, watcher, tasks, monkeypatch, fault, why
+    constants, fake, watcher, tasks, monkeypatch, fault, reason
 ):
     def locked(store, calibrations):
         raise StoreError("locked")
@@ -120,7 +120,7 @@ def test_constants_stand_if_a_later_calibration_fails(
     if fault == "store":
         monkeypatch.setattr(Store, "add_calibrations", locked)
     assert constants(tasks[-1]) is before
-    assert watcher.warnings == [f"the machine constants are not measured again: {why}"]
+    assert watcher.warnings == [f"the machine constants are not measured again: {reason}"]
     tries = fake.probed
     assert constants(tasks[0]) is before
     assert fake.probed == tries  # not at once again

@@ -179,7 +179,7 @@ def test_an_interrupted_simulation_is_reported_as_far_as_it_came(records, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("table", "why"),
+    ("table", "reason"),
     [
         (None, "is not there"),
         (b"", "No columns"),
@@ -193,7 +193,7 @@ def test_an_interrupted_simulation_is_reported_as_far_as_it_came(records, tmp_pa
         ("another", "is of another simulation"),
     ],
 )
-def test_a_table_of_jobs_that_is_missing_or_of_something_else_is_named(folder, table, why):
+def test_a_table_of_jobs_that_is_missing_or_of_something_else_is_named(folder, table, reason):
     path = folder / "01-easy.csv"
     if table is None:
         path.unlink()
@@ -201,7 +201,7 @@ def test_a_table_of_jobs_that_is_missing_or_of_something_else_is_named(folder, t
         path.write_bytes((folder / "00-fcfs.csv").read_bytes() if table == "another" else table)
     found = read(folder)
     (doubt,) = found.doubts
-    assert "01-easy.csv" in doubt and why in doubt
+    assert "01-easy.csv" in doubt and reason in doubt
     assert [row.schedule.outcome is None for row in found.rows] == [False, True, False, True]
 
 

@@ -247,7 +247,9 @@ def test_the_kernel_equals_the_reference(data):
     schedulers = SCHEDULERS if machine.local == "fifo" else SCHEDULERS | OBSERVING
     name, options = data.draw(schedulers | COSCHEDULING if may_look else schedulers)
     policy = policies.create(name, options)
-    workload = data.draw(jobs((machine.processors - len(machine.lost)) * (1 + policy.folds)))
+    workload = data.draw(
+        jobs((machine.processors - len(machine.lost)) * (1 + policy.allows_oversubscription))
+    )
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
     estimate, rule = data.draw(st.sampled_from(list(ESTIMATES))), data.draw(st.sampled_from(list(RULES)))
     remedy = data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)

@@ -138,12 +138,12 @@ def damage(folder):
 
 
 @pytest.mark.parametrize(
-    ("leaves", "why"), [(lambda folder: None, "left no recording"), (damage, r"rank-0-1.operations: ")]
+    ("leaves", "reason"), [(lambda folder: None, "left no recording"), (damage, r"rank-0-1.operations: ")]
 )
-def test_a_run_without_a_recording_has_a_warning_and_counts(tmp_path, leaves, why):
+def test_a_run_without_a_recording_has_a_warning_and_counts(tmp_path, leaves, reason):
     made, _ = runs(tmp_path, leaves)
     (warned,) = [record for record in made if record.conditions.warnings]
-    assert why in warned.conditions.warnings[0] and not warned.failure
+    assert reason in warned.conditions.warnings[0] and not warned.failure
     assert list((tmp_path / "results" / "recordings").iterdir()) == []
 
 
