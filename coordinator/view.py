@@ -194,18 +194,18 @@ class Slot:
 
     ``runs[p]`` holds the jobs whose process may run on processor p: one under gang scheduling, any number
     where the local scheduler shares the processor, none for an idle processor. ``length_ns`` None means until
-    the next decision. ``only`` has (job, rank): of the jobs that it names, no other process may run.
+    the next decision. ``allowed_ranks`` has (job, rank): of the jobs that it names, no other process may run.
     """
 
     runs: tuple[tuple[int, ...], ...]
     length_ns: int | None = None
-    only: tuple[tuple[int, int], ...] = ()
+    allowed_ranks: tuple[tuple[int, int], ...] = ()
 
     def allows(self, job: int, rank: int, processor: int) -> bool:
         """Whether the process, which is placed on ``processor``, may run."""
         if job not in self.runs[processor]:
             return False
-        return (job, rank) in self.only or all(job != other for other, _ in self.only)
+        return (job, rank) in self.allowed_ranks or all(job != other for other, _ in self.allowed_ranks)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Decision:
             the middle of a slot need not lengthen it. Counts in the first cycle only.
         cyclic: whether the table starts over at its end; otherwise the policy is asked
             again, with Reason.SLOT_END.
-        memory: anything that the policy wants to find in ``View.previous`` next time.
+        state: anything that the policy wants to find in ``View.previous`` next time.
         timer_ns: how long after the decision the policy wants to be asked again, with
             Reason.TIMER, if nothing else happens before; also beside a cyclic table.
         vacates: jobs that lose their processors now, with all that they have done since their last
@@ -231,7 +231,7 @@ class Decision:
     slots: tuple[Slot, ...]
     cyclic: bool = True
     elapsed_ns: int = 0
-    memory: Any = field(default=None, compare=False)
+    state: Any = field(default=None, compare=False)
     timer_ns: int | None = None
     vacates: tuple[int, ...] = ()
 

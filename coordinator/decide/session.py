@@ -84,7 +84,9 @@ class Plan:
         for slot, there in zip(self.decision.slots, found, strict=True):
             for p, jobs in enumerate(slot.runs):
                 placed = [(job, rank) for job in jobs for rank in ranks.get((job, p), ())]
-                if here := [job for job, rank in placed if not slot.only or slot.allows(job, rank, p)]:
+                if here := [
+                    job for job, rank in placed if not slot.allowed_ranks or slot.allows(job, rank, p)
+                ]:
                     there[p] = here
         return found
 
@@ -284,7 +286,7 @@ class Session:
         for slot in decision.slots:
             if len(slot.runs) != self.machine.processors:
                 raise ValueError("has a slot that does not name every processor of the machine")
-            for number, rank in slot.only:
+            for number, rank in slot.allowed_ranks:
                 if not 0 <= rank < len(decision.placements.get(number, ())):
                     raise ValueError(f"has a slot with rank {rank} of job {number}, which has no place")
 

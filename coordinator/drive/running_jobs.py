@@ -143,7 +143,9 @@ class RunningJobs:
             slots = tuple(
                 replace(
                     slot,
-                    only=tuple((job, n // threads[job]) for job, n in slot.only if n % threads[job] == 0),
+                    allowed_ranks=tuple(
+                        (job, n // threads[job]) for job, n in slot.allowed_ranks if n % threads[job] == 0
+                    ),
                 )
                 for slot in decision.slots
             )

@@ -220,12 +220,12 @@ class Switcher:
         """Processor, rank, and its state in ``slot``."""
         assert self._table is not None
         runs = self._table.runs[slot]
-        only = set(self._table.only[slot]) if self._table.only else set()
-        apart = {job for job, _ in only}
+        allowed_ranks = set(self._table.allowed_ranks[slot]) if self._table.allowed_ranks else set()
+        apart = {job for job, _ in allowed_ranks}
         for rank in ranks:
             # A rank without a place waits at its first or last line, where it harms nobody.
             processor = self._places.get((rank.job, rank.rank), -1)
-            chosen = rank.job not in apart or (rank.job, rank.rank) in only
+            chosen = rank.job not in apart or (rank.job, rank.rank) in allowed_ranks
             placed = HOLD if processor >= 0 else rank.unplaced
             state = RUN if processor >= 0 and chosen and rank.job in runs[processor] else placed
             yield processor, rank, state

@@ -103,7 +103,7 @@ class TreeState:
 
 
 @dataclass(frozen=True)
-class _TreeMemory:
+class _TableState:
     tree: TreeState
     """At the beginning of the table."""
     ending: TreeState | None
@@ -129,29 +129,29 @@ class _QueueTree(Policy):
         """A table up to the end of the round, then whole rounds until an event.
 
         Jobs that leave exactly at the end of a quantum leave before the front advances. The
-        memory holds the tree at the beginning of the table. A lone job is never interrupted.
+        state holds the tree at the beginning of the table. A lone job is never interrupted.
         """
-        memory: _TreeMemory | None = view.previous.memory if view.previous else None
+        state: _TableState | None = view.previous.state if view.previous else None
         here = {job.number: job for job in view.jobs}
-        tree, ending, fresh = self._tree(memory, view, reason)
+        tree, ending, fresh = self._tree(state, view, reason)
         come = [job for job in view.jobs if job.number not in tree.nodes]
         for newcomer in come:
             node = _node(tree, newcomer, view)
             tree.enter(newcomer.number, node, _size(node, view))
-        before = memory.places if memory else {}
+        before = state.places if state else {}
         kept = {n: place for n, place in before.items() if n in here and view.lost.isdisjoint(place)}
         placed = {n: kept.get(n) or _place(tree.nodes[n], here[n], view) for n in here}
-        keep = _TreeMemory(tree, ending, view.now_ns, placed)
+        keep = _TableState(tree, ending, view.now_ns, placed)
         return self._table(keep, (fresh and not come) or not tree.front.tasks[1], view)
 
     def _tree(
-        self, memory: _TreeMemory | None, view: View, reason: Reason
+        self, state: _TableState | None, view: View, reason: Reason
     ) -> tuple[TreeState, TreeState | None, bool]:
         """The tree now, the tree before a quantum that ends now, and whether a new round begins."""
-        if memory is None:
+        if state is None:
             return TreeState.empty(2 * width(view.machine.processors), self.fair), None, False
         here = {job.number for job in view.jobs}
-        tree, ending = _at(memory, view, reason)
+        tree, ending = _at(state, view, reason)
         changed = ending or tree
         gone = [job for job in changed.nodes if job not in here]
         for job in gone:
@@ -161,9 +161,9 @@ class _QueueTree(Policy):
         tree = ending.copy()
         return tree, ending, tree.advance() and not gone
 
-    def _table(self, memory: _TreeMemory, fresh: bool, view: View) -> Decision:
+    def _table(self, state: _TableState, fresh: bool, view: View) -> Decision:
         """The slots up to the end of the round; they repeat if they are a whole round."""
-        tree, placed = memory.tree, memory.places
+        tree, placed = state.tree, state.places
         quantum_ns = round(self.quantum_ms * 1e6)
         ahead = tree.copy()
         slots = []
@@ -174,13 +174,13 @@ class _QueueTree(Policy):
             over = ahead.advance()
         lone = len(placed) <= 1 and not (tree.left and placed)
         if lone:
-            return Decision(placed, (Slot(slots[0].runs),), memory=memory)
+            return Decision(placed, (Slot(slots[0].runs),), state=state)
         goes_on = view.previous is not None and view.previous.slots[view.slot].length_ns is not None
         elapsed_ns = view.elapsed_ns if goes_on and view.elapsed_ns < quantum_ns else 0
-        return Decision(placed, tuple(slots), cyclic=fresh, elapsed_ns=elapsed_ns, memory=memory)
+        return Decision(placed, tuple(slots), cyclic=fresh, elapsed_ns=elapsed_ns, state=state)
 
 
-def _at(memory: _TreeMemory, view: View, reason: Reason) -> tuple[TreeState, TreeState | None]:
+def _at(state: _TableState, view: View, reason: Reason) -> tuple[TreeState, TreeState | None]:
     """The tree now and, if a quantum has just ended, the tree from which jobs leave before it advances."""
     assert view.previous is not None
     slots = view.previous.slots
@@ -189,12 +189,12 @@ def _at(memory: _TreeMemory, view: View, reason: Reason) -> tuple[TreeState, Tre
     passed = view.slots_over(reason)
     used_up = passed == len(slots)
     if passed == 0 and view.elapsed_ns == 0 and not lone:
-        if view.now_ns > memory.since_ns:
+        if view.now_ns > state.since_ns:
             passed = len(slots)  # a whole cycle
-        elif memory.ending is not None and not memory.ending.nodes.keys() <= here:
-            return memory.tree, memory.ending.copy()
+        elif state.ending is not None and not state.ending.nodes.keys() <= here:
+            return state.tree, state.ending.copy()
     boundary = passed > 0 and (view.elapsed_ns == 0 or used_up)
-    tree = memory.tree.copy()
+    tree = state.tree.copy()
     for _ in range(passed - boundary):
         tree.advance()
     return tree, tree if boundary else None

@@ -74,9 +74,9 @@ class Easy(FirstCome):
     source = "Lifka 1995; Mu'alem and Feitelson 2001"
 
     def decide(self, view: View, reason: Reason) -> Decision:
-        """Start jobs that fit, reserve for the first that does not, backfill; the memory has the ends."""
+        """Start jobs that fit, reserve for the first that does not, backfill; the state has the ends."""
         placements = self.begun(view)
-        before = view.previous.memory if view.previous else {}
+        before = view.previous.state if view.previous else {}
         ends_ns = {
             job.number: before[job.number] if job.number in before else view.now_ns + _estimate_ns(job)
             for job in view.jobs

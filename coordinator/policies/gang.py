@@ -36,7 +36,7 @@ def _in_phases(slots: Callable[[View, Reason], Decision], view: View, reason: Re
     processors = view.machine.processors
     quantum_ns = decision.slots[0].length_ns
     if quantum_ns is None:
-        return replace(decision, memory=_Phases(decision, 0, 1))
+        return replace(decision, state=_Phases(decision, 0, 1))
     ends_ns = [quantum_ns * (k + 1) // processors for k in range(processors)]
     begins_ns = [0, *ends_ns[:-1]]
     parts = [
@@ -49,7 +49,7 @@ def _in_phases(slots: Callable[[View, Reason], Decision], view: View, reason: Re
         decision,
         slots=(*parts[first:], *parts[:first]),
         elapsed_ns=decision.elapsed_ns - begins_ns[first],
-        memory=_Phases(decision, first, processors),
+        state=_Phases(decision, first, processors),
     )
 
 
@@ -57,18 +57,18 @@ def _together(view: View) -> View:
     """The view with the last decision as it was without phases."""
     if view.previous is None:
         return view
-    memory: _Phases = view.previous.memory
-    slot, part = divmod((view.slot + memory.first) % len(view.previous.slots), memory.parts)
-    quantum_ns = memory.together.slots[slot].length_ns or 0
-    elapsed_ns = view.elapsed_ns + quantum_ns * part // memory.parts
-    return replace(view, previous=memory.together, slot=slot, elapsed_ns=elapsed_ns)
+    state: _Phases = view.previous.state
+    slot, part = divmod((view.slot + state.first) % len(view.previous.slots), state.parts)
+    quantum_ns = state.together.slots[slot].length_ns or 0
+    elapsed_ns = view.elapsed_ns + quantum_ns * part // state.parts
+    return replace(view, previous=state.together, slot=slot, elapsed_ns=elapsed_ns)
 
 
 FILLS = ("none", "jobs", "processes")
 
 
 @dataclass(frozen=True)
-class _SeatMemory:
+class _SeatState:
     seats: Mapping[int, Seats]
     windows: tuple[int, ...]
     """Where each slot's window begins in the array of seats."""
@@ -133,7 +133,7 @@ class Gang(Policy):
         now, so that many arrivals favour no job; newcomers wait for their turn.
         """
         seats, current, goes_on = _kept(view)
-        before: _SeatMemory | None = view.previous.memory if view.previous else None
+        before: _SeatState | None = view.previous.state if view.previous else None
         # Other events of the same instant may be graver reasons.
         ended = before is not None and not before.seats.keys() <= {job.number for job in view.jobs}
         if self.unify and self.packing not in LINEAR and ended:
@@ -146,7 +146,7 @@ class Gang(Policy):
 
     def _rotation(self, seats: Mapping[int, Seats], current: int, view: View) -> tuple[int, ...]:
         windows = packing.windows(seats, view.machine.processors, self.packing in LINEAR)
-        before: _SeatMemory | None = view.previous.memory if view.previous else None
+        before: _SeatState | None = view.previous.state if view.previous else None
         if self.packing in LINEAR or before is None:
             return tuple(sorted(windows, key=lambda window: window < current))
         turn = before.windows.index(current) if before.windows else 0
@@ -172,7 +172,7 @@ class Gang(Policy):
         self, seats: Mapping[int, Seats], windows: tuple[int, ...], view: View, goes_on: bool
     ) -> Decision:
         processors = view.machine.processors
-        before: _SeatMemory | None = view.previous.memory if view.previous else None
+        before: _SeatState | None = view.previous.state if view.previous else None
         kept = before.seats if before else {}
         placements = {
             n: view.previous.placements[n]
@@ -188,7 +188,7 @@ class Gang(Policy):
             for start, whole in zip(windows, packing.whole(seats, windows, processors), strict=True)
         ) or (Slot(((),) * processors),)
         elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if quantum_ns and goes_on else 0
-        return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=_SeatMemory(seats, windows))
+        return Decision(placements, slots, elapsed_ns=elapsed_ns, state=_SeatState(seats, windows))
 
     def _runs(
         self,
@@ -218,7 +218,7 @@ class Gang(Policy):
 
 def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
     """The seats that jobs keep, the current window, and whether a gang of that window continues."""
-    before: _SeatMemory | None = view.previous.memory if view.previous else None
+    before: _SeatState | None = view.previous.state if view.previous else None
     if before is None or not before.windows:
         return {}, 0, False
     processors = view.machine.processors

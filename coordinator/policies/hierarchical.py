@@ -21,7 +21,7 @@ Queues = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class _ControllerMemory:
+class _ControllerState:
     queues: Queues = field(default_factory=dict)
     """At the beginning of the table."""
     levels: tuple[int, ...] = ()
@@ -55,26 +55,26 @@ class HierarchicalControl(Policy):
         An interrupted slot goes on unless all of its jobs have left. A newcomer goes to the least
         loaded block of its size; a lone table of one slot is never interrupted.
         """
-        memory = view.previous.memory if view.previous else _ControllerMemory()
-        passed = view.slots_over(reason) if memory.levels else 0
-        queues = memory.queues
-        for level in memory.levels[:passed]:
+        state = view.previous.state if view.previous else _ControllerState()
+        passed = view.slots_over(reason) if state.levels else 0
+        queues = state.queues
+        for level in state.levels[:passed]:
             queues = _turned(queues, _running(queues, level))
-        levels = memory.levels[passed:]
+        levels = state.levels[passed:]
         here = {job.number: job for job in view.jobs}
         begun = view.previous is not None and bool(levels) and view.elapsed_ns > 0
         if begun and view.previous and view.previous.running(view.slot).isdisjoint(here):
             levels, begun = levels[1:], False
-        if memory.fresh and passed == 0 and view.elapsed_ns == 0:
+        if state.fresh and passed == 0 and view.elapsed_ns == 0:
             levels = ()
-        placed = {n: place for n, place in memory.placed.items() if n in here and view.lost.isdisjoint(place)}
+        placed = {n: place for n, place in state.placed.items() if n in here and view.lost.isdisjoint(place)}
         queues = {node: tuple(n for n in queue if n in placed) for node, queue in queues.items()}
         queues = _joined(queues, placed, (job for job in view.jobs if job.number not in placed), view)
         rest = tuple(level for level in levels if any(node.bit_length() == level + 1 for node in queues))
         begun = begun and rest[:1] == levels[:1]
-        return self._table(_ControllerMemory(queues, rest, not rest, placed), begun, view)
+        return self._table(_ControllerState(queues, rest, not rest, placed), begun, view)
 
-    def _table(self, rest: _ControllerMemory, begun: bool, view: View) -> Decision:
+    def _table(self, rest: _ControllerState, begun: bool, view: View) -> Decision:
         queues, levels, placed = rest.queues, rest.levels or _round(rest.queues), rest.placed
         ahead = queues
         slots = []
@@ -84,14 +84,14 @@ class HierarchicalControl(Policy):
             running = {ahead[node][0]: placed[ahead[node][0]] for node in nodes}
             slots.append(Slot(partitions.runs(running, view.machine.processors), quantum_ns))
             ahead = _turned(ahead, nodes)
-        memory = _ControllerMemory(queues, levels, rest.fresh, placed)
+        state = _ControllerState(queues, levels, rest.fresh, placed)
         cyclic = rest.fresh and ahead == queues
         if len(slots) <= 1 and cyclic:
             runs = slots[0].runs if slots else ((),) * view.machine.processors
-            return Decision(placed, (Slot(runs),), memory=memory)
+            return Decision(placed, (Slot(runs),), state=state)
         limited = view.previous is not None and view.previous.slots[view.slot].length_ns is not None
         elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if begun and limited else 0
-        return Decision(placed, tuple(slots), cyclic=cyclic, elapsed_ns=elapsed_ns, memory=memory)
+        return Decision(placed, tuple(slots), cyclic=cyclic, elapsed_ns=elapsed_ns, state=state)
 
 
 def _running(queues: Queues, level: int) -> set[int]:

@@ -73,9 +73,9 @@ def _runs(
     return tuple(found)
 
 
-def for_good(view: View, placements: Placements, memory: Any = None) -> Decision:
-    """All placed jobs run until the next event; the policy finds ``memory`` in ``View.previous``."""
-    return Decision(placements, (Slot(runs(placements, view.machine.processors)),), memory=memory)
+def for_good(view: View, placements: Placements, state: Any = None) -> Decision:
+    """All placed jobs run until the next event; the policy finds ``state`` in ``View.previous``."""
+    return Decision(placements, (Slot(runs(placements, view.machine.processors)),), state=state)
 
 
 SHARES = ("none", "sequential")

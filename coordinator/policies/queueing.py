@@ -103,7 +103,7 @@ def one_round(office: Office, rules: Rules, taken: Mapping[int, int | None] | No
 
 
 @dataclass(frozen=True)
-class _RoundMemory:
+class _RoundState:
     office: Office = ()
     """At the beginning of the table."""
     order: tuple[int, ...] = ()
@@ -136,31 +136,31 @@ class _Queueing(Policy):
         A job that leaves during its slot gives up the rest of it. While the round
         has room, jobs join it at its end in the order of the pointer: a waiting job takes a free
         place before a newcomer. With ``insert`` new jobs get the next
-        slots, outside the round's count. The memory holds the registration
+        slots, outside the round's count. The state holds the registration
         office at the beginning of the table.
         """
-        memory = view.previous.memory if view.previous else _RoundMemory()
+        state = view.previous.state if view.previous else _RoundState()
         here = {job.number: job for job in view.jobs}
         passed = view.slots_over(reason)
-        office = memory.office
-        for job in memory.order[:passed]:
+        office = state.office
+        for job in state.order[:passed]:
             office = visited(office, job, self.rules())
         known = {node.job for node in office}
         office = check_out(office, here)
         office = registered(office, (job for job in here if job not in known))
-        turns = memory.order[passed:]
+        turns = state.order[passed:]
         begun = turns[:1] if view.elapsed_ns else ()
-        taken = _still_taken(memory.taken, here, turns[len(begun) :])
+        taken = _still_taken(state.taken, here, turns[len(begun) :])
         now = tuple(job for job in begun if job in here)
         rest = tuple(job for job in turns[len(begun) :] if job in here)
-        round_ns = memory.round_ns
+        round_ns = state.round_ns
         if view.now_ns == round_ns or not now + rest:
             taken, round_ns, rest = {}, view.now_ns, ()
         order, all_taken = self._order(office, taken, now, rest)
-        placed = {job: place for job, place in memory.placed.items() if job in here}
+        placed = {job: place for job, place in state.placed.items() if job in here}
         placed |= {job: partitions.lowest(view, here[job].processes) for job in order}
         return self._decision(
-            _RoundMemory(office, order, all_taken, round_ns, placed), view, view.elapsed_ns if now else 0
+            _RoundState(office, order, all_taken, round_ns, placed), view, view.elapsed_ns if now else 0
         )
 
     def _order(
@@ -175,12 +175,12 @@ class _Queueing(Policy):
         later = (job for job in (*rest, *joined) if job not in new)
         return (*now, *new, *later), {**taken, **{job: levels[job] for job in joined}}
 
-    def _decision(self, memory: _RoundMemory, view: View, elapsed_ns: int) -> Decision:
+    def _decision(self, state: _RoundState, view: View, elapsed_ns: int) -> Decision:
         processors = view.machine.processors
-        levels = {node.job: node.level for node in memory.office}
-        order, placements = memory.order, memory.placed
+        levels = {node.job: node.level for node in state.office}
+        order, placements = state.order, state.placed
         if not order:
-            return Decision({}, (Slot(((),) * processors),), memory=memory)
+            return Decision({}, (Slot(((),) * processors),), state=state)
         quanta_ms = self.rules().quanta_ms
         slots = tuple(
             Slot(partitions.runs({job: placements[job]}, processors), round(at(quanta_ms, levels[job]) * 1e6))
@@ -188,7 +188,7 @@ class _Queueing(Policy):
         )
         first_ns = slots[0].length_ns or 0
         return Decision(
-            placements, slots, cyclic=False, elapsed_ns=min(elapsed_ns, first_ns - 1), memory=memory
+            placements, slots, cyclic=False, elapsed_ns=min(elapsed_ns, first_ns - 1), state=state
         )
 
 

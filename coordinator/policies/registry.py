@@ -130,7 +130,9 @@ RENAMED = {
     "heeds_owners": "uses_owner_load",
     "folds": "allows_oversubscription",
     "why": "reason",
+    "memory": "state",
     "call_after_ns": "timer_ns",
+    "only": "allowed_ranks",
 }
 """Names in policies of versions before 0.3, and what they are now; errors give the present one."""
 

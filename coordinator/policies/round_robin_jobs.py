@@ -38,7 +38,7 @@ class RoundRobinJobs(Policy):
 
         A process stays on the processor where the least service was due when it came, even beside
         another one of its job. The round goes on where it was interrupted. While no two processes
-        are on one processor, nobody is stopped. The memory holds where in the round the table begins.
+        are on one processor, nobody is stopped. The state holds where in the round the table begins.
         """
         placements = partitions.still_running(view)
         due_ns = self._due_ns(view, placements)
@@ -53,7 +53,7 @@ class RoundRobinJobs(Policy):
         slots = list(_slots(turns, times_ns, view.machine.processors))
         elapsed_ns = now_ns - times_ns[first]
         return Decision(
-            placements, (*slots[first:], *slots[:first]), elapsed_ns=elapsed_ns, memory=times_ns[first]
+            placements, (*slots[first:], *slots[:first]), elapsed_ns=elapsed_ns, state=times_ns[first]
         )
 
     def _length_ns(self, processes: int, view: View) -> int:
@@ -102,8 +102,8 @@ def _slots(turns: list[_Turn], times_ns: list[int], processors: int) -> Iterator
 
 def _position_ns(view: View) -> int:
     """How far the round in force has gone; 0 before the first one."""
-    if view.previous is None or view.previous.memory is None:
+    if view.previous is None or view.previous.state is None:
         return 0
     lengths_ns = [slot.length_ns or 0 for slot in view.previous.slots]
-    position_ns: int = view.previous.memory + sum(lengths_ns[: view.slot]) + view.elapsed_ns
+    position_ns: int = view.previous.state + sum(lengths_ns[: view.slot]) + view.elapsed_ns
     return position_ns % sum(lengths_ns)

@@ -56,7 +56,7 @@ def give(free: Any, counts: Any, block: int) -> None:
 
 
 @dataclass(frozen=True)
-class _BlockMemory:
+class _BlockState:
     blocks: Mapping[int, tuple[int, ...]]
     """The processors of each job's block; more than the job uses if its size is no power of two."""
     current: int = 0
@@ -105,9 +105,9 @@ class OnBlocks(Policy):
     def decide(self, view: View, reason: Reason) -> Decision:
         """Admit jobs of the current queue; when it is empty, the next queue becomes current."""
         placements = partitions.still_running(view)
-        memory = view.previous.memory if view.previous else _BlockMemory({})
-        blocks = _Blocks(view, {number: memory.blocks[number] for number in placements})
-        sizes, current = width(view.machine.processors).bit_length(), memory.current
+        state = view.previous.state if view.previous else _BlockState({})
+        blocks = _Blocks(view, {number: state.blocks[number] for number in placements})
+        sizes, current = width(view.machine.processors).bit_length(), state.current
         if view.previous is None and self.step < 0:
             current = sizes - 1
         queues: dict[int, list[Job]] = {}
@@ -122,7 +122,7 @@ class OnBlocks(Policy):
             placements[queues[current].pop(0).number] = place
             if not queues[current]:
                 del queues[current]
-        return partitions.for_good(view, placements, _BlockMemory(blocks.taken, current))
+        return partitions.for_good(view, placements, _BlockState(blocks.taken, current))
 
 
 @register("fcfs-bb")

@@ -80,10 +80,10 @@ class ProcessorSets(Policy):
 
         The pool has the processors that nobody has, and the processors of jobs whose time is over. A job that
         gets only processors that nobody has keeps them to itself for its time. No process moves. If a job
-        waits, the table ends when the next set's time does. The memory holds the ends of these times.
+        waits, the table ends when the next set's time does. The state holds the ends of these times.
         """
         placements = partitions.still_running(view)
-        before: dict[int, int] = view.previous.memory if view.previous else {}
+        before: dict[int, int] = view.previous.state if view.previous else {}
         ends_ns = {n: end_ns for n, end_ns in before.items() if n in placements and end_ns > view.now_ns}
         waiting = partitions.waiting(view, placements)
         load = Counter(chain.from_iterable(placements.values()))
@@ -101,4 +101,4 @@ class ProcessorSets(Policy):
                 ends_ns[job.number] = view.now_ns + round(self.hold_ms * 1e6)
         length_ns = min(ends_ns.values()) - view.now_ns if waiting and ends_ns else None
         slot = Slot(shared(placements, view), length_ns)
-        return Decision(placements, (slot,), cyclic=length_ns is None, memory=ends_ns)
+        return Decision(placements, (slot,), cyclic=length_ns is None, state=ends_ns)

@@ -52,22 +52,22 @@ class WorkingSets(Policy):
         Working sets without a processor in common share a slot. Other processes also run on processors
         that a slot leaves idle. Their own slot has as many quanta as there are of them on one processor.
         Without working sets there is one endless slot. The rotation goes on where it was interrupted. The
-        memory holds whose slots there are.
+        state holds whose slots there are.
         """
         processors = view.machine.processors
         placements = everywhere(view)
         if not any(job.working_sets for job in view.jobs):
-            memory = ((OTHERS,),) if placements else ()
-            return Decision(placements, (Slot(shared(placements, view)),), memory=memory)
+            state = ((OTHERS,),) if placements else ()
+            return Decision(placements, (Slot(shared(placements, view)),), state=state)
         groups = _groups(view, placements)
         # The groups in the order of their turns: whose slot is in force first, and new ones last.
-        last = view.previous.memory if view.previous else ()
+        last = view.previous.state if view.previous else ()
         known = [group for row in last[view.slot :] + last[: view.slot] for group in row if group in groups]
         order = (*known, *(group for group in groups if group not in known))
         rows = _rows(order, groups, placements, processors)
         if len(rows) < 2:
-            return Decision(placements, (_slot(order, groups, placements, processors, None),), memory=rows)
-        goes_on = view.previous is not None and order[0] in view.previous.memory[view.slot]
+            return Decision(placements, (_slot(order, groups, placements, processors, None),), state=rows)
+        goes_on = view.previous is not None and order[0] in view.previous.state[view.slot]
         elapsed_ns = view.elapsed_ns if goes_on else 0
         if elapsed_ns >= self._length_ns(rows[0], groups, placements):
             rows, elapsed_ns = (*rows[1:], rows[0]), 0
@@ -75,7 +75,7 @@ class WorkingSets(Policy):
             _slot(row, groups, placements, processors, self._length_ns(row, groups, placements))
             for row in rows
         )
-        return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=rows)
+        return Decision(placements, slots, elapsed_ns=elapsed_ns, state=rows)
 
     def _length_ns(self, row: tuple[Member, ...], groups: Groups, placements: Placements) -> int:
         quanta = 1
@@ -129,5 +129,5 @@ def _slot(
         for processor in {place[rank] for rank in ranks.get(job, ())}:
             there[processor] += (job,)
     divided = [job for job, chosen in ranks.items() if len(chosen) < len(placements[job])]
-    only = tuple(sorted((job, rank) for job in divided for rank in ranks[job]))
-    return Slot(tuple(there), length_ns, only)
+    allowed_ranks = tuple(sorted((job, rank) for job in divided for rank in ranks[job]))
+    return Slot(tuple(there), length_ns, allowed_ranks)

@@ -18,7 +18,7 @@ ALWAYS_NS = -(2**62)
 """Since when a workstation is quiet whose owner has never been there."""
 
 
-class _StationMemory(NamedTuple):
+class _StationState(NamedTuple):
     """Since when each quiet workstation is quiet, and each suspended job suspended."""
 
     quiet_ns: Mapping[int, int]
@@ -74,7 +74,7 @@ class _OwnedStations(Policy):
         counts as idle while a job waits.
         """
         at = self._look(view)
-        before: _StationMemory | None = view.previous.memory if view.previous else None
+        before: _StationState | None = view.previous.state if view.previous else None
         there = partitions.still_running(view)
         was = before.suspended_ns if before else {}
         changes = self.owners(view, at, {n: since_ns for n, since_ns in was.items() if n in there})
@@ -86,7 +86,7 @@ class _OwnedStations(Policy):
         return replace(
             self.table(view, placements, changes.suspended_ns),
             placements=placements,
-            memory=_StationMemory(at.quiet_ns, changes.suspended_ns),
+            state=_StationState(at.quiet_ns, changes.suspended_ns),
             timer_ns=max(1, min(dues_ns) - view.now_ns) if dues_ns else None,
             vacates=changes.vacates,
         )
@@ -103,7 +103,7 @@ class _OwnedStations(Policy):
         return round(self.idle_s * 1e9)
 
     def _look(self, view: View) -> _Stations:
-        before: _StationMemory | None = view.previous.memory if view.previous else None
+        before: _StationState | None = view.previous.state if view.previous else None
         quiet_ns = {}
         for p in set(range(view.machine.processors)) - view.lost:
             if view.owner_load.get(p, 0.0) <= self.start_load:

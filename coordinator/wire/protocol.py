@@ -39,7 +39,7 @@ class Table(Framed):
     # (job, rank, processor of the node) for each rank on the node.
     placements: tuple[tuple[int, int, int], ...]
     # For each slot the only ranks that may run of some jobs, as (job, rank); empty if no slot names ranks.
-    only: tuple[tuple[tuple[int, int], ...], ...] = ()
+    allowed_ranks: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @classmethod
     def shares(
@@ -69,10 +69,19 @@ class Table(Framed):
                 ranks.append((job, rank, local))
         times = origin_ns + from_ns, origin_ns + start_ns
         lengths_ns = tuple(slot.length_ns for slot in slots)
-        only = tuple(tuple((job, active[job][rank]) for job, rank in slot.only) for slot in slots)
+        allowed_ranks = tuple(
+            tuple((job, active[job][rank]) for job, rank in slot.allowed_ranks) for slot in slots
+        )
         for ranks, here in zip(places, nodes, strict=True):
             runs = tuple(slot.runs[here.start : here.stop] for slot in slots)
-            yield cls(*times, plan.decision.cyclic, lengths_ns, runs, tuple(ranks), only if any(only) else ())
+            yield cls(
+                *times,
+                plan.decision.cyclic,
+                lengths_ns,
+                runs,
+                tuple(ranks),
+                allowed_ranks if any(allowed_ranks) else (),
+            )
 
     def flaw(self) -> str:
         """Why no agent can carry it out; empty if one can."""
@@ -81,18 +90,18 @@ class Table(Framed):
             return "slots without a length, or of different processors"
         if any(length is not None and length < 1 for length in self.lengths_ns):
             return "a slot that is over before it begins"
-        if self.only and len(self.only) != len(self.runs):
+        if self.allowed_ranks and len(self.allowed_ranks) != len(self.runs):
             return "ranks of slots that it lacks"
         (width,) = widths
         nowhere = any(not 0 <= processor < width for _, _, processor in self.placements)
         return "a place nowhere" if nowhere else ""
 
     def numbers(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Times and sizes; rows behind their lengths: placements, jobs of slots and processors, ``only``."""
+        """Times and sizes; rows behind their lengths: placements, jobs of slots, ``allowed_ranks``."""
         lengths_ns = (-1 if length is None else length for length in self.lengths_ns)
         sizes = len(self.lengths_ns), len(self.runs[0]) if self.runs else 0
         shorts: list[int] = []
-        for row in chain([chain(*self.placements)], *self.runs, starmap(chain, self.only)):
+        for row in chain([chain(*self.placements)], *self.runs, starmap(chain, self.allowed_ranks)):
             values = [*row]
             shorts += len(values), *values
         return (self.from_ns, self.start_ns, self.cyclic, *sizes, *lengths_ns), shorts
@@ -105,8 +114,8 @@ class Table(Framed):
         placements, *cells = _sized(shorts)
         starts = (slot * width for slot in range(min(slots, len(cells))))
         runs = tuple(tuple(cells[at : at + width]) for at in starts)
-        only = tuple(rows(row, 2) for row in cells[slots * width :])
-        found = cls(from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), only)
+        allowed_ranks = tuple(rows(row, 2) for row in cells[slots * width :])
+        found = cls(from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), allowed_ranks)
         if reason := found.flaw():
             raise ValueError(reason)
         return found

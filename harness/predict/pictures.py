@@ -1,6 +1,6 @@
 """Scenes of a policy as values and as pictures: rows of cells, for every policy and for families of them.
 
-A family is known by what its decisions keep in ``Decision.memory``: a policy of another package that keeps
+A family is known by what its decisions keep in ``Decision.state``: a policy of another package that keeps
 ``seats``, ``queues``, ``office``, ``blocks`` or ``regions`` in the same form has the same picture.
 """
 
@@ -99,9 +99,9 @@ def over_time(scenes: Sequence[Scene]) -> Picture | None:
     return Picture("Partitions over time", _heads(scenes[0].slots[0].runs), rows)
 
 
-def of_family(memory: Any, *about: Any) -> list[Picture]:
-    """The pictures of what a decision keeps in its memory, ``about`` a scene, jobs' names and the policy."""
-    return [it for kept, draw in FAMILIES.items() if hasattr(memory, kept) and (it := draw(memory, *about))]
+def of_family(state: Any, *about: Any) -> list[Picture]:
+    """The pictures of what a decision keeps in its state, ``about`` a scene, jobs' names and the policy."""
+    return [it for kept, draw in FAMILIES.items() if hasattr(state, kept) and (it := draw(state, *about))]
 
 
 def _begins(scene: Scene) -> list[str]:
@@ -117,14 +117,14 @@ def _owners(places: Mapping[Any, Sequence[int]], names: Any) -> dict[int, tuple[
     return {place: (names[job],) for job, found in places.items() for place in found}
 
 
-def _array(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture | None:
+def _array(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture | None:
     """Ousterhout's linear array and the window of each slot, unless windows are rows of the matrix."""
-    owners, processors = _owners(memory.seats, names), len(scene.slots[0].runs)
+    owners, processors = _owners(state.seats, names), len(scene.slots[0].runs)
     if not owners or getattr(policy, "packing", "") not in LINEAR:
         return None
     seats = range((max(owners) // processors + 1) * processors)
     rows: list[Row] = [("seats", [Cell(owners.get(n, ())) for n in seats])]
-    for begin, start, slot in zip(_begins(scene), memory.windows, scene.slots, strict=True):
+    for begin, start, slot in zip(_begins(scene), state.windows, scene.slots, strict=True):
         inside = range(start, start + processors)
         rows.append((begin, [Cell(slot.runs[n % processors]) if n in inside else ELSEWHERE for n in seats]))
     heads = [str(n % processors) for n in seats]
@@ -138,10 +138,10 @@ def _levels(leaves: int, cell: Callable[[int], Cell]) -> list[Row]:
     return [(f"{size} wide", [replace(cell(node), span=size) for node in nodes]) for size, nodes in levels]
 
 
-def _tree(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture:
+def _tree(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture:
     """The queues of a binary tree over the processors, and the nodes that run in each slot: the front."""
     leaves = width(len(scene.slots[0].runs))
-    queued = (memory.tree if hasattr(memory, "tree") else memory).queues
+    queued = (state.tree if hasattr(state, "tree") else state).queues
     queues = {node: [names[job] for job in queue] for node, queue in queued.items()}
     running = [{job for jobs in slot.runs for job in jobs} for slot in scene.slots]
     fronts = [{n: job for n, queue in queues.items() for job in queue if job in jobs} for jobs in running]
@@ -165,9 +165,9 @@ def _tree(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Pi
     )
 
 
-def _office(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture | None:
+def _office(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture | None:
     """The registration office: its nodes and the order in which the pointer visits them."""
-    office, order = memory.office, [*memory.order]
+    office, order = state.office, [*state.order]
     visits = [order.index(node.job) + 1 if node.job in order else 0 for node in office]
     jobs = [names[node.job] for node in office]
     rows = [
@@ -178,11 +178,11 @@ def _office(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> 
     return Picture("Registration office, [pointer]", [""] * len(jobs), rows) if jobs else None
 
 
-def _blocks(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture:
+def _blocks(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture:
     """The blocks of the buddy system, level by level."""
     processors = len(scene.slots[0].runs)
     leaves = width(processors)
-    taken = {tuple(block): (names[job],) for job, block in memory.blocks.items()}
+    taken = {tuple(block): (names[job],) for job, block in state.blocks.items()}
     gone = {p for block in taken for p in block}.union(scene.lost, range(processors, leaves))
 
     def block(node: int) -> range:
@@ -196,9 +196,9 @@ def _blocks(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> 
     return Picture("Buddy blocks", _heads(range(leaves)), _levels(leaves, cell))
 
 
-def _regions(memory: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture:
+def _regions(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture:
     """The mesh; or the hypercube in the order of Gray codes, in which cells side by side are neighbours."""
-    owners, used = _owners(memory.regions, names), {p for place in scene.placements.values() for p in place}
+    owners, used = _owners(state.regions, names), {p for place in scene.placements.values() for p in place}
     processors, cube = len(scene.slots[0].runs), isinstance(policy, HypercubeAllocation)
     rows, columns = grid(processors)
     if cube:
@@ -225,4 +225,4 @@ FAMILIES: Mapping[str, Callable[[Any, Scene, Sequence[str], Policy], Picture | N
     "blocks": _blocks,
     "regions": _regions,
 }
-"""The picture of each family, by what the memory of its decisions has."""
+"""The picture of each family, by what the state of its decisions has."""

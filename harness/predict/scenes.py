@@ -156,4 +156,4 @@ class Show:
             sorted(self._lost),
             sorted(self._owned),
         )
-        return replace(scene, pictures=of_family(decision.memory, scene, self.names, self.policy))
+        return replace(scene, pictures=of_family(decision.state, scene, self.names, self.policy))

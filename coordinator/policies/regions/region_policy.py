@@ -40,8 +40,8 @@ def first(processors: int) -> int:
 
 
 @dataclass(frozen=True)
-class RegionMemory:
-    """The memory of a decision, also for measurements of fragmentation.
+class RegionState:
+    """The state of a decision, also for measurements of fragmentation.
 
     Attributes:
         regions: the region of each running job.
@@ -72,8 +72,8 @@ class RegionPolicy(Policy):
     def decide(self, view: View, reason: Reason) -> Decision:
         """Admit jobs while there is a region for the first waiting one. A lost processor is in none."""
         placements = partitions.still_running(view)
-        memory = view.previous.memory if view.previous else RegionMemory()
-        regions = {number: memory.regions[number] for number in placements}
+        state = view.previous.state if view.previous else RegionState()
+        regions = {number: state.regions[number] for number in placements}
         refused = 0
         free = mask(partitions.free(view, regions))
         for job in partitions.waiting(view, placements):
@@ -86,4 +86,4 @@ class RegionPolicy(Policy):
             regions[job.number] = region
             placements[job.number] = self.arrange(job, region[: job.processes])
             free &= ~mask(region)
-        return partitions.for_good(view, placements, RegionMemory(regions, free.bit_count(), refused))
+        return partitions.for_good(view, placements, RegionState(regions, free.bit_count(), refused))

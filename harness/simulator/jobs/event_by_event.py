@@ -84,7 +84,7 @@ def _shares(decision: Decision) -> dict[int, _Share]:
     shares = {number: _Share(cycle_ns=cycle_ns) for number in decision.placements}
     needed = {number: len(place) for number, place in decision.placements.items()}
     for slot, begin, length in zip(decision.slots, begins, lengths, strict=False):
-        if slot.only:
+        if slot.allowed_ranks:
             rule = "lets single processes of a job run"
             raise InputError("policy", "local", rule, "simulate its processes")
         counts: dict[int, int] = {}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from coordinator.decide.session import Plan
 from coordinator.migration import Migration
-from coordinator.policies.regions.region_policy import RegionMemory
+from coordinator.policies.regions.region_policy import RegionState
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class FragmentationMeter:
 
     def __init__(self, processors: int) -> None:
         self._processors = processors
-        self._memory = RegionMemory()
+        self._state = RegionState()
         self._used = 0
         self._since_ns = self._begin_ns = -1
         self._region_ns = self._unused_ns = self._free_ns = 0
@@ -35,21 +35,21 @@ class FragmentationMeter:
         if self._begin_ns < 0:
             self._begin_ns = self._since_ns = now_ns
         self._pass(now_ns)
-        memory: RegionMemory = plan.decision.memory
-        self._placed += len(memory.regions.keys() - self._memory.regions.keys())
-        self._missed += 0 < memory.refused <= memory.free
-        self._memory = memory
+        state: RegionState = plan.decision.state
+        self._placed += len(state.regions.keys() - self._state.regions.keys())
+        self._missed += 0 < state.refused <= state.free
+        self._state = state
         self._used = sum(map(len, plan.decision.placements.values()))
 
     def _pass(self, now_ns: int) -> None:
         """Add the time up to ``now_ns``, in which the last plan was in force."""
         passed_ns = now_ns - self._since_ns
         self._since_ns = now_ns
-        held = sum(map(len, self._memory.regions.values()))
+        held = sum(map(len, self._state.regions.values()))
         self._region_ns += passed_ns * held
         self._unused_ns += passed_ns * (held - self._used)
-        if 0 < self._memory.refused <= self._memory.free:
-            self._free_ns += passed_ns * self._memory.free
+        if 0 < self._state.refused <= self._state.free:
+            self._free_ns += passed_ns * self._state.free
 
     def found(self) -> Fragmentation:
         all_ns = (self._since_ns - self._begin_ns) * self._processors

@@ -266,8 +266,8 @@ def slot_arrays(
             # Nobody stops the others: they suspend themselves.
             slots[:, firsts[number] + len(placement) : firsts[number] + count] = 1
     for row, slot in zip(slots, decision.slots, strict=True):
-        restricted = {number for number, _ in slot.only}
-        named = {firsts[number] + rank for number, rank in slot.only}
+        restricted = {number for number, _ in slot.allowed_ranks}
+        named = {firsts[number] + rank for number, rank in slot.allowed_ranks}
         runs = ((number, p) for p, numbers in enumerate(slot.runs) for number in numbers)
         row[
             [

@@ -146,9 +146,9 @@ def test_the_share_of_a_node_names_single_ranks_as_they_were_launched():
     nodes = (range(1), range(1, 2))
     for share, placed in zip(Table.shares(plan, 0, 0, nodes, {0: (5, 3)}), (5, 3), strict=True):
         assert share.placements == ((0, placed, 0),)
-        assert share.only == (((0, 5),), ((0, 3),)), "a node must know that it is others' turn"
+        assert share.allowed_ranks == (((0, 5),), ((0, 3),)), "a node must know that it is others' turn"
     whole = Plan(Decision({0: (0, 1)}, (Slot(((0,), (0,))),)), 0)
-    assert next(Table.shares(whole, 0, 0, [range(2)], {0: (0, 1)})).only == ()
+    assert next(Table.shares(whole, 0, 0, [range(2)], {0: (0, 1)})).allowed_ranks == ()
 
 
 @given(

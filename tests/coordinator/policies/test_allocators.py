@@ -223,7 +223,7 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
             here.remove(job)  # as the driver does
             session.depart(job).decide(now_ns)
         decision = session.plan.decision
-        places, regions = decision.placements, decision.memory.regions
+        places, regions = decision.placements, decision.state.regions
         given_out = [p for region in regions.values() for p in region]
         assert len(given_out) == len(set(given_out))
         assert lost.isdisjoint(p for place in places.values() for p in place)
@@ -238,7 +238,7 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
         assert in_order == here[: len(in_order)], "first come, first served"
     while placed := sorted(session.plan.decision.placements):
         session.depart(placed[0]).decide(now_ns)
-    assert session.plan.decision.memory.free == 16 - len(lost), "all processors come back"
+    assert session.plan.decision.state.free == 16 - len(lost), "all processors come back"
 
 
 def wasted(allocator, sizes, seconds, policy="hypercube", processors=4):

@@ -162,8 +162,8 @@ class Watched:
 
     def check(self, plan):
         """The office now and after each slot to come, and the table."""
-        memory, rules = plan.decision.memory, self.policy.rules()
-        office, table = memory.office, order(plan)
+        state, rules = plan.decision.state, self.policy.rules()
+        office, table = state.office, order(plan)
         assert len(set(table)) == len(table), "one slot a round"
         assert bool(table) == bool(self.here), "somebody runs if anybody is here"
         for job in (None, *table):

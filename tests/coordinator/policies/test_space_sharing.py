@@ -378,7 +378,7 @@ def started(free, running, waiting, now=5):
     jobs = [Job(number, len(place)) for number, place in held.items()]
     for number, (size, time) in enumerate(waiting):
         jobs.append(Job(number, size, estimate=ExecutionTime(time * size / 1e9)))
-    view = View(Machine(free + taken), now, tuple(jobs), len(jobs), Decision(held, (), memory=ends_ns))
+    view = View(Machine(free + taken), now, tuple(jobs), len(jobs), Decision(held, (), state=ends_ns))
     placed = policies.create("easy", {}).decide(view, Reason.ARRIVAL).placements
     return [number for number in placed if number >= 0]
 
