@@ -27,6 +27,7 @@ NAMES = frozenset(
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR"),
         *("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV"),
         "CONDA_PREFIX",
+        "NUMBA_CACHE_DIR",  # else the ranks of a simulation would compile anew
         *("SSH_AUTH_SOCK", "KRB5CCNAME"),  # with which launchers log in to other hosts
     )
 )
