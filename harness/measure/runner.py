@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from harness.measure.disturbance import disturbed
 from harness.measure.plan import BackEnd, Task
 from harness.measure.session import Progress, Watcher
-from harness.measure.time_left import Guess, Pace
+from harness.measure.time_left import COMPILED, Guess, Pace
 from harness.store.database import Store
-from harness.store.records import DEDICATED, RunRecord
+from harness.store.records import DEDICATED, SIMULATIONS, RunRecord
 from workloads.work import OF_USERS, Work
 
 HOPELESS = 3  # the runner gives up after this many failures without a single success
@@ -32,12 +31,11 @@ def run(
     fails becomes a record as well. If a user's program fails alone that has not succeeded before, no row with
     it can be known, and its runs are skipped; if the first HOPELESS runs all fail, the rest.
     """
-    pace = Pace()
+    pace = Pace(max(map(_untold, tasks), default=0))
     guesses = [_guess(task, back_end) for task in tasks]
     patience = Patience()
     prospects = Prospects()
     expects = expected or needed
-    of_users = any(isinstance(job.program, OF_USERS) for task in tasks for job in task.jobs)
     warned: set[str] = set()
 
     def progress(label: str, begun: int) -> None:
@@ -45,10 +43,7 @@ def run(
             n for n, task in enumerate(tasks) if n > begun and expects(task) and not prospects.lost(task)
         }
         left = [guess for n, guess in enumerate(guesses) if n == begun or n in coming]
-        state = Progress(label, *pace.state(left))
-        # Nobody knows how long a user's program takes before it has run.
-        unknown = of_users and not prospects.known and begun < len(tasks)
-        watcher.progress(replace(state, left_s=None) if unknown else state)
+        watcher.progress(Progress(label, *pace.state(left)))
 
     for number, task in enumerate(tasks):
         if prospects.skips(task) or not needed(task):
@@ -87,11 +82,6 @@ class Prospects:
         self.failures = 0
         self._successes = 0
         self._proven: set[Work] = set()
-
-    @property
-    def known(self) -> bool:
-        """Whether it has heard of any run."""
-        return self.failures + self._successes > 0
 
     @property
     def hopeless(self) -> bool:
@@ -155,6 +145,13 @@ def _of_most(task: Task) -> str:
     if task.repeat >= most:
         return ""
     return f" of {most}" if least == most else f" of at most {most}"
+
+
+def _untold(task: Task) -> int:
+    """How many runs such as this must have ended before anybody knows how long others take."""
+    if task.kind in SIMULATIONS:
+        return COMPILED
+    return 1 if any(isinstance(job.program, OF_USERS) for job in task.jobs) else 0
 
 
 def _guess(task: Task, back_end: BackEnd) -> Guess:

@@ -15,6 +15,7 @@ SAMPLE, LARGE = 0.15, 0.03
 
 NEAR = 2  # how many parts that have ended count on either side of one that has not
 OVERDUE = 0.1  # a part takes at least this share longer of what it has taken
+COMPILED = 2  # so many simulations must have ended before their times tell of others: the first has compiled
 AGAIN_S = 0.2  # the time left is calculated at most so often: that takes as long as there are parts
 
 
@@ -93,20 +94,29 @@ class Factors:
 
 
 class Pace:
-    """The progress of parts that run one after the other: the first of a kind tells of the others."""
+    """The time of parts that run one after the other; unknown before the first ``least`` have ended.
 
-    def __init__(self) -> None:
-        self._begin_s, self._done, self._factors = time.monotonic(), 0, Factors(1)
+    So many must have ended of a kind, too, before they tell of its others: the first one may have compiled.
+    """
+
+    def __init__(self, least: int) -> None:
+        self._begin_s = time.monotonic()
+        self._least = least
+        self._done = 0
+        self._factors = Factors(max(1, least))
 
     def took(self, guess: Guess, seconds: float) -> None:
         self._factors.took(guess, seconds)
         self._done += 1
 
-    def state(self, left: Sequence[Guess]) -> tuple[int, int, float, float]:
+    def state(self, left: Sequence[Guess]) -> tuple[int, int, float, float | None]:
         """How many parts are done, of how many, and the time that they took and that those ``left`` take."""
-        usual = weighted_median(sorted(self._factors.known())) if self._done else 1.0
-        left_s = math.fsum(guess.seconds * self._factors.of(guess, usual) for guess in left)
+        left_s = self._left_s(left) if self._done >= self._least or not left else None
         return self._done, self._done + len(left), time.monotonic() - self._begin_s, left_s
+
+    def _left_s(self, left: Sequence[Guess]) -> float:
+        usual = weighted_median(sorted(self._factors.known())) if self._done else 1.0
+        return math.fsum(guess.seconds * self._factors.of(guess, usual) for guess in left)
 
 
 class TimeLeft:
@@ -120,7 +130,7 @@ class TimeLeft:
         self._waiting = iter(self.order)
         self._left = set(self.order)
         self._begun_s: dict[int, float] = {}
-        self._factors = Factors(2)
+        self._factors = Factors(COMPILED)
         self._marks: dict[int, tuple[_Mark, _Mark]] = {}
         self._until_s: float | None = None
         self._due_s = -math.inf
@@ -157,7 +167,7 @@ class TimeLeft:
         """When all will have ended; None while only the first part is known, which may have compiled."""
         known = self._factors.known()
         paces_s = {number: pace_s for number in self._begun_s if (pace_s := self._pace_s(number))}
-        if len(known) < 2 and not paces_s:
+        if len(known) < COMPILED and not paces_s:
             return None
         for number, pace_s in paces_s.items():
             seconds = self._guesses[number].seconds

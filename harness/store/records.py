@@ -34,6 +34,7 @@ MEASURED_KINDS = (DEDICATED, RECORDED, WITH_SETTING, POLICY)
 COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
 """The kind of the simulated counterpart of a measured run."""
 
+SIMULATIONS = (SIMULATED_DEDICATED, SIMULATED)
 
 FURTHER = 1_000_000
 """Simulated repeats from this number on have no measured repeat (``harness.analyse.precision``)."""

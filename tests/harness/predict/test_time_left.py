@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from places import SUPPORT
 
 from harness import papers
-from harness.measure.time_left import OVERDUE, Guess, TimeLeft, alike, order, spread
+from harness.measure.time_left import COMPILED, OVERDUE, Guess, Pace, TimeLeft, alike, order, spread
 from harness.predict import process_level
 from harness.predict.job_level import SimulatedByJob
 from harness.predict.simulations import carry_out
@@ -164,3 +164,14 @@ def test_every_beginning_of_the_order_is_spread_evenly_over_the_parts(count):
     for first in range(10, count):
         mean = sum(numbers[:first]) / first
         assert abs(mean / (count - 1) - 0.5) < 0.1
+
+
+def test_the_first_of_parts_one_after_the_other_tells_nothing_of_the_others_if_it_may_have_compiled():
+    pace, left = Pace(COMPILED), [Guess(1.0)] * 4
+    said = []
+    for seconds in (30.0, 2.0, 2.0, 2.0, 2.0):
+        said.append(pace.state(left)[-1])
+        pace.took(Guess(1.0), seconds)
+    assert said == [None, None, 8.0, 8.0, 8.0]
+    assert pace.state([])[-1] == 0.0
+    assert Pace(0).state(left)[-1] == 4.0
