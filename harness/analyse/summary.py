@@ -34,8 +34,7 @@ from harness.store.records import (
     DEDICATED,
     FURTHER,
     POLICY,
-    SIMULATED,
-    SIMULATED_DEDICATED,
+    SIMULATIONS,
     WITH_SETTING,
     JobRecord,
     RunRecord,
@@ -51,8 +50,8 @@ Known = TypeVar("Known")
 
 TAU_S = 1.0  # default bound of the bounded slowdown
 
-RUNS, SIMULATIONS = (DEDICATED, POLICY), (SIMULATED_DEDICATED, SIMULATED)
-"""Kinds of runs of a job alone, and under a scheduler."""
+RUNS = (DEDICATED, POLICY)
+"""Kinds of runs of a job alone, and under a scheduler, as SIMULATIONS are."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +131,13 @@ def slowdowns(
     """The same for each successful repeat that stands; none if they are withheld."""
     if not simulated and withheld(cell, table, records):
         return {}
-    ours, alone = _of_kinds(table, _here(cell, records), SIMULATIONS if simulated else RUNS)
+    ours, alone = _of_kinds(cell, table, _here(cell, records), SIMULATIONS if simulated else RUNS)
     return {one.run.repeat: one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)}
 
 
 def withheld(cell: Cell, table: Table, records: Sequence[RunRecord]) -> str:
     """Why the measured slowdowns of a scheduler cannot be right; empty if they can."""
-    ours, alone = _of_kinds(table, _here(cell, records), RUNS)
+    ours, alone = _of_kinds(cell, table, _here(cell, records), RUNS)
     return _overloaded(records) or _withheld(_repeats(cell.jobs(), alone, ours), ours, alone)
 
 
@@ -149,12 +148,12 @@ def _here(cell: Cell, records: Iterable[RunRecord]) -> list[RunRecord]:
 def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float, reason: str) -> Row:
     """A row, whose measured values are withheld if there is a reason ``reason``, or one of its own."""
     jobs = cell.jobs()
-    ours, alone = _of_kinds(table, records, RUNS)
+    ours, alone = _of_kinds(cell, table, records, RUNS)
     repeats = _repeats(jobs, alone, ours)
     measured = _side(repeats, ours, tau_s)
     if measured and "setting" in table:
         measured = replace(measured, alone=_alone(jobs, table, records), exceeded=_exceeded(ours))
-    theirs, their_alone = _of_kinds(table, records, SIMULATIONS)
+    theirs, their_alone = _of_kinds(cell, table, records, SIMULATIONS)
     simulated = _side(_repeats(jobs, their_alone, theirs), theirs, tau_s)
     reason = reason or _withheld(repeats, ours, alone)
     row = Row(
@@ -210,13 +209,15 @@ BELOW = 0.05
 
 
 def _of_kinds(
-    table: Table, records: Sequence[RunRecord], kinds: Sequence[str]
+    cell: Cell, table: Table, records: Sequence[RunRecord], kinds: Sequence[str]
 ) -> tuple[list[RunRecord], list[RunRecord]]:
-    """The counted runs under a scheduler, and the runs of jobs alone.
+    """The counted runs under a scheduler, and the runs of jobs alone, which are both if one job is as it is.
 
     A further simulation counts if it has the constants of one that imitates a run.
     """
-    ours = [one for one in records if one.kind == kinds[1] and one.scheduler == table]
+    alone_is_all = "setting" in table and len(cell.jobs()) == 1
+    wanted = kinds if alone_is_all else kinds[1:]
+    ours = [one for one in records if one.kind in wanted and one.scheduler == table]
     constants = {one.repeat: one.constants for one in ours if one.repeat < FURTHER}.values()
     counted = [one for one in ours if one.repeat < FURTHER or one.constants in constants]
     return counted, [one for one in records if one.kind == kinds[0]]

@@ -189,7 +189,10 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
 def _of_settings(
     experiment: Experiment, cell: Cell, repeat: int, alone: Sequence[ParallelJob], chance: random.Random
 ) -> list[Task]:
-    """The programs alone as they are, then alone and all at a time with each setting; one job is both."""
+    """The programs alone as they are, then alone and all at a time with each setting.
+
+    One job is all at a time, so each of its runs is both; the row of how it is has the dedicated ones.
+    """
     everything = cell.jobs()
     alike = experiment, cell, repeat
     dedicated = [Task(*alike, DEDICATED, UNCHANGED, (job,)) for job in alone]
@@ -199,7 +202,8 @@ def _of_settings(
         for setting in changed
         for job in (alone if len(everything) > 1 else ())
     ]
-    tasks += [Task(*alike, POLICY, setting, everything) for setting in experiment.schedulers]
+    together = experiment.schedulers if len(everything) > 1 else changed
+    tasks += [Task(*alike, POLICY, setting, everything) for setting in together]
     chance.shuffle(tasks)
     return [*dedicated, *tasks]
 

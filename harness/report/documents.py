@@ -10,7 +10,7 @@ from harness.analyse.columns import CI95, Column, ends, fixed, interval
 from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import INTERVAL, Row, setting
-from harness.analyse.statistics import CONFIDENCE
+from harness.analyse.statistics import CONFIDENCE, FEWEST
 from harness.report.cells import Line, Part, Table, doubts, listed
 from harness.spec.naming import setting_names
 from harness.spec.settings import AS_IT_IS
@@ -95,12 +95,14 @@ def _verdict_on_settings(fastest: Row, told: Document, *, doubtful: bool) -> Ite
     if told["best"]:
         yield Line(f"Best: {fastest.name}.", style="" if doubtful else "bold")
         return
-    helps = AS_IT_IS not in told["as_good"]
-    noise = "Faster than as it is beyond noise" if helps else "No setting is best beyond noise"
-    yield f"{noise}. Fastest in the median: {fastest.name}."
-    known = fastest.measured and fastest.measured.workload_slowdown.ci95
-    overlap = f"Intervals that overlap with its own: {', '.join(told['as_good'])}"
-    yield f"{overlap if known else 'None has an interval'}. More --rounds may tell them apart."
+    if fastest.measured and not fastest.measured.workload_slowdown.ci95:
+        yield f"Fastest in the median: {fastest.name}. Noise is unknown: that takes --rounds {FEWEST}."
+        return
+    if AS_IT_IS in (fastest.name, *told["as_good"]):
+        yield f"No setting is best beyond noise. Fastest in the median: {fastest.name}."
+    else:
+        yield f"With {fastest.name} it is faster than as it is, beyond noise. Other settings may be as good."
+    yield f"Intervals that overlap with its own: {', '.join(told['as_good'])}. More --rounds may tell more."
 
 
 def _of_settings(rows: Sequence[Row]) -> list[Column]:

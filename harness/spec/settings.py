@@ -48,6 +48,10 @@ class Setting(Scheduler):
     preloads: Mapping[Work, Preload] = field(default_factory=dict, compare=False, repr=False)
 
     @property
+    def not_simulated(self) -> str:
+        return "programs with a setting run as their users start them, which is not simulated"
+
+    @property
     def table(self) -> dict[str, Any]:
         own = {"environment": dict(self.environment), "lines": list(self.lines)}
         return {**super().table, "setting": self.setting, **own}
