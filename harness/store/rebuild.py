@@ -8,7 +8,7 @@ from harness.spec import settings
 from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
 from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import Reader, of_jobs
-from harness.store.records import BY_JOB, FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
+from harness.store.records import BY_JOB, DEDICATED, FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
 from workloads.blocking import RULES
 from workloads.validation import InputError
 
@@ -26,7 +26,9 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
         rule = "it holds dedicated runs only"
         raise InputError("RESULTS", len(records), rule, "repeat the command that began it, with --resume")
     cells = {record.cell: record for record in ours}
-    tables = {json.dumps(record.scheduler, sort_keys=True): record.scheduler for record in ours}
+    # One job as it is has dedicated runs alone.
+    of_settings = [record for record in records if record.kind == DEDICATED and "setting" in record.scheduler]
+    tables = {json.dumps(one.scheduler, sort_keys=True): one.scheduler for one in (*of_settings, *ours)}
     last = ours[-1]
     read: Reader = of_jobs if last.schedule else settings.of_table
     return Experiment(

@@ -178,13 +178,16 @@ def test_programs_alone_come_first_and_what_is_stopped_is_not_tried_again(comman
     assert document["best"] == document["fastest"] == TWO_PHASE
 
 
-def test_one_job_alone_is_measured_once_a_round_with_each_setting(command):
+def test_one_job_alone_is_measured_once_a_round_with_each_setting(command, lockstep):
     host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), knob=(2, 1))
     status, out, _ = command(host, "--rounds", "3", "--jobs", "1")
     asked = [setting for setting, _, _ in host.asked]
     assert status == 0 and [asked.count(one) for one in (AS_IT_IS, TWO_PHASE, "knob")] == [3, 3, 3]
     assert "Best: two-phase." in out and "over as it is" in out and "at a time" not in out
-    assert re.search(r"^ as it is +1\.00 +1\.00-1\.00 ", out, re.MULTILINE)
+    rows = re.findall(r"^ (as it is|two-phase) +([0-9.]+) +(\S+) ", out, re.MULTILINE)
+    assert rows[0] == ("as it is", "1.00", "1.00-1.00")
+    shown = lockstep("report", "lockstep-results", "--format", "text")[1]
+    assert [row[0] for row in rows] == re.findall(r"^ (as it is|two-phase) ", shown, re.MULTILINE)[:2]
 
 
 def test_different_programs_are_measured_alone_and_all_at_a_time(command):
