@@ -17,8 +17,8 @@ from harness.cli import parser
 from harness.commands import DOORS
 
 ROOT = Path(__file__).resolve().parent.parent
-MOVED = {"README.md": "index.md", "docs/index.md": "pages.md", "docs/first-steps.ipynb": "first-steps.md"}
-MOVED |= {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+MOVED = {"docs/first-steps.ipynb": "first-steps.md", "CHANGELOG.md": "changelog.md"}
+MOVED |= {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 """Pages of the site by files of the repository; other files of docs/ keep their places."""
 
 PUBLIC = ("lockstep", "lockstep.plot", "coordinator.policies", "coordinator.view")
@@ -26,7 +26,6 @@ PUBLIC = ("lockstep", "lockstep.plot", "coordinator.policies", "coordinator.view
 
 def on_files(files, config):
     """Add pages that are not Markdown in docs/."""
-    files.remove(files.get_file_from_path("index.md"))
     made = {page: (ROOT / file).read_text() for file, page in MOVED.items()}
     made["first-steps.md"] = notebook(json.loads(made["first-steps.md"]))
     made["reference/command-line.md"] = "\n\n".join(["# Command line", *command_line()])
@@ -111,7 +110,7 @@ def declaration(thing):
 def prose(thing):
     """A docstring as Markdown."""
     text = re.sub(r"(:\w+:)?(`+)([^`]+)\2", r"`\3`", inspect.getdoc(thing) or "")
-    text = re.sub(r"\bdocs/([\w-]+)\.md", r"[\1](../\1.md)", text)
+    text = re.sub(r"\bdocs/([\w/-]+)\.md", r"[\1](../\1.md)", text)
 
     def section(found):
         items = re.sub(r"^(\w+): ", r"- `\1`: ", textwrap.dedent(found[2]), flags=re.MULTILINE)

@@ -8,7 +8,7 @@
     lockstep.compare("lockstep-results", between=("none", "gang 100 ms"))
 
 An experiment is the path of a file, the name of a built-in experiment, or a dictionary with the keys of such
-a file (docs/formats.md):
+a file (docs/reference/experiment-file.md):
 
     lockstep.simulate({
         "processors": 2,

@@ -70,7 +70,7 @@ class Results:
         return frame_of_jobs(self.found.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that ``--json`` prints (docs/formats.md)."""
+        """The document that ``--json`` prints (docs/reference/results-as-json.md)."""
         return self.found.document()
 
     def _repr_html_(self) -> str:

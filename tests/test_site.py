@@ -62,7 +62,7 @@ def test_a_link_that_leads_nowhere_fails(text, complaint, tmp_path):
 
 
 def test_links_out_of_docs_lead_to_pages_of_the_site_or_are_text(site):
-    assert '<a href="index.html">README</a>' in (site / "pages.html").read_text()
+    assert '<a href="contributing.html">CONTRIBUTING</a>' in (site / "development.html").read_text()
     page = (site / "experiments.html").read_text()
     assert "harness/experiments" in page
     assert 'harness/experiments"' not in page

@@ -93,7 +93,7 @@ class Waits(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class RankResult(Checked):
-    """What one rank did (docs/formats.md, "ranks"); what is unknown is None, and missing in its file form.
+    """What one rank did (docs/reference, "ranks"); what is unknown is None, and missing in its file form.
 
     ``job`` and ``processes`` are 0 where only the coordinator knows them.
     """

@@ -89,7 +89,7 @@ STATES = ("running", "ready", "asleep")
 
 @dataclass(frozen=True)
 class States:
-    """Shares of the ranks' time, of which all but ``in_waits`` sum to 1 (docs/formats.md)."""
+    """Shares of the ranks' time, of which all but ``in_waits`` sum to 1 (docs/reference)."""
 
     running: float
     ready: float

@@ -41,7 +41,7 @@ class Column:
     page: str = ""  # heading on the page
     unit: str = ""  # on the page, behind ``shown``, unless ``on_page`` makes another text
     group: str = ""  # columns of a group stand together
-    meaning: str = ""  # for docs/formats.md, beside the group's
+    meaning: str = ""  # for docs/reference/results-as-json.md, beside the group's
     # The column is left out unless a record has a value at this path, or this function gives one.
     needs: str | Callable[[Any], Any] = ""
     on_page: Callable[[Any], str] | None = None

@@ -40,7 +40,7 @@ class Phases:
 
 
 def profile(recording: Recording) -> dict[str, Any]:
-    """What ``lockstep record`` reports of a recording, except where it is (docs/formats.md)."""
+    """What ``lockstep record`` reports of a recording, except where it is (docs/reference/recordings.md)."""
     first, after = steady(recording)
     phases = _phases(stretches(recording, first, after))
     windows = np.concatenate([rank.windows for rank in recording.ranks])

@@ -1,4 +1,4 @@
-"""The results of an experiment from its records, as JSON and as frames (docs/formats.md)."""
+"""The results of an experiment from its records, as JSON and as frames (docs/reference)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAID = [one.name for one in CONSTANTS if one.said]
 
 @dataclass(frozen=True)
 class ResultsDocument:
-    """The results of an experiment (docs/formats.md); ``failures`` happened in ``session``."""
+    """The results of an experiment (docs/reference); ``failures`` happened in ``session``."""
 
     experiment: str
     digest: str

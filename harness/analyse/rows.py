@@ -100,7 +100,7 @@ class StartUp:
 
 @dataclass(frozen=True)
 class Summary:
-    """The repeats of a scheduler, measured or simulated (docs/formats.md); None where nothing is known."""
+    """The repeats of a scheduler, measured or simulated (docs/reference); None where nothing is known."""
 
     workload_slowdown: Estimate
     slowdown: Slowdowns | None = None
@@ -125,7 +125,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judgement on the simulation of a row (docs/formats.md); ``interval`` is of the error."""
+    """A judgement on the simulation of a row (docs/reference); ``interval`` is of the error."""
 
     verdict: str
     reason: str = ""

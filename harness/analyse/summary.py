@@ -82,7 +82,7 @@ class _Repeat:
 def rows(
     experiment: Experiment, records: Sequence[RunRecord], tau_s: float = TAU_S, cells: Sequence[Cell] = ()
 ) -> list[Row]:
-    """A row for each cell (by default the measured ones) and scheduler, in order (docs/formats.md).
+    """A row for each cell (by default the measured ones) and scheduler, in order (docs/reference).
 
     Of several records of the same run, the last successful one counts that other programs did not disturb.
     Measured values that cannot be right are withheld. Jobs without processes have the rows with a record.

@@ -262,7 +262,7 @@ def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[
 
 
 def _rank(job: JobOutcome, rank: int, processor: int) -> RankResult:
-    """The result of a rank (docs/formats.md); rank 0 has the waits of all ranks of the job."""
+    """The result of a rank (docs/reference/store.md); rank 0 has the waits of all ranks of the job."""
     process = job.processes[rank]
     computing_ns, communicating_ns, synchronizing_ns, switching_ns = process.spent_ns
     return RankResult(

@@ -48,7 +48,7 @@ SHORT_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Lasting:
-    """The conditions that stay the same while Lockstep runs (docs/formats.md); None for an unknown one."""
+    """The conditions that stay the same while Lockstep runs (docs/reference); None for an unknown one."""
 
     host: str | None = None
     kernel: str | None = None

@@ -41,7 +41,7 @@ CLOSING_MS = 1000  # how long a store waits for a lock when it takes in the runs
 
 @dataclass(frozen=True)
 class Frames:
-    """All records as pandas frames; their columns are described in docs/formats.md."""
+    """All records as pandas frames; their columns are described in docs/reference/store.md."""
 
     runs: pandas.DataFrame
     jobs: pandas.DataFrame

@@ -1,4 +1,4 @@
-"""Recordings: what the ranks of a program did between and in their calls of MPI (docs/formats.md).
+"""Recordings: what the ranks of a program did between and in their calls of MPI (docs/reference).
 
 Ranks leave files of the library in C (``workloads/native/operations.c``). ``gather`` makes recordings of
 them; ``write`` and ``read`` keep one in a columnar file. A recording is a list of *windows* of equal
@@ -43,7 +43,7 @@ OPERATION = np.dtype(
         *(("request", "<u4"), ("comm", "<u2"), ("kind", "u1"), ("tag", "u1")),
     ]
 )
-"""One operation as it is kept; docs/formats.md says what each column means."""
+"""One operation as it is kept; docs/reference/recordings.md says what each column means."""
 
 WINDOW = np.dtype(
     [

@@ -76,7 +76,7 @@ class Schedule:
     """Means over the jobs of a log or a model under a scheduler."""
 
     # Of the jobs: ``log`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``, ...
-    # (docs/formats.md).
+    # (docs/reference/store.md).
     source: Mapping[str, Any]
     processors: int  # of the machine
     # Means by name, none if ``saturated``; a mean that nothing has is None.

@@ -83,7 +83,7 @@ class Library:
     ) -> dict[str, str]:
         """What to set for a command so that its MPI programs wait by the rule; its MPI does the spinning.
 
-        With a directory ``operations`` each rank leaves a recording there (docs/formats.md). What ``around``
+        With a directory ``operations`` each rank leaves a recording there (docs/reference). What ``around``
         preloads stays.
         """
         numbers = (waiting.rule, waiting.switch_ns, waiting.round_trip_ns, waiting.fixed_ns)

@@ -173,7 +173,7 @@ extern int concurrent;
 /* Note that there is a page, on which this rank has the number `rank`. */
 void wait_page(int rank);
 
-/* Counts of the waits of one kind (docs/formats.md). */
+/* Counts of the waits of one kind (docs/reference/store.md). */
 #define BINS 64
 struct waits {
     int64_t spun, blocked, blocks, spun_ns, blocked_ns, spun_histogram[BINS], blocked_histogram[BINS];

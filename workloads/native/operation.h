@@ -1,4 +1,4 @@
-/* What a program does, as recordings hold it (docs/formats.md).
+/* What a program does, as recordings hold it (docs/reference/recordings.md).
    Functions recorded_X take the places of MPI's X; each goes like this:
 
        int outer __attribute__((cleanup(op_left))) = op_begin();

@@ -1,4 +1,4 @@
-/* The record of a rank (docs/formats.md): written when MPI is finalized, or else when the process ends.
+/* The record of a rank (docs/reference/store.md): written when MPI is finalized, or else when the process ends.
    It goes to a directory, LOCKSTEP_RECORD, and to the listener at the socket LOCKSTEP_LISTENER. */
 #define _GNU_SOURCE
 #include <errno.h>

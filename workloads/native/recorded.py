@@ -17,7 +17,7 @@ KINDS = (
     *(*(name.upper() for name in COLLECTIVES), "COMMUNICATOR"),
     *(f"I{name.upper()}" for name in COLLECTIVES),
 )
-"""Kinds of operations by their numbers (docs/formats.md). From BARRIER on they are collective. Those with I
+"""Kinds of operations by their numbers (docs/reference). From BARRIER on they are collective. Those with I
 only start, and WAIT ends them. COMMUNICATOR makes one, or a window."""
 
 RECEIVING = {"Recv", "Mrecv", "Imrecv", "Sendrecv", "Sendrecv_replace", "Isendrecv", "Isendrecv_replace"}
@@ -118,7 +118,7 @@ def _kind_of_message(base: str, *, started: bool) -> str:
 def _bytes(name: str, call: Call) -> tuple[list[str], str]:
     """Statements, and then an expression for the bytes that a rank gives in a collective operation.
 
-    Where only the root gives, it is what a rank gets; docs/formats.md.
+    Where only the root gives, it is what a rank gets; docs/reference/recordings.md.
     """
     ours, theirs = "op_bytes(sendcount, sendtype)", "op_bytes(recvcount, recvtype)"
     block = f"(sendbuf == MPI_IN_PLACE ? {theirs} : {ours})"

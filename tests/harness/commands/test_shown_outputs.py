@@ -47,8 +47,6 @@ NOT_HERE = {
         "lockstep tune",
         "lockstep colocate --choices",
         "OMP_NUM_THREADS=2 lockstep tune",
-        "lockstep reproduce",
-        "lockstep advise",
     ),
 }
 """How commands begin that are checked in form only (test_documented_commands.py), by the reason."""

@@ -202,7 +202,7 @@ BECOMES |= {f"left out: {reason}": {reason: 1} for reason in ("still running", "
 
 @pytest.mark.parametrize("becomes", BECOMES)
 def test_each_state_that_the_page_of_formats_names_is_read_so(tmp_path: Path, becomes: str) -> None:
-    page = Path(__file__).parents[3] / "docs" / "formats.md"
+    page = Path(__file__).parents[3] / "docs" / "reference/job-level.md"
     rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines()]
     (states,) = [re.findall(r"`(\w+)`", row[0]) for row in rows if row[1:] == [becomes]]
     for name in states:

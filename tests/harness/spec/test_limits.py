@@ -260,11 +260,11 @@ def test_odd_widths(lockstep, monkeypatch, value):
 def test_the_documents_give_all_bounds(golden):
     tables = sorted(declared().items(), key=lambda item: item[0].rpartition(".")[0])
     lines = [f"| `{name}` | {written(bounds)} |" for name, bounds in tables]
-    golden.table("formats.md", "| number | from, to |", lines)
+    golden.table("reference/bounds.md", "| number | from, to |", lines)
 
 
 def written(bounds):
-    """The ends as docs/formats.md has them."""
+    """The ends as docs/reference/bounds.md has them."""
     return f"{bounds.least} to {bounds.most}" if bounds.whole else f"{bounds.least:g} to {bounds.most:g}"
 
 

@@ -48,7 +48,7 @@ def test_what_is_stored_comes_back(records, tmp_path):
 
 def test_frames_have_the_documented_columns(records, tmp_path):
     frames = database.load(tmp_path / "results")
-    described = (ROOT / "docs" / "formats.md").read_text()
+    described = (ROOT / "docs" / "reference/store.md").read_text()
     for field in dataclasses.fields(frames):
         for column in getattr(frames, field.name).columns:
             assert f"`{column}`" in described, f"{field.name}.{column}"
