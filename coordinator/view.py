@@ -49,14 +49,14 @@ def execution_time_s(processors: Any, work_s: Any, alpha_s: Any, beta_s: Any) ->
     return work_s / processors + alpha_s + beta_s * processors
 
 
-def useful_processors(least: int, most: int, work_s: float, beta_s: float) -> int:
-    """The fewest processors, from ``least`` to ``most``, on which T(p) is smallest.
+def useful_processors(min_processes: int, max_processes: int, work_s: float, beta_s: float) -> int:
+    """The fewest processors, from ``min_processes`` to ``max_processes``, on which T(p) is smallest.
 
     A leaf function, as ``execution_time_s``. T falls from p to p + 1 while W / (p (p + 1)) is more than beta,
     so this is p_max of Anastasiadis and Sevcik 1997, equation (6), in whole processors.
     """
-    low = least
-    high = most
+    low = min_processes
+    high = max_processes
     while low < high:
         middle = (low + high) // 2
         if work_s > beta_s * middle * (middle + 1):
@@ -66,14 +66,17 @@ def useful_processors(least: int, most: int, work_s: float, beta_s: float) -> in
     return low
 
 
-def average_parallelism(most: int, work_s: float, alpha_s: float, beta_s: float) -> float:
-    """The best speedup T(1) / T(most) of a job that ``most`` processors make fastest; 1 to ``most``.
+def average_parallelism(max_processes: int, work_s: float, alpha_s: float, beta_s: float) -> float:
+    """The best speedup T(1) / T(m) of a job that m = ``max_processes`` processors make fastest; 1 to m.
 
     A leaf function, as ``execution_time_s``. A job that can have any number of processors keeps as
     many busy on average: Eager, Zahorjan and Lazowska 1989.
     """
     work_s = max(work_s, 1e-9)  # so that a job of no length does not divide by zero
-    return min(float(most), (work_s + alpha_s + beta_s) / (work_s / most + alpha_s + beta_s * most))
+    return min(
+        float(max_processes),
+        (work_s + alpha_s + beta_s) / (work_s / max_processes + alpha_s + beta_s * max_processes),
+    )
 
 
 @dataclass(frozen=True)
@@ -128,25 +131,25 @@ class Job:
     memory_bytes: int = 0
 
     @property
-    def least(self) -> int:
+    def min_processes(self) -> int:
         """The fewest processes it can be started with."""
         return 1 if self.moldable or self.malleable else self.processes
 
     @property
-    def most(self) -> int:
+    def max_processes(self) -> int:
         """The most processes it can use: with more it would not be faster, by its estimate."""
         if self.estimate is None:
             return self.processes
         time = self.estimate
-        return useful_processors(self.least, self.processes, time.phi * time.work_s, time.beta_s)
+        return useful_processors(self.min_processes, self.processes, time.phi * time.work_s, time.beta_s)
 
     @property
     def average(self) -> float:
-        """The processes that it keeps busy on average if it can have ``most``, by its estimate."""
+        """The processes that it keeps busy on average if it can have ``max_processes``, by its estimate."""
         if self.estimate is None:
-            return float(self.most)
+            return float(self.max_processes)
         time = self.estimate
-        return average_parallelism(self.most, time.phi * time.work_s, time.alpha_s, time.beta_s)
+        return average_parallelism(self.max_processes, time.phi * time.work_s, time.alpha_s, time.beta_s)
 
 
 @dataclass(frozen=True)

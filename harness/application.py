@@ -239,7 +239,7 @@ def _measure(
         total = count + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
         kept = f"{count} of {total} runs are recorded in {session.store.path}"
         raise Interrupted(f"interrupted: everything is released; {kept}; continue with --resume") from None
-    if wanted.least_repeats < wanted.repeats and (wide := list(precision.wide())):
+    if wanted.min_repeats < wanted.repeats and (wide := list(precision.wide())):
         shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
         asked = f"precision = {wanted.precision:.0%}"
         watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")

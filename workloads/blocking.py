@@ -79,8 +79,8 @@ def waiting(
     one_of("blocking", blocking, RULES)
     one_of("imbalance_estimate", imbalance_estimate, ESTIMATES)
     SPIN_SWITCHES.check("spin_switches", spin_switches)
-    number("switch_us", switch_us, least=0)
-    number("latency_us", latency_us, least=0)
+    number("switch_us", switch_us, minimum=0)
+    number("latency_us", latency_us, minimum=0)
     return Waiting(
         rule=RULES[blocking],
         switch_ns=round(switch_us * 1e3),
@@ -139,7 +139,7 @@ def report(waiting: Waiting, waited_ns: int, arrived_ns: int) -> int:
     return waited_ns
 
 
-def observed(waiting: Waiting, least_ns: int, greatest_ns: int) -> int:
+def observed(waiting: Waiting, min_ns: int, greatest_ns: int) -> int:
     """The load imbalance that the root reads from a barrier's reports; negative if there is none yet.
 
     "The load-imbalance of a computation phase is equal to the longest waiting time of any given process"
@@ -147,7 +147,7 @@ def observed(waiting: Waiting, least_ns: int, greatest_ns: int) -> int:
     the last arrival; the spread of arrivals does not.
     """
     if waiting.estimate == ARRIVAL_SPREAD:
-        return greatest_ns - least_ns
+        return greatest_ns - min_ns
     return greatest_ns
 
 

@@ -12,8 +12,8 @@ from workloads.parameters import Bounds
 from workloads.validation import InputError
 
 
-def _count(least: int, most: int) -> Bounds:
-    return Bounds(least, most, whole=True)
+def _count(minimum: int, maximum: int) -> Bounds:
+    return Bounds(minimum, maximum, whole=True)
 
 
 PROCESSORS = 4096

@@ -34,7 +34,7 @@ class Constant:
     quantity: str  # the quantity of a calibration that it comes from
     mean: bool = False  # whether a scalar is the mean of the measured samples, not their median
     of_slots: bool = False  # whether each mechanism that changes slots has its own
-    least: float = 0.0  # the least value
+    minimum: float = 0.0  # the least value
     given: bool = False  # whether an experiment file can give it
     said: str = ""  # its part of a report's sentence
 
@@ -86,7 +86,7 @@ class MachineConstants:
         "how much longer or shorter than usual a switch is",
         (),
         quantity="local_switch_pair_ns",
-        least=-math.inf,
+        minimum=-math.inf,
     )
     idle_times_us: Samples = _constant(
         "times for which a process has not run, or not communicated", (), quantity="switch_after_idle_ns"
@@ -134,7 +134,7 @@ class MachineConstants:
             if one.kind == Rows and value:
                 self._check_rows(one.name, value)
             for key, part in _numbers(one.name, value):
-                number(key, part, least=one.least)
+                number(key, part, minimum=one.minimum)
 
     def _check_rows(self, key: str, rows: Rows) -> None:
         count, lengths = len(self.idle_times_us), {len(row) for row in rows}

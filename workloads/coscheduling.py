@@ -3,7 +3,7 @@
 A message cannot interrupt the process that runs where it arrives. So its sender looks after it: a rank that
 spins for an answer longer than ``patience_ns`` writes into a page which all ranks of the node share that its
 core spins in vain. If its peer's core does so for another job, one of the two jobs gets both cores: the one
-that longer ago got some this way. Nobody loses a core that a message has brought less than ``least_run_ns``
+that longer ago got some this way. Nobody loses a core that a message has brought less than ``min_run_ns``
 ago, nor one on which it computes.
 
 Ranks are in the class SCHED_RR, at one priority. A rank that goes one priority up and back down is first in
@@ -50,7 +50,7 @@ class Turns:
         row = core * ROW
         self._words[row + BY], self._words[row + SEEN_NS] = job + 1, now_ns
 
-    def takes(self, job: int, own: int, other: int, now_ns: int, patience_ns: int, least_run_ns: int) -> bool:
+    def takes(self, job: int, own: int, other: int, now_ns: int, patience_ns: int, min_run_ns: int) -> bool:
         """Whether ``job`` on core ``own`` gets core ``other``, too; if so the page says that it has both.
 
         Of two jobs that want each other's core at the same time one gets it, without a lock: a job that
@@ -62,7 +62,7 @@ class Turns:
             return False
         if (words[served + job], job) > (words[served + rival], rival):
             return False
-        if now_ns - words[row + GIVEN_NS] < least_run_ns:
+        if now_ns - words[row + GIVEN_NS] < min_run_ns:
             return False
         words[row + GIVEN_NS] = words[own * ROW + GIVEN_NS] = now_ns
         words[row + BY] = 0
@@ -79,17 +79,17 @@ def run_next(pid: int, priority: int) -> None:
 
 
 class Coscheduling:
-    """One rank's part in it; ``patience_us`` and ``least_run_ms`` are parameters of the policy.
+    """One rank's part in it; ``patience_us`` and ``min_run_ms`` are parameters of the policy.
 
     ``pids`` has the ranks on this node by their places in the job's communicator; ``folder`` is the node's
     run directory.
     """
 
     def __init__(
-        self, pids: Mapping[int, int], folder: Path, job: int, patience_us: float, least_run_ms: float
+        self, pids: Mapping[int, int], folder: Path, job: int, patience_us: float, min_run_ms: float
     ) -> None:
         self.patience_ns = max(1, round(patience_us * 1e3))
-        self._least_run_ns = round(least_run_ms * 1e6)
+        self._min_run_ns = round(min_run_ms * 1e6)
         self._turns, self._job = Turns(folder), job
         self._pids = pids
         self._priority = os.sched_get_priority_max(os.SCHED_RR)
@@ -106,7 +106,7 @@ class Coscheduling:
         for pid in (self._pids[place] for place in places if place in self._pids):
             core = _core_of(pid)
             if core not in (-1, own) and self._turns.takes(
-                self._job, own, core, now_ns, self.patience_ns, self._least_run_ns
+                self._job, own, core, now_ns, self.patience_ns, self._min_run_ns
             ):
                 run_next(pid, self._least_of(pid))
 

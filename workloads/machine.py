@@ -114,4 +114,4 @@ def _check_table(rows: Any) -> None:
             raise InputError(where, row, "must be " + ", ".join(COLUMNS), "give five whole numbers")
         for name, value in zip(COLUMNS, row, strict=True):
             most = len(rows) - 1 if name in ("tqexp", "slpret", "lwait") else 2**31 - 1
-            whole(f"{where}.{name}", value, least=1 if name == "quantum" else 0, most=most)
+            whole(f"{where}.{name}", value, minimum=1 if name == "quantum" else 0, maximum=most)

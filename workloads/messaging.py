@@ -142,7 +142,7 @@ class Messenger:
         self._sample = blocking.new_sample(self.rank)
         self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from
         # At the root: the least and the greatest report of the arrivals at this barrier.
-        self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
+        self._min_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
         self._learned_ns = blocking.UNKNOWN_NS  # at the root: estimate that the next completion carries
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
 
@@ -162,20 +162,20 @@ class Messenger:
                 self._send(place, COMPLETION, self.estimate_ns)
         if learning:
             self._learn(waited_ns)
-        self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
+        self._min_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
 
     def _learn(self, waited_ns: int) -> None:
         """Let the rule learn from a barrier; by the global one (section 6.3) the root does, for all."""
         if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
             self.estimate_ns = blocking.learn(self._sample, waited_ns)
         elif self._waiting.rule == blocking.GLOBAL_ADAPTIVE and self.rank == ROOT:
-            seen_ns = blocking.observed(self._waiting, self._least_ns, self._greatest_ns)
+            seen_ns = blocking.observed(self._waiting, self._min_ns, self._greatest_ns)
             if seen_ns >= 0:
                 self._learned_ns = blocking.learn(self._sample, seen_ns)
         self._last_wait_ns = waited_ns
 
     def _note(self, report_ns: int) -> None:
-        self._least_ns = min(self._least_ns, report_ns)
+        self._min_ns = min(self._min_ns, report_ns)
         self._greatest_ns = max(self._greatest_ns, report_ns)
 
     def read(self, target: int) -> None:

@@ -24,15 +24,15 @@ T = TypeVar("T")
 class Bounds(NamedTuple):
     """The least and the greatest value, and whether the number must be whole, as in fields of type int."""
 
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     whole: bool = False
 
     def check(self, key: str, value: Any) -> None:
         if self.whole:
-            whole(key, value, least=int(self.least), most=int(self.most))
+            whole(key, value, minimum=int(self.minimum), maximum=int(self.maximum))
         else:
-            number(key, value, least=self.least, most=self.most)
+            number(key, value, minimum=self.minimum, maximum=self.maximum)
 
 
 class OrInfinite:

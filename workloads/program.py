@@ -79,7 +79,7 @@ class Program(Work):
     malleable: bool = False
     # Phases from one checkpoint to the next; 0 for none. A program that is ended and started again
     # continues from its last checkpoint (``workloads.execute``).
-    checkpoint_phases: Annotated[int, Bounds(0, PHASES.most)] = 0
+    checkpoint_phases: Annotated[int, Bounds(0, PHASES.maximum)] = 0
     # Of TASKS, the profile of an evolving program, (tasks, processes) for each of its phases: so many tasks
     # at most so many processes can take. It repeats; without one, all processes take tasks at any time.
     parallelism: tuple[tuple[int, int], ...] = ()
@@ -102,7 +102,7 @@ class Program(Work):
             raise InputError("parallelism", given, "must be a list of pairs of numbers", remedy)
         for index, (tasks, processes) in enumerate(given):
             PHASES.check(f"parallelism[{index}][0]", tasks)
-            whole(f"parallelism[{index}][1]", processes, least=1, most=self.processes)
+            whole(f"parallelism[{index}][1]", processes, minimum=1, maximum=self.processes)
         object.__setattr__(self, "parallelism", tuple((tasks, processes) for tasks, processes in given))
 
     def _check_combinations(self) -> None:

@@ -75,23 +75,23 @@ def brief(text: str) -> str:
 
 
 def number(
-    key: str, value: Any, *, least: float = -math.inf, most: float = math.inf, above: float | None = None
+    key: str, value: Any, *, minimum: float = -math.inf, maximum: float = math.inf, above: float | None = None
 ) -> None:
     """Accept a finite number in [least, most], strictly greater than ``above`` if given."""
-    rule = _range_rule(least, most, above)
+    rule = _range_rule(minimum, maximum, above)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(key, value, f"must be a number {rule}".rstrip(), "write a number without quotes")
     finite = isinstance(value, int) or math.isfinite(value)  # an int may be too large for a float
-    inside = finite and least <= value <= most and (above is None or value > above)
+    inside = finite and minimum <= value <= maximum and (above is None or value > above)
     if not inside:
         raise InputError(key, value, f"must be a number {rule}".rstrip(), "choose a value in that range")
 
 
-def whole(key: str, value: Any, *, least: int, most: float = math.inf) -> None:
-    rule = "must be a whole number " + _range_rule(least, most, None)
+def whole(key: str, value: Any, *, minimum: int, maximum: float = math.inf) -> None:
+    rule = "must be a whole number " + _range_rule(minimum, maximum, None)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(key, value, rule, "write a whole number without quotes")
-    if not least <= value <= most:
+    if not minimum <= value <= maximum:
         raise InputError(key, value, rule, "choose a value in that range")
 
 
@@ -119,11 +119,11 @@ def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> N
             raise InputError(where, value, "is not a key that is known here", remedy)
 
 
-def _range_rule(least: float, most: float, above: float | None) -> str:
+def _range_rule(minimum: float, maximum: float, above: float | None) -> str:
     low = f"greater than {above:g}" if above is not None else ""
-    if not low and least > -math.inf:
-        low = f"of at least {_plain(least)}"
-    high = f"at most {_plain(most)}" if most < math.inf else ""
+    if not low and minimum > -math.inf:
+        low = f"of at least {_plain(minimum)}"
+    high = f"at most {_plain(maximum)}" if maximum < math.inf else ""
     return " and ".join(part for part in (low, high) if part)
 
 

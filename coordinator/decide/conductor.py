@@ -129,7 +129,9 @@ class Conductor:
         here: dict[int, list[int]] = {}
         for processor, node in enumerate(self._node_of):
             here.setdefault(node, []).append(processor)
-        return tuple(processor for processors in here.values() for processor in processors[: job.most])
+        return tuple(
+            processor for processors in here.values() for processor in processors[: job.max_processes]
+        )
 
     def ready(self, job: int, now_ns: int) -> None:
         """Note that all processes of the job wait at their first line."""

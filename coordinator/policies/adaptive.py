@@ -34,17 +34,17 @@ class RunToCompletion(Policy):
     """Whether each job gets all processors that it requests."""
     order: int = 0
 
-    def least(self, job: Job) -> int:
+    def min_processes(self, job: Job) -> int:
         """The fewest processors with which ``job`` starts."""
-        return job.processes if self.rigid else job.least
+        return job.processes if self.rigid else job.min_processes
 
-    def most(self, job: Job) -> int:
+    def max_processes(self, job: Job) -> int:
         """The most processors that ``job`` is given."""
         if self.rigid:
             return job.processes
         time = job.estimate or UNKNOWN
         known = (time.phi * time.work_s, time.alpha_s, time.beta_s)
-        return allocation.bound(self.bound, job.least, job.most, job.average, *known)
+        return allocation.bound(self.bound, job.min_processes, job.max_processes, job.average, *known)
 
     def limit(self, processors: int) -> int:
         """The most processors that the rule FIXED gives to a job that can run on fewer."""
@@ -52,7 +52,7 @@ class RunToCompletion(Policy):
 
     def processes(self, job: Job, view: View) -> int | None:
         """The size of a rigid job; None for others, whose size is known only when they start."""
-        return job.processes if self.least(job) == job.processes else None
+        return job.processes if self.min_processes(job) == job.processes else None
 
     def decide(self, view: View, reason: Reason) -> Decision:
         """Start waiting jobs in order on the free processors."""
@@ -70,8 +70,8 @@ class RunToCompletion(Policy):
         weights = _weights(self.share, [*jobs, *running])
         times = [job.estimate or UNKNOWN for job in jobs]
         demands = allocation.Demands(
-            [self.least(job) for job in jobs],
-            [self.most(job) for job in jobs],
+            [self.min_processes(job) for job in jobs],
+            [self.max_processes(job) for job in jobs],
             weights,
             [time.phi * time.work_s for time in times],
             [time.beta_s for time in times],

@@ -26,9 +26,9 @@ class Rule(NamedTuple):
 class Demands(NamedTuple):
     """What is known of each job; arrays that are indexed by job."""
 
-    least: Any
+    min_processes: Any
     """The fewest processors with which it starts."""
-    most: Any
+    max_processes: Any
     """The most that it is given."""
     weights: Any
     work_s: Any
@@ -40,7 +40,7 @@ def grant(rule: Rule, free: int, total: int, line: Any, demands: Demands, grants
     """The number of waiting jobs that start now; ``grants`` is modified in place.
 
     No job overtakes another: jobs behind the first one that does not fit wait. A job gets
-    between ``least`` and ``most`` processors, and within these bounds:
+    between ``min_processes`` and ``max_processes`` processors, and within these bounds:
 
     * FIXED: up to the limit (SDF, SDF-Max, static equipartition, FCFS);
     * SHARE_FREE: the free processors divided as equally as possible (ASP);
@@ -69,7 +69,7 @@ def grant(rule: Rule, free: int, total: int, line: Any, demands: Demands, grants
     together = 0
     while started < waiting and free > 0:
         job = line[started]
-        given = max(demands.least[job], min(demands.most[job], target, free))
+        given = max(demands.min_processes[job], min(demands.max_processes[job], target, free))
         if given > free:
             break
         grants[started] = given
@@ -85,7 +85,7 @@ def grant(rule: Rule, free: int, total: int, line: Any, demands: Demands, grants
         while free > 0 and given > 0:
             given = 0
             for i in range(started):
-                if free > 0 and grants[i] < demands.most[line[i]]:
+                if free > 0 and grants[i] < demands.max_processes[line[i]]:
                     grants[i] += 1
                     free -= 1
                     given += 1
@@ -95,7 +95,8 @@ def grant(rule: Rule, free: int, total: int, line: Any, demands: Demands, grants
 def divide(kind: int, started: int, line: Any, demands: Demands, grants: Any) -> None:
     """Divide the sum of ``grants`` again among the same jobs, by their weights.
 
-    Each job has ``least`` to ``most`` processors. Of all whole numbers p with this sum and weights w:
+    Each job has ``min_processes`` to ``max_processes`` processors. Of all whole numbers p with this sum
+    and weights w:
 
     * IN_PROPORTION: these are nearest to shares in proportion to w. The sum of (p - share)^2 / w is least.
     * LEAST_SUM: the sum of w^2 / p is least. If w is the root of the work, this is the sum of the execution
@@ -109,21 +110,23 @@ def divide(kind: int, started: int, line: Any, demands: Demands, grants: Any) ->
     together = 0.0
     for i in range(started):
         job = line[i]
-        free += grants[i] - demands.least[job]
+        free += grants[i] - demands.min_processes[job]
         together += demands.weights[job]
     # At once those that are worth together / free or more, at weight / (p + 1): not more than ``free`` are.
     each = free / together if started > 0 else 0.0
     for i in range(started):
         job = line[i]
-        free += demands.least[job]
-        grants[i] = max(demands.least[job], min(demands.most[job], int(demands.weights[job] * each)))
+        free += demands.min_processes[job]
+        grants[i] = max(
+            demands.min_processes[job], min(demands.max_processes[job], int(demands.weights[job] * each))
+        )
         free -= grants[i]
     while free > 0:
         best = -1
         best_worth = 0.0
         for i in range(started):
             job = line[i]
-            if grants[i] < demands.most[job]:
+            if grants[i] < demands.max_processes[job]:
                 value = float(demands.weights[job])
                 held = float(grants[i])
                 worth = value / held
@@ -143,23 +146,23 @@ def divide(kind: int, started: int, line: Any, demands: Demands, grants: Any) ->
 def differ(started: int, line: Any, demands: Demands, grants: Any) -> None:
     """Divide the sum of ``grants`` again among the same jobs, where it saves most time.
 
-    Each job starts with ``least``. One processor at a time goes to the job that saves most,
+    Each job starts with ``min_processes``. One processor at a time goes to the job that saves most,
     T(p) - T(p + 1), the first of equals, and to none if none saves time.
     Alpha does not matter. ``grants`` is modified in place.
     Source: differential allocation, Anastasiadis and Sevcik 1997, section 3.4.
     """
     free = 0
     for i in range(started):
-        least = demands.least[line[i]]
-        free += grants[i] - least
-        grants[i] = least
+        min_processes = demands.min_processes[line[i]]
+        free += grants[i] - min_processes
+        grants[i] = min_processes
     while free > 0:
         best = -1
         best_s = 0.0
         for i in range(started):
             job = line[i]
             held = grants[i]
-            if held < demands.most[job]:
+            if held < demands.max_processes[job]:
                 saved_s = demands.work_s[job] / (held * (held + 1.0)) - demands.beta_s[job]
                 if saved_s > best_s:
                     best = i
@@ -170,10 +173,10 @@ def differ(started: int, line: Any, demands: Demands, grants: Any) -> None:
         free -= 1
 
 
-def share(processors: int, jobs: int, most: Any, parts: Any) -> None:
+def share(processors: int, jobs: int, max_processes: Any, parts: Any) -> None:
     """Divide ``processors`` among ``jobs`` as equally as possible; ``parts`` is modified in place.
 
-    No job gets more than ``most``; the first jobs get the remainder. If there are more jobs than
+    No job gets more than ``max_processes``; the first jobs get the remainder. If there are more jobs than
     processors, the last jobs get none.
     Source: dynamic equipartition, Anastasiadis and Sevcik 1997, section 3.1.
     """
@@ -184,11 +187,11 @@ def share(processors: int, jobs: int, most: Any, parts: Any) -> None:
         each = max(1, processors // open_jobs)
         open_jobs = 0
         for i in range(jobs):
-            if processors > 0 and parts[i] < most[i]:
-                given = min(each, most[i] - parts[i], processors)
+            if processors > 0 and parts[i] < max_processes[i]:
+                given = min(each, max_processes[i] - parts[i], processors)
                 parts[i] += given
                 processors -= given
-                if parts[i] < most[i]:
+                if parts[i] < max_processes[i]:
                     open_jobs += 1
 
 
@@ -217,27 +220,33 @@ EQUAL, BY_AVERAGE, BY_ROOT, BY_WORK = range(4)
 
 
 def bound(
-    kind: int, least: int, most: int, average: float, work_s: float, alpha_s: float, beta_s: float
+    kind: int,
+    min_processes: int,
+    max_processes: int,
+    average: float,
+    work_s: float,
+    alpha_s: float,
+    beta_s: float,
 ) -> int:
-    """The most processors that a job is given, a whole number from ``least`` to ``most``.
+    """The most processors that a job is given, a whole number from ``min_processes`` to ``max_processes``.
 
-    ``least``, ``average`` and ``most`` are its parallelism, and T(p) = work_s / p + alpha_s + beta_s p.
+    These two and ``average`` are its parallelism, and T(p) = work_s / p + alpha_s + beta_s p.
 
-    * LARGEST: ``most``.
+    * LARGEST: ``max_processes``.
     * AVERAGE: ``average``. Speedup and efficiency are then at least half of the best (Eager, Zahorjan,
       Lazowska 1989).
     * KNEE: the whole number with the greatest efficiency over execution time, so the least p T(p)^2; the
       processor working set (Ghosal, Serazzi, Tripathi 1991).
     * DEVIATION: ``average`` plus the standard deviation. The parallelism of a job that can use either 1
-      or ``most`` processors, and ``average`` in the mean, has the variance (most - A) (A - 1).
+      or m = ``max_processes`` processors, and A = ``average`` in the mean, has the variance (m - A) (A - 1).
     """
-    found = float(most)
+    found = float(max_processes)
     if kind == AVERAGE:
         found = average
     elif kind == KNEE:
         # The derivative of p T(p)^2 is 0 where W = alpha p + 3 beta p^2, and only there.
         root = (alpha_s * alpha_s + 12.0 * beta_s * work_s) ** 0.5
-        if (alpha_s + root) * most > 2.0 * work_s:
+        if (alpha_s + root) * max_processes > 2.0 * work_s:
             found = max(1.0, float(int(2.0 * work_s / (alpha_s + root))))
             more = found + 1.0
             time_s = work_s / found + alpha_s + beta_s * found
@@ -245,8 +254,8 @@ def bound(
             if more * more_s * more_s < found * time_s * time_s:
                 found = more
     elif kind == DEVIATION:
-        found = average + max(0.0, (most - average) * (average - 1.0)) ** 0.5
-    return max(least, min(most, int(found + 0.5)))
+        found = average + max(0.0, (max_processes - average) * (average - 1.0)) ** 0.5
+    return max(min_processes, min(max_processes, int(found + 0.5)))
 
 
 def weight(kind: int, average: float, work_s: float) -> int:

@@ -21,7 +21,7 @@ class DynamicEquipartition(Policy):
 
     def processes(self, job: Job, view: View) -> int | None:
         """The size of a rigid job; None for others, whose size is known only when they start."""
-        return job.processes if job.least == job.processes else None
+        return job.processes if job.min_processes == job.processes else None
 
     def decide(self, view: View, reason: Reason) -> Decision:
         """Equal parts for all jobs, the larger ones to earlier arrivals.
@@ -35,10 +35,10 @@ class DynamicEquipartition(Policy):
         placements = {number: before[number] for number in kept}
         free = partitions.free(view, placements)
         jobs = _admitted(view, before, len(free))
-        flexible = [job for job in jobs if job.least < job.processes]
+        flexible = [job for job in jobs if job.min_processes < job.processes]
         parts = [0] * len(flexible)
-        left = len(free) - sum(job.processes for job in jobs if job.least == job.processes)
-        allocation.share(left, len(flexible), [job.most for job in flexible], parts)
+        left = len(free) - sum(job.processes for job in jobs if job.min_processes == job.processes)
+        allocation.share(left, len(flexible), [job.max_processes for job in flexible], parts)
         sizes = {job.number: part for job, part in zip(flexible, parts, strict=True)}
         for job in jobs:
             size = sizes.setdefault(job.number, job.processes)
@@ -69,9 +69,9 @@ def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]
         if job.number in before:
             jobs += [job] if job.malleable else []
         elif not nobody_overtakes:
-            nobody_overtakes = job.least > room
+            nobody_overtakes = job.min_processes > room
             if not nobody_overtakes:
-                room -= job.least
+                room -= job.min_processes
                 jobs.append(job)
     return jobs
 
@@ -146,7 +146,7 @@ class ProcessControl(Policy):
 def _shares(processors: int, jobs: list[Job]) -> dict[int, int]:
     """Equal shares, one processor at least."""
     parts = [0] * len(jobs)
-    allocation.share(max(0, processors), len(jobs), [job.most for job in jobs], parts)
+    allocation.share(max(0, processors), len(jobs), [job.max_processes for job in jobs], parts)
     return {job.number: max(1, part) for job, part in zip(jobs, parts, strict=True)}
 
 

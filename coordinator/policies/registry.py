@@ -133,6 +133,8 @@ RENAMED = {
     "memory": "state",
     "call_after_ns": "timer_ns",
     "only": "allowed_ranks",
+    "least": "min_processes",
+    "most": "max_processes",
 }
 """Names in policies of versions before 0.3, and what they are now; errors give the present one."""
 

@@ -70,14 +70,14 @@ class DynamicCoscheduling(Uncoordinated):
 
     Attributes:
         patience_us: how long a process spins for an answer before it has its peer run next.
-        least_run_ms: how long a job keeps a processor that it has got so, even if others want it.
+        min_run_ms: how long a job keeps a processor that it has got so, even if others want it.
     """
 
     patience_us: Annotated[float, Bounds(1, 1e6)] = 50.0
-    least_run_ms: Annotated[float, Bounds(0.1, 1e6)] = 1.0
+    min_run_ms: Annotated[float, Bounds(0.1, 1e6)] = 1.0
     source = "Sobalvarro and Weihl 1995, dynamic coscheduling"
 
     @property
     def coscheduling(self) -> Mapping[str, float]:
         """As in the base class."""
-        return {"patience_us": self.patience_us, "least_run_ms": self.least_run_ms}
+        return {"patience_us": self.patience_us, "min_run_ms": self.min_run_ms}

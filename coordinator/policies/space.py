@@ -33,7 +33,7 @@ class Partitioned(Policy):
         if not job.moldable:
             return job.processes
         there = len(partitions.remaining(view))
-        return min(job.most, there // min(view.workload_jobs, there))
+        return min(job.max_processes, there // min(view.workload_jobs, there))
 
     def decide(self, view: View, reason: Reason) -> Decision:
         """First come, first served: admit jobs while the first waiting one fits."""

@@ -104,7 +104,7 @@ def _at(program: Program, granularity_us: float) -> Program:
 def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[Row]:
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
-    recorded = replace(recorded_programs.of(wanted, (), Path()), most_s=MOST_S)
+    recorded = replace(recorded_programs.of(wanted, (), Path()), max_s=MOST_S)
     records = process_level.predict(wanted, constants, progress, recorded=recorded)
     return summary.rows(wanted, records, cells=wanted.cells)
 

@@ -17,7 +17,7 @@ IN_TURN = ("gang", "batch", "partitioned")
 BUSY = 0.95  # a command whose ranks want a processor for at least this share of their time spins
 
 
-def least_ns(run: RunRecord, alone: Sequence[RunRecord]) -> float | None:
+def min_ns(run: RunRecord, alone: Sequence[RunRecord]) -> float | None:
     """The least makespan of the jobs of ``run``, of which ``alone`` are dedicated runs; None if unknown.
 
     Jobs that spin make progress only together: if they have their processors in turn, each processor is

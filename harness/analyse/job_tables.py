@@ -34,17 +34,18 @@ def with_outcomes(results: ResultsDocument, folder: Path) -> ResultsDocument:
 
 @dataclass(frozen=True)
 class SizeClass:
-    """The jobs that ask for ``least`` to ``most`` processors: how many, mean wait and bounded slowdown."""
+    """The jobs that ask for so many processors: their number, mean wait and bounded slowdown."""
 
-    least: int
-    most: int
+    min_processes: int
+    max_processes: int
     jobs: int
     wait_s: float
     bounded_slowdown: float
 
     @property
     def name(self) -> str:
-        return str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
+        few, many = self.min_processes, self.max_processes
+        return str(few) if few == many else f"{few}-{many}"
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,15 @@ def timed(rows: Sequence[Row]) -> list[tuple[str, JobLevelOutcome]]:
 def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeClass]:
     """The classes 1, 2, 3-4, 5-8, ... that have jobs which ended; the first ``warm_up`` do not count."""
     counted = outcome.finished & (np.arange(len(outcome.jobs)) >= warm_up)
-    asked: Integers = outcome.jobs.most
+    asked: Integers = outcome.jobs.max_processes
     class_of = np.ceil(np.log2(np.maximum(asked, 1))).astype(int)
     slowdowns = bounded_slowdowns(outcome, tau_s)
     found = []
     for number in sorted(set(class_of[counted].tolist())):
         here = counted & (class_of == number)
-        least, most = (2 ** (number - 1) + 1 if number else 1), 2**number
+        min_processes, max_processes = (2 ** (number - 1) + 1 if number else 1), 2**number
         wait_s, slowdown = float(outcome.wait_s[here].mean()), float(slowdowns[here].mean())
-        found.append(SizeClass(least, most, int(here.sum()), wait_s, slowdown))
+        found.append(SizeClass(min_processes, max_processes, int(here.sum()), wait_s, slowdown))
     return found
 
 

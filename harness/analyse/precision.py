@@ -66,7 +66,7 @@ class RowPrecision:
         """
         if self._exceeded and task.series in self._exceeded:
             return False
-        if task.repeat < self._experiment.least_repeats:
+        if task.repeat < self._experiment.min_repeats:
             return True
         if task.kind == POLICY:
             return not self._is_precise(task.cell, task.scheduler)
@@ -86,7 +86,7 @@ class RowPrecision:
 
     def news(self, record: RunRecord) -> Iterator[Standing]:
         """The rows with a new value since ``record``, the last run or simulation that was taken in."""
-        least, most = self._experiment.least_repeats, self._experiment.repeats
+        least, most = self._experiment.min_repeats, self._experiment.repeats
         kind = POLICY if record.kind in MEASURED_KINDS else SIMULATED
         for name, cell, scheduler in self._rows(record.cell):
             new = known = self.estimate(cell, scheduler)
@@ -118,7 +118,7 @@ class RowPrecision:
         """The repeats after which a row is probably precise; at first the geometric mean of the bounds."""
         row, known = (cell.index, scheduler), self.estimate(cell, scheduler)
         if row not in self._enough:
-            least, most = self._experiment.least_repeats, self._experiment.repeats
+            least, most = self._experiment.min_repeats, self._experiment.repeats
             wanted, more = self._experiment.precision, 0
             if known.ci95 is None:
                 more = max(1, round(math.sqrt(least * most)) - known.n)

@@ -63,7 +63,7 @@ class _Repeat:
     responses_ns: tuple[int, ...]
     dedicated_ns: tuple[int, ...]
     spinning_ns: tuple[int, ...] = ()  # of spinning jobs, if those are of two-phase waits and all are known
-    least_ns: float | None = None  # no schedule takes less time, by the dedicated runs; None if unknown
+    min_ns: float | None = None  # no schedule takes less time, by the dedicated runs; None if unknown
 
     @property
     def workload_slowdown(self) -> float:
@@ -182,7 +182,7 @@ def _side(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], tau_s: float) -
 
 
 def _bound(repeats: Sequence[_Repeat]) -> float | None:
-    known = [one.least_ns / sum(one.dedicated_ns) for one in repeats if one.least_ns is not None]
+    known = [one.min_ns / sum(one.dedicated_ns) for one in repeats if one.min_ns is not None]
     return statistics.median(known) if known else None
 
 
@@ -196,7 +196,7 @@ def _withheld(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], alone: Sequ
     """Why the slowdowns of a row cannot be right; empty if they can."""
     if too_much(ours) or too_much(alone):
         return TAKEN
-    ratios = [one.makespan_ns / one.least_ns for one in repeats if one.least_ns]
+    ratios = [one.makespan_ns / one.min_ns for one in repeats if one.min_ns]
     if ratios and statistics.median(ratios) < 1 - BELOW:
         return "its dedicated runs were disturbed: no schedule can be as fast as it seems"
     return ""
@@ -249,8 +249,8 @@ def _repeats(
         responses = _all_known(job.response_ns for job in record.jobs)
         if known and responses and record.makespan_ns is not None:
             other = _makespans(_all_known(spun)) if concerned else ()
-            least_ns = bounds.least_ns(record, known)
-            found.append(_Repeat(record, record.makespan_ns, responses, _makespans(known), other, least_ns))
+            min_ns = bounds.min_ns(record, known)
+            found.append(_Repeat(record, record.makespan_ns, responses, _makespans(known), other, min_ns))
     return found
 
 

@@ -142,7 +142,7 @@ def _scripts(
     if parts is None:
         run += ["--results", str(results)]
         return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume)}
-    whole("--array", parts, least=1, most=len(wanted.measured_cells))
+    whole("--array", parts, minimum=1, maximum=len(wanted.measured_cells))
     stores = [str(results / "parts" / f"{part}-of-{parts}") for part in range(1, parts + 1)]
     run += ["--part", (TASK, f"/{parts}"), "--results", (f"{results}/parts/", TASK, f"-of-{parts}")]
     collect = [*lockstep, "collect", *stores, "--results", str(results)]

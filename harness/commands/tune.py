@@ -119,7 +119,7 @@ def _afterwards(wanted: Experiment, together: Setting) -> Experiment:
     """Both settings at a time in as many further repeats, each with its own programs alone as they are."""
     last = 2 * wanted.repeats
     return replace(
-        wanted, schedulers=(together,), first_repeat=wanted.repeats, repeats=last, least_repeats=last
+        wanted, schedulers=(together,), first_repeat=wanted.repeats, repeats=last, min_repeats=last
     )
 
 

@@ -56,11 +56,11 @@ class Difference:
     """The least and the most that was found of a constant, in microseconds."""
 
     name: str
-    least_us: float
-    most_us: float
+    min_us: float
+    max_us: float
 
     def __str__(self) -> str:
-        return f"{self.name} {self.least_us:.2g} to {self.most_us:.2g} us"
+        return f"{self.name} {self.min_us:.2g} to {self.max_us:.2g} us"
 
 
 def agree(one: Sequence[Calibration], other: Sequence[Calibration]) -> bool:
@@ -85,10 +85,10 @@ def _differences(found: Sequence[Sequence[Calibration]], tolerance: Tolerance) -
     excess: dict[Difference, float] = {}
     for name, between_us in dict.fromkeys(key for each in costs for key in each):
         values_us = [each.get((name, between_us), 0.0) for each in costs]
-        least_us, most_us = min(values_us), max(values_us)
-        allowed_us = max(tolerance.of_least * least_us, tolerance.of_time * between_us)
-        if most_us - least_us > allowed_us:
-            excess[Difference(name, least_us, most_us)] = (most_us - least_us) / allowed_us
+        min_us, max_us = min(values_us), max(values_us)
+        allowed_us = max(tolerance.of_least * min_us, tolerance.of_time * between_us)
+        if max_us - min_us > allowed_us:
+            excess[Difference(name, min_us, max_us)] = (max_us - min_us) / allowed_us
     return sorted(excess, key=excess.__getitem__, reverse=True)
 
 

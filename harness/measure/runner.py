@@ -141,7 +141,7 @@ class Patience:
 
 def _of_most(task: Task) -> str:
     """Of how many repeats it is one."""
-    least, most = task.experiment.least_repeats, task.experiment.repeats
+    least, most = task.experiment.min_repeats, task.experiment.repeats
     if task.repeat >= most:
         return ""
     return f" of {most}" if least == most else f" of at most {most}"

@@ -341,12 +341,12 @@ FINE: dict[str, Any] = {"granularity_us": WIDE_US[3:]}
 FINEST: dict[str, Any] = {"granularity_us": 100}
 
 
-def _of(figure: str, above_us: float = -1, most_us: float = math.inf, **parameters: Any) -> list[Cell]:
+def _of(figure: str, above_us: float = -1, max_us: float = math.inf, **parameters: Any) -> list[Cell]:
     """The cells of a figure with these parameters and an imbalance of so many microseconds."""
     return [
         cell
         for cell in PAPER.figures[figure].cells
-        if cell.has(**parameters) and above_us < cell.imbalance * cell.granularity_us <= most_us
+        if cell.has(**parameters) and above_us < cell.imbalance * cell.granularity_us <= max_us
     ]
 
 
@@ -535,7 +535,7 @@ _all_below(
     **FINE,
     pattern="NEWS",
     above_us=450,
-    most_us=1500,
+    max_us=1500,
 )
 _is_worst("8", "the worst case is g = 1 ms, v = 2 g = 10 switches", pattern="NEWS")
 

@@ -110,13 +110,13 @@ def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
     jobs = outcome.jobs
     arrived = float(jobs.work_s.sum())
     ended = outcome.finish_ns <= end_ns
-    retr = outcome.response_s[ended] / (jobs.work_s / jobs.most)[ended]
+    retr = outcome.response_s[ended] / (jobs.work_s / jobs.max_processes)[ended]
     return SimpleNamespace(
         load=arrived / whole,
         utilisation=used / whole,
         retr=float(retr.mean()),
         most_retr=float(retr.max()),
-        fairness=fairness(jobs.most[ended].astype(float), retr),
+        fairness=fairness(jobs.max_processes[ended].astype(float), retr),
         backlog=(arrived - used) / whole,
     )
 

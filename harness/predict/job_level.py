@@ -163,7 +163,9 @@ def _on_machine(cell: Cell, read_once: Callable[[Path], Trace]) -> tuple[Cell, T
         log = read_once(source.log.file)
         processors = processors or log.processors or 0
         if not processors:
-            raise no_processors("job log", f"--set processors={log.jobs.most.max()} for its largest job")
+            raise no_processors(
+                "job log", f"--set processors={log.jobs.max_processes.max()} for its largest job"
+            )
         source = replace(source, log=replace(source.log, content=log.content))
         log = log.stretched(source.log.load if source.log else None, processors)
     cell = replace(cell, processors=processors, source=source)
@@ -181,7 +183,7 @@ def _of_log(log: Trace, task: Task) -> dict[str, Any]:
     jobs, source, seed = log.jobs, _source_of(task), task.experiment.seed
     if isinstance(task.scheduler.policy, ONE_AT_A_TIME):
         # Jobs that all arrive at once are no load: only so many that no clock holds them are too many.
-        load = float(jobs.times_s(jobs.most).sum()) / (log.span_s or TRACE_S)
+        load = float(jobs.times_s(jobs.max_processes).sum()) / (log.span_s or TRACE_S)
         if load > 1:
             return {"saturated": f"one job at a time is a load of {load:.2f}"}
     outcome = simulate(
@@ -242,7 +244,7 @@ def draw(model: Model, processors: int, random: np.random.Generator, lost: int =
     work_s = hyperexponential(model.count, model.shares, model.means_s, random)
     base = moldable(np.zeros(model.count), most, work_s, mu)
     if model.rigid:
-        base = replace(base, least=most)
+        base = replace(base, min_processes=most)
     demand_s = base.times_s(most) * most if model.rigid else base.demand_s
     gap_s = float(demand_s.mean()) / (processors * model.load)
     between = gaps_s(model.arrivals, model.count, gap_s, random, cv=model.cv, unit_s=gap_s / 1000)

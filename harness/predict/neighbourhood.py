@@ -60,8 +60,8 @@ def around(base: Experiment) -> Neighbourhood:
     # A phase has two spans, and two more for each read.
     per_ns = max((2 + 2 * reads_per_phase(it.pattern, it.processes)) / it.granularity_us for it in ours) / 1e3
     simulations = len(imbalances) * len(tables) * sum(1 / factor for factor in FACTORS)
-    most_ns = MOST_SPANS / (per_ns * cell.processors * simulations), MOST_SPANS_OF_PROCESS / per_ns
-    window_ns = int(min(WINDOW_NS, *most_ns))
+    max_ns = MOST_SPANS / (per_ns * cell.processors * simulations), MOST_SPANS_OF_PROCESS / per_ns
+    window_ns = int(min(WINDOW_NS, *max_ns))
     # Even under the best of schedulers the jobs take twice as long as the window.
     share = cell.processors / max(cell.processors, sum(job.program.width for job in cell.jobs()))
     cells = [
@@ -69,7 +69,7 @@ def around(base: Experiment) -> Neighbourhood:
         for n, at in enumerate(product(FACTORS, imbalances))
     ]
     schedulers = tuple(map(scheduler_of, tables))
-    made = replace(base, repeats=1, least_repeats=1, schedulers=schedulers, cells=tuple(cells))
+    made = replace(base, repeats=1, min_repeats=1, schedulers=schedulers, cells=tuple(cells))
     values = {
         "granularity": [duration_name(first.granularity_us * factor) for factor in FACTORS],
         "imbalance": [f"{v:g} g" for v in imbalances],

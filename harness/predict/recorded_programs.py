@@ -75,7 +75,7 @@ class RecordedPrograms:
     files: Mapping[Work, Path] = field(default_factory=dict)  # the file of each command that has one
     alone: Mapping[Work, DedicatedTime] = field(default_factory=dict)  # the dedicated runs that are known
     # About how long a program lasts at most; stretches of longer ones are repeated less often.
-    most_s: float | None = None
+    max_s: float | None = None
     _made: dict[tuple[Work, bool], ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
 
     def known(self, program: Work) -> bool:
@@ -114,7 +114,7 @@ class RecordedPrograms:
                 blocking_calls=blocking_calls,
                 start_up_s=start_up_s,
                 asleep_s=(outside_s - start_up_s - after_s, after_s),
-                most_s=self.most_s,
+                max_s=self.max_s,
             )
             # Without a root both kinds of calls are one program.
             for same in {blocking_calls} if has_root(held) else {True, False}:

@@ -53,13 +53,13 @@ def replayed(
     blocking_calls: bool = True,
     start_up_s: float = 0.0,
     asleep_s: tuple[float, float] = (0.0, 0.0),
-    most_s: float | None = None,
+    max_s: float | None = None,
 ) -> ReplayedProgram:
     """The program of a recording.
 
     Each stretch is carried out as often as it stands for operations. All processes sleep for
     ``asleep_s``, before and after what is recorded, and compute before it for ``start_up_s``: in turn, as
-    often as the ranks slept there, but for at least LEAST_SLEEP_S each time. With ``most_s``
+    often as the ranks slept there, but for at least LEAST_SLEEP_S each time. With ``max_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
     them once; the times before and after are shorter in the same proportion. ``as_mpi``: the processes spin
     as their MPI does, whatever the waiting rule. ``blocking_calls``: whether its collective operations are
@@ -80,7 +80,7 @@ def replayed(
     acts = [related(ranks, world, communicators, channels) for ranks in columns]
     repeats = [one.operations / sum(map(len, one.rows)) for one in found]
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
-    share = 1.0 if most_s is None else min(1.0, most_s / whole_s)
+    share = 1.0 if max_s is None else min(1.0, max_s / whole_s)
     meets = channels.table()[:, 2] > 0
     before_s, after_s = (share * each_s for each_s in asleep_s)
     alike = partial(_alike, processes=len(world), channels=len(channels.numbers))

@@ -52,8 +52,8 @@ class Precision:
     """When to stop replicating."""
 
     half_width: float  # relative half-width of the interval to reach
-    least: int  # replications at least
-    most: int  # replications at most; the interval is then wider, and shows it
+    min_replications: int  # replications at least
+    max_replications: int  # replications at most; the interval is then wider, and shows it
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,18 @@ def replicate(
 ) -> Replications:
     """Replications of ``one`` until the interval of the mean response time is narrow enough.
 
-    ``one`` gives None if the policy is saturated, which ends it, after ``plan.least`` at the earliest. The
-    n-th replication of a seed has the same random numbers for every policy.
+    ``one`` gives None if the policy is saturated, which ends it, after ``plan.min_replications`` at the
+    earliest. The n-th replication of a seed has the same random numbers for every policy.
     """
     found: list[Metrics] = []
     stuck = 0
-    for n in range(plan.most):
+    for n in range(plan.max_replications):
         metrics = one(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,))))
         if metrics is None:
             stuck += 1
         else:
             found.append(metrics)
-        if n + 1 >= plan.least and (stuck or _known(found, plan.half_width)):
+        if n + 1 >= plan.min_replications and (stuck or _known(found, plan.half_width)):
             break
         advanced(n + 1, _expected(found, plan))
     return Replications(tuple(found), stuck)
@@ -128,9 +128,9 @@ def _expected(found: Sequence[Metrics], plan: Precision) -> float:
     """How many replications there will probably be: half-widths fall with the root of their number."""
     now = mean_of([m.response_s for m in found]) if len(found) >= FEWEST else None
     if now is None or now.half is None or now.mean <= 0:
-        return plan.least
+        return plan.min_replications
     needed = len(found) * (now.half / (plan.half_width * now.mean)) ** 2
-    return min(max(needed, len(found) + 1, plan.least), plan.most)
+    return min(max(needed, len(found) + 1, plan.min_replications), plan.max_replications)
 
 
 def _known(found: Sequence[Metrics], half_width: float) -> bool:

@@ -59,7 +59,7 @@ class Trace:
 
     def check(self, processors: int, lost: int) -> None:
         """Refuse jobs that can never run, and more work than the simulated clock has room for."""
-        sizes, left = self.jobs.most, processors - lost
+        sizes, left = self.jobs.max_processes, processors - lost
         large = np.flatnonzero(sizes > left)
         if len(large):
             named = f"job {self.numbers[large[0]]} of the trace asks for {sizes[large[0]]} processors"

@@ -33,7 +33,7 @@ class Heading:
     text: str
     number: bool = False
     wrap: bool = True
-    least: int = 0  # width below which the column never goes, in characters
+    min_width: int = 0  # width below which the column never goes, in characters
 
 
 @dataclass

@@ -161,7 +161,7 @@ def maps(rows: Sequence[Row], width: int) -> Figure | None:
     values = np.concatenate([field.ravel() for field in fields.values()])
     top = max(2.0, float(np.nanmax(values)))
     titles = [name if side == "measured" else side for name, side in fields]
-    made = panels(width, titles, lines=len(up), line=30, most=2 * len(sides), labels=84)
+    made = panels(width, titles, lines=len(up), line=30, max_columns=2 * len(sides), labels=84)
     for number, (axes, field) in enumerate(zip(made.axes, fields.values(), strict=True)):
         axes.set_xlim(-0.5, len(across) - 0.5)
         every = 1 + (len(across) - 1) * 46 // round(axes.get_position().width * width)  # names need room

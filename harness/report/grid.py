@@ -67,22 +67,22 @@ def panels(
     *,
     lines: int,
     line: int,
-    most: int = 4,
+    max_columns: int = 4,
     marks: Sequence[Any] = (),
     labels: int,
 ) -> Panels:
-    """A figure with a legend, and below it a panel under each of the titles, at most ``most`` side by side.
+    """A figure with a legend, and below it a panel under each title, at most ``max_columns`` side by side.
 
     A panel has so many lines of ``line`` pixels, and the first of a row ``labels`` pixels for their names.
     """
-    columns = 1 if width < WIDE else _columns(len(titles), most)
+    columns = 1 if width < WIDE else _columns(len(titles), max_columns)
     beside = 0 if width < WIDE else labels
     top = _legend_height(marks, width - beside)
     rows = -(-len(titles) // columns)
     axis, gap = 34, 40
     span = (width - labels - 22 - gap * (columns - 1)) / columns
     room = span if columns > 1 else width - 8
-    wrapped = [wrap(title, room, most_lines=4) for title in titles]
+    wrapped = [wrap(title, room, max_lines=4) for title in titles]
     heading = 9 + 15 * max(len(title) for title in wrapped)
     height = top + rows * (heading + lines * line + axis) + 10
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
@@ -127,21 +127,21 @@ def curves(
     return figure
 
 
-def _columns(count: int, most: int) -> int:
-    even = [columns for columns in range(2, most + 1) if count % columns == 0]
-    return max(even, default=min(most, count))
+def _columns(count: int, max_columns: int) -> int:
+    even = [columns for columns in range(2, max_columns + 1) if count % columns == 0]
+    return max(even, default=min(max_columns, count))
 
 
-def wrap(text: str, room: float, most_lines: int) -> list[str]:
+def wrap(text: str, room: float, max_lines: int) -> list[str]:
     """The lines of a text of FULL size in so many pixels; what has no room becomes dots.
 
     Lines end after a comma or plus rather than inside of "v = 0.25 g", if that takes at most one line more.
     """
     letters = max(8, int(room / LETTER))
-    anywhere = textwrap.wrap(text, letters, max_lines=most_lines, placeholder=" ...") or [""]
+    anywhere = textwrap.wrap(text, letters, max_lines=max_lines, placeholder=" ...") or [""]
     parts = [part.replace(" ", JOINED) for part in SEPARATORS.split(text)]
     together = textwrap.wrap(" ".join(parts), letters, break_long_words=False) or [""]
-    whole = len(together) <= min(len(anywhere) + 1, most_lines) and max(map(len, together)) <= letters
+    whole = len(together) <= min(len(anywhere) + 1, max_lines) and max(map(len, together)) <= letters
     return [line.replace(JOINED, " ") for line in together] if whole else anywhere
 
 
@@ -158,7 +158,7 @@ def _name(name: str, labels: int) -> tuple[list[str], bool]:
     """The lines of a name in so many pixels, and whether its letters are small."""
     small = len(name) * LETTER > labels - BESIDE_LABELS
     room = (labels - BESIDE_LABELS) * (FULL / SMALL if small else 1)
-    return wrap(name, room, most_lines=2), small
+    return wrap(name, room, max_lines=2), small
 
 
 def name_lines(found: Panels, names: Sequence[str], labels: int) -> None:
@@ -222,7 +222,7 @@ def _legend_height(marks: Sequence[Any], room: int) -> int:
     if not marks:
         return 8
     for mark in marks:
-        lines = wrap(str(mark.get_label()), room - 36, most_lines=3)
+        lines = wrap(str(mark.get_label()), room - 36, max_lines=3)
         mark.set_label("\n".join(lines))
     more = sum(str(mark.get_label()).count("\n") for mark in marks)
     return 14 + 20 * -(-len(marks) // _marks_in_a_row(marks, room)) + 15 * more

@@ -160,7 +160,7 @@ def means(schedules: Sequence[Named], width: int) -> Figure | None:
         return None
     names = [name for name, _ in kept]
     labels = label_room(names, width)
-    made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, most=3, labels=labels)
+    made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, max_columns=3, labels=labels)
     for axes, (metric, _) in zip(made.axes, BARS, strict=True):
         values = [one.metrics[metric] or 0.0 for _, one in kept]
         for line, ((_, one), value) in enumerate(zip(kept, values, strict=True)):
@@ -197,7 +197,7 @@ def sizes(rows: Sequence[Row], width: int, warm_up: int, tau_s: float) -> Figure
     if not (known := timed(rows)):
         return None
     found = [by_size(outcome, warm_up, tau_s) for _, outcome in known]
-    least = {one.name: one.least for classes in found for one in classes}
+    least = {one.name: one.min_processes for classes in found for one in classes}
     names = sorted(least, key=lambda name: least[name])
     axes, figure = one_panel(width, [name for name, _ in known], markers=DOTS)
     for number, classes in enumerate(found):
@@ -239,7 +239,9 @@ def processors(rows: Sequence[Row], width: int) -> Figure | None:
     end_ns = end_ns or max(outcome.finish_ns[job] for _, outcome, places in found for job, _ in places)
     end_s = end_ns / WHOLE_NS
     marks = [Patch(**fill("job0"), label=f"jobs, in {JOBS} colours"), Patch(**NO_JOB)]
-    made = panels(width, [name for name, *_ in found], lines=5, line=24, most=1, labels=58, marks=marks)
+    made = panels(
+        width, [name for name, *_ in found], lines=5, line=24, max_columns=1, labels=58, marks=marks
+    )
     for axes, (_, outcome, placed) in zip(made.axes, found, strict=True):
         axes.set_ylim(-0.5, outcome.processors - 0.5)
         of_colour: dict[int, list[tuple[float, float, float, float]]] = {}

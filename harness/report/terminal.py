@@ -59,7 +59,9 @@ def _table(table: cells.Table, kept: Iterable[int]) -> rich.Table:
     made = rich.Table(**looks)
     for one in (table.headings[place] for place in places):
         looks = {"justify": "right"} if one.number else {"overflow": "ellipsis" if table.ruled else "fold"}
-        made.add_column(one.text, no_wrap=one.number or not one.wrap, min_width=one.least or None, **looks)
+        made.add_column(
+            one.text, no_wrap=one.number or not one.wrap, min_width=one.min_width or None, **looks
+        )
     for row, style in table.rows:
         made.add_row(*(_text(row[place]) for place in places), style=style)
     return made
@@ -119,5 +121,5 @@ class _WholeTable:
                 texts = [heading.text, *(str(row[place]) for row, _ in self._table.rows)]
                 lines = max(cell_len(line) for text in texts for line in text.split("\n"))
                 longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
-                width -= lines - min(lines, max(longest, heading.least))
+                width -= lines - min(lines, max(longest, heading.min_width))
         return width

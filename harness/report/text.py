@@ -197,7 +197,7 @@ def _of_schedules(found: ResultsDocument) -> Iterator[Part]:
     points = [setting(key, heading) for key, heading in swept(rows).items()]
     name = Column(lambda row: saturated_name(row, "{}\nsaturated: {}"), "scheduler\n", words=True)
     made = listed([*points, name, *needed(OF_JOBS, rows)], rows)
-    made.headings[len(points)] = replace(made.headings[len(points)], least=24)
+    made.headings[len(points)] = replace(made.headings[len(points)], min_width=24)
     yield made
 
 

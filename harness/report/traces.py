@@ -37,7 +37,7 @@ def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Fig
     used = np.flatnonzero(sum(counts["spun"] + counts["blocked"] for counts in found.values()))
     first, last = int(used[0]), int(used[-1])
     marks = [Patch(**fill(colour), label=label) for colour, label in KINDS.values()]
-    made = panels(width, list(found), lines=3, line=28, most=3, labels=8, marks=marks)
+    made = panels(width, list(found), lines=3, line=28, max_columns=3, labels=8, marks=marks)
     for axes, counts in zip(made.axes, found.values(), strict=True):
         total = sum(map(np.sum, counts.values()))
         bottom = np.zeros(last - first + 1)
@@ -90,16 +90,18 @@ def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Fi
     short = width < 500
     every = [list(_lanes(run, short)) for run in runs]
     ends_ns = [lane[min(TURNS, len(lane)) - 1].end_ns for lanes in every for _, lane in lanes if lane]
-    most_ns = min(max(ends_ns, default=0), LONGEST_NS)
-    digit_ns = 10 ** (len(str(most_ns)) - 1)
-    window_ns = max(most_ns // digit_ns, 1) * digit_ns  # a round number, at most that
+    max_ns = min(max(ends_ns, default=0), LONGEST_NS)
+    digit_ns = 10 ** (len(str(max_ns)) - 1)
+    window_ns = max(max_ns // digit_ns, 1) * digit_ns  # a round number, at most that
     labels = 88 if short else 150
     jobs = sorted({span.job for lanes in every for _, lane in lanes for span in lane})
     names = [f"job {job}: {programs[job]}" if job < len(programs) else f"job {job}" for job in jobs]
     marks = [Patch(**of_job(job), label=name) for job, name in zip(jobs, names, strict=True)]
     marks.append(Patch(**NO_JOB))
     lines = max(map(len, every))
-    made = panels(width, [run.name for run in runs], lines=lines, line=22, most=1, labels=labels, marks=marks)
+    made = panels(
+        width, [run.name for run in runs], lines=lines, line=22, max_columns=1, labels=labels, marks=marks
+    )
     for axes, lanes in zip(made.axes, every, strict=True):
         for line, (_, lane) in enumerate(lanes):
             for job, bars in _bars(lane, window_ns).items():

@@ -88,7 +88,7 @@ class Experiment:
     # SPINNING, or TWO_PHASE: jobs with more processes than processors also run alone with two-phase waits,
     # and slowdowns refer to the times of these runs.
     dedicated: str = SPINNING
-    least_repeats: int = 1  # how often at least; more repeats follow for rows that are not precise
+    min_repeats: int = 1  # how often at least; more repeats follow for rows that are not precise
     # Widest 95 % interval of a row, as a share of its median, that needs no more repeats.
     precision: float = PRECISION
     # Of the workstations, for all runs but dedicated ones; see ``harness.spec.owners.on``.
@@ -319,7 +319,7 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
         name=experiment_name(data, file.stem),
         processors=max(cell.processors for cell in cells),
         repeats=most,
-        least_repeats=least,
+        min_repeats=least,
         schedulers=schedulers,
         cells=cells,
         nodes=nodes,

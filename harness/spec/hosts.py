@@ -41,7 +41,7 @@ def _nodes(entry: str, key: str) -> list[Node]:
     several = len(allocation.split(host)) > 1
     if several or not host or host.startswith("-") or not host.isprintable() or " " in host:
         raise InputError(key, entry, "must begin with the name of a host", REMEDY)
-    most = int(BOUNDS["hosts"].most)
+    most = int(BOUNDS["hosts"].maximum)
     processors = int(count) if re.fullmatch(r"[0-9]{1,9}", count) else 0
     if colon and not 1 <= processors <= most:
         rule = f"must end with a number of processors of at least 1 and at most {most}"

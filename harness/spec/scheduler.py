@@ -84,9 +84,9 @@ class Scheduler:
         if self.options.mechanism == "realtime":
             rule = "the realtime mechanism does not stop the processes that it holds"
             raise InputError("remedy.kind", kind, rule, "choose another mechanism")
-        least_ms = min(shortest_ms(vars(self.policy)).values(), default=math.inf)
-        if kind == "warning" and self.options.remedy.warning_us >= least_ms * 1e3:
-            rule = f"is no shorter than the slots of {least_ms:g} ms, so no process would enter a section"
+        min_ms = min(shortest_ms(vars(self.policy)).values(), default=math.inf)
+        if kind == "warning" and self.options.remedy.warning_us >= min_ms * 1e3:
+            rule = f"is no shorter than the slots of {min_ms:g} ms, so no process would enter a section"
             raise InputError("remedy.warning_us", self.options.remedy.warning_us, rule, "write less")
         if kind == "activations" and self.options.bind is not True:
             rule = "a holder runs on on another processor of its job, and then goes back to its own"

@@ -116,7 +116,7 @@ def experiment(
         name="tune",
         processors=processors,
         repeats=repeats,
-        least_repeats=repeats,
+        min_repeats=repeats,
         seed=1,
         schedulers=tuple(settings),
         cells=(Cell(0, {}, groups, {}, processors),),

@@ -161,7 +161,7 @@ def _fields(table: Table) -> dict[str, Any]:
         fields[name] = tuple(fields[name])
     for name in ("time", "mem"):  # sbatch reads numbers as minutes and megabytes
         if isinstance(fields.get(name), int) and not isinstance(fields[name], bool):
-            whole(name, fields[name], least=0, most=2**31 - 1)
+            whole(name, fields[name], minimum=0, maximum=2**31 - 1)
             fields[name] = str(fields[name])
     return fields
 

@@ -38,7 +38,15 @@ def played_trace(path, factor):
     """Prints mean waits; returns how many jobs start at other times."""
     found = trace.read(path)
     jobs = replace(found.jobs, submit_ns=np.rint(found.jobs.submit_ns * factor).astype(np.int64))
-    columns = (jobs.submit_ns, jobs.most, jobs.most, jobs.work_s, jobs.alpha_s, jobs.beta_s, jobs.factor)
+    columns = (
+        jobs.submit_ns,
+        jobs.max_processes,
+        jobs.max_processes,
+        jobs.work_s,
+        jobs.alpha_s,
+        jobs.beta_s,
+        jobs.factor,
+    )
     rows = zip(*(column.tolist() for column in columns), strict=True)
     given = [Job(number, *row) for number, row in enumerate(rows)]
     differ = 0

@@ -88,7 +88,7 @@ def prepare(folder):
             f"{OPERATION.itemsize} bytes, {size / kept:.1f} in the file",
             flush=True,
         )
-    short = replayed(long_recording("allreduce", kept=64), most_s=MOST_S)
+    short = replayed(long_recording("allreduce", kept=64), max_s=MOST_S)
     for case in CASES:
         replay(short, case)
 
@@ -97,10 +97,10 @@ def measure(folder, phase, quick):
     begin = time.process_time()
     held = recording.read(folder / f"{phase}.npz")
     # Only two-phase waits make nonblocking calls, which have no root.
-    made = {calls: replayed(held, blocking_calls=calls, most_s=MOST_S) for calls in (True, False)}
+    made = {calls: replayed(held, blocking_calls=calls, max_s=MOST_S) for calls in (True, False)}
     print(f"\n{phase}: read and made ready in {time.process_time() - begin:.1f} s")
     replay(made[True], CASES[0])
-    most_mib, ready_mib = peak_mib(), peak_mib()
+    max_mib, ready_mib = peak_mib(), peak_mib()
     print(f"{'':26} {'simulated':>9} {'took':>7} {'M operations/s':>14} {'M steps/s':>9}")
     for case in CASES:
         program, copies = made[case[-1] == "spin"], case[1]
@@ -114,7 +114,7 @@ def measure(folder, phase, quick):
             flush=True,
         )
     print(
-        f"resident: {ready_mib:.0f} MiB when ready (before, at most {most_mib:.0f}), and at most "
+        f"resident: {ready_mib:.0f} MiB when ready (before, at most {max_mib:.0f}), and at most "
         f"{peak_mib() - ready_mib:.1f} more for the table"
     )
     if not quick:

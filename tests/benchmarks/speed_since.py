@@ -37,7 +37,7 @@ LIKE_LINUX = {
 TIMES = 3
 
 
-def least_s(work):
+def min_s(work):
     """The least processor time of some runs over the number that each returns, after one that compiles."""
     count = work()
     found = []
@@ -73,7 +73,7 @@ def process_level(share):
                 chosen = policies.create(policy, parameters)  # noqa: B023
                 return simulate(jobs, machine, chosen, **waits).events  # noqa: B023
 
-            yield f"{name}: {pattern}", least_s(work)
+            yield f"{name}: {pattern}", min_s(work)
 
 
 PROCESSORS = 1024
@@ -113,7 +113,7 @@ def job_level(share):
             simulate(jobs, PROCESSORS, policy)
             return len(jobs)
 
-        yield f"jobs: {name}", least_s(work)
+        yield f"jobs: {name}", min_s(work)
 
 
 LEVELS = {"processes": process_level, "jobs": job_level}

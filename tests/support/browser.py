@@ -207,7 +207,7 @@ def painted_ms(page: str, folder: Path) -> float:
 
 
 def overlaps(lines: Sequence[Line], least: float = 1.5) -> list[tuple[str, str]]:
-    """Pairs of lines of text whose boxes share more than ``least`` pixels in both directions.
+    """Pairs of lines of text whose boxes share more than ``min_processes`` pixels in both directions.
 
     A box has the height of its font, which is more than that of its letters: 20 % of it count as empty.
     """

@@ -19,8 +19,8 @@ class Job:
 
     number: int
     arrival_ns: int
-    least: int
-    most: int
+    min_processes: int
+    max_processes: int
     work: float
     alpha: float = 0.0
     beta: float = 0.0
@@ -50,7 +50,7 @@ class Job:
     @cached_property
     def useful(self):
         """With more processors it would not be faster."""
-        return min(range(self.least, self.most + 1), key=lambda p: (self.exactly(p), p))
+        return min(range(self.min_processes, self.max_processes + 1), key=lambda p: (self.exactly(p), p))
 
     def exactly(self, p):
         return Fraction(self.work) / p + Fraction(self.alpha) + Fraction(self.beta) * p
@@ -121,17 +121,21 @@ def in_turn(state, order, size_of):
 
 
 def fcfs(state):
-    in_turn(state, state.waiting, lambda job: job.most)
+    in_turn(state, state.waiting, lambda job: job.max_processes)
 
 
 def batch(state):
     if not state.running and state.waiting:
-        start(state, state.waiting[0], state.waiting[0].most)
+        start(state, state.waiting[0], state.waiting[0].max_processes)
 
 
 def partitioned(state):
     part = state.processors // min(state.count, state.processors)
-    in_turn(state, state.waiting, lambda job: min(job.useful, part) if job.least < job.most else job.most)
+    in_turn(
+        state,
+        state.waiting,
+        lambda job: min(job.useful, part) if job.min_processes < job.max_processes else job.max_processes,
+    )
 
 
 def easy(state):
@@ -149,18 +153,18 @@ def easy(state):
         at_ns
         for at_ns in sorted({state.now_ns, *map(guessed_end_ns, state.running)})
         if state.processors - sum(job.size for job in state.running if guessed_end_ns(job) > at_ns)
-        >= first.most
+        >= first.max_processes
     )
     for job in others:
-        if job.most > state.free:
+        if job.max_processes > state.free:
             continue
         still = sum(one.size for one in state.running if guessed_end_ns(one) > reserved_ns)
-        in_time = state.now_ns + job.guess_ns(job.most) <= reserved_ns
-        if in_time or still + job.most + first.most <= state.processors:
-            start(state, job, job.most)
+        in_time = state.now_ns + job.guess_ns(job.max_processes) <= reserved_ns
+        if in_time or still + job.max_processes + first.max_processes <= state.processors:
+            start(state, job, job.max_processes)
 
 
-# Jobs that start with any number of processors from ``least`` on, and keep them.
+# Jobs that start with any number of processors from ``min_processes`` on, and keep them.
 
 
 def bounded(kind, job):
@@ -169,9 +173,9 @@ def bounded(kind, job):
         "largest": job.useful,
         "average": int(job.average + 0.5),
         "deviation": int(job.average + max(0.0, (job.useful - job.average) * (job.average - 1)) ** 0.5 + 0.5),
-        "knee": min(range(job.least, job.useful + 1), key=lambda p: (p * job.exactly(p) ** 2, p)),
+        "knee": min(range(job.min_processes, job.useful + 1), key=lambda p: (p * job.exactly(p) ** 2, p)),
     }
-    return max(job.least, min(job.useful, wanted[kind]))
+    return max(job.min_processes, min(job.useful, wanted[kind]))
 
 
 def weight(kind, job):
@@ -185,20 +189,20 @@ def limited(limit_of, bound="largest"):
 
     def rule(state, order):
         limit = limit_of(state)
-        in_turn(state, order, lambda job: max(job.least, min(bounded(bound, job), limit, state.free)))
+        in_turn(state, order, lambda job: max(job.min_processes, min(bounded(bound, job), limit, state.free)))
         return [job for job in order if job.begin_ns >= 0]
 
     return rule
 
 
 def fitting(state, order):
-    """The first jobs that can start together, each with ``least``."""
+    """The first jobs that can start together, each with ``min_processes``."""
     found, free = [], state.free
     for job in order:
-        if job.least > free:
+        if job.min_processes > free:
             break
         found.append(job)
-        free -= job.least
+        free -= job.min_processes
     return found
 
 
@@ -217,7 +221,7 @@ def shared(worth_of, share="equal", bound="largest"):
     def rule(state, order):
         total = sum(weight(share, job) for job in [*state.waiting, *state.running])
         jobs = fitting(state, order)
-        sizes, caps = [job.least for job in jobs], [bounded(bound, job) for job in jobs]
+        sizes, caps = [job.min_processes for job in jobs], [bounded(bound, job) for job in jobs]
         weights = [weight(share, job) for job in jobs]
         budget = state.free
         if share != "equal" and jobs:
@@ -238,7 +242,7 @@ def ordered(rule, order=0, bound="largest"):
         jobs = rule(state, queue)
         if order < 2:
             return
-        total, sizes = sum(job.size for job in jobs), [job.least for job in jobs]
+        total, sizes = sum(job.size for job in jobs), [job.min_processes for job in jobs]
         caps = [bounded(bound, job) for job in jobs]
 
         def saved(i):
@@ -281,7 +285,7 @@ def block(state, job):
 
     A job for which even the empty machine has none gets all of it.
     """
-    free, whole, needed = free_places(state), width(state.processors), width(job.most)
+    free, whole, needed = free_places(state), width(state.processors), width(job.max_processes)
     size = needed
     while size <= whole:
         for first in range(0, whole, size):
@@ -300,7 +304,7 @@ def placed(find):
             job.place = find(state, job)
             if not job.place:
                 break
-            start(state, job, job.most)
+            start(state, job, job.max_processes)
 
     return rule
 
@@ -312,12 +316,12 @@ def scan(step):
         sizes = [1 << k for k in range(width(state.processors).bit_length())]
         at = state.memory.setdefault("at", 0 if step > 0 else len(sizes) - 1)
         while waiting := [job for job in state.waiting if job.begin_ns < 0]:
-            while not (queue := [job for job in waiting if width(job.most) == sizes[at]]):
+            while not (queue := [job for job in waiting if width(job.max_processes) == sizes[at]]):
                 at = (at + step) % len(sizes)
             queue[0].place = block(state, queue[0])
             if not queue[0].place:
                 break
-            start(state, queue[0], queue[0].most)
+            start(state, queue[0], queue[0].max_processes)
         state.memory["at"] = at
 
     return rule
@@ -334,7 +338,7 @@ def subcube(choices, by_choice):
     """The first free subcube of the ``choices`` of dimensions: by corner, or one choice after the other."""
 
     def find(state, job):
-        n, k = (width(count).bit_length() - 1 for count in (state.processors, job.most))
+        n, k = (width(count).bit_length() - 1 for count in (state.processors, job.max_processes))
         free, found = free_places(state), []
         for number, dimensions in enumerate(choices(n, k)):
             for corner in range(1 << n):
@@ -343,14 +347,14 @@ def subcube(choices, by_choice):
                     found.append(((number, corner) if by_choice else (corner, number), one))
         if found:
             return min(found, key=lambda each: each[0])[1]
-        return frozenset(sorted(free)[: job.most]) if not state.running else frozenset()
+        return frozenset(sorted(free)[: job.max_processes]) if not state.running else frozenset()
 
     return find
 
 
 def gray(state, job):
     """Two neighbouring blocks in the order of the Gray code, whose ends are neighbours."""
-    k = width(job.most).bit_length() - 1
+    k = width(job.max_processes).bit_length() - 1
     free, half = free_places(state), 1 << max(0, k - 1)
     codes = [number ^ number >> 1 for number in range(width(state.processors) // half)]
     parts = [frozenset(range(code * half, (code + 1) * half)) for code in codes]
@@ -358,7 +362,7 @@ def gray(state, job):
     there = [one | other for one, other in pairs if one | other <= free]
     if there:
         return there[0]
-    return frozenset(sorted(free)[: job.most]) if not state.running else frozenset()
+    return frozenset(sorted(free)[: job.max_processes]) if not state.running else frozenset()
 
 
 def higher(n, k):
@@ -397,8 +401,8 @@ def corners(state, strides=(1, 1), start=(0, 0)):
 def wanted(state, job):
     """Width and height of the submesh of a job: least area, then most square, then wide."""
     columns, rows = sides(state.processors)
-    square = next(1 << k for k in range(9) if (1 << 2 * k) >= job.most)
-    every = [(w, h) for w in range(1, columns + 1) for h in range(1, rows + 1) if w * h >= job.most]
+    square = next(1 << k for k in range(9) if (1 << 2 * k) >= job.max_processes)
+    every = [(w, h) for w in range(1, columns + 1) for h in range(1, rows + 1) if w * h >= job.max_processes]
     good = [one for one in every if max(one) <= 2 * min(one) and max(one) <= square]
     return min(good or every, key=lambda one: (one[0] * one[1], max(one), -one[0]))
 
@@ -420,7 +424,7 @@ def submesh(turns):
 
 def alone(state, job):
     """On an empty machine, a job without a place there has the lowest processors."""
-    return frozenset() if state.running else frozenset(range(job.most))
+    return frozenset() if state.running else frozenset(range(job.max_processes))
 
 
 def frames(state, job):
@@ -436,7 +440,7 @@ def frames(state, job):
 
 def square(state, job):
     """An aligned square, out of the smallest free one that no larger free one contains, the lowest."""
-    side = next(1 << k for k in range(9) if (1 << 2 * k) >= job.most)
+    side = next(1 << k for k in range(9) if (1 << 2 * k) >= job.max_processes)
     free = {
         (size, y, x)
         for size in (side << k for k in range(9))
@@ -456,9 +460,9 @@ def pages(side):
         columns, rows = sides(state.processors)
         found = set()
         for x, y in corners(state, (side, side)):
-            if len(found) < job.most:
+            if len(found) < job.max_processes:
                 found |= rectangle(state, x, y, min(side, columns - x), min(side, rows - y))
-        return frozenset(found) if len(found) >= job.most else alone(state, job)
+        return frozenset(found) if len(found) >= job.max_processes else alone(state, job)
 
     return find
 
@@ -473,12 +477,12 @@ def processor_sets(hold_s):
             held = [one for one in state.running if until_ns.get(one.number, 0) > state.now_ns]
             pool = set(range(state.processors)).difference(*(one.place for one in held))
             crowd = {p: sum(p in one.place for one in state.running) for p in pool}
-            if late or job.most > len(pool):
+            if late or job.max_processes > len(pool):
                 late.append(job)
                 continue
-            chosen = sorted(pool, key=lambda p: (crowd[p], p))[: job.most]
+            chosen = sorted(pool, key=lambda p: (crowd[p], p))[: job.max_processes]
             job.place = frozenset(chosen)
-            start(state, job, job.most)
+            start(state, job, job.max_processes)
             if not any(crowd[p] for p in chosen):
                 until_ns[job.number] = state.now_ns + hold_s * NS
         ends = [until_ns.get(job.number, 0) for job in state.running]
@@ -528,7 +532,7 @@ def by_service(here, processors):
 
 def controlled(here, processors):
     """Equal parts of what rigid jobs leave, the larger ones to earlier jobs, one processor at least."""
-    rigid = {job.number: job.most for job in here if job.least == job.most}
+    rigid = {job.number: job.max_processes for job in here if job.min_processes == job.max_processes}
     able = [job for job in here if job.number not in rigid]
     sizes = {job.number: 0 for job in able}
     for _ in range(processors - sum(rigid.values())):
@@ -540,13 +544,15 @@ def controlled(here, processors):
 
 def divided(order, processors):
     """The processors of each job: at least one for all that have begun, equal parts of what they can use."""
-    sizes = {job.number: job.size if job.least == job.most else min(1, job.size) for job in order}
+    sizes = {
+        job.number: job.size if job.min_processes == job.max_processes else min(1, job.size) for job in order
+    }
     for job in order:
         if job.size == 0:
-            if sum(sizes.values()) + job.least > processors:
+            if sum(sizes.values()) + job.min_processes > processors:
                 break
-            sizes[job.number] = job.least
-    able = [job for job in order if job.least < job.most and sizes[job.number]]
+            sizes[job.number] = job.min_processes
+    able = [job for job in order if job.min_processes < job.max_processes and sizes[job.number]]
     for _ in range(processors - sum(sizes.values())):
         more = [job for job in able if sizes[job.number] < job.useful]
         if not more:
@@ -584,8 +590,10 @@ def rules():
             found[name, of_order] = ordered(shared(worth, share, bound), order, bound)
     found["rtc-sdf", ()] = ordered(EQUAL, 2)
     found["sdf", ()] = ordered(limited(lambda state: state.processors), 1)
-    for most in (2, 6):
-        found["sdf-max", (("maximum", most),)] = ordered(limited(lambda _, most=most: most), 1)
+    for max_processes in (2, 6):
+        found["sdf-max", (("maximum", max_processes),)] = ordered(
+            limited(lambda _, max_processes=max_processes: max_processes), 1
+        )
     for parts in (2, 4):
         part = limited(lambda state, parts=parts: max(1, state.processors // parts))
         found["equipartition", (("parts", parts),)] = ordered(part)

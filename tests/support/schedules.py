@@ -52,7 +52,7 @@ def expected(name, options, processors, jobs):
 
 
 def columns(jobs):
-    rows = [(j.arrival_ns, j.least, j.most, j.work, j.alpha, j.beta, j.factor) for j in jobs]
+    rows = [(j.arrival_ns, j.min_processes, j.max_processes, j.work, j.alpha, j.beta, j.factor) for j in jobs]
     submit, least, most, *others = zip(*rows, strict=True)
     whole = [np.array(column, dtype=np.int64) for column in (submit, least, most)]
     return Jobs(*whole, *(np.array(column, dtype=float) for column in others))
@@ -86,11 +86,14 @@ def processes(policy, processors, jobs, pattern):
     machine = SimulatedMachine(processors=processors, local="round-robin", **costs)
     given = []
     for job in jobs:
-        kind = pattern if job.least < job.most else "BARRIER"
+        kind = pattern if job.min_processes < job.max_processes else "BARRIER"
         phases = round(job.work) if kind == "TASKS" else 1
-        granularity_us = 1e6 if kind == "TASKS" else job.work / job.most * 1e6
-        program = Program(kind, job.most, granularity_us=granularity_us, imbalance=0, phases=phases)
-        known = {"moldable": job.least < job.most, "estimate": ExecutionTime(job.work * job.factor)}
+        granularity_us = 1e6 if kind == "TASKS" else job.work / job.max_processes * 1e6
+        program = Program(kind, job.max_processes, granularity_us=granularity_us, imbalance=0, phases=phases)
+        known = {
+            "moldable": job.min_processes < job.max_processes,
+            "estimate": ExecutionTime(job.work * job.factor),
+        }
         given.append(SimulatedJob(job.number, program, job.arrival_ns / 1e9, **known))
     outcome = simulate_processes(given, machine, policy)
     assert outcome.failure == ""

@@ -162,7 +162,7 @@ def test_programs_of_a_session_go_by_its_first_time_of_a_step(tmp_path):
         assert constants(next(store.calibrations())).walk_step_of({4096}) == 64.0
 
 
-@pytest.mark.parametrize("key", [one.name for one in CONSTANTS if one.least == 0])
+@pytest.mark.parametrize("key", [one.name for one in CONSTANTS if one.minimum == 0])
 def test_no_constant_is_negative(key):
     kind = next(one.kind for one in CONSTANTS if one.name == key)
     value = -1.0 if kind is float else [[-1.0]] if kind == Rows else [-1.0]

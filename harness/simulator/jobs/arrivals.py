@@ -37,7 +37,7 @@ def gaps_s(
         InputError: for a value out of range.
     """
     one_of("arrivals", process, ARRIVALS)
-    whole("count", count, least=1)
+    whole("count", count, minimum=1)
     number("mean_s", mean_s, above=0)
     if process == "exponential":
         return random.exponential(mean_s, count)
@@ -46,7 +46,7 @@ def gaps_s(
         share = (1 + math.sqrt((cv**2 - 1) / (cv**2 + 1))) / 2
         means_s = np.where(random.random(count) < share, mean_s / (2 * share), mean_s / (2 * (1 - share)))
         return np.asarray(random.exponential(1.0, count) * means_s)
-    number("unit_s", unit_s, above=0, most=mean_s)
+    number("unit_s", unit_s, above=0, maximum=mean_s)
     return np.asarray(random.geometric(unit_s / mean_s, count) * unit_s, dtype=float)
 
 
@@ -63,13 +63,13 @@ def in_ns(times_s: Floats) -> Integers:
     return np.rint(times_s * WHOLE_NS).astype(np.int64)
 
 
-def moldable(submit_s: Floats, most: Integers, work_s: Floats, mu: Floats) -> Jobs:
-    """Moldable jobs with Sevcik's execution time function, from their maximum parallelism ``most``.
+def moldable(submit_s: Floats, max_processes: Integers, work_s: Floats, mu: Floats) -> Jobs:
+    """Moldable jobs with Sevcik's execution time function, from their maximum parallelism ``max_processes``.
 
     beta = W / most^2; alpha = W most^(-2 mu), 0 for infinite ``mu``.
     Source: Anastasiadis and Sevcik 1997, equations (6) and (9).
     """
-    beta_s = work_s / most.astype(float) ** 2
-    alpha_s = np.where(np.isinf(mu), 0.0, work_s * most.astype(float) ** (-2 * np.minimum(mu, 1e6)))
-    ones = np.ones(len(most), dtype=np.int64)
-    return Jobs(in_ns(submit_s), ones, most, work_s, alpha_s, beta_s, ones.astype(float))
+    beta_s = work_s / max_processes.astype(float) ** 2
+    alpha_s = np.where(np.isinf(mu), 0.0, work_s * max_processes.astype(float) ** (-2 * np.minimum(mu, 1e6)))
+    ones = np.ones(len(max_processes), dtype=np.int64)
+    return Jobs(in_ns(submit_s), ones, max_processes, work_s, alpha_s, beta_s, ones.astype(float))

@@ -19,7 +19,7 @@ def blocks(jobs: Jobs, processors: int) -> Blocks:
     free = np.zeros(2 * processors, dtype=np.int64)
     counts = np.zeros(levels, dtype=np.int64)
     free[1] = counts[0] = 1
-    needed = np.ceil(np.log2(jobs.most)).astype(np.int64)
+    needed = np.ceil(np.log2(jobs.max_processes)).astype(np.int64)
     return Blocks(free, counts, needed, np.full(levels, -1), np.full(levels, -1), np.full(n, -1))
 
 
@@ -69,5 +69,5 @@ def start_on_blocks(case: Case) -> None:
             break
         blocks.heads[case.now[0].current] = blocks.following[job]
         case.first[job] = (block << level) - case.rule.processors
-        begin(case, job, case.demands.most[job])
+        begin(case, job, case.demands.max_processes[job])
         job = _first(case)

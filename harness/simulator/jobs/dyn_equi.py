@@ -36,7 +36,7 @@ def divide_anew(case: Case) -> None:
     running = min(now.last - now.first, case.rule.processors)
     line = case.queue[now.first : now.first + running]
     for i in range(running):
-        shares.caps[i] = case.demands.most[line[i]]
+        shares.caps[i] = case.demands.max_processes[line[i]]
     _share(case.rule.processors, running, shares.caps, shares.parts)
     for i in range(running):
         if shares.parts[i] != case.size[line[i]]:

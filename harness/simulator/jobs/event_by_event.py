@@ -120,7 +120,12 @@ class _JobLevelRun:
         self.relocations = Relocations(migration) if policy.relocates else None
         self.session = Session(policy, machine, jobs.views(malleable=malleable), lost)
         for number in filter(self.session.too_large, range(len(jobs))):
-            fits(f"jobs[{number}].processes", int(jobs.most[number]), machine.processors, lost=len(set(lost)))
+            fits(
+                f"jobs[{number}].processes",
+                int(jobs.max_processes[number]),
+                machine.processors,
+                lost=len(set(lost)),
+            )
         self.meter = FragmentationMeter(machine.processors) if isinstance(policy, RegionPolicy) else None
         n = len(jobs)
         self.start_ns = np.full(n, NEVER_NS)

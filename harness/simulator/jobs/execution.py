@@ -58,9 +58,9 @@ def demanded(jobs: Jobs, bound: int, share: int) -> allocation.Demands:
     come from :mod:`coordinator.policies.allocation`.
     """
     work_s, alpha_s, beta_s = (column * jobs.factor for column in (jobs.work_s, jobs.alpha_s, jobs.beta_s))
-    most, weights = np.empty((2, len(jobs)), dtype=np.int64)
-    demands = allocation.Demands(jobs.least, most, weights, work_s, beta_s)
-    _demand(bound, share, jobs.most, alpha_s, demands)
+    max_processes, weights = np.empty((2, len(jobs)), dtype=np.int64)
+    demands = allocation.Demands(jobs.min_processes, max_processes, weights, work_s, beta_s)
+    _demand(bound, share, jobs.max_processes, alpha_s, demands)
     return demands
 
 
@@ -68,10 +68,10 @@ def demanded(jobs: Jobs, bound: int, share: int) -> allocation.Demands:
 def _demand(bound: int, share: int, asked: Integers, alpha_s: Floats, demands: allocation.Demands) -> None:
     for job in range(len(asked)):
         known = (demands.work_s[job], alpha_s[job], demands.beta_s[job])
-        useful = _useful_processors(demands.least[job], asked[job], known[0], known[2])
+        useful = _useful_processors(demands.min_processes[job], asked[job], known[0], known[2])
         average = _average_parallelism(useful, *known)
         demands.weights[job] = _weight(share, average, known[0])
-        demands.most[job] = _bound(bound, demands.least[job], useful, average, *known)
+        demands.max_processes[job] = _bound(bound, demands.min_processes[job], useful, average, *known)
 
 
 @hot

@@ -55,7 +55,7 @@ def measure(
     Raises:
         InputError: if none is left, or ``tau_s`` is not above 0.
     """
-    whole("warm_up", warm_up, least=0, most=len(outcome.jobs) - 1)
+    whole("warm_up", warm_up, minimum=0, maximum=len(outcome.jobs) - 1)
     number("tau_s", tau_s, above=0)
     part = slice(warm_up, last)
     size = outcome.size[part]

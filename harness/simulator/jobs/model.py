@@ -27,8 +27,8 @@ class Columns(NamedTuple):
     """The columns of the jobs that kernels read (:class:`Jobs`)."""
 
     submit_ns: Integers
-    least: Integers
-    most: Integers
+    min_processes: Integers
+    max_processes: Integers
     work_s: Floats
     alpha_s: Floats
     beta_s: Floats
@@ -65,8 +65,8 @@ class Jobs:
     """
 
     submit_ns: Integers  # arrivals, ascending before a simulation
-    least: Integers  # fewest processors a job can start with; equal to ``most`` if it is rigid
-    most: Integers  # most processors it can be started with
+    min_processes: Integers  # fewest processors a job can start with; ``max_processes`` if it is rigid
+    max_processes: Integers  # most processors it can be started with
     work_s: Floats  # phi W
     alpha_s: Floats  # work that every processor repeats
     beta_s: Floats  # communication and congestion per processor
@@ -108,22 +108,28 @@ class Jobs:
 
     def estimates_ns(self) -> Integers:
         """The users' estimates of the execution times on as many processors as each job can use."""
-        return np.maximum(1, np.rint(self.times_s(self.most) * self.factor * WHOLE_NS)).astype(np.int64)
+        return np.maximum(1, np.rint(self.times_s(self.max_processes) * self.factor * WHOLE_NS)).astype(
+            np.int64
+        )
 
     def views(self, *, malleable: bool = False) -> list[Job]:
         """The jobs as a policy sees them, numbered from 0."""
         known = (column * self.factor for column in (self.work_s, self.alpha_s, self.beta_s))
-        columns = (column.tolist() for column in (self.submit_ns, self.least, self.most, *known))
+        columns = (
+            column.tolist() for column in (self.submit_ns, self.min_processes, self.max_processes, *known)
+        )
         return [
             Job(
                 number=number,
-                processes=most,
+                processes=max_processes,
                 arrival_ns=submit_ns,
-                moldable=least < most,
-                malleable=malleable and least < most,
+                moldable=min_processes < max_processes,
+                malleable=malleable and min_processes < max_processes,
                 estimate=ExecutionTime(times_s[0], 1.0, *times_s[1:]),
             )
-            for number, (submit_ns, least, most, *times_s) in enumerate(zip(*columns, strict=True))
+            for number, (submit_ns, min_processes, max_processes, *times_s) in enumerate(
+                zip(*columns, strict=True)
+            )
         ]
 
     def check(self, processors: int, lost: int = 0) -> None:
@@ -134,11 +140,11 @@ class Jobs:
         """
         if (np.diff(self.submit_ns) < 0).any():
             raise InputError("submit_ns", "unsorted", "jobs must be in order of arrival", "sort them")
-        large = np.flatnonzero(self.least > processors - lost)
+        large = np.flatnonzero(self.min_processes > processors - lost)
         if len(large):
             more = f" ({len(large)} of {len(self)} jobs need more)"
-            least = int(self.least[large[0]])
-            fits(f"jobs[{large[0]}].processes", least, processors, lost=lost, more=more)
+            min_processes = int(self.min_processes[large[0]])
+            fits(f"jobs[{large[0]}].processes", min_processes, processors, lost=lost, more=more)
 
 
 def rigid(submit_ns: Integers, sizes: Integers, run_ns: Integers, factor: Floats | None = None) -> Jobs:
@@ -184,7 +190,7 @@ class JobLevelOutcome:
     @property
     def asked(self) -> Integers:
         """The processors that each job asks for, all at most."""
-        return np.minimum(self.jobs.most, self.processors)
+        return np.minimum(self.jobs.max_processes, self.processors)
 
     @property
     def asked_s(self) -> Floats:

@@ -62,7 +62,7 @@ def _start_behind(case: Case) -> None:
     """Start jobs that do not delay the first one, for which there are not enough processors."""
     now = case.now[0]
     expected = case.expected
-    sizes = case.demands.most
+    sizes = case.demands.max_processes
     spare = now.free - sizes[case.queue[now.first]]
     running = now.running
     reserved = _reservation(now.time_ns, spare, expected.ends_ns[:running], expected.held[:running])

@@ -41,7 +41,7 @@ def simulate(
         InputError: for a job larger than what the machine has left, no processors at all, or a policy
             that leaves the processors to the local scheduler.
     """
-    whole("processors", processors, least=1)
+    whole("processors", processors, minimum=1)
     jobs.check(processors, len(lost))
     # The kernels count free processors, or halve the machine: they know no processor that is missing.
     if not lost and (run := kernel(policy, jobs, processors, watched)):
@@ -69,7 +69,7 @@ def kernel(
     """
     scheme = None
     power_of_two = processors & (processors - 1) == 0
-    rigid = bool((jobs.least == jobs.most).all())
+    rigid = bool((jobs.min_processes == jobs.max_processes).all())
     match policy:
         case RunToCompletion():
             scheme = Scheme(
@@ -81,7 +81,7 @@ def kernel(
                 rigid=policy.rigid,
                 backfilling=policy.backfilling,
             )
-        case DynamicEquipartition() if (jobs.least == 1).all() and not policy.reacts_to_phases:
+        case DynamicEquipartition() if (jobs.min_processes == 1).all() and not policy.reacts_to_phases:
             scheme = Scheme(MALLEABLE)
         case OnBlocks() if power_of_two:
             scheme = Scheme(ON_BLOCKS, rigid=True, direction=policy.step)

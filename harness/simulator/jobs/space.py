@@ -43,7 +43,7 @@ def _new(jobs: Jobs, processors: int, scheme: Scheme, watched: int | None) -> Ca
     now.current = processors.bit_length() - 1 if scheme.direction < 0 else 0
     ones = np.ones(n, dtype=np.int64)
     none = np.zeros(0)
-    demands = allocation.Demands(jobs.most, jobs.most, ones, none, none)
+    demands = allocation.Demands(jobs.max_processes, jobs.max_processes, ones, none, none)
     if not scheme.rigid:
         demands = demanded(jobs, scheme.bound, scheme.share)
     grants, ends_ns, ending, *expected = np.zeros((6, processors + 1), dtype=np.int64)

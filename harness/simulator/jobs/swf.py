@@ -35,7 +35,7 @@ def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integer
     wait_s = np.where(begun, (outcome.start_ns - jobs.submit_ns) / WHOLE_NS, UNKNOWN)
     run_s = np.where(ended, (outcome.finish_ns - outcome.start_ns) / WHOLE_NS, UNKNOWN)
     size = np.where(begun, np.rint(outcome.size), UNKNOWN)
-    asked = (jobs.most, jobs.estimates_ns() / WHOLE_NS, ended.astype(int))
+    asked = (jobs.max_processes, jobs.estimates_ns() / WHOLE_NS, ended.astype(int))
     columns = (numbers, jobs.submit_ns / WHOLE_NS, wait_s, run_s, size, run_s, *asked)
     # Lists, since numbers of NumPy take several times as long to format, one by one.
     lines += map(LINE.format, *(column.tolist() for column in columns))
@@ -127,7 +127,7 @@ def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = 
     spent_s = finish_s - submit_s
     known = [(start_s, begun), (finish_s - start_s, ended), (finish_s, ended), (start_s - submit_s, begun)]
     known += [(spent_s, ended), (spent_s / np.maximum(outcome.asked_s, 1 / WHOLE_NS), ended)]
-    columns = [submit_s, jobs.most, asked_s, ended.astype(int)]
+    columns = [submit_s, jobs.max_processes, asked_s, ended.astype(int)]
     columns += [np.where(there, times, UNKNOWN) for times, there in known]
     rows = zip(numbers.tolist(), *(column.tolist() for column in columns), strict=True)
     with path.open("w", encoding="utf-8", newline="") as file:

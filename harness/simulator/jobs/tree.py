@@ -80,8 +80,8 @@ def simulate(
     processors in use in each quantum, and the simulation ends with it; without it, with the last job.
     """
     arrival = -(-jobs.submit_ns // quantum_ns)
-    depth = processors.bit_length() - 1 - np.ceil(np.log2(jobs.most)).astype(np.int64)
-    tree = empty(processors, -(-jobs.times_ns(jobs.most) // quantum_ns))
+    depth = processors.bit_length() - 1 - np.ceil(np.log2(jobs.max_processes)).astype(np.int64)
+    tree = empty(processors, -(-jobs.times_ns(jobs.max_processes) // quantum_ns))
     finish = np.full(len(jobs), -1)
     quanta, used = (NEVER_NS, np.zeros(0, dtype=np.int64)) if busy is None else (len(busy), busy)
     heeding(_run, tree, fair, quanta, Tasks(arrival, depth, finish), used)
@@ -91,7 +91,7 @@ def simulate(
         processors,
         np.where(tree.start >= 0, tree.start * quantum_ns, NEVER_NS),
         np.where(finish >= 0, finish * quantum_ns, NEVER_NS),
-        jobs.most.astype(float),
+        jobs.max_processes.astype(float),
         np.where(tree.node >= 0, (tree.node - (1 << depth)) * size, -1),
     )
 

@@ -43,7 +43,7 @@ def has_turn(state: State, p: int, q: int, peer: int) -> bool:
     waits = rival.state == m.RUNNING and m.READING <= rival.activity <= m.CLOSING and not rival.handling
     if not waits or patient or rival.job == peer_process.job:
         return False
-    if other.given_ns >= 0 and now_ns - other.given_ns < state.machine.least_run_ns:
+    if other.given_ns >= 0 and now_ns - other.given_ns < state.machine.min_run_ns:
         return False
     ours, theirs = state.jobs[peer_process.job], state.jobs[rival.job]
     if ours.served_ns > theirs.served_ns or (

@@ -95,11 +95,11 @@ class SimulatedMachine(MachineConstants):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("processors", self.processors, least=1)
+        whole("processors", self.processors, minimum=1)
         check_values({key: value for key, value in vars(self).items() if value is not None})
         self.check()
         if self.rule_latency_us is not None:
-            number("rule_latency_us", self.rule_latency_us, least=0)
+            number("rule_latency_us", self.rule_latency_us, minimum=0)
         for index, value in enumerate(self.tick_lateness_us):
             if value * 1e3 >= self.tick_ns:
                 rule = f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us"
@@ -217,10 +217,10 @@ class SimulatedJob:
     replay: ReplayedProgram | None = None
 
     def __post_init__(self) -> None:
-        number("arrival_s", self.arrival_s, least=0)
+        number("arrival_s", self.arrival_s, minimum=0)
         if self.think_us is None:
             return
-        number("think_us", self.think_us, least=0)
+        number("think_us", self.think_us, minimum=0)
         if self.program.processes != 1:
             rule, remedy = "a job that thinks has one process", "write processes = 1, or several jobs"
             raise InputError("program.processes", self.program.processes, rule, remedy)

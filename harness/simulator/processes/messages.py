@@ -91,15 +91,15 @@ def take_arrival(state: State, sender: Records) -> bool:
     """
     job = state.jobs[sender.job]
     said_ns = report(waiting_rule(job), sender.previous_wait_ns, sender.wait_began_ns)
-    job.least_report_ns = min(job.least_report_ns, said_ns)
+    job.min_report_ns = min(job.min_report_ns, said_ns)
     job.greatest_report_ns = max(job.greatest_report_ns, said_ns)
     job.arrived += 1
     if job.arrived < job.processes:
         return False
     job.arrived = 0
     job.estimate_ns = job.learned_ns
-    seen_ns = observed(waiting_rule(job), job.least_report_ns, job.greatest_report_ns)
-    job.least_report_ns, job.greatest_report_ns = FOREVER_NS, UNKNOWN_NS
+    seen_ns = observed(waiting_rule(job), job.min_report_ns, job.greatest_report_ns)
+    job.min_report_ns, job.greatest_report_ns = FOREVER_NS, UNKNOWN_NS
     if job.rule == GLOBAL_ADAPTIVE and seen_ns >= 0 and sender.learns:
         job.learned_ns = learn(state.samples[len(state.processes) + sender.job], seen_ns)
     return True

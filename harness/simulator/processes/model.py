@@ -215,7 +215,7 @@ JOB = np.dtype(
         ("message_costs", np.int8),  # whether messages take processor time of its processes
         ("arrived", np.int32),
         ("unfinished", np.int32),
-        ("least_report_ns", np.int64),  # of the arrivals at the present barrier
+        ("min_report_ns", np.int64),  # of the arrivals at the present barrier
         ("greatest_report_ns", np.int64),
         ("estimate_ns", np.int64),  # that completions of the present barrier carry
         ("learned_ns", np.int64),  # that completions of the next barrier will carry
@@ -299,7 +299,7 @@ MACHINE = np.dtype(
         ("holder_check_ns", np.int64),  # how often who spins looks after the holder of its lock; 0 for never
         ("remedy", np.int8),  # for processes in critical sections (workloads.options): locks.py
         ("patience_ns", np.int64),  # of dynamic coscheduling; 0 without
-        ("least_run_ns", np.int64),
+        ("min_run_ns", np.int64),
         ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none
         ("queue", np.int8),  # BOUND to STEALING
         ("cache_bytes", np.int64),  # of each processor; 0 for no caches

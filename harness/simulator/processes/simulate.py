@@ -73,8 +73,8 @@ def simulate(
         InterruptedSimulationError: if ``harness.simulator.interruption.interrupt`` is called.
     """
     within("seed", seed)
-    whole("repeat", repeat, least=0)
-    whole("stream", stream, least=0)
+    whole("repeat", repeat, minimum=0)
+    whole("stream", stream, minimum=0)
     _check(jobs, machine, policy)
     if timeout_s is not None:
         number("timeout_s", timeout_s, above=0)
@@ -119,7 +119,7 @@ def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachi
         raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
     if policy.coscheduling:
         record.patience_ns = max(1, round(policy.coscheduling["patience_us"] * 1e3))
-        record.least_run_ns = round(policy.coscheduling["least_run_ms"] * 1e6)
+        record.min_run_ns = round(policy.coscheduling["min_run_ms"] * 1e6)
     if policy.observation:
         record.observe_ns = round(policy.observation["observe_ms"] * 1e6)
     if policy.coscheduling or policy.observation:
@@ -330,7 +330,7 @@ class _ProcessLevelRun:
         """The processes that a job begins with; ``Conductor.prepare`` launches a queue's processes."""
         if not state.has_tasks(job):
             return len(placement)
-        room = min(_seen(job).most, self._session.machine.processors)
+        room = min(_seen(job).max_processes, self._session.machine.processors)
         return max(self._session.processes(job.number) or 0, room)
 
 

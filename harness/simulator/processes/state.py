@@ -165,7 +165,7 @@ def enter_job(
     record.served_by_network = by_network and job.replay is None
     record.served_ns = -1
     record.estimate_ns = record.learned_ns = record.greatest_report_ns = blocking.UNKNOWN_NS
-    record.least_report_ns = blocking.FOREVER_NS
+    record.min_report_ns = blocking.FOREVER_NS
     for field, value in waiting._asdict().items():
         record[field] = value
     if job.replay is not None and waiting.rule == blocking.SPIN:

@@ -259,7 +259,7 @@ BY_JOB = [
 
 
 def mixture(most, count=60):
-    """Rigid jobs of all sizes up to ``most`` that come at random and wait for each other."""
+    """Rigid jobs of all sizes up to ``max_processes`` that come at random and wait for each other."""
     random = np.random.default_rng(1)
     submit_ns = np.cumsum(random.integers(0, 40, count)) * MS
     return rigid(submit_ns, random.integers(1, most + 1, count), random.integers(1, 100, count) * MS)
@@ -314,7 +314,7 @@ def test_jobs_of_a_model_ask_for_what_is_left():
     (cell,) = wanted.cells
     assert cell.lost == {3, 4} and cell.source and cell.source.model
     made = draw(cell.source.model, wanted.processors, np.random.default_rng(1), len(cell.lost))
-    assert set(made.most.tolist()) == {2, 14}
+    assert set(made.max_processes.tolist()) == {2, 14}
 
 
 @pytest.mark.parametrize(

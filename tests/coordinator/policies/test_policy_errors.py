@@ -101,6 +101,7 @@ def test_so_do_other_methods_of_a_policy(faulty):
         ("decide(self, view, reason)", "decide(self, view, why)", "write reason for why"),
         ("Decision(places, ())", "Decision(places, (), call_after_ns=5)", "write timer_ns for call_after_ns"),
         ("Decision(places, ())", "Decision(places, (), memory=5)", "write state for memory"),
+        ("Decision(places, ())", "view.jobs[0].most", "write max_processes for most"),
     ],
 )
 def test_a_policy_with_names_of_an_earlier_version_is_told_the_present_ones(

@@ -192,8 +192,8 @@ def test_rules_about_differences_give_jobs_that_are_all_alike_equal_shares(name)
 def test_on_its_average_parallelism_a_job_has_half_of_the_best_speedup_and_efficiency(work_s, alpha_s, most):
     """Eager, Zahorjan and Lazowska 1989; their jobs have no cost of communication."""
     one = job(0, most, work_s, alpha_s=alpha_s)
-    assert 1 <= one.average <= one.most
-    given = allocation.bound(allocation.AVERAGE, 1, one.most, one.average, work_s, alpha_s, 0.0)
+    assert 1 <= one.average <= one.max_processes
+    given = allocation.bound(allocation.AVERAGE, 1, one.max_processes, one.average, work_s, alpha_s, 0.0)
     speedup = one.estimate.on(1) / one.estimate.on(given)
     assert speedup >= 0.5 * one.average
     assert speedup >= 0.5 * given

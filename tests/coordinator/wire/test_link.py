@@ -91,8 +91,8 @@ poll = select.poll()
 for descriptor in hub.filenos():
     poll.register(descriptor, select.POLLIN)
 
-def wait(condition, most_s=30):
-    end_s = time.monotonic() + most_s
+def wait(condition, max_s=30):
+    end_s = time.monotonic() + max_s
     while not condition(hub.receive()):
         assert time.monotonic() < end_s
         poll.poll(10)

@@ -58,7 +58,7 @@ def one_of(records, kind, policy="none"):
 def bound(records, policy, **changes):
     """The bound of a run, in dedicated times."""
     alone = replace(one_of(records, DEDICATED, "batch"), **changes)
-    return bounds.least_ns(one_of(records, POLICY, policy), [alone] * 3) / alone.makespan_ns
+    return bounds.min_ns(one_of(records, POLICY, policy), [alone] * 3) / alone.makespan_ns
 
 
 def test_jobs_that_spin_take_their_processors_for_their_dedicated_times(records):
@@ -66,8 +66,8 @@ def test_jobs_that_spin_take_their_processors_for_their_dedicated_times(records)
     apart = replace(one_of(records, POLICY, "gang"))
     jobs = [replace(job, placement=(place,)) for job, place in zip(apart.jobs, (0, 1, 0), strict=True)]
     alone = one_of(records, DEDICATED, "batch")
-    least_ns = bounds.least_ns(replace(apart, jobs=tuple(jobs)), [alone] * 3)
-    assert least_ns == pytest.approx(2 * alone.makespan_ns), "processor 0 has two of them"
+    min_ns = bounds.min_ns(replace(apart, jobs=tuple(jobs)), [alone] * 3)
+    assert min_ns == pytest.approx(2 * alone.makespan_ns), "processor 0 has two of them"
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_jobs_that_spin_take_their_processors_for_their_dedicated_times(records)
 def test_where_jobs_may_compute_while_others_wait_only_their_computing_counts(records, changes):
     run, alone = one_of(records, POLICY, "gang"), one_of(records, DEDICATED, "batch")
     computing_ns = sum(rank.computing_ns for rank in alone.ranks)
-    least_ns = bounds.least_ns(replace(run, scheduler={**run.scheduler, **changes}), [alone] * 3)
-    assert least_ns == bounds.least_ns(one_of(records, POLICY, "implicit"), [alone] * 3)
-    assert least_ns == pytest.approx(3 * computing_ns / 2)
+    min_ns = bounds.min_ns(replace(run, scheduler={**run.scheduler, **changes}), [alone] * 3)
+    assert min_ns == bounds.min_ns(one_of(records, POLICY, "implicit"), [alone] * 3)
+    assert min_ns == pytest.approx(3 * computing_ns / 2)
 
 
 def command(record, *, running, ready=0.0, **how):
@@ -102,7 +102,7 @@ def command(record, *, running, ready=0.0, **how):
 )
 def test_a_command_has_a_bound_if_it_is_known_to_spin_or_to_block(records, policy, alone, least):
     made = command(one_of(records, DEDICATED, "batch"), **alone)
-    found = bounds.least_ns(one_of(records, POLICY, policy), [made] * 3)
+    found = bounds.min_ns(one_of(records, POLICY, policy), [made] * 3)
     assert found == (least and pytest.approx(least * made.makespan_ns))
 
 

@@ -93,7 +93,7 @@ def test_the_toronto_workload_has_the_papers_means():
 @pytest.mark.parametrize("distribution", list(hori96.DISTRIBUTIONS))
 def test_the_tasks_of_hori96_have_the_target_load(distribution):
     jobs = hori96.tasks(distribution, 128, 0.8, 400_000, np.random.default_rng(1))
-    assert set(jobs.most.tolist()) <= {1, 2, 4, 8, 16, 32, 64}, "no task needs the whole machine"
+    assert set(jobs.max_processes.tolist()) <= {1, 2, 4, 8, 16, 32, 64}, "no task needs the whole machine"
     assert jobs.work_s.sum() / (128 * 400_000) == pytest.approx(0.8, rel=0.1)
 
 

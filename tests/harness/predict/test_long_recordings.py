@@ -34,17 +34,17 @@ def test_replay_takes_no_more_memory_if_its_stretches_stand_for_more(phase):
     """More than ten times as many steps do not: they are never all there at one time."""
     made = long_recording(phase, kept=1024)
 
-    def replay(most_s):
+    def replay(max_s):
         """Steps of a rank, and the most memory that the simulation took at one time."""
-        program = replayed(made, most_s=most_s)
+        program = replayed(made, max_s=max_s)
         tracemalloc.start()
         try:
             outcome = simulate([replaying(0, program)], MACHINE, policies.create("none", {}))
-            _, most_bytes = tracemalloc.get_traced_memory()
+            _, max_bytes = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
         assert not outcome.failure
-        return program.count(0), most_bytes
+        return program.count(0), max_bytes
 
     replay(0.01)  # what is loaded at first counts for neither
     (few, few_bytes), (many, many_bytes) = replay(0.5), replay(30.0)

@@ -111,7 +111,7 @@ SAME = {
 
 def short(trace: Trace) -> tuple[list[int], ...]:
     jobs = trace.jobs
-    columns = (jobs.submit_ns, jobs.most, jobs.times_ns(jobs.most), jobs.estimates_ns())
+    columns = (jobs.submit_ns, jobs.max_processes, jobs.times_ns(jobs.max_processes), jobs.estimates_ns())
     return trace.numbers.tolist(), *(column.tolist() for column in columns)
 
 

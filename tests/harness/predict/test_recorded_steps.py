@@ -217,7 +217,7 @@ def test_what_is_kept_is_repeated_for_all_that_happened_and_start_up_comes_first
     program = replayed(whole, start_up_s=0.5)
     assert [part.times for part in program.parts] == [1, *4 * [pytest.approx(5, abs=1)]]
     assert first_steps(program)[0]["busy_ns"] == 500_000_000
-    assert [part.times for part in replayed(whole, most_s=1e-5).parts] == 4 * [1]
+    assert [part.times for part in replayed(whole, max_s=1e-5).parts] == 4 * [1]
 
 
 def test_steps_come_in_blocks_with_numbers_that_go_on():
@@ -310,7 +310,7 @@ def test_a_recording_says_itself_what_its_run_took_beside_it(tmp_path):
     recording.write(replace(whole, ranks=tuple(replace(rank, **times) for rank in whole.ranks)), path)
     started = RecordedPrograms({command: path}).replayed(command)
     assert outside(started) == [(1, 270.0, 1), (0, 30.0, 1), (1, 100.0, 1)]
-    shorter = replayed(whole, start_up_s=0.03, asleep_s=(0.27, 0.1), most_s=whole_s(whole) / 10)
+    shorter = replayed(whole, start_up_s=0.03, asleep_s=(0.27, 0.1), max_s=whole_s(whole) / 10)
     assert [one[1] for one in outside(shorter)] == pytest.approx([27, 3, 10], rel=0.01)
 
 

@@ -115,8 +115,10 @@ def test_a_trace_is_read_in_order_of_arrival_without_what_never_ran(tmp_path: Pa
     trace = read(made(tmp_path, LOG))
     assert trace.numbers.tolist() == [2, 1, 6]
     assert trace.jobs.submit_ns.tolist() == [0, 10 * S, 50 * S]
-    assert trace.jobs.most.tolist() == [2, 4, 1], "what was requested, where what was used is unknown"
-    assert trace.jobs.times_ns(trace.jobs.most).tolist() == [S, 50 * S, 30 * S]
+    assert trace.jobs.max_processes.tolist() == [2, 4, 1], (
+        "what was requested, where what was used is unknown"
+    )
+    assert trace.jobs.times_ns(trace.jobs.max_processes).tolist() == [S, 50 * S, 30 * S]
     assert trace.jobs.estimates_ns().tolist() == [S, 90 * S, 30 * S], "no estimate is below the run time"
     assert (trace.processors, trace.header["Note"]) == (16, "first")
     assert trace.skipped == {"partial record": 1, "never ran": 1, "no size": 1}
@@ -125,8 +127,8 @@ def test_a_trace_is_read_in_order_of_arrival_without_what_never_ran(tmp_path: Pa
 def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_one(tmp_path: Path) -> None:
     trace = read(made(tmp_path, ARRAYS))
     assert trace.numbers.tolist() == [14, 15, 20, 20]
-    assert trace.jobs.most.tolist() == [4, 4, 8, 8]
-    assert trace.jobs.times_ns(trace.jobs.most).tolist() == [60 * S, 70 * S, 31 * S, 5 * S]
+    assert trace.jobs.max_processes.tolist() == [4, 4, 8, 8]
+    assert trace.jobs.times_ns(trace.jobs.max_processes).tolist() == [60 * S, 70 * S, 31 * S, 5 * S]
     assert trace.jobs.estimates_ns().tolist() == [120 * S, 120 * S, 180 * S, 180 * S]
     assert trace.skipped == {"never ran": 1, "still running": 1}, "waiting tasks; a job that runs in part"
 
@@ -378,10 +380,10 @@ def as_slowly(trace: Trace, data: bytes) -> None:
     slow = slow_trace_reader.read(data)
     jobs = trace.jobs
     assert trace.numbers.tolist() == [job.number for job in slow]
-    assert jobs.most.tolist() == [job.size for job in slow]
+    assert jobs.max_processes.tolist() == [job.size for job in slow]
     for fast_ns, slow_s in (
         (jobs.submit_ns, [job.submit - slow[0].submit for job in slow]),
-        (jobs.times_ns(jobs.most), [max(job.run, 1) for job in slow]),
+        (jobs.times_ns(jobs.max_processes), [max(job.run, 1) for job in slow]),
         (jobs.estimates_ns(), [max(job.asked, job.run, 1) for job in slow]),
     ):
         np.testing.assert_allclose(fast_ns, [float(s * S) for s in slow_s], rtol=1e-12, atol=2000)

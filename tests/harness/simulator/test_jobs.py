@@ -137,7 +137,7 @@ def test_no_schedule_breaks_these_rules(run):
     assert (usage.busy <= processors + 1e-6).all()
     if name != "dyn-equi":
         sizes = outcome.size.astype(np.int64)
-        assert ((jobs.least <= sizes) & (sizes <= jobs.most)).all()
+        assert ((jobs.min_processes <= sizes) & (sizes <= jobs.max_processes)).all()
         worked = jobs.times_ns(sizes) * sizes
         assert (outcome.finish_ns - outcome.start_ns >= jobs.times_ns(sizes)).all()
         ends = np.append(usage.time_ns[1:], outcome.finish_ns.max())
@@ -191,7 +191,7 @@ def test_a_policy_that_cannot_keep_up_is_called_saturated(name):
     n = 200
     jobs = rigid(np.arange(n) * S, np.full(n, 2), np.full(n, 2 * S))
     if name == "dyn-equi":
-        jobs = replace(jobs, least=np.ones(n, dtype=np.int64))
+        jobs = replace(jobs, min_processes=np.ones(n, dtype=np.int64))
     outcome = simulate(jobs, 2, policies.create(name, {}), 150)
     assert outcome.saturated
     assert (outcome.finish_ns[150:] == NEVER_NS).all()

@@ -214,8 +214,8 @@ OBSERVING = st.sampled_from(
 
 COSCHEDULING = st.sampled_from(
     [
-        ("dynamic-coscheduling", {"patience_us": 30, "least_run_ms": 0.2}),
-        ("dynamic-coscheduling", {"patience_us": 300, "least_run_ms": 5}),
+        ("dynamic-coscheduling", {"patience_us": 30, "min_run_ms": 0.2}),
+        ("dynamic-coscheduling", {"patience_us": 300, "min_run_ms": 5}),
     ]
 )
 
@@ -273,7 +273,7 @@ def test_a_spin_for_a_lock_counts_processor_time_under_dynamic_coscheduling_too(
     )
     interactive = Program(processes=1, granularity_us=20, imbalance=0, phases=30)
     workload = [SimulatedJob(0, lock), SimulatedJob(1, interactive, 0.003, think_us=1000.0)]
-    policy = policies.create("dynamic-coscheduling", {"patience_us": 30, "least_run_ms": 0.2})
+    policy = policies.create("dynamic-coscheduling", {"patience_us": 30, "min_run_ms": 0.2})
     outcome = simulate(workload, machine, policy, Options("fixed"), timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, policy, Options("fixed")).run())
 

@@ -25,7 +25,9 @@ def test_what_is_written_can_be_read_again(tmp_path, name):
     swf.write(tmp_path / name, first, policy="easy")
     data = (tmp_path / name).read_bytes()
     again = read(tmp_path / name)
-    np.testing.assert_array_equal(again.jobs.times_ns(again.jobs.most), first.finish_ns - first.start_ns)
+    np.testing.assert_array_equal(
+        again.jobs.times_ns(again.jobs.max_processes), first.finish_ns - first.start_ns
+    )
     np.testing.assert_array_equal(again.jobs.submit_ns, first.jobs.submit_ns)
     assert again.processors == 4
     swf.write(tmp_path / name, first, policy="easy")
@@ -46,7 +48,7 @@ def test_the_placement_never_gives_a_processor_twice_in_space_sharing(tmp_path, 
         for part in text.split(","):
             first, _, last = part.partition("-")
             place |= set(range(int(first), int(last or first) + 1))
-        assert len(place) == jobs.most[int(job) - 1]
+        assert len(place) == jobs.max_processes[int(job) - 1]
         assert place <= set(range(4))
         if name != "gang":
             assert all(place.isdisjoint(other) for end, other in held if end > float(start))
@@ -76,7 +78,7 @@ def test_jobs_get_the_lowest_free_processors(seed):
         running = [other for other in held if outcome.finish_ns[other] > outcome.start_ns[job]]
         taken = {p for other in running for p in held[other]}
         free = [p for p in range(16) if p not in taken]
-        held[job] = free[: outcome.jobs.most[job]]
+        held[job] = free[: outcome.jobs.max_processes[job]]
         assert [p for first, last in place for p in range(first, last + 1)] == held[job]
     assert len(held) == 60
 
@@ -87,4 +89,4 @@ def test_the_places_on_a_machine_of_a_million_processors_are_written_as_ranges(t
     lines = (tmp_path / "p").read_text().splitlines()[1:]
     assert len(lines) == 1_000
     parts = [part.split("-") for part in lines[-1].split()[3].split(",")]
-    assert sum(int(ends[-1]) - int(ends[0]) + 1 for ends in parts) == outcome.jobs.most[999]
+    assert sum(int(ends[-1]) - int(ends[0]) + 1 for ends in parts) == outcome.jobs.max_processes[999]

@@ -115,7 +115,7 @@ def bounds_of(prefix, *kinds):
         bounds = rule.entry if isinstance(rule, ListOf) else rule
         if isinstance(bounds, Bounds):
             known = found.setdefault(f"{prefix}.{name}", bounds)
-            least, most = min(bounds.least, known.least), max(bounds.most, known.most)
+            least, most = min(bounds.minimum, known.minimum), max(bounds.maximum, known.maximum)
             found[f"{prefix}.{name}"] = Bounds(least, most, bounds.whole)
     return found
 
@@ -188,7 +188,7 @@ def test_no_experiment_ends_in_a_traceback(tmp_path, monkeypatch, count):
 
 def beyond(bounds):
     """The numbers just outside the bounds."""
-    return bounds.least - (1 if bounds.whole else 1e-9 + abs(bounds.least) / 1e9), bounds.most * 2 + 1
+    return bounds.minimum - (1 if bounds.whole else 1e-9 + abs(bounds.minimum) / 1e9), bounds.maximum * 2 + 1
 
 
 def test_no_number_out_of_its_bounds_is_taken(tmp_path, monkeypatch):
@@ -265,7 +265,8 @@ def test_the_documents_give_all_bounds(golden):
 
 def written(bounds):
     """The ends as docs/reference/bounds.md has them."""
-    return f"{bounds.least} to {bounds.most}" if bounds.whole else f"{bounds.least:g} to {bounds.most:g}"
+    low, high = bounds.minimum, bounds.maximum
+    return f"{low} to {high}" if bounds.whole else f"{low:g} to {high:g}"
 
 
 POINTS = f"sweep.program.granularity_us={list(range(1, 102))}"

@@ -39,7 +39,7 @@ def test_options_that_an_older_record_lacks_are_those_of_its_time():
     ],
 )
 def test_titles_break_after_commas_where_they_can(text, lines):
-    assert wrap(text, 15 * LETTER, most_lines=4) == lines
+    assert wrap(text, 15 * LETTER, max_lines=4) == lines
 
 
 def test_different_jobs_are_all_named():

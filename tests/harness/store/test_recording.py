@@ -82,10 +82,10 @@ def variables(folder, mpi="here", rule="spin"):
     return library.environment(waiting(rule, switch_us=10, latency_us=2), folder)
 
 
-def recorded(argv, folder, mpi="here", *, rule="spin", most_bytes=150_000_000):
-    """Run a command with the library; ``most_bytes``: that the operations of all ranks may take."""
+def recorded(argv, folder, mpi="here", *, rule="spin", max_bytes=150_000_000):
+    """Run a command with the library; ``max_bytes``: that the operations of all ranks may take."""
     folder.mkdir()
-    extra = variables(folder, mpi, rule) | {"LOCKSTEP_OPERATIONS_BYTES": str(most_bytes)}
+    extra = variables(folder, mpi, rule) | {"LOCKSTEP_OPERATIONS_BYTES": str(max_bytes)}
     return run(argv, extra=extra), recording.gather(folder, argv)
 
 
@@ -283,7 +283,7 @@ def test_where_nothing_can_be_written_the_program_goes_on(compiled, tmp_path):
 def test_a_long_program_keeps_evenly_spread_windows(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1500", "800"]
     most_kept = 64
-    done, (found,) = recorded(argv, tmp_path / "files", most_bytes=2 * SLOTS * 24 * most_kept)
+    done, (found,) = recorded(argv, tmp_path / "files", max_bytes=2 * SLOTS * 24 * most_kept)
     assert done.returncode == 0, done.stderr
     for rank in found.ranks:
         assert rank.windows["operations"].sum() == 1501

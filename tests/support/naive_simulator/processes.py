@@ -409,7 +409,7 @@ class Process:
             in_vain = rival.wait not in (None, "lock") and rival.wants.hears == ALERT and not rival.answered
             if not in_vain or now - rival.began < self.simulation.patience:
                 continue
-            if place.given is not None and now - place.given < self.simulation.least_run:
+            if place.given is not None and now - place.given < self.simulation.min_run:
                 continue
             if (self.job.served, self.job.order) > (rival.job.served, rival.job.order):
                 continue

@@ -80,7 +80,7 @@ class Eevdf:
 
     def __init__(self, machine):
         self.slice_ns = round(machine.slice_us * 1e3) or 1_400_000
-        self.most_ns = max(2 * self.slice_ns, 4_000_000)  # of lag: two slices, at least a tick
+        self.max_ns = max(2 * self.slice_ns, 4_000_000)  # of lag: two slices, at least a tick
 
     def enter(self, process):
         # Virtual time is time used, and an offset: as far from the average as when it went to sleep.
@@ -129,7 +129,7 @@ class Eevdf:
         process.lingers = process.lag > 0
 
     def lag(self, process):
-        return max(-self.most_ns, min(process.virtual() - self.average(process.processor), self.most_ns))
+        return max(-self.max_ns, min(process.virtual() - self.average(process.processor), self.max_ns))
 
     def wake_up(self, process):
         processor = process.processor

@@ -50,7 +50,7 @@ class NaiveSimulation:
         costs = self.take_costs(machine)
         given = policy.coscheduling
         self.patience = round(given["patience_us"] * 1e3) if given else 0
-        self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
+        self.min_run = round(given["min_run_ms"] * 1e6) if given else 0
         self.observation = policy.observation
         self.rule = lambda program, as_mpi=False: (DEFAULTS if as_mpi else options).waiting(
             imbalance_us=program.imbalance_us, **costs

@@ -161,8 +161,8 @@ def outranked(state: State, p: int, q: int) -> bool:
 @step
 def ahead_ns(state: State, process: Records) -> int:
     """How far the virtual time of ``process`` is beyond the average of its queue, within bounds."""
-    most_ns = max(2 * state.machine.slice_ns, TICK_NS)
-    return int(min(max(process.virtual_ns - average(state, process.processor), -most_ns), most_ns))
+    max_ns = max(2 * state.machine.slice_ns, TICK_NS)
+    return int(min(max(process.virtual_ns - average(state, process.processor), -max_ns), max_ns))
 
 
 @step
