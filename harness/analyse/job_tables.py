@@ -1,35 +1,20 @@
 """Jobs of a log under several policies: by their sizes, and policy against policy."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.analyse import comparison
-from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, place_name
 from harness.analyse.statistics import estimate
-from harness.predict import schedule_files
+from harness.predict import kept_outcome
 from harness.simulator.jobs.metrics import bounded_slowdowns, in_batches
 from harness.simulator.jobs.model import Floats, Integers, JobLevelOutcome
 
 SOONER_S = 0.5  # waits that differ by less count as the same: logs have whole seconds
-
-
-def with_outcomes(results: ResultsDocument, folder: Path) -> ResultsDocument:
-    """The results with the jobs of each schedule, by tables in ``folder``; doubts tell what is unknown."""
-    rows, doubts = [], []
-    for row in results.rows:
-        assert row.schedule
-        try:
-            outcome = schedule_files.outcome_of(folder, row.scheduler["policy"], row.schedule)
-            rows.append(row.with_schedule(replace(row.schedule, outcome=outcome)))
-        except LookupError as error:
-            rows.append(row)
-            doubts.append(f"the jobs under {place_name(row)} are unknown: {error.args[0]}")
-    return replace(results, rows=rows, doubts=[*results.doubts, *doubts])
 
 
 @dataclass(frozen=True)
@@ -63,12 +48,21 @@ class PolicyComparison:
     verdict: str  # as in ``harness.analyse.comparison``
 
 
-def timed(rows: Sequence[Row]) -> list[tuple[str, JobLevelOutcome]]:
-    """The rows for which it is known when which job ran, by name."""
+class Timed(NamedTuple):
+    """A row for which it is known when which job ran."""
+
+    name: str
+    settings: Mapping[str, Any]  # its point of the sweep
+    outcome: JobLevelOutcome
+
+
+def timed(rows: Sequence[Row]) -> list[Timed]:
+    """The rows whose schedules have one outcome, which those of logs have unless they are saturated."""
+    known = ((row, row.schedule) for row in rows)
     return [
-        (place_name(row), row.schedule.outcome)
-        for row in rows
-        if row.schedule and row.schedule.outcome is not None
+        Timed(place_name(row), row.settings, kept_outcome.known(schedule.outcome, schedule.processors)[0])
+        for row, schedule in known
+        if schedule and schedule.outcome
     ]
 
 
@@ -87,23 +81,22 @@ def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeCl
     return found
 
 
-def against_first(rows: Sequence[Row], warm_up: int, tau_s: float) -> list[PolicyComparison]:
-    """Every schedule of a log against the first one at its point of the sweep; empty for random jobs."""
-    blocks = [timed(list(block)) for _, block in groupby(rows, key=lambda row: row.settings)]
-    return [_compared(*block[0], *other, warm_up, tau_s) for block in blocks for other in block[1:]]
+def against_first(known: Sequence[Timed], warm_up: int, tau_s: float) -> list[PolicyComparison]:
+    """Every schedule of a log against the first one at its point of the sweep."""
+    points = [list(point) for _, point in groupby(known, key=lambda one: one.settings)]
+    return [_compared(point[0], other, warm_up, tau_s) for point in points for other in point[1:]]
 
 
-def _compared(
-    before: str, first: JobLevelOutcome, after: str, second: JobLevelOutcome, warm_up: int, tau_s: float
-) -> PolicyComparison:
+def _compared(before: Timed, after: Timed, warm_up: int, tau_s: float) -> PolicyComparison:
+    first, second = before.outcome, after.outcome
     counted = first.finished & second.finished & (np.arange(len(first.jobs)) >= warm_up)
     wait_s = (second.wait_s - first.wait_s)[counted] if counted.any() else np.zeros(1)
     slowdowns = [bounded_slowdowns(outcome, tau_s)[counted] for outcome in (first, second)]
     logarithms: Floats = np.log(slowdowns[1]) - np.log(slowdowns[0]) if counted.any() else np.zeros(1)
     interval = _batch_means(logarithms)
     return PolicyComparison(
-        before=before,
-        after=after,
+        before=before.name,
+        after=after.name,
         sooner=float((wait_s <= -SOONER_S).mean()),
         later=float((wait_s >= SOONER_S).mean()),
         wait_s=float(wait_s.mean()),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from harness.analyse.breakdown import PARTS, STATES, Breakdown, States
 from harness.analyse.columns import (
@@ -181,10 +181,6 @@ class Row:
     @property
     def schedule(self) -> Schedule | None:
         return self.simulated.schedule if self.simulated else None
-
-    def with_schedule(self, schedule: Schedule) -> Self:
-        assert self.simulated
-        return replace(self, simulated=replace(self.simulated, schedule=schedule))
 
     @property
     def workload(self) -> str:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.analyse import stored, verdicts
-from harness.analyse.results_document import ResultsDocument
 from harness.analyse.stored import Found
 from harness.analyse.verdicts import TOLERANCE
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import text
 from workloads.validation import InputError, one_of
-
-if TYPE_CHECKING:
-    from harness.report.rendering import Page
 
 FORMATS = ("html", "text", "svg", "png", "md", "csv")
 
@@ -59,9 +54,16 @@ def write(
     path: Path, kind: str, found: Found, folder: Path, tolerance: float = TOLERANCE, picture: str = ""
 ) -> None:
     """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
-    from harness.report import rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import
+    from harness.report import job_page, rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import
+    from harness.report import page as run_page  # noqa: PLC0415
 
-    results, page = (_of_jobs if found.by_job else _of_runs)(found, folder, tolerance)
+    results = found.results
+    if found.by_job:
+        page = job_page.of_jobs(results, found.records[0])
+    else:
+        results = verdicts.judged(results, found.records, tolerance)
+        lanes = stored.lanes(folder, found)
+        page = run_page.of_runs(run_page.Content(results, found.records, lanes, tolerance))
     made: str | bytes
     if kind == "md":
         made = tables.markdown(results)
@@ -72,19 +74,3 @@ def write(
     else:
         made = style.file(rendering.picture(page, picture or page.pictures[0].name), kind)
     shared.write("--output", path, made)
-
-
-def _of_runs(found: Found, folder: Path, tolerance: float) -> tuple[ResultsDocument, Page]:
-    from harness.report import page  # noqa: PLC0415
-
-    judged = verdicts.judged(found.results, found.records, tolerance)
-    content = page.Content(judged, found.records, stored.lanes(folder, found), tolerance)
-    return judged, page.of_runs(content)
-
-
-def _of_jobs(found: Found, folder: Path, _: float) -> tuple[ResultsDocument, Page]:
-    from harness.analyse import job_tables  # noqa: PLC0415
-    from harness.report import job_page  # noqa: PLC0415
-
-    results = job_tables.with_outcomes(found.results, folder.parent if folder.is_file() else folder)
-    return results, job_page.of_jobs(results, found.records[0])

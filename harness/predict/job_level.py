@@ -15,6 +15,7 @@ from coordinator.owners import changes
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
 from harness.measure.plan import Task, plan
+from harness.predict.kept_outcome import kept
 from harness.predict.replicate import Precision, replicate
 from harness.predict.trace import Trace, read
 from harness.simulator.jobs import event_by_event
@@ -201,8 +202,7 @@ def _of_log(log: Trace, task: Task) -> dict[str, Any]:
         "metrics": _plain(metrics),
         "slowdowns": slowdowns,
         "replications": 1,
-        "outcome": outcome,
-        "numbers": log.numbers,
+        "outcome": kept(outcome, log.numbers),
     }
 
 

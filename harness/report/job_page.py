@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from coordinator.topology import Runs
 from harness.analyse.columns import Column, four_digits, minute, needed, percent
-from harness.analyse.job_tables import against_first, by_size, timed
+from harness.analyse.job_tables import Timed, against_first, by_size, timed
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import OF_JOBS, Row, place_name, places
 from harness.report import grid
@@ -29,6 +29,7 @@ from harness.simulator.jobs.swf import placements
 from harness.store.records import RunRecord, Schedule
 from workloads.machine import TAU_S
 
+SATURATED = "all policies are saturated"
 NO_TRACE = "random jobs have many replications and no single schedule; give a job log"
 
 Named = tuple[str, Schedule]
@@ -37,6 +38,7 @@ Named = tuple[str, Schedule]
 
 def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
     schedules = [(place_name(row), row.schedule) for row in results.rows if row.schedule]
+    known = timed(results.rows)
     _, schedule = schedules[0]
     warm_up = int(schedule.source.get("warm_up", 0))
     tau_s = float(schedule.source.get("tau_s", TAU_S))
@@ -50,25 +52,26 @@ def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
         conditions=list(_conditions(schedule, first, warm_up, tau_s)),
         doubts=[*results.doubts, *saturated],
         failures=(),
-        pictures=_pictures(results.rows, schedules, warm_up, tau_s),
-        tables=list(_tables(results.rows, warm_up, tau_s)),
+        pictures=_pictures(known, schedules, warm_up, tau_s),
+        tables=list(_tables(results.rows, known, warm_up, tau_s)),
         origin="",
         remedy="choose means, or format html",
     )
 
 
-def _pictures(rows: Sequence[Row], schedules: Sequence[Named], warm_up: int, tau_s: float) -> list[Picture]:
+def _pictures(
+    known: Sequence[Timed], schedules: Sequence[Named], warm_up: int, tau_s: float
+) -> list[Picture]:
     """All pictures, also those that there are no data for."""
-    of_log = "model" not in schedules[0][1].source
-    no_jobs = "the tables of jobs that lockstep simulate -o wrote are not there" if of_log else NO_TRACE
-    no_places = "under these policies jobs share processors, or move" if of_log and timed(rows) else no_jobs
+    no_jobs = SATURATED if "log" in schedules[0][1].source else NO_TRACE
     drawn = {
         "means": partial(means, schedules),
-        "waits": partial(waits, rows),
-        "sizes": partial(sizes, rows, warm_up=warm_up, tau_s=tau_s),
-        "utilisation": partial(utilisation, rows),
-        "processors": partial(processors, rows),
+        "waits": partial(waits, known),
+        "sizes": partial(sizes, known, warm_up=warm_up, tau_s=tau_s),
+        "utilisation": partial(utilisation, known),
+        "processors": partial(processors, known),
     }
+    no_places = "under these policies jobs share processors, or move" if known else no_jobs
     return pictures("jobs", drawn, shown=SHOWN_JOBS, no_jobs=no_jobs, no_places=no_places)
 
 
@@ -78,16 +81,16 @@ RATIO = (
 )
 
 
-def _tables(rows: Sequence[Row], warm_up: int, tau_s: float) -> Iterator[Table]:
+def _tables(rows: Sequence[Row], known: Sequence[Timed], warm_up: int, tau_s: float) -> Iterator[Table]:
     replicated = any(row.schedule and row.schedule.replications > 1 for row in rows)
     intervals = ", with the half-widths of 95 % intervals over replications" if replicated else ""
     columns = [*places(rows), *needed(OF_JOBS, rows)]
     yield Table("table", "All figures", "Means", columns, rows, f"Means over the jobs{intervals}.")
-    compared = against_first(rows, warm_up, tau_s)
+    compared = against_first(known, warm_up, tau_s)
     before = compared[0].before if compared else ""
     yield Table("against", f"Each policy against {before}", "Policy against policy", AGAINST, compared, RATIO)
-    sizes = [(name, one) for name, outcome in timed(rows) for one in by_size(outcome, warm_up, tau_s)]
-    yield Table("by-size", "By the size of the jobs", "By size", BY_SIZE, sizes)
+    classes = [(row.name, one) for row in known for one in by_size(row.outcome, warm_up, tau_s)]
+    yield Table("by-size", "By the size of the jobs", "By size", BY_SIZE, classes)
 
 
 AGAINST = [
@@ -179,12 +182,12 @@ def means(schedules: Sequence[Named], width: int) -> Figure | None:
     return made.figure
 
 
-def waits(rows: Sequence[Row], width: int) -> Figure | None:
+def waits(known: Sequence[Timed], width: int) -> Figure | None:
     """The share of the jobs that waited at most so long under each scheduler; None without a job log."""
-    if not (known := timed(rows)):
+    if not known:
         return None
     found = {}
-    for name, outcome in known:
+    for name, _, outcome in known:
         wait_s = np.sort(np.maximum(outcome.wait_s[outcome.finished], SOON_S))
         share = np.arange(1, len(wait_s) + 1) / max(1, len(wait_s))
         found[name] = [SOON_S, *wait_s], [0, *share]
@@ -192,14 +195,14 @@ def waits(rows: Sequence[Row], width: int) -> Figure | None:
     return curves(width, found, (SOON_S, longest * 1.1), 1e9, "wait of a job")
 
 
-def sizes(rows: Sequence[Row], width: int, warm_up: int, tau_s: float) -> Figure | None:
+def sizes(known: Sequence[Timed], width: int, warm_up: int, tau_s: float) -> Figure | None:
     """The mean bounded slowdown of jobs by the processors they ask for; None without a job log."""
-    if not (known := timed(rows)):
+    if not known:
         return None
-    found = [by_size(outcome, warm_up, tau_s) for _, outcome in known]
+    found = [by_size(row.outcome, warm_up, tau_s) for row in known]
     least = {one.name: one.min_processes for classes in found for one in classes}
     names = sorted(least, key=lambda name: least[name])
-    axes, figure = one_panel(width, [name for name, _ in known], markers=DOTS)
+    axes, figure = one_panel(width, [row.name for row in known], markers=DOTS)
     for number, classes in enumerate(found):
         places = [names.index(one.name) for one in classes]
         values = [one.bounded_slowdown for one in classes]
@@ -214,14 +217,13 @@ def sizes(rows: Sequence[Row], width: int, warm_up: int, tau_s: float) -> Figure
     return figure
 
 
-def utilisation(rows: Sequence[Row], width: int) -> Figure | None:
+def utilisation(known: Sequence[Timed], width: int) -> Figure | None:
     """The share of the processors in use over time under each scheduler; None without a job log."""
-    known = [(name, outcome) for name, outcome in timed(rows) if outcome.finished.any()]
     if not known:
         return None
-    axes, figure = one_panel(width, [name for name, _ in known])
-    for number, (_, outcome) in enumerate(known):
-        time_s, share = utilisation_over_time(outcome, PARTS)
+    axes, figure = one_panel(width, [row.name for row in known])
+    for number, row in enumerate(known):
+        time_s, share = utilisation_over_time(row.outcome, PARTS)
         axes.plot(time_s, share, **line_of(number))
     axes.set_ylim(0, 1.02)
     _clock(axes, width)
@@ -229,9 +231,9 @@ def utilisation(rows: Sequence[Row], width: int) -> Figure | None:
     return figure
 
 
-def processors(rows: Sequence[Row], width: int) -> Figure | None:
+def processors(known: Sequence[Timed], width: int) -> Figure | None:
     """The jobs on each processor over time, the first SHOWN_JOBS; None if all policies share or move them."""
-    found = [(name, outcome, list(islice(placements(outcome), SHOWN_JOBS))) for name, outcome in timed(rows)]
+    found = [(row.name, row.outcome, list(islice(placements(row.outcome), SHOWN_JOBS))) for row in known]
     found = [one for one in found if one[2] and _alone(one[1], one[2])]
     if not found:
         return None

@@ -88,10 +88,8 @@ class Schedule:
     # The mean bounded slowdown of each replication, or of each batch of jobs in a row of a log: the same jobs
     # under every scheduler.
     slowdowns: Sequence[float] = ()
-    # When which job of a log ran (``JobLevelOutcome``), if known; no part of a stored record: tables
-    # beside the store have it.
-    outcome: Any = field(default=None, repr=False, compare=False)
-    numbers: Any = field(default=None, repr=False, compare=False)  # of these jobs in the log; kept likewise
+    # When which job of a log ran (``harness.predict.kept_outcome``); empty if there is no single schedule.
+    outcome: str = field(default="", repr=False)
 
     @property
     def jobs_name(self) -> str:
@@ -116,7 +114,7 @@ class Schedule:
         return found
 
     def recorded(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("outcome", "numbers")}
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from harness.measure.measured import Measured
 from harness.measure.plan import Task, plan
 from harness.measure.session import MeasurementSession
 from harness.predict.job_level import SimulatedByJob
+from harness.predict.kept_outcome import kept
 from harness.report import job_page, page, rendering
 from harness.simulator.jobs.event_by_event import simulate
 from harness.simulator.jobs.metrics import measure
@@ -87,7 +88,7 @@ def runs_of_jobs(back_end: SimulatedByJob, usual: Schedule | None = None) -> lis
         log = back_end.logs[task.cell.index]
         outcome = simulate(log.jobs, task.cell.processors, task.scheduler.policy)[0]
         metrics = {name: value for name, value in measure(outcome).row().items() if name != "jobs"}
-        return {"metrics": metrics, "replications": 1, "outcome": outcome, "numbers": log.numbers}
+        return {"metrics": metrics, "replications": 1, "outcome": kept(outcome, log.numbers)}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimulatedByJob, "_results", simulated)
