@@ -125,6 +125,12 @@ def test_the_same_two_jobs_are_read_however_they_are_kept(tmp_path: Path, name: 
     assert trace.jobs.following is None or (trace.jobs.following.preceding == -1).all()
 
 
+def test_a_limit_of_days_hours_minutes_and_seconds_is_read(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(SACCT.replace("00:01:30", "2-03:04:05.5"))
+    limit_s = ((2 * 24 + 3) * 60 + 4) * 60 + 5.5
+    assert read(tmp_path / "log").jobs.estimates_ns()[0] == limit_s * S
+
+
 CONVERT = "write a line for each job: NUMBER SUBMIT_S -1 RUN_S"
 WORDS = "id\tsubmit\twait\truntime\tcpus\t5\t6\t7\t8".replace("5\t6\t7\t8", "\t".join("abcdefghijklmno"))
 REFUSED = {
@@ -133,6 +139,7 @@ REFUSED = {
     "only names": (HEADER, ["it has no jobs"]),
     "all run": (HEADER + FIRST.replace("COMPLETED", "RUNNING"), ["1 still running"]),
     "negative": (SWF.replace(" 60 ", " -60 "), ["line 1: field 4 (run time)", "'-60'"]),
+    "two points": (SWF.replace(" 60 ", " 6.0.0 "), ["line 1: field 4 (run time)", "'6.0.0'"]),
     "a huge number": (SWF.replace("2 10", f"{10**17} 10"), ["line 2: field 1 (job number)", "at most"]),
     "huge": (SWF.replace("2 10", f"{'9' * 400} 10"), ["line 2: field 1 (job number)"]),
     "17 columns": (SWF.replace(" -1\n", "\n"), ["line 1: a job has 18 numbers, and this line has 17"]),
