@@ -20,7 +20,7 @@ def write(folder: Path, record: RunRecord) -> Iterator[Path]:
     outcome, numbers = kept_outcome.known(schedule.outcome, schedule.processors)
     first = f"{schedule.source['place']:02d}-{record.scheduler['policy']}"
     path, jobs, placement = (folder / f"{first}{suffix}" for suffix in (".swf.gz", ".csv", ".placement"))
-    swf.write(path, outcome, policy=scheduler_name(record.scheduler), numbers=numbers)
+    swf.write(path, outcome, numbers, policy=scheduler_name(record.scheduler))
     swf.write_jobs(jobs, outcome, numbers)
     yield from (path, jobs)
     if outcome.places != {}:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Self
 
@@ -151,30 +152,21 @@ def _following(rows: np.ndarray) -> Following | None:
 
 def _check_chains(path: Path, rows: np.ndarray, following: Following, ends_s: np.ndarray) -> None:
     """Refuse jobs that follow themselves, and chains of jobs for which the simulated clock has no room."""
-    earliest_s = dict(enumerate(ends_s.tolist()))
-    chain: list[int] = []
-    known: set[int] = set()
-    for last in np.flatnonzero(following.preceding >= 0).tolist():
-        job = last
-        while job >= 0 and job not in known:
-            chain.append(job)
-            known.add(job)
-            job = int(following.preceding[job])
-        if job in chain:
-            number = int(rows[job, NUMBER])
-            rule = f"{path}: job {number} follows itself (field 17, also by way of other jobs)"
-            raise InputError("trace", number, rule, "correct the preceding jobs, or write -1")
-        while chain:
-            job = chain.pop()
-            other = int(following.preceding[job])
-            if other >= 0:
-                run_s = max(1.0, float(rows[job, RUN]))
-                earliest_s[job] = earliest_s[other] + max(0.0, float(rows[job, THINK])) + run_s
-    if max(earliest_s.values()) > 2 * TRACE_S:
+    before = {job: [other] for job, other in enumerate(following.preceding.tolist()) if other >= 0}
+    try:
+        order = [*TopologicalSorter(before).static_order()]
+    except CycleError as error:
+        number = int(rows[min(error.args[1]), NUMBER])
+        rule = f"{path}: job {number} follows itself (field 17, also by way of other jobs)"
+        raise InputError("trace", number, rule, "correct the preceding jobs, or write -1") from None
+    earliest_s = ends_s.tolist()
+    for job in order:
+        for other in before.get(job, ()):
+            run_s = max(1.0, float(rows[job, RUN]))
+            earliest_s[job] = earliest_s[other] + max(0.0, float(rows[job, THINK])) + run_s
+    if (longest_s := max(earliest_s)) > 2 * TRACE_S:
         rule = f"{path}: jobs that follow each other take more than {2 * TRACE_S:g} s"
-        raise InputError(
-            "trace", max(earliest_s.values()), rule, "correct their times, or give a part of the trace"
-        )
+        raise InputError("trace", longest_s, rule, "correct their times, or give a part of the trace")
 
 
 def _usable(path: Path, rows: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:

@@ -3,9 +3,10 @@
 The pictures are waits, slowdowns by size, utilisation, and the processors over time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,7 +28,6 @@ from harness.simulator.jobs.metrics import utilisation_over_time
 from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
 from harness.simulator.jobs.swf import placements
 from harness.store.records import RunRecord, Schedule
-from workloads.machine import TAU_S
 
 SATURATED = "all policies are saturated"
 NO_TRACE = "random jobs have many replications and no single schedule; give a job log"
@@ -40,16 +40,15 @@ def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
     schedules = [(place_name(row), row.schedule) for row in results.rows if row.schedule]
     known = timed(results.rows)
     _, schedule = schedules[0]
-    warm_up = int(schedule.source.get("warm_up", 0))
-    tau_s = float(schedule.source.get("tau_s", TAU_S))
+    warm_up, tau_s = schedule.source["warm_up"], schedule.source["tau_s"]
     saturated = [f"{name} is saturated: {one.saturated}" for name, one in schedules if one.saturated]
-    count = schedule.source.get("count", "some")
+    many = f"{results.by_job['jobs']} jobs on {schedule.processors} processors"
     return Page(
         title=results.experiment,
-        about=f"Schedules of {count} jobs on {schedule.processors} processors, simulated job by job.",
+        about=f"Schedules of {many}, simulated job by job.",
         facts=list(_facts(schedules)),
         behind="Experiment",
-        conditions=list(_conditions(schedule, first, warm_up, tau_s)),
+        conditions=list(_conditions(results.by_job, schedule.source, first)),
         doubts=[*results.doubts, *saturated],
         failures=(),
         pictures=_pictures(known, schedules, warm_up, tau_s),
@@ -124,24 +123,23 @@ def _facts(schedules: Sequence[Named]) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(
-    schedule: Schedule, first: RunRecord, warm_up: int, tau_s: float
+    known: Mapping[str, Any], source: Mapping[str, Any], first: RunRecord
 ) -> Iterator[tuple[str, str]]:
-    source = schedule.source
-    yield "Processors", str(schedule.processors)
-    if lost := source.get("machine", {}).get("lost"):
-        yield "Lost processors", ", ".join(map(str, lost))
+    yield "Processors", str(known["processors"])
+    if known["lost"]:
+        yield "Lost processors", ", ".join(map(str, known["lost"]))
     if (header := source.get("log")) is not None:
-        yield "Job log", f"{source.get('file', 'its name is not recorded')}: {source.get('count')} jobs"
+        yield "Job log", f"{source['file']}: {known['jobs']} jobs"
         yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))
         for key, name in (("skipped", "Left out"), ("assumed", "Assumed")):
-            if counts := source.get(key):
-                yield name, ", ".join(f"{count} {reason}" for reason, count in counts.items())
+            if known[key]:
+                yield name, ", ".join(f"{count} {reason}" for reason, count in known[key].items())
     if (model := source.get("model")) is not None:
-        arrivals = f"{model.get('arrivals')} arrivals, load {model.get('load')}"
-        yield "Random jobs", f"{model.get('count')} in each replication, {arrivals}"
-    yield "Warm-up", f"the first {warm_up} jobs do not count"
-    yield "Bounded slowdown", f"jobs shorter than {tau_s:g} s count as {tau_s:g} s"
-    yield "Seed", str(first.seed)
+        arrivals = f"{model['arrivals']} arrivals, load {model['load']}"
+        yield "Random jobs", f"{known['jobs']} in each replication, {arrivals}"
+    yield "Warm-up", f"the first {source['warm_up']} jobs do not count"
+    yield "Bounded slowdown", f"jobs shorter than {source['tau_s']:g} s count as {source['tau_s']:g} s"
+    yield "Seed", str(known["seed"])
     yield "Simulated", f"{minute(first.recorded_at)} UTC"
 
 

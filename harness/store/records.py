@@ -95,7 +95,7 @@ class Schedule:
     def jobs_name(self) -> str:
         """Its jobs in a few words."""
         kind = "random jobs" if "model" in self.source else "jobs of a log"
-        return f"{self.source.get('count', 'some')} {kind}"
+        return f"{self.source['count']} {kind}"
 
     @property
     def comparable(self) -> Mapping[str, Any]:

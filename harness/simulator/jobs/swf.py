@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from coordinator.topology import Runs, joined, written
-from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Integers, JobLevelOutcome
+from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Floats, Integers, JobLevelOutcome
 
 UNKNOWN = -1
 
@@ -17,28 +17,42 @@ LINE = "{} {:.10g} {:.10g} {:.10g} {:.10g} {:.10g} -1 {:.10g} {:.10g} -1 {}" + 7
 and status."""
 
 
-def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integers | None = None) -> None:
-    """Write an outcome as SWF 2.2, times in seconds; gzipped if ``path`` ends in .gz.
+def columns(outcome: JobLevelOutcome) -> dict[str, Floats]:
+    """What is known of each job by the names of Batsim: times in seconds, UNKNOWN for what did not happen."""
+    jobs, begun, ended = outcome.jobs, outcome.start_ns < NEVER_NS, outcome.finished
+    submit_s, start_s, finish_s = (
+        times / WHOLE_NS for times in (jobs.submit_ns, outcome.start_ns, outcome.finish_ns)
+    )
+    spent_s = finish_s - submit_s
+    return {
+        "submission_time": submit_s,
+        "requested_number_of_resources": jobs.max_processes,
+        "requested_time": jobs.estimates_ns() / WHOLE_NS,
+        "success": ended.astype(int),
+        "starting_time": np.where(begun, start_s, UNKNOWN),
+        "execution_time": np.where(ended, (outcome.finish_ns - outcome.start_ns) / WHOLE_NS, UNKNOWN),
+        "finish_time": np.where(ended, finish_s, UNKNOWN),
+        "waiting_time": np.where(begun, (outcome.start_ns - jobs.submit_ns) / WHOLE_NS, UNKNOWN),
+        "turnaround_time": np.where(ended, spent_s, UNKNOWN),
+        "stretch": np.where(ended, spent_s / np.maximum(outcome.asked_s, 1 / WHOLE_NS), UNKNOWN),
+    }
 
-    The same outcome gives the same bytes.
-    """
-    jobs = outcome.jobs
-    numbers = np.arange(1, len(jobs) + 1) if numbers is None else numbers
+
+def write(path: Path, outcome: JobLevelOutcome, numbers: Integers, *, policy: str) -> None:
+    """Write an outcome as SWF 2.2; gzipped if ``path`` ends in .gz. The same outcome gives the same bytes."""
     lines = [
         "; Version: 2.2",
         "; Computer: simulated by Lockstep",
         f"; Note: scheduled by {policy}",
-        f"; MaxJobs: {len(jobs)}",
+        f"; MaxJobs: {len(numbers)}",
         f"; MaxProcs: {outcome.processors}",
     ]
-    begun, ended = outcome.start_ns < NEVER_NS, outcome.finished
-    wait_s = np.where(begun, (outcome.start_ns - jobs.submit_ns) / WHOLE_NS, UNKNOWN)
-    run_s = np.where(ended, (outcome.finish_ns - outcome.start_ns) / WHOLE_NS, UNKNOWN)
-    size = np.where(begun, np.rint(outcome.size), UNKNOWN)
-    asked = (jobs.max_processes, jobs.estimates_ns() / WHOLE_NS, ended.astype(int))
-    columns = (numbers, jobs.submit_ns / WHOLE_NS, wait_s, run_s, size, run_s, *asked)
+    known = columns(outcome)
+    known["size"] = np.where(outcome.start_ns < NEVER_NS, np.rint(outcome.size), UNKNOWN)
+    asked = ("requested_number_of_resources", "requested_time", "success")
+    names = ("submission_time", "waiting_time", "execution_time", "size", "execution_time", *asked)
     # Lists, since numbers of NumPy take several times as long to format, one by one.
-    lines += map(LINE.format, *(column.tolist() for column in columns))
+    lines += map(LINE.format, numbers.tolist(), *(known[name].tolist() for name in names))
     text = "\n".join(lines) + "\n"
     data = text.encode()
     path.write_bytes(gzip.compress(data, 6, mtime=0) if path.suffix == ".gz" else data)
@@ -46,20 +60,12 @@ def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integer
 
 PLACEMENT_VERSION = 1
 
-COLUMNS = (
-    *("job_id", "workload_name", "submission_time", "requested_number_of_resources", "requested_time"),
-    *("success", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time"),
-    *("stretch", "allocated_resources"),
-)
-"""Of a table of jobs."""
 
-
-def write_placement(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = None) -> None:
+def write_placement(path: Path, outcome: JobLevelOutcome, numbers: Integers) -> None:
     """Write the processors of each job: a line ``job start_s finish_s processors``, in order of start.
 
-    Jobs have their ``numbers``, else they are numbered from 1; processors are ranges such as ``0-3,8``.
+    Processors are ranges such as ``0-3,8``.
     """
-    numbers = np.arange(1, len(outcome.jobs) + 1) if numbers is None else numbers
     lines = [f"# placement {PLACEMENT_VERSION}: job start_s finish_s processors"]
     for job, place in placements(outcome):
         start_s = outcome.start_ns[job] / WHOLE_NS
@@ -109,30 +115,18 @@ def _lowest(free: Runs, count: int) -> tuple[Runs, Runs]:
     return taken, []
 
 
-def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = None) -> None:
+def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers) -> None:
     """Write a line for each job as comma-separated values, with the columns of Batsim, which evalys reads.
 
-    Times are in seconds, -1 for what did not happen; processors are ranges such as ``0-3 8``, empty where
-    they change.
+    Processors are ranges such as ``0-3 8``, empty where they change.
 
     Source: Batsim, "Output files: jobs"; evalys, ``JobSet.columns``.
     """
-    jobs, places = outcome.jobs, dict(placements(outcome))
-    numbers = np.arange(1, len(jobs) + 1) if numbers is None else numbers
-    begun, ended = outcome.start_ns < NEVER_NS, outcome.finished
-    asked_s = jobs.estimates_ns() / WHOLE_NS
-    submit_s, start_s, finish_s = (
-        times / WHOLE_NS for times in (jobs.submit_ns, outcome.start_ns, outcome.finish_ns)
-    )
-    spent_s = finish_s - submit_s
-    known = [(start_s, begun), (finish_s - start_s, ended), (finish_s, ended), (start_s - submit_s, begun)]
-    known += [(spent_s, ended), (spent_s / np.maximum(outcome.asked_s, 1 / WHOLE_NS), ended)]
-    columns = [submit_s, jobs.max_processes, asked_s, ended.astype(int)]
-    columns += [np.where(there, times, UNKNOWN) for times, there in known]
-    rows = zip(numbers.tolist(), *(column.tolist() for column in columns), strict=True)
+    known, places = columns(outcome), dict(placements(outcome))
+    rows = zip(*(column.tolist() for column in known.values()), strict=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for i, (number, *values) in enumerate(rows):
-            place = written(places.get(i, ())).replace(",", " ")
-            writer.writerow([number, "lockstep", *map("{:.10g}".format, values), place])
+        writer.writerow(["job_id", "workload_name", *known, "allocated_resources"])
+        for job, values in enumerate(rows):
+            place = written(places.get(job, ())).replace(",", " ")
+            writer.writerow([numbers[job], "lockstep", *map("{:.10g}".format, values), place])

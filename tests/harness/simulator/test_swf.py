@@ -22,7 +22,7 @@ def outcome():
 @pytest.mark.parametrize("name", ["out.swf", "out.swf.gz"])
 def test_what_is_written_can_be_read_again(tmp_path, name):
     first = outcome()
-    swf.write(tmp_path / name, first, policy="easy")
+    swf.write(tmp_path / name, first, np.arange(1, 5), policy="easy")
     data = (tmp_path / name).read_bytes()
     again = read(tmp_path / name)
     np.testing.assert_array_equal(
@@ -30,7 +30,7 @@ def test_what_is_written_can_be_read_again(tmp_path, name):
     )
     np.testing.assert_array_equal(again.jobs.submit_ns, first.jobs.submit_ns)
     assert again.processors == 4
-    swf.write(tmp_path / name, first, policy="easy")
+    swf.write(tmp_path / name, first, np.arange(1, 5), policy="easy")
     assert (tmp_path / name).read_bytes() == data
 
 
@@ -38,7 +38,7 @@ def test_what_is_written_can_be_read_again(tmp_path, name):
 @pytest.mark.parametrize("name", ["easy", "fcfs-bb", "gang", "asp"])
 def test_the_placement_never_gives_a_processor_twice_in_space_sharing(tmp_path, name):
     jobs = outcome().jobs
-    swf.write_placement(tmp_path / "p", simulate(jobs, 4, policies.create(name, {})))
+    swf.write_placement(tmp_path / "p", simulate(jobs, 4, policies.create(name, {})), np.arange(1, 5))
     lines = (tmp_path / "p").read_text().splitlines()
     assert lines[0].startswith("# placement 1:")
     held = []
@@ -85,7 +85,9 @@ def test_jobs_get_the_lowest_free_processors(seed):
 
 def test_the_places_on_a_machine_of_a_million_processors_are_written_as_ranges(tmp_path):
     outcome = begun_at_random(1, 1_000, 1_000_000)
-    swf.write_placement(tmp_path / "p", outcome)  # a list of the free processors would take minutes
+    swf.write_placement(
+        tmp_path / "p", outcome, np.arange(1_000)
+    )  # a list of the free processors would take minutes
     lines = (tmp_path / "p").read_text().splitlines()[1:]
     assert len(lines) == 1_000
     parts = [part.split("-") for part in lines[-1].split()[3].split(",")]
