@@ -17,12 +17,12 @@ def slowdown(rows, **wanted):
 
 def main():
     rows = json.loads(Path(sys.argv[1]).read_text())["rows"]
-    spinning = slowdown(rows, policy="none", blocking="spin")
+    spinning = slowdown(rows, policy="none", waiting="spin")
     print(f"no coordination, spinning: {spinning:.2f}")
     assert spinning > 1.5, "spinning without coordination must hurt"
     for wanted in (
-        {"policy": "implicit", "blocking": "fixed"},
-        {"policy": "implicit", "blocking": "global-adaptive"},
+        {"policy": "implicit", "waiting": "fixed"},
+        {"policy": "implicit", "waiting": "global-adaptive"},
         {"policy": "gang", "quantum_ms": 100},
         {"policy": "gang", "quantum_ms": 10},
     ):

@@ -52,7 +52,7 @@ class Results:
     def rows(self) -> pandas.DataFrame:
         """One row for each point of the sweep, scheduler and kind, "measured" or "simulated".
 
-        Columns: the swept keys, ``workload``, ``jobs``, ``scheduler`` (its name), ``policy``, ``blocking``,
+        Columns: the swept keys, ``workload``, ``jobs``, ``scheduler`` (its name), ``policy``, ``waiting``,
         ``kind``, ``slowdown`` (of the workload) with ``low`` and ``high`` (the ends of
         ``interval``: "95 %", of two repeats "least to most") and ``n``,
         ``job_mean`` and ``job_max`` (slowdowns of jobs), ``makespan_s``, ``dedicated_s``, shares of the

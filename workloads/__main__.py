@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any
 
 from workloads import patterns
-from workloads.blocking import RULES, Waiting, rule_name
 from workloads.execute import LaunchedProgram
 from workloads.locks.lock_program import LockProgram
 from workloads.messaging import world
@@ -22,6 +21,7 @@ from workloads.program import Program
 from workloads.rank import prepare
 from workloads.record import RankResult
 from workloads.validation import InputError
+from workloads.waiting_rules import RULES, Waiting, rule_name
 
 DEFAULT_SWITCH_US = 10.0
 DEFAULT_LATENCY_US = 2.0
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     length.add_argument("--dedicated-s", type=float, help="wanted run time alone (default 1)")
     length.add_argument("--phases", type=int, help="exact number of phases")
     waits = parser.add_argument_group("waiting")
-    waits.add_argument("--blocking", type=rule_name, choices=list(RULES), default="spin")
+    waits.add_argument("--waiting", type=rule_name, choices=list(RULES), default="spin")
     add_options(waits, Options, WAITS)
     waits.add_argument("--switch-us", type=float, default=DEFAULT_SWITCH_US, help="cost of a context switch")
     waits.add_argument("--latency-us", type=float, default=DEFAULT_LATENCY_US, help="one-way message latency")
@@ -75,10 +75,10 @@ def run(options: argparse.Namespace) -> list[RankResult]:
         cores = [int(core) for core in options.processors.split(",")]
         os.sched_setaffinity(0, {cores[comm.rank % len(cores)]})
     program = described(options, comm.size)
-    waits = Options(options.blocking, options.spin_switches, options.imbalance_estimate)
+    waits = Options(options.waiting, options.spin_switches, options.imbalance_estimate)
 
     def rule(program: Program) -> Waiting:
-        return waits.waiting(
+        return waits.waiting_rule(
             switch_us=options.switch_us, latency_us=options.latency_us, imbalance_us=program.imbalance_us
         )
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from time import time_ns
 from typing import Any, NamedTuple
 
-from workloads import blocking
-from workloads.blocking import Waiting
+from workloads import waiting_rules
 from workloads.compute import Compute
 from workloads.coscheduling import Coscheduling, Observer
 from workloads.locks import SectionLocks
@@ -25,6 +24,7 @@ from workloads.record import RankResult, Recorder
 from workloads.timeline import Timeline
 from workloads.tracing import TracedCompute, TracedLocks, TracedMessenger
 from workloads.validation import LockstepError
+from workloads.waiting_rules import Waiting
 
 
 class Checkpoint:
@@ -240,7 +240,7 @@ class MoldableExecution:
             return Execution(*given)
         program = launched.program.on(self._messenger.size)
         comm = launched.comm  # others know ranks as they were launched
-        limit_ns, kind = blocking.read_limit(launched.rule(program)), LOCKS[program.lock]
+        limit_ns, kind = waiting_rules.read_limit(launched.rule(program)), LOCKS[program.lock]
         locks = self._make_locks(
             self._file, comm.rank, comm.size, program.locks, kind, limit_ns, launched.remedy
         )

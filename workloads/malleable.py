@@ -13,10 +13,10 @@ import os
 from collections.abc import Callable, Sequence
 
 from workloads.agent_line import ANYWHERE
-from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution, LaunchedProgram
 from workloads.messaging import ROOT, Messenger
 from workloads.record import RankResult, Recorder
+from workloads.waiting_rules import FIXED, Waiting
 
 SLEEPING = Waiting(FIXED, 0, 0, 0, 0)  # parked ranks block at once
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from mpi4py import MPI
 
-from workloads import blocking
-from workloads.blocking import Waiting
+from workloads import waiting_rules
 from workloads.coscheduling import Coscheduling
 from workloads.doorbell import Doorbell, NetworkBell, NodeBell, node_bytes
 from workloads.record import Recorder, WaitRecorder
+from workloads.waiting_rules import Waiting
 
 ROOT = 0
 ARRIVAL, COMPLETION, REQUEST, RESPONSE, NOTICE = range(5)
@@ -86,7 +86,7 @@ class Messenger:
     ) -> None:
         self._comm = comm.Dup()
         self._coscheduling, self._asked = coscheduling, ROOT
-        self._patience_ns = coscheduling.patience_ns if coscheduling else blocking.FOREVER_NS
+        self._patience_ns = coscheduling.patience_ns if coscheduling else waiting_rules.FOREVER_NS
         self._place = comm.rank
         self._recorder = recorder
         self._clock = clock
@@ -97,7 +97,7 @@ class Messenger:
         self._near: frozenset[int] = frozenset()
         self._node_bell: NodeBell | None = None
         self._network_bell: NetworkBell | None = None
-        if waiting.rule != blocking.SPIN and comm.size > 1:  # else nobody ever sleeps
+        if waiting.rule != waiting_rules.SPIN and comm.size > 1:  # else nobody ever sleeps
             self._make_bells(network)
         self.enter(range(comm.size), waiting)
         self._out = [memoryview(bytearray(24)).cast("q") for _ in range(5)]
@@ -138,40 +138,40 @@ class Messenger:
         self._bell: Doorbell | None = None
         if self.size > 1:
             self._bell = self._node_bell if self._near.issuperset(self._places) else self._network_bell
-        self.estimate_ns = blocking.UNKNOWN_NS
-        self._sample = blocking.new_sample(self.rank)
-        self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from
+        self.estimate_ns = waiting_rules.UNKNOWN_NS
+        self._sample = waiting_rules.new_sample(self.rank)
+        self._last_wait_ns = waiting_rules.UNKNOWN_NS  # at a barrier to learn from
         # At the root: the least and the greatest report of the arrivals at this barrier.
-        self._min_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
-        self._learned_ns = blocking.UNKNOWN_NS  # at the root: estimate that the next completion carries
+        self._min_ns, self._greatest_ns = waiting_rules.FOREVER_NS, waiting_rules.UNKNOWN_NS
+        self._learned_ns = waiting_rules.UNKNOWN_NS  # at the root: estimate that the next completion carries
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
 
     def barrier(self, *, learning: bool) -> None:
         """Wait until all have arrived; ``learning``: it ends a compute phase, and rules learn from it."""
-        limit_ns = blocking.barrier_limit(self._waiting, self.estimate_ns)
-        report_ns = blocking.report(self._waiting, self._last_wait_ns, self._clock())
+        limit_ns = waiting_rules.barrier_limit(self._waiting, self.estimate_ns)
+        report_ns = waiting_rules.report(self._waiting, self._last_wait_ns, self._clock())
         if self.rank != ROOT:
             self._send(self._places[ROOT], ARRIVAL, report_ns)
             waited_ns = self._wait(COMPLETION, 1, limit_ns, self._recorder.barriers)
         else:
             self._note(report_ns)
             waited_ns = self._wait(ARRIVAL, self.size - 1, limit_ns, self._recorder.barriers)
-            if self._waiting.rule == blocking.GLOBAL_ADAPTIVE:
+            if self._waiting.rule == waiting_rules.GLOBAL_ADAPTIVE:
                 self.estimate_ns = self._learned_ns
             for place in self._places[1:]:
                 self._send(place, COMPLETION, self.estimate_ns)
         if learning:
             self._learn(waited_ns)
-        self._min_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
+        self._min_ns, self._greatest_ns = waiting_rules.FOREVER_NS, waiting_rules.UNKNOWN_NS
 
     def _learn(self, waited_ns: int) -> None:
         """Let the rule learn from a barrier; by the global one (section 6.3) the root does, for all."""
-        if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
-            self.estimate_ns = blocking.learn(self._sample, waited_ns)
-        elif self._waiting.rule == blocking.GLOBAL_ADAPTIVE and self.rank == ROOT:
-            seen_ns = blocking.observed(self._waiting, self._min_ns, self._greatest_ns)
+        if self._waiting.rule == waiting_rules.LOCAL_ADAPTIVE:
+            self.estimate_ns = waiting_rules.learn(self._sample, waited_ns)
+        elif self._waiting.rule == waiting_rules.GLOBAL_ADAPTIVE and self.rank == ROOT:
+            seen_ns = waiting_rules.observed(self._waiting, self._min_ns, self._greatest_ns)
             if seen_ns >= 0:
-                self._learned_ns = blocking.learn(self._sample, seen_ns)
+                self._learned_ns = waiting_rules.learn(self._sample, seen_ns)
         self._last_wait_ns = waited_ns
 
     def _note(self, report_ns: int) -> None:
@@ -192,7 +192,7 @@ class Messenger:
             return
         self._asked = target
         self._send(self._places[target], REQUEST, 0)
-        self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
+        self._wait(RESPONSE, 1, waiting_rules.read_limit(self._waiting), self._recorder.reads)
 
     def notify(self, target: int) -> None:
         self._send(self._places[target], NOTICE, 0)
@@ -221,7 +221,7 @@ class Messenger:
         kind, source, value = message
         self._received[source] += 1
         if kind == COMPLETION:
-            if self._waiting.rule == blocking.GLOBAL_ADAPTIVE:
+            if self._waiting.rule == waiting_rules.GLOBAL_ADAPTIVE:
                 self.estimate_ns = value
         elif kind == ARRIVAL:
             self._note(value)

@@ -6,9 +6,9 @@ Remedies are for processes that lose their processors in critical sections: docs
 from dataclasses import dataclass
 from typing import Annotated
 
-from workloads.blocking import DEFAULT_ESTIMATE, ESTIMATES, RULES, SPIN_SWITCHES, Waiting, waiting
 from workloads.parameters import Bounds, Checked, OneOf
 from workloads.validation import InputError
+from workloads.waiting_rules import DEFAULT_ESTIMATE, ESTIMATES, RULES, SPIN_SWITCHES, Waiting, waiting_rule
 
 NO_REMEDY, WARNING, CONSCIOUS, INHERITANCE, ACTIVATIONS = range(5)
 
@@ -74,7 +74,7 @@ WITHIN_JOB = "job"
 class Options(Checked):
     """How processes wait, who schedules them on a processor, where they stay, and what helps them."""
 
-    blocking: Annotated[str, OneOf(RULES)] = "spin"  # name of the waiting rule of all ranks
+    waiting: Annotated[str, OneOf(RULES)] = "spin"  # name of the waiting rule of all ranks
     spin_switches: Annotated[float, SPIN_SWITCHES] = 2  # spin of the rule ``fixed``, in context switches
     # Source of the estimate of the load imbalance, for the rule ``global-adaptive``.
     imbalance_estimate: Annotated[str, OneOf(ESTIMATES)] = DEFAULT_ESTIMATE
@@ -119,9 +119,9 @@ class Options(Checked):
             rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
             raise InputError("bind", self.bind, rule, "write true or false")
 
-    def waiting(self, *, switch_us: float, latency_us: float, imbalance_us: float = 0.0) -> Waiting:
-        return waiting(
-            self.blocking,
+    def waiting_rule(self, *, switch_us: float, latency_us: float, imbalance_us: float = 0.0) -> Waiting:
+        return waiting_rule(
+            self.waiting,
             switch_us=switch_us,
             latency_us=latency_us,
             spin_switches=self.spin_switches,

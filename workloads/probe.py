@@ -54,10 +54,10 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar
 
 from workloads import detours
-from workloads.blocking import FIXED, FOREVER_NS, Waiting
 from workloads.compute import Compute, measured_step_ns
 from workloads.messaging import REQUEST, RESPONSE, Messenger, end, world
 from workloads.record import Recorder
+from workloads.waiting_rules import FIXED, FOREVER_NS, Waiting
 
 RANKS = 3
 SERVER, READER, RIVAL = range(RANKS)

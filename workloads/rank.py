@@ -16,7 +16,6 @@ from typing import Any
 from mpi4py import MPI
 
 from workloads.agent_line import VERSION, AgentLine
-from workloads.blocking import Waiting
 from workloads.compute import measured_step_ns
 from workloads.coscheduling import Coscheduling, Observer
 from workloads.execute import Checkpoint, LaunchedProgram, MoldableExecution, checkpoint_file
@@ -29,6 +28,7 @@ from workloads.patterns import LOCK, TASKS
 from workloads.program import Program
 from workloads.tasks import TaskExecution
 from workloads.timeline import Timeline
+from workloads.waiting_rules import Waiting
 
 
 def prepare(
@@ -66,7 +66,7 @@ def main(spec: dict[str, Any]) -> None:
     program = LockProgram(**table) if table["pattern"] == LOCK else Program(**table)
 
     def rule(moulded: Program) -> Waiting:
-        return options.waiting(
+        return options.waiting_rule(
             switch_us=spec["switch_us"], latency_us=spec["latency_us"], imbalance_us=moulded.imbalance_us
         )
 

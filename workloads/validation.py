@@ -13,6 +13,9 @@ from typing import Any, ClassVar
 
 LONGEST = 300  # characters of a value that a message shows
 
+RENAMED = {"blocking": "waiting"}
+"""Former keys of experiment files, and those that replace them."""
+
 
 class LockstepError(Exception):
     """Something that Lockstep cannot do, with a message for a person."""
@@ -105,16 +108,22 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
     names = list(known)
     if value in names:
         return
-    close = difflib.get_close_matches(str(value)[:LONGEST] if isinstance(value, str) else "", names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
+    hint = nearest(value if isinstance(value, str) else "", names, "choose one of them")
     raise InputError(key, value, "must be one of " + ", ".join(names), hint)
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a word that is none of the known ones: its present name, the nearest, or another."""
+    if word in RENAMED:
+        return f"it is called {RENAMED[word]!r} now"
+    close = difflib.get_close_matches(word[:LONGEST], known, n=1)
+    return f"did you mean {close[0]!r}?" if close else otherwise
 
 
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
     for key, value in table.items():
         if key not in known:
-            close = difflib.get_close_matches(key[:LONGEST], known, n=1)
-            remedy = f"did you mean {close[0]!r}?" if close else "remove it; known are " + ", ".join(known)
+            remedy = nearest(key, known, "remove it; known are " + ", ".join(known))
             where = f"{prefix}.{key}" if prefix else key
             raise InputError(where, value, "is not a key that is known here", remedy)
 

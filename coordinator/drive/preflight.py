@@ -14,12 +14,12 @@ from coordinator.host.launchers import Launcher, accepted, find_launcher, launch
 from coordinator.view import Job, Machine
 from coordinator.workload import Workload, seen
 from workloads import locks, native
-from workloads.blocking import Waiting, waiting
 from workloads.bounds import fits
 from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError
+from workloads.waiting_rules import Waiting, waiting_rule
 
-AS_MPI = waiting("spin", switch_us=0, latency_us=0)  # the rule of commands that wait as their MPI does
+AS_MPI = waiting_rule("spin", switch_us=0, latency_us=0)  # the rule of commands that wait as their MPI does
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ def _preloaded(
 
 
 def _rule(workload: Workload) -> Waiting:
-    if workload.options.blocking == "oracle":
+    if workload.options.waiting == "oracle":
         known = "nobody knows the imbalance of a command"
-        raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")
-    return workload.options.waiting(switch_us=workload.switch_us, latency_us=workload.latency_us)
+        raise InputError("waiting", "oracle", known, "choose another rule for jobs with two-phase waits")
+    return workload.options.waiting_rule(switch_us=workload.switch_us, latency_us=workload.latency_us)
 
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:

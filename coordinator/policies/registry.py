@@ -1,7 +1,6 @@
 """The registry of policies, and their base class."""
 
 import dataclasses
-import difflib
 import inspect
 import re
 import sys
@@ -15,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from coordinator.view import Decision, Job, Reason, View
 from workloads.parameters import Bounds, Checked
-from workloads.validation import LONGEST, InputError, LockstepError, brief, one_of
+from workloads.validation import InputError, LockstepError, brief, nearest, one_of
 
 Quantum = Annotated[float, Bounds(0.01, 1e8)]
 """The length of a slot in milliseconds."""
@@ -204,9 +203,8 @@ def create(name: str, options: Mapping[str, Any]) -> Policy:
     allowed = parameters(name)
     for key, value in options.items():
         if key not in allowed:
-            close = difflib.get_close_matches(key[:LONGEST], allowed, n=1)
             names = ", ".join(allowed) or "none"
-            remedy = f"did you mean {close[0]!r}?" if close else "remove it"
+            remedy = nearest(key, allowed, "remove it")
             raise InputError(key, value, f"policy {name!r} has no such parameter (it has: {names})", remedy)
     with blamed(_known[name], "__post_init__"):
         policy: Policy = _known[name](**options)

@@ -1,7 +1,7 @@
 """Time sharing by the local schedulers: ``none``, ``implicit`` and ``dynamic-coscheduling``.
 
 Lockstep stops nothing: on every processor the local scheduler picks a process of any job.
-``none`` and ``implicit`` differ only in the experiment's ``blocking``: two-phase waits
+``none`` and ``implicit`` differ only in the experiment's ``waiting``: two-phase waits
 coordinate the jobs. Under ``dynamic-coscheduling`` messages do.
 """
 

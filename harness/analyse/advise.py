@@ -28,9 +28,9 @@ from workloads.work import Command
 
 CANDIDATES: tuple[Mapping[str, Any], ...] = (
     {"policy": "none"},
-    {"policy": "implicit", "blocking": "immediate"},
-    {"policy": "implicit", "blocking": "fixed", "spin_switches": 2},
-    {"policy": "implicit", "blocking": "global-adaptive"},
+    {"policy": "implicit", "waiting": "immediate"},
+    {"policy": "implicit", "waiting": "fixed", "spin_switches": 2},
+    {"policy": "implicit", "waiting": "global-adaptive"},
     {"policy": "gang", "quantum_ms": 20},
     {"policy": "gang", "quantum_ms": 100},
     {"policy": "partitioned"},

@@ -34,7 +34,7 @@ def min_ns(run: RunRecord, alone: Sequence[RunRecord]) -> float | None:
 def _in_turn(run: RunRecord) -> bool:
     """Whether no process runs but with all others of its job, and stays on its processor."""
     table = run.scheduler
-    if table["policy"] not in IN_TURN or table.get("blocking", "spin") != "spin":
+    if table["policy"] not in IN_TURN or table.get("waiting", "spin") != "spin":
         return False
     alternates = any(table.get(key, "none") != "none" for key in ("fill", "share"))
     return table.get("synchronised", True) and not (alternates or table.get("migrate"))

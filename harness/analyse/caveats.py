@@ -154,7 +154,7 @@ def _dedicated(records: Sequence[RunRecord]) -> Iterator[str]:
     times: dict[tuple[int, int, str], list[int]] = {}
     for record in records:
         if record.kind == DEDICATED and record.makespan_ns is not None:
-            alike = record.cell, record.jobs[0].job, record.scheduler["blocking"]
+            alike = record.cell, record.jobs[0].job, record.scheduler["waiting"]
             times.setdefault(alike, []).append(record.makespan_ns)
     spread = max((max(series) / min(series) - 1 for series in times.values()), default=0.0)
     if spread > UNSTEADY:

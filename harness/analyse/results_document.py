@@ -177,11 +177,11 @@ def frame_of_jobs(rows: Sequence[Row]) -> pandas.DataFrame:
     return _frame(rows, [*NAMES, "job", "program", "arrival_s", "slowdown"], lines)
 
 
-NAMES = ("scheduler", "policy", "blocking", "kind")
+NAMES = ("scheduler", "policy", "waiting", "kind")
 
 
 def _names(row: Row, side: str) -> tuple[Any, ...]:
-    return row.name, row.scheduler["policy"], row.scheduler.get("blocking"), side
+    return row.name, row.scheduler["policy"], row.scheduler.get("waiting"), side
 
 
 def _frame(

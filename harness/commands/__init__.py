@@ -53,7 +53,7 @@ COMMANDS = {name: line for commands in DOORS.values() for name, line in commands
 
 RENAMED = {
     **{"waits": "tune", "beside": "colocate", "observe": "record"},
-    **{"--give-up": "--timeout-factor", "--trace": "--log"},
+    **{"--give-up": "--timeout-factor", "--trace": "--log", "--blocking": "--waiting"},
 }
 """Former words of the command line, and those that replace them."""
 

@@ -19,8 +19,8 @@ from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.processes import RUN, Process, raise_descriptor_limit, restore_descriptor_limit
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
-from workloads.blocking import RULES, rule_name, waiting
 from workloads.validation import InputError, refused
+from workloads.waiting_rules import RULES, rule_name, waiting_rule
 
 if TYPE_CHECKING:
     from harness.measure.session import Watcher
@@ -55,7 +55,7 @@ def arguments(parser: ArgumentParser) -> None:
 def rule_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     rules = [name for name in RULES if name != "oracle"]
-    add("--blocking", type=rule_name, choices=rules, default="global-adaptive", help="the waiting rule")
+    add("--waiting", type=rule_name, choices=rules, default="global-adaptive", help="the waiting rule")
     add("--spin-switches", type=float, default=2, metavar="N", help="spin of the fixed rule")
     add("--switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
     add("--latency-us", type=float, default=2.0, metavar="US", help="one-way message latency")
@@ -110,7 +110,7 @@ def preload(
 ) -> tuple[native.Library, dict[str, str]]:
     """The library that waits for the MPI of a command, and what to set to wait by the rule."""
     numbers = {name: getattr(options, name) for name in ("switch_us", "latency_us", "spin_switches")}
-    rule = waiting(options.blocking, **numbers)
+    rule = waiting_rule(options.waiting, **numbers)
     made = library(options, command, watcher, frozenset(map(call_of, options.leave)))
     return made, made.environment(rule)
 

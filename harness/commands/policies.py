@@ -9,10 +9,10 @@ from coordinator.host import mechanisms
 from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
-from workloads.blocking import RULES
 from workloads.machine import QUEUES
 from workloads.options import REMEDIES
 from workloads.patterns import PATTERNS
+from workloads.waiting_rules import RULES
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         | {"unavailable": one.unavailable()}
         for name, one in mechanisms.known().items()
     ]
-    choices = {"blocking": RULES, "remedies": REMEDIES, "patterns": PATTERNS, "queues": QUEUES}
+    choices = {"waiting": RULES, "remedies": REMEDIES, "patterns": PATTERNS, "queues": QUEUES}
     document = {
         "schema": SCHEMA,
         "policies": [_described(name) for name in policies.known()],

@@ -30,8 +30,8 @@ from workloads.validation import InputError, one_of
 from workloads.work import CommandLine, Work
 
 OF_MISSING = ("name", "library", "versions")
-DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
-OF_OPTIONS = ("blocking", "spin_switches")  # those that a scheduler has, too
+DEFAULT_RULE = {"waiting": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
+OF_OPTIONS = ("waiting", "spin_switches")  # those that a scheduler has, too
 
 Libraries = Mapping[int, Mapping[Path, int]]
 """By numbers of commands, how many processes load each library."""

@@ -77,7 +77,7 @@ def of(task: Task, session: MeasurementSession) -> Iterator[Kept]:
         return
     folder = session.store.path.resolve().parent / recording.FOLDER
     words = [Path(job.program.argv[0]).name, session.name, task.cell.index, job.number, task.repeat]
-    words += [] if task.scheduler.options.blocking == "spin" else ["two-phase"]
+    words += [] if task.scheduler.options.waiting == "spin" else ["two-phase"]
     with rank_files("--results", folder) as files:
         yield Kept(job.program, files, folder / ("-".join(map(str, words)) + ".npz"))
 

@@ -43,7 +43,7 @@ class Measured:
         """A guess from the nominal times of the programs alone."""
         folds = [max(1.0, job.program.width / task.cell.processors) for job in task.jobs]
         alone_s = sum(job.program.alone_s * f for job, f in zip(task.jobs, folds, strict=True))
-        shared = task.scheduler.name in ("none", "implicit") and task.scheduler.options.blocking == "spin"
+        shared = task.scheduler.name in ("none", "implicit") and task.scheduler.options.waiting == "spin"
         return START_S + alone_s * (len(task.jobs) if shared else 1.3)
 
     def run(self, task: Task) -> RunRecord:

@@ -50,7 +50,7 @@ Series = tuple[int, str, str, int]
 ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", create("none", {}))
 """Schedulers of dedicated runs: for jobs that fit the machine, and for larger jobs."""
 
-FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), Options(blocking="global-adaptive"))
+FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), Options(waiting="global-adaptive"))
 """The second scheduler of dedicated runs of larger jobs, if the experiment asks for it."""
 
 RECORDINGS = 3  # so many repeats have a recorded run of each command that asks for it
@@ -134,7 +134,7 @@ def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) 
     if kind == WITH_SETTING:
         what = f"{what}, alone"
     elif kind in ALONE_KINDS:
-        what = kind if scheduler["blocking"] == "spin" else f"{kind} two-phase"
+        what = kind if scheduler["waiting"] == "spin" else f"{kind} two-phase"
     if kind in (records.SIMULATED, BY_JOB):
         what = f"simulated {what}"
     where = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in settings.items())

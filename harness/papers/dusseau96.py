@@ -69,7 +69,7 @@ BASE = Cell(
     context_switch_us=200.0,
     latency_us=10.0,
     policy="implicit",
-    blocking="global-adaptive",
+    waiting="global-adaptive",
     spin_switches=2.0,
     local="svr4",
     timers="independent",
@@ -82,7 +82,7 @@ it differs."""
 
 def coscheduled(cell: Cell) -> Cell:
     workload = ("pattern", "granularity_us", "imbalance", "context_switch_us", "latency_us")
-    return BASE.but(**{name: getattr(cell, name) for name in workload}, policy="gang", blocking="spin")
+    return BASE.but(**{name: getattr(cell, name) for name in workload}, policy="gang", waiting="spin")
 
 
 def slowdown(results: Results, cell: Cell) -> Mean:
@@ -93,7 +93,7 @@ def slowdown(results: Results, cell: Cell) -> Mean:
 
 def guess(cell: Cell, quick: bool) -> Guess:
     repeats, dedicated_s = _effort(cell, quick)
-    return Guess(repeats * guess_s(_programs(cell, dedicated_s)), f"{cell.policy} {cell.blocking}")
+    return Guess(repeats * guess_s(_programs(cell, dedicated_s)), f"{cell.policy} {cell.waiting}")
 
 
 def _effort(cell: Cell, quick: bool) -> tuple[int, float]:
@@ -131,7 +131,7 @@ def run(cell: Cell, dedicated_s: float, seed: int, repeat: int) -> Outcome:
         [SimulatedJob(number, program) for number, program in enumerate(_programs(cell, dedicated_s))],
         machine,
         policies.create(cell.policy, options),
-        Options(cell.blocking, cell.spin_switches, cell.imbalance_estimate),
+        Options(cell.waiting, cell.spin_switches, cell.imbalance_estimate),
         seed=seed,
         repeat=repeat,
     )
@@ -172,7 +172,7 @@ def _draw_chart(figure: str, results: Results) -> papers.Picture:
     picture, (row,) = panels(1, len(charts), 5 * len(charts), 4, sharey=True)
     relative = figure != "2"
     for axes, (pattern, spins, cells) in zip(row, charts, strict=True):
-        spin = f", spin {spins:g} switches" if cells[0].blocking == "fixed" else ""
+        spin = f", spin {spins:g} switches" if cells[0].waiting == "fixed" else ""
         axes.set(title=pattern + spin, xlabel="granularity (in each group v = 0 to 2 g)")
         places = np.array([i + 1.5 * (i // len(IMBALANCES)) for i in range(len(cells))])
         heights = np.array([slowdown(results, cell).mean if relative else 1.0 for cell in cells])
@@ -221,7 +221,7 @@ def _draw_coordination(results: Results) -> papers.Picture:
         [SimulatedJob(0, program), SimulatedJob(1, program)],
         SimulatedMachine(processors=4),
         policies.create("implicit", {}),
-        Options(blocking="fixed"),
+        Options(waiting="fixed"),
         seed=results.seed,
         timeline=True,
     )
@@ -267,18 +267,18 @@ def _figure(caption: str, draw: Any, cells: Sequence[Cell], others: Sequence[Cel
     return PaperFigure(caption, draw, cells, [*others, *map(coscheduled, [*cells, *others])])
 
 
-def _table(blocking: str) -> list[Cell]:
+def _table(waiting: str) -> list[Cell]:
     machines = [{"context_switch_us": switch, "latency_us": latency} for switch, latency in TABLE_MACHINES]
     return [
-        BASE.but(pattern=pattern, granularity_us=grain, imbalance=imbalance, blocking=blocking, **machine)
+        BASE.but(pattern=pattern, granularity_us=grain, imbalance=imbalance, waiting=waiting, **machine)
         for pattern, machine, grain, imbalance in product(PATTERNS, machines, TABLE_US, TABLE_IMBALANCES)
     ]
 
 
 PUBLISHED = dict(zip(_table("immediate"), chain(*IMMEDIATE), strict=False))
-IMMEDIATELY, ORACLE, LOCAL = (BASE.but(blocking=rule) for rule in ("immediate", "oracle", "local-adaptive"))
+IMMEDIATELY, ORACLE, LOCAL = (BASE.but(waiting=rule) for rule in ("immediate", "oracle", "local-adaptive"))
 FIXED = {
-    spins: BASE.but(blocking="fixed", spin_switches=spins) for spins in (1.0, 2.0, 4.0, 8.0, 10.0, 20.0, 40.0)
+    spins: BASE.but(waiting="fixed", spin_switches=spins) for spins in (1.0, 2.0, 4.0, 8.0, 10.0, 20.0, 40.0)
 }
 
 SPINS = [FIXED[spins] for spins in (2.0, 4.0, 8.0)]
@@ -316,7 +316,7 @@ PAPER = Paper(
         "13": _figure(
             "Implicit scheduling versus coscheduling",
             partial(_draw_tables, "13"),
-            _table(BASE.blocking),
+            _table(BASE.waiting),
             UNLIKE,
         ),
     },
@@ -456,7 +456,7 @@ _all_below(
 @PAPER.claim("5", "coarse-grained programs with a high imbalance do as with immediate blocking")
 def _as_immediate(results: Results) -> Finding:
     coarse = _of("5", **COARSE)
-    ratios = _ratios(results, coarse, blocking="immediate", spin_switches=2.0)
+    ratios = _ratios(results, coarse, waiting="immediate", spin_switches=2.0)
     words = f"slowdowns are {min(ratios):.2f} to {max(ratios):.2f} of immediate blocking's"
     return words, max(abs(ratio - 1) for ratio in ratios) <= ABOUT
 
@@ -561,14 +561,14 @@ _all_below(
 @PAPER.claim("9", "worse than the oracle for a number of fine-grained programs")
 def _worse_than_oracle(results: Results) -> Finding:
     fine = _of("9", **FINE)
-    pairs = [(_value(results, cell), _value(results, cell.but(blocking="oracle"))) for cell in fine]
+    pairs = [(_value(results, cell), _value(results, cell.but(waiting="oracle"))) for cell in fine]
     worse, better = sum(a > b * 1.05 for a, b in pairs), sum(b > a * 1.05 for a, b in pairs)
     return f"more than 5 % worse in {worse} of {len(pairs)}, more than 5 % better in {better}", worse >= 3
 
 
 @PAPER.claim("10", "on NEWS very similar to the oracle")
 def _as_oracle(results: Results) -> Finding:
-    ratios = _ratios(results, _of("10", pattern="NEWS"), blocking="oracle")
+    ratios = _ratios(results, _of("10", pattern="NEWS"), waiting="oracle")
     words = f"slowdowns are {min(ratios):.2f} to {max(ratios):.2f} of the oracle's"
     return words, max(ratios) <= 1 + ABOUT
 

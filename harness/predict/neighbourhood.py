@@ -18,9 +18,9 @@ PANELS = {"none": "none", "implicit": "two-phase", "gang": "gang"}
 
 FACTORS, IMBALANCES, QUANTA_MS = (1, 4, 20), (0.25, 1.0, 1.75), (10.0, 50.0)
 RULES: Mapping[str, Mapping[str, Any]] = {
-    "none: block at once": {"blocking": "immediate"},
-    "2 context switches": {"blocking": "fixed", "spin_switches": 2},
-    "adaptive": {"blocking": "global-adaptive"},
+    "none: block at once": {"waiting": "immediate"},
+    "2 context switches": {"waiting": "fixed", "spin_switches": 2},
+    "adaptive": {"waiting": "global-adaptive"},
 }
 """How long processes of the two-phase scheduler spin."""
 

@@ -177,7 +177,7 @@ class Simulated:
         return None
 
     def _job(self, job: ParallelJob, task: Task) -> SimulatedJob:
-        spins = task.scheduler.options.blocking == "spin"
+        spins = task.scheduler.options.waiting == "spin"
         return simulated_job(job, self.recorded, blocking_calls=spins)
 
     def guess_s(self, task: Task) -> float:

@@ -55,7 +55,7 @@ def policies(document: Mapping[str, Any]) -> Iterator[Part]:
         parameters = ", ".join(f"{key} = {value!r}" for key, value in row["parameters"].items())
         made.add_row(row["policy"], row["what"], parameters or "none", row["source"])
     yield made
-    yield "\nWaiting rules (blocking): " + ", ".join(document["blocking"])
+    yield "\nWaiting rules (waiting): " + ", ".join(document["waiting"])
     yield "Remedies in critical sections (remedy.kind): " + ", ".join(document["remedies"])
     yield "Patterns of programs (pattern): " + ", ".join(document["patterns"])
     yield "Simulated queues (machine.queue): " + ", ".join(document["queues"]) + "\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from coordinator import policies, view
 from coordinator.host.directories import DirectoryGuardian
-from workloads import blocking, machine, options
+from workloads import machine, options, waiting_rules
 from workloads.locks import lock_program
 from workloads.own_directories import open_own, private
 
@@ -109,7 +109,7 @@ def digest() -> str:
     """SHA-256 of all compiled sources, the compilers' versions and Python's."""
     rooms = (Path(__file__).parent, Path(policies.__file__).parent)
     digest = hashlib.sha256()
-    leaves = (Path(str(module.__file__)) for module in (blocking, view, lock_program, machine, options))
+    leaves = (Path(str(module.__file__)) for module in (waiting_rules, view, lock_program, machine, options))
     for source in (*(file for room in rooms for file in sorted(room.rglob("*.py"))), *leaves):
         digest.update(source.name.encode())
         digest.update(hashlib.sha256(source.read_bytes()).digest())

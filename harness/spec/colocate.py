@@ -99,7 +99,7 @@ def table(
         remedy = f"write a second one behind {SEPARATOR}; lockstep tune runs copies of one"
         raise InputError("COMMAND", len(commands), f"beside each other are {FEWEST} or more", remedy)
     schedulers = [TOGETHER, *map(overrides.scheduler, policies)]
-    two_phase = any(scheduler_of(one).options.blocking != "spin" for one in schedulers)
+    two_phase = any(scheduler_of(one).options.waiting != "spin" for one in schedulers)
     common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}
     common |= {"record": True} if record else {}
     common |= {"environment": environment} if environment else {}

@@ -26,7 +26,7 @@ def scheduler_name(table: Mapping[str, Any]) -> str:
     if "setting" in table:
         return str(table["setting"])
     name = policy_name(table)
-    return name if table.get("blocking", "spin") == "spin" else f"{name} {waiting_name(table)}"
+    return name if table.get("waiting", "spin") == "spin" else f"{name} {waiting_name(table)}"
 
 
 def policy_name(table: Mapping[str, Any]) -> str:
@@ -86,11 +86,11 @@ def _times_name(times_ms: float | Sequence[float]) -> str:
 
 
 def waiting_name(table: Mapping[str, Any]) -> str:
-    if table["blocking"] == "fixed":
+    if table["waiting"] == "fixed":
         return f"fixed {table['spin_switches']:g}"
-    if table["blocking"] == "global-adaptive" and table.get("imbalance_estimate") == "arrival-spread":
+    if table["waiting"] == "global-adaptive" and table.get("imbalance_estimate") == "arrival-spread":
         return "global-adaptive, arrival-spread"
-    return str(table["blocking"])
+    return str(table["waiting"])
 
 
 def workload_name(jobs: Sequence[Work]) -> str:

@@ -9,10 +9,10 @@ from coordinator import policies
 from coordinator.host import mechanisms, quotas
 from coordinator.policies import Policy
 from harness.spec.table_checks import Table, each, field_names
-from workloads import blocking
-from workloads.blocking import DEFAULT_ESTIMATE
+from workloads import waiting_rules
 from workloads.options import DEFAULTS, WITHIN_JOB, Options, Remedy
 from workloads.validation import InputError, known_keys, one_of
+from workloads.waiting_rules import DEFAULT_ESTIMATE
 
 SHARED = field_names(Options)  # keys of every [[schedulers]] table, whatever its policy
 
@@ -51,9 +51,9 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         options = self.options
-        if options.blocking != "global-adaptive" and options.imbalance_estimate != DEFAULT_ESTIMATE:
-            rule = f"the waiting rule {options.blocking} has no such estimate"
-            remedy = 'write blocking = "global-adaptive", or leave it out'
+        if options.waiting != "global-adaptive" and options.imbalance_estimate != DEFAULT_ESTIMATE:
+            rule = f"the waiting rule {options.waiting} has no such estimate"
+            remedy = 'write waiting = "global-adaptive", or leave it out'
             raise InputError("imbalance_estimate", options.imbalance_estimate, rule, remedy)
         one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
         if options.bind == WITHIN_JOB and self.policy.moves:
@@ -229,10 +229,10 @@ def scheduler_of(table: Table) -> Scheduler:
     """The scheduler that a [[schedulers]] table describes."""
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
-    if "blocking" in values:
-        values["blocking"] = blocking.rule_name(values["blocking"])
+    if "waiting" in values:
+        values["waiting"] = waiting_rules.rule_name(values["waiting"])
     elif table["policy"] == "implicit":
-        values["blocking"] = IMPLICIT
+        values["waiting"] = IMPLICIT
     if policy.coscheduling:
         values.setdefault("local", "rr")
     return Scheduler(table["policy"], policy, Options(**values))
@@ -243,13 +243,13 @@ def has_key(table: Any, key: str) -> bool:
     name = str(table.get("policy")) if isinstance(table, dict) else ""
     if name not in policies.known():
         return False
-    rule = blocking.rule_name(table.get("blocking", IMPLICIT if name == "implicit" else "spin"))
+    rule = waiting_rules.rule_name(table.get("waiting", IMPLICIT if name == "implicit" else "spin"))
     return key in policies.parameters(name) or (key in SHARED and OF_RULES.get(key, rule) == rule)
 
 
 def who_has(key: str) -> str:
     if key in OF_RULES:
-        return f"it belongs to blocking = {OF_RULES[key]!r}"
+        return f"it belongs to waiting = {OF_RULES[key]!r}"
     return "these policies have it: " + ", ".join(
         p for p in policies.known() if key in policies.parameters(p)
     )

@@ -5,7 +5,6 @@ other keys make the points of the sweep: all combinations, the last key varying 
 """
 
 import copy
-import difflib
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ from harness.spec.table_checks import Table, as_table, field_names
 from workloads.bounds import CELLS
 from workloads.locks.lock_program import LockProgram
 from workloads.machine import KEYS as MACHINE_KEYS
-from workloads.validation import LONGEST, InputError
+from workloads.validation import InputError, nearest
 
 EVERYWHERE = {"program": field_names(LockProgram), "machine": MACHINE_KEYS}
 """Keys of all programs and of the machine, by table; of jobs without processes, ``job_source.SWEPT``."""
@@ -123,12 +122,11 @@ def _check_axis(key: str, values: Any, *, by_job: bool) -> None:
         raise InputError(where, values, error.rule, error.remedy) from None
     rooms = (*lists, *tables, "processors")
     if room not in rooms or (table in tables and key not in known) or (table in lists and not name):
-        close = difflib.get_close_matches(key[:LONGEST], [*known, *overrides.scheduler_keys()], n=1)
         places = [*(f'"{one}.KEY"' for one in tables), *(f'"{one}.0.KEY"' for one in lists)]
         remedy = f'write {", ".join(places)} or "processors", in quotes'
         what = "the source of jobs" if by_job else "programs, jobs"
         rule = f"a sweep varies a key of {what}, schedulers or the machine"
-        raise InputError(where, values, rule, f"did you mean {close[0]!r}?" if close else remedy)
+        raise InputError(where, values, rule, nearest(key, [*known, *overrides.scheduler_keys()], remedy))
     if not isinstance(values, list) or not values:
         raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
     if len(values) > CELLS:

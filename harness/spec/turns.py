@@ -31,7 +31,7 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
     key = next((key for key in changed if key != "bind"), "")
     places = running and not policy.stops_processes and found.name not in ("none", "batch")
     for refused, rule, remedy in (
-        (key == "blocking", "its ranks wait two-phase", "start them together under lockstep exec"),
+        (key == "waiting", "its ranks wait two-phase", "start them together under lockstep exec"),
         (key, f"{key} is for the programs of experiments", "leave it out"),
         (policy.relocates, "it moves jobs to other processors", "choose gang or batch"),
         (places, "it has places for jobs that start, and some run already", "choose gang, batch or none"),

@@ -9,8 +9,8 @@ from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
 from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import Reader, of_jobs
 from harness.store.records import BY_JOB, DEDICATED, FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
-from workloads.blocking import RULES
 from workloads.validation import InputError
+from workloads.waiting_rules import RULES
 
 FIRST = ("none", "implicit", "gang", "partitioned", "batch")  # policies that are listed before the others
 
@@ -59,7 +59,7 @@ def _rank(table: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         FIRST.index(policy) if policy in FIRST else len(FIRST),
         policy,
-        rules.index(table.get("blocking", "spin")),
+        rules.index(table.get("waiting", "spin")),
         table.get("spin_switches", 0.0),
         table.get("quantum_ms", 0.0),
         json.dumps(table, sort_keys=True),

@@ -204,7 +204,7 @@ def alone_two_phase(record: RunRecord) -> bool:
     """Whether it is a run of a job alone with two-phase waits; other dedicated runs spin."""
     of_settings = record.kind == WITH_SETTING
     return (
-        record.kind in ALONE_KINDS and not of_settings and record.scheduler.get("blocking", "spin") != "spin"
+        record.kind in ALONE_KINDS and not of_settings and record.scheduler.get("waiting", "spin") != "spin"
     )
 
 

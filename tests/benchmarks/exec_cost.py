@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from benchmark import DEBIAN, ENVIRONMENT, PROGRAMS, compiled, launched, parsed, shown
 
 from workloads import native
-from workloads.blocking import RULES, waiting
+from workloads.waiting_rules import RULES, waiting_rule
 
 SCALAPACK = Path("/usr/lib/x86_64-linux-gnu/scalapack")
 
@@ -56,11 +56,11 @@ def main():
         __doc__,
         **{"launcher": "mpiexec", "rounds": 7},
         only={"default": "", "help": "rows whose names contain this"},
-        blocking={"default": "global-adaptive", "choices": list(RULES)},
+        waiting={"default": "global-adaptive", "choices": list(RULES)},
         alone={"default": False, "help": "only one at a time"},
     )
     openmpi = options.launcher == DEBIAN or "openmpi" in options.launcher
-    rule = waiting(options.blocking, switch_us=10.0, latency_us=2.0, spin_switches=2)
+    rule = waiting_rule(options.waiting, switch_us=10.0, latency_us=2.0, spin_switches=2)
     ours = native.library(native.wrapper([options.launcher])).environment(rule)
     print(f"{'':34s} {'alone':>20s} {'three':>20s} {'as they are':>20s}")
     with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ from benchmark import parsed
 from harness.papers import Results
 from harness.papers import dusseau96 as model
 from harness.predict.pool import compute
-from workloads.blocking import ESTIMATES
+from workloads.waiting_rules import ESTIMATES
 
 CHARTS = ("10", "11")
 """Figures on Figure 8's machine."""
@@ -54,7 +54,7 @@ def main():
 
 
 def oracle(cell):
-    return cell.but(blocking="oracle", imbalance_estimate="arrival-spread")
+    return cell.but(waiting="oracle", imbalance_estimate="arrival-spread")
 
 
 def row(figure, pattern, estimate, points, results):

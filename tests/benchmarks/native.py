@@ -32,7 +32,7 @@ import benchmark
 from benchmark import DEBIAN, ENVIRONMENT, LOOPS, PROGRAMS, answer, compiled, launched, parsed, tabled
 
 from workloads import native
-from workloads.blocking import waiting
+from workloads.waiting_rules import waiting_rule
 
 PING_PONG = "ping-pong"
 QUANTA_MS = (10, 100)
@@ -103,7 +103,7 @@ def round_trips(options, folder):
     program = compiled(options.launcher, folder, "pingpong.c")
     argv = launched(options.launcher, 2, [program, "20000"])
     library = native.library(native.wrapper([options.launcher]))
-    two_phase = library.environment(waiting("global-adaptive", switch_us=10, latency_us=2))
+    two_phase = library.environment(waiting_rule("global-adaptive", switch_us=10, latency_us=2))
     ratios = []
     for _ in range(options.rounds):
         plain, ours = (

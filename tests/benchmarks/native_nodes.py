@@ -23,7 +23,7 @@ RULES = ("", "immediate", "global-adaptive")
 
 def run(hosts, rule, program, jobs):
     """What that many jobs at a time print first: the longest."""
-    before = [*LOCKSTEP, "exec", "--blocking", rule, "--"] if rule else []
+    before = [*LOCKSTEP, "exec", "--waiting", rule, "--"] if rule else []
     argv = [*before, "mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", "2", *program]
     started = [hosts.start(argv) for _ in range(jobs)]
     printed = []

@@ -43,8 +43,8 @@ SCHEDULERS = (
     {"policy": "none"},
     {"policy": "gang", "quantum_ms": 10},
     {"policy": "gang", "quantum_ms": 100},
-    {"policy": "implicit", "blocking": "fixed"},
-    {"policy": "implicit", "blocking": "global-adaptive"},
+    {"policy": "implicit", "waiting": "fixed"},
+    {"policy": "implicit", "waiting": "global-adaptive"},
 )
 APART = 0.05
 CLOSE = 0.03
@@ -103,7 +103,7 @@ def scheduler_table(keys):
 
 def named(scheduler):
     words = [scheduler["policy"], f"{scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else ""]
-    words += [] if scheduler["blocking"] == "spin" else [scheduler["blocking"]]
+    words += [] if scheduler["waiting"] == "spin" else [scheduler["waiting"]]
     return " ".join(filter(None, words))
 
 

@@ -23,7 +23,7 @@ from benchmark import DEBIAN, ENVIRONMENT, LAMMPS, LOOPS, compiled, headed, laun
 
 from harness.analyse.statistics import median_interval
 from workloads import native
-from workloads.blocking import waiting
+from workloads.waiting_rules import waiting_rule
 
 GOAL = 1.02
 
@@ -58,7 +58,7 @@ def main():
         files = folder / "files"
         files.mkdir()
         library = native.library(native.wrapper([launcher]))
-        recorded = library.environment(waiting("spin", switch_us=10, latency_us=2), files)
+        recorded = library.environment(waiting_rule("spin", switch_us=10, latency_us=2), files)
         seconds(argv, recorded)  # what is first read from a disk counts for neither
         times = []
         for number in range(options.rounds):

@@ -68,10 +68,10 @@ def peak_mib():
 
 def replay(program, case):
     """Processor time and simulated time of a case, in seconds."""
-    _, copies, policy, parameters, blocking = case
+    _, copies, policy, parameters, waiting = case
     jobs = [replaying(number, program) for number in range(copies)]
     begin = time.process_time()
-    outcome = simulate(jobs, MACHINE, policies.create(policy, parameters), options=Options(blocking=blocking))
+    outcome = simulate(jobs, MACHINE, policies.create(policy, parameters), options=Options(waiting=waiting))
     if outcome.failure:
         raise SystemExit(outcome.failure)
     return time.process_time() - begin, outcome.end_ns / 1e9

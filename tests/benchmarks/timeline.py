@@ -10,12 +10,12 @@ the overhead, which is to stay under 3 % at a granularity of 1 ms.
 import os
 import sys
 
-from workloads.blocking import waiting
 from workloads.execute import LaunchedProgram
 from workloads.messaging import world
 from workloads.program import Program
 from workloads.rank import prepare
 from workloads.timeline import Timeline
+from workloads.waiting_rules import waiting_rule
 
 ROUNDS, PHASES = 60, 40
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
@@ -23,7 +23,7 @@ PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 
 def run_ns(comm, program, number, timeline):
     """Processor time that the program takes on this rank."""
-    rule = waiting("immediate", switch_us=10.0, latency_us=2.0, spin_switches=2, imbalance_us=0.0)
+    rule = waiting_rule("immediate", switch_us=10.0, latency_us=2.0, spin_switches=2, imbalance_us=0.0)
     execution = prepare(LaunchedProgram(comm, program, lambda program: rule, (1, number, 0), 0.0), timeline)
     record = execution.run()
     execution.close()

@@ -46,12 +46,12 @@ def slowdowns(schedulers, nodes, granularity_us, dedicated_s, skew_us=0):
     )
 
     def taken_ns(name, parameters, jobs):
-        blocking = "global-adaptive" if name == "implicit" else "spin"
+        waiting = "global-adaptive" if name == "implicit" else "spin"
         outcome = simulate(
             [SimulatedJob(number, program) for number in range(jobs)],
             machine,
             policies.create(name, parameters),
-            Options(blocking=blocking),
+            Options(waiting=waiting),
         )
         assert not outcome.failure, outcome.failure
         return outcome.makespan_ns

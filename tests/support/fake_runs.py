@@ -41,7 +41,7 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
     """All jobs share the processors evenly and end together, late by the policy's slowdown."""
     alone_ns = round(sum(job.program.alone_s * 1e9 for job in workload.jobs))
     folded = any(job.program.processes > len(workload.processors) for job in workload.jobs)
-    if folded and workload.options.blocking == "spin":
+    if folded and workload.options.waiting == "spin":
         alone_ns *= 10
     policy = type(workload.policy).__name__.lower()
     factor = SLOWDOWN.get({"uncoordinated": "none"}.get(policy, policy), 1.0)

@@ -29,7 +29,7 @@ VERSIONS = sorted(path.parent.name for path in STORED.glob("*/told.json"))
 COLUMNS = [
     *(
         "policy",
-        *("blocking", "kind", "jobs", "n", "slowdown", "job_mean", "job_max", "makespan_s", "dedicated_s"),
+        *("waiting", "kind", "jobs", "n", "slowdown", "job_mean", "job_max", "makespan_s", "dedicated_s"),
     ),
     *("computing", "communicating", "synchronizing", "switching", "idle"),
 ]

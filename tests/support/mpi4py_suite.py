@@ -156,14 +156,14 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--libmpi", help="the MPI library that mpi4py is to load")
     parser.add_argument("--knob", action="append", default=[], help="NAME=VALUE, for the run as it is")
-    parser.add_argument("--blocking", default="global-adaptive")
+    parser.add_argument("--waiting", default="global-adaptive")
     parser.add_argument("--limit-s", type=float, default=300)
     parser.add_argument("modules", nargs="*")
     options = parser.parse_args()
     knobs = dict(knob.split("=", 1) for knob in options.knob)
     with nullcontext(options.suite) if options.suite else suite(options.pip.split()) as place:
         modules = options.modules or sorted(path.stem for path in place.glob("test_*.py"))
-        return bool(compare(Suite(place, options), modules, knobs, ["--blocking", options.blocking]))
+        return bool(compare(Suite(place, options), modules, knobs, ["--waiting", options.waiting]))
 
 
 if __name__ == "__main__":

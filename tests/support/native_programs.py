@@ -102,7 +102,7 @@ def ended(compiled, mpi: str, ranks: int, source: str, *words, options=(), befor
 
 def as_without(argv: list[str], mpi: str, wanted: str = "") -> subprocess.CompletedProcess[str]:
     """A two-phase run that ends well and prints the same as one without, at least lines with ``wanted``."""
-    plain, ours = run(argv), two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
+    plain, ours = run(argv), two_phase(argv, "--waiting", "immediate", "--mpicc", str(wrapper(mpi)))
     assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
     told = [[line for line in one.stdout.splitlines() if line.startswith(wanted)] for one in (plain, ours)]
     assert told[0] == told[1] != [], ours.stderr

@@ -65,7 +65,7 @@ def test_a_module_that_registers_itself_is_reached_or_the_cause_is_named(compile
 @pytest.mark.parametrize("how", ["throw", "jump"])
 def test_a_call_that_an_error_handler_leaves_has_ended(compiled, how):
     """The next wait of the same thread counted as the second of two at the same time."""
-    result = ended(compiled, "openmpi", 3, "left.cc", how, options=["--blocking", "immediate"])
+    result = ended(compiled, "openmpi", 3, "left.cc", how, options=["--waiting", "immediate"])
     assert result.stdout == "left 60 right\n"
     assert "several threads" not in result.stderr
     assert summary(result)["waits"] >= 2 * 20
@@ -121,7 +121,7 @@ FORMS = "Wait,Waitall,Waitany,Waitsome,Test,Testall,Testany,Testsome"
 @pytest.mark.parametrize("requests", [1, 100, 1001])
 def test_many_requests_are_waited_for_in_each_form(compiled, mpi, requests):
     argv = [*launcher(mpi), "-n", "2", compiled(mpi, "many.c"), FORMS, str(requests), "3"]
-    result = two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
+    result = two_phase(argv, "--waiting", "immediate", "--mpicc", str(wrapper(mpi)))
     assert (result.returncode, result.stdout.split()[1]) == (0, "right"), result.stderr
 
 
@@ -134,7 +134,7 @@ STARTING_NS = 300_000_000
 def test_waits_for_many_requests_cost_no_more_than_spinning(compiled, mpi, form, tmp_path):
     """Before each sleep a rank tested twice for each of them, and each test looked at all: for seconds."""
     late_us, requests = 500_000, 1000 if form == "Waitany" else 10_000
-    options = ["--record", str(tmp_path), "--mpicc", str(wrapper(mpi)), "--blocking", "immediate"]
+    options = ["--record", str(tmp_path), "--mpicc", str(wrapper(mpi)), "--waiting", "immediate"]
     ended(compiled, mpi, 2, "many.c", form, requests, 1, late_us, options=options)
     late, waiting = recorded(tmp_path)
     assert late.cpu_ns > 1000 * late_us

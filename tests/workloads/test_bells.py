@@ -19,7 +19,7 @@ from runs import eventually, text
 from workloads import native
 
 RUNG, TIMED_OUT, LOOPBACK = 0, 1, 9  # of bell.h
-EXEC = [*LOCKSTEP, "exec", "--blocking"]
+EXEC = [*LOCKSTEP, "exec", "--waiting"]
 
 
 def run(hosts, before, ranks, *program):
@@ -138,7 +138,7 @@ def test_ranks_that_may_not_look_into_each_other_ring(compiled, tmp_path, how):
     program = shutil.copy(compiled("here", "bsp.c"), tmp_path / "program")
     Path(program).chmod(0o111 if how == "unreadable" else 0o755)
     loop = ["mpiexec", "-n", "2", *APART[how], program, "10000", "1.5", "40"]
-    done = two_phase(loop, "--blocking", "immediate", "--record", str(tmp_path / "rec"))
+    done = two_phase(loop, "--waiting", "immediate", "--record", str(tmp_path / "rec"))
     assert done.returncode == 0, done.stderr
     assert not said_of_rings(done.stderr)
     waits = [kind for record in recorded(tmp_path / "rec") for kind in record.waits.kinds]
@@ -164,7 +164,7 @@ def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch,
             pytest.skip("no namespaces of users here")
         before, expected = NO_NETWORK, "has no network"
     loop = [*before, compiled("here", "bsp.c"), "1000", "1", "20"]
-    done = two_phase(["mpiexec", "-n", "3", *loop], "--blocking", "immediate")
+    done = two_phase(["mpiexec", "-n", "3", *loop], "--waiting", "immediate")
     assert done.returncode == 0 and done.stdout.split()[-1] == "60", done.stderr
     (said,) = said_of_rings(done.stderr)
     assert expected in said

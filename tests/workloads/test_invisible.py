@@ -9,7 +9,7 @@ import pytest
 from native_programs import LOCKSTEP, PROGRAMS, launcher, run, summary, two_phase, wrapper
 
 from workloads import native
-from workloads.blocking import waiting
+from workloads.waiting_rules import waiting_rule
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def preload():
     """The variables that bring the library into every process."""
     made = native.library(wrapper("here"))
-    return made.environment(waiting("immediate", switch_us=10.0, latency_us=2.0))
+    return made.environment(waiting_rule("immediate", switch_us=10.0, latency_us=2.0))
 
 
 def cc(made, *words):

@@ -19,12 +19,12 @@ from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import load
 from harness.spec.jobs import described, job_group, rebuilt
 from workloads import locks, native
-from workloads.blocking import FOREVER_NS
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.options import Remedy
 from workloads.program import Draws
 from workloads.validation import InputError
+from workloads.waiting_rules import FOREVER_NS
 
 KINDS = pytest.mark.parametrize("kind", LOCKS.values(), ids=LOCKS)
 IN_ORDER = pytest.mark.parametrize("kind", [LOCKS["ticket"], LOCKS["mcs"]], ids=["ticket", "mcs"])

@@ -30,7 +30,7 @@ from native_programs import (
 from places import ROOT
 from runs import eventually
 
-from workloads import blocking, native
+from workloads import native, waiting_rules
 from workloads.native import calls, replacing
 
 
@@ -42,7 +42,7 @@ def declared(mpi):
 
 
 class Waiting(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in blocking.Waiting._fields]
+    _fields_ = [(name, ctypes.c_int64) for name in waiting_rules.Waiting._fields]
 
 
 @pytest.fixture(scope="module")
@@ -54,28 +54,30 @@ def rule(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("name", list(blocking.RULES))
+@pytest.mark.parametrize("name", list(waiting_rules.RULES))
 def test_the_rule_in_c_answers_as_the_leaves_do(rule, name):
-    wanted = blocking.waiting(name, switch_us=12.5, latency_us=3, spin_switches=1.5, imbalance_us=40)
+    wanted = waiting_rules.waiting_rule(
+        name, switch_us=12.5, latency_us=3, spin_switches=1.5, imbalance_us=40
+    )
     given = Waiting(*wanted)
-    assert rule.read_limit(ctypes.byref(given)) == blocking.read_limit(wanted)
+    assert rule.read_limit(ctypes.byref(given)) == waiting_rules.read_limit(wanted)
     for estimate in (-1, 0, 5_000, 20_000, 124_999, 125_000, 125_001, 10**9):
         found = rule.barrier_limit(ctypes.byref(given), estimate)
-        assert found == blocking.barrier_limit(wanted, estimate)
+        assert found == waiting_rules.barrier_limit(wanted, estimate)
 
 
 def test_the_rule_in_c_learns_as_the_leaf_does(rule):
     waits = random.Random(5)
-    plain = blocking.new_sample(3)
+    plain = waiting_rules.new_sample(3)
     sample = (ctypes.c_int64 * len(plain))(*plain)
     for number in range(1000):
         waited = waits.choice([0, waits.randrange(10**5), waits.randrange(10**8), 10**6 + number])
-        assert rule.learn(sample, waited) == blocking.learn(plain, waited)
+        assert rule.learn(sample, waited) == waiting_rules.learn(plain, waited)
         assert list(sample) == plain
 
 
 BOTH = pytest.mark.parametrize("mpi", ["here", "openmpi"])
-IMMEDIATE = ("--blocking", "immediate")
+IMMEDIATE = ("--waiting", "immediate")
 
 
 def test_the_table_covers_what_an_mpi_has_and_no_more():
@@ -128,7 +130,7 @@ def test_rare_and_wrong_uses_give_what_they_give_without(compiled, mpi, ranks):
 @pytest.mark.parametrize("rule_name", ["spin", "immediate", "global-adaptive"])
 def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, tmp_path, rule_name):
     ranks = 2 if rule_name == "spin" else 4
-    options = ("--blocking", rule_name, "--record", str(tmp_path))
+    options = ("--waiting", rule_name, "--record", str(tmp_path))
     result = ended(compiled, "here", ranks, "bsp.c", 200, 0.5, 300, options=options)
     assert result.stdout.split()[1] == str(300 * ranks)
     records = recorded(tmp_path)
@@ -151,7 +153,7 @@ def one_processor():
 
 
 def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tmp_path, one_processor):
-    options = ("--blocking", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
+    options = ("--waiting", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
     ended(compiled, "here", 2, "bsp.c", 200, 0.5, 300, options=options, before=one_processor)
     records = recorded(tmp_path)
     # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations,
@@ -181,7 +183,7 @@ def test_open_mpi_yields_except_in_two_phase_waits(compiled):
     ranks = str(2 * (os.cpu_count() or 1))
     argv = [*launcher("openmpi"), "-n", ranks, compiled("openmpi", "yields.c")]
     assert run(argv).stdout == f"inside 1 after 1 of {ranks} ranks\n"
-    assert two_phase(argv, "--blocking", "fixed").stdout == f"inside 0 after 1 of {ranks} ranks\n"
+    assert two_phase(argv, "--waiting", "fixed").stdout == f"inside 0 after 1 of {ranks} ranks\n"
 
 
 @pytest.mark.parametrize("module", ["", "-DF08"])
@@ -292,7 +294,7 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
 @pytest.mark.parametrize(("mpi", "rule_name"), [("here", "immediate"), ("openmpi", "global-adaptive")])
 def test_no_nap_is_between_two_steps_of_collective_operations_that_were_started(compiled, mpi, rule_name):
     """Naps took MPICH 6 s."""
-    result = ended(compiled, mpi, 4, "dups.c", 50, options=("--blocking", rule_name))
+    result = ended(compiled, mpi, 4, "dups.c", 50, options=("--waiting", rule_name))
     assert int(result.stdout) < 3000
 
 
@@ -328,7 +330,7 @@ def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp
 )
 def test_no_nap_is_between_two_of_the_many_parts_of_a_message(compiled, mpi, megabytes, rule_name, others):
     """Naps took 8 to 9 s."""
-    result = ended(compiled, mpi, 2, "parts.c", megabytes, *others, options=("--blocking", rule_name))
+    result = ended(compiled, mpi, 2, "parts.c", megabytes, *others, options=("--waiting", rule_name))
     assert int(result.stdout) < 3000
 
 

@@ -59,7 +59,7 @@ def test_a_sleep_within_a_wait_is_blocked_and_a_leap_is_another_process():
 
 @pytest.mark.slow
 def test_real_ranks_tell_what_they_did_and_their_messages_meet():
-    result = run_workload(runs.workload("none", jobs=2, phases=200, timeline=True, blocking="immediate"))
+    result = run_workload(runs.workload("none", jobs=2, phases=200, timeline=True, waiting="immediate"))
     assert result.failure == ""
     packed = {(rank.job, rank.rank): base64.b64decode(rank.timeline) for rank in result.ranks}
     found = [list(spans(rank, packed[rank.job, rank.rank])) for rank in result.ranks]

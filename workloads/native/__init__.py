@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from workloads.blocking import Waiting
 from workloads.own_directories import check_way, private
 from workloads.validation import LockstepError
+from workloads.waiting_rules import Waiting
 
 
 def recall(place: Path, question: str) -> str | None:

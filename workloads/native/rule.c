@@ -1,4 +1,4 @@
-/* The waiting rules. Every line has its counterpart in workloads/blocking.py, which explains it;
+/* The waiting rules. Every line has its counterpart in workloads/waiting_rules.py, which explains it;
    tests/workloads/test_preload.py feeds both the same waits and compares every answer. */
 #include "rule.h"
 

@@ -1,4 +1,4 @@
-/* How long a process spins before it blocks: workloads/blocking.py in C, number for number. */
+/* How long a process spins before it blocks: workloads/waiting_rules.py in C, number for number. */
 #ifndef LOCKSTEP_RULE_H
 #define LOCKSTEP_RULE_H
 

@@ -21,14 +21,14 @@ from harness.simulator.processes.costs import operation_of
 from harness.simulator.processes.events import insert, send, set_activity, way_ns
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import charge
-from workloads import blocking
-from workloads.blocking import FOREVER_NS, GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, UNKNOWN_NS, Waiting
+from workloads import waiting_rules
+from workloads.waiting_rules import FOREVER_NS, GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, UNKNOWN_NS, Waiting
 
-barrier_limit = step(blocking.barrier_limit)
-read_limit = step(blocking.read_limit)
-report = step(blocking.report)
-observed = step(blocking.observed)
-learn = step(blocking.learn)
+barrier_limit = step(waiting_rules.barrier_limit)
+read_limit = step(waiting_rules.read_limit)
+report = step(waiting_rules.report)
+observed = step(waiting_rules.observed)
+learn = step(waiting_rules.learn)
 
 NO_NOTICE, NOTICE_SENT, NOTICE_HERE = range(3)
 """The notice of large messages for which a process has asked."""

@@ -5,7 +5,7 @@ needs of a process, so that the cost of an event depends little on the number of
 
 The sequence of random numbers is part of this interface: a simulation of the same model with the
 same numbers is the same run, event for event. Programs and samples of waits have generators of
-their own (``workloads.program.Draws``, ``workloads.blocking.new_sample``). The machine draws from
+their own (``workloads.program.Draws``, ``workloads.waiting_rules.new_sample``). The machine draws from
 numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**31 + stream)):
 
 1. the phase of each processor's clock tick: integers(tick_ns, size=P) + 1;

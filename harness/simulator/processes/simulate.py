@@ -25,13 +25,13 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import State
 from harness.simulator.processes.operations import Stream, bursts, phases, sections, tasks
 from harness.simulator.processes.outcome import Outcome, summarize
-from workloads.blocking import Waiting
 from workloads.bounds import fits, within
 from workloads.coscheduling import Correspondents
 from workloads.locks.lock_program import LOCKS
 from workloads.options import ACTIVATIONS, CONSCIOUS, DEFAULTS, INHERITANCE, Options
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
+from workloads.waiting_rules import Waiting
 
 PATIENCE_NS = 100_000_000_000
 PATIENCE_FACTOR = 100
@@ -80,7 +80,7 @@ def simulate(
         number("timeout_s", timeout_s, above=0)
 
     def rule(program: Program, *, as_mpi: bool) -> Waiting:
-        return (DEFAULTS if as_mpi else options).waiting(
+        return (DEFAULTS if as_mpi else options).waiting_rule(
             switch_us=machine.remote_wakeup_us or machine.context_switch_us,
             latency_us=machine.latency_us if machine.rule_latency_us is None else machine.rule_latency_us,
             imbalance_us=program.imbalance_us,
@@ -234,7 +234,7 @@ class _ProcessLevelRun:
                 happened = int(clock.messages + self.state.processes.phase.sum())
                 if happened == seen and unfinished > len(self._agenda.coming):
                     reason = f"stuck: no program has got on for {patience_ns / 1e9:g} simulated seconds"
-                    spun = "; spinning uses the quota up: give more, or let ranks block (blocking)"
+                    spun = "; spinning uses the quota up: give more, or let ranks block (waiting)"
                     return reason + spun if self.state.machine.quota_ns > 0 else reason
                 look_ns, seen = now_ns + patience_ns, happened
         return ""

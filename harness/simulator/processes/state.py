@@ -14,10 +14,10 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, 
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.operations import Operations, phase_length
 from harness.simulator.processes.ready_queues import BALANCE_TICKS
-from workloads import blocking
-from workloads.blocking import Waiting
+from workloads import waiting_rules
 from workloads.patterns import TASKS
 from workloads.program import Program
+from workloads.waiting_rules import Waiting
 
 TIMELINE_ROWS = 1 << 16
 AT_HAND = 1 << 18
@@ -59,7 +59,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         partners=np.zeros((processes, max(1, *(job.program.reads_per_phase for job in jobs))), np.int32),
         channels=_records(max(1, sum(channels)), m.CHANNEL),
         arrivals=np.zeros((max(1, sum(channels)), REMEMBERED if sum(channels) else 1), dtype=np.int64),
-        samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
+        samples=np.zeros((processes + len(jobs), len(waiting_rules.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
         accounts=np.zeros((processes, m.LEFT + 1), dtype=np.int64),
         turns=np.zeros((machine.processors, processes) if caches else (1, 1), dtype=np.int64),
@@ -164,13 +164,13 @@ def enter_job(
     by_network = program.read == "rma" or state.machine.network_serves_reads
     record.served_by_network = by_network and job.replay is None
     record.served_ns = -1
-    record.estimate_ns = record.learned_ns = record.greatest_report_ns = blocking.UNKNOWN_NS
-    record.min_report_ns = blocking.FOREVER_NS
+    record.estimate_ns = record.learned_ns = record.greatest_report_ns = waiting_rules.UNKNOWN_NS
+    record.min_report_ns = waiting_rules.FOREVER_NS
     for field, value in waiting._asdict().items():
         record[field] = value
-    if job.replay is not None and waiting.rule == blocking.SPIN:
+    if job.replay is not None and waiting.rule == waiting_rules.SPIN:
         record.yield_ns = job.replay.yield_ns
-    state.samples[len(state.processes) + index] = blocking.new_sample(0)
+    state.samples[len(state.processes) + index] = waiting_rules.new_sample(0)
     processes = state.processes[record.first : record.first + count]
     processes.state = m.ENTERING
     processes.job = index
@@ -183,12 +183,12 @@ def enter_job(
     processes.inbox_first = processes.channel = m.NOBODY
     processes.set_bytes = program.working_set_bytes
     processes.warm_on = m.NOBODY
-    processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
+    processes.estimate_ns = processes.previous_wait_ns = waiting_rules.UNKNOWN_NS
     processes.alarm_ns = state.clock.never_ns
     processes.wait_began_ns = processes.wait_ended_ns = state.clock.now_ns
     state.partners[record.first : record.first + count, : program.reads_per_phase] = program.reads()
     for rank in range(count):
-        state.samples[record.first + rank] = blocking.new_sample(rank)
+        state.samples[record.first + rank] = waiting_rules.new_sample(rank)
     if job.replay is not None:
         channels = state.channels[record.channels_at : record.channels_at + record.channels]
         channels.sender, channels.receiver = record.first + job.replay.channels[:, :2].T

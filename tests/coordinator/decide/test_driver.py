@@ -287,13 +287,13 @@ def test_a_run_that_takes_too_long_fails_and_says_so():
 def test_realtime_ranks_share_by_round_robin_where_permitted():
     if known()["realtime"].unavailable():
         pytest.skip(known()["realtime"].unavailable())
-    result = run_workload(workload("implicit", phases=200, blocking="fixed", local="rr"))
+    result = run_workload(workload("implicit", phases=200, waiting="fixed", local="rr"))
     assert result.failure == ""
 
 
 @pytest.mark.slow
 def test_a_job_of_more_processes_than_processors_goes_round():
-    large = workload("implicit", jobs=1, processes=5, phases=50, blocking="global-adaptive")
+    large = workload("implicit", jobs=1, processes=5, phases=50, waiting="global-adaptive")
     result = run_workload(large)
     count = len(large.processors)
     assert result.failure == "" and len(result.ranks) == 5

@@ -24,7 +24,7 @@ MS = 1_000_000
     "options",
     [
         {"policy": "gang", "options": {"quantum_ms": 10}, "mechanism": "freezer"},
-        {"policy": "implicit", "blocking": "global-adaptive", "imbalance_estimate": "arrival-spread"},
+        {"policy": "implicit", "waiting": "global-adaptive", "imbalance_estimate": "arrival-spread"},
     ],
     ids=lambda options: options["policy"],
 )

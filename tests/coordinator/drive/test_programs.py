@@ -48,10 +48,10 @@ if child: os.waitpid(child, 0); print("done")
 """
 
 
-def run(jobs, policy, blocking="spin", **options):
+def run(jobs, policy, waiting="spin", **options):
     made = policies.create(policy, options)
     there = workload().processors
-    return run_workload(Workload(tuple(jobs), made, there, options=Options(blocking), timeout_s=120))
+    return run_workload(Workload(tuple(jobs), made, there, options=Options(waiting), timeout_s=120))
 
 
 def job(number, text, processes=2):
@@ -73,7 +73,7 @@ def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang():
 def test_an_mpi4py_program_can_wait_by_the_runs_rule():
     command = Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase")
     beside = [replace(one, number=one.number + 1) for one in workload(phases=500).jobs[:1]]
-    result = run([ParallelJob(0, command), *beside], "implicit", blocking="global-adaptive")
+    result = run([ParallelJob(0, command), *beside], "implicit", waiting="global-adaptive")
     assert result.failure == ""
     assert result.jobs[0].output == "total 14850 of 2\n"
     for rank in result.ranks[:2]:
@@ -90,7 +90,7 @@ def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path):
     argv = ("sh", "-c", '"$0" 100 .25 200; exit $?', str(tmp_path / "a=b"))
     native = Command(argv, 2, "mpiexec.openmpi", waits="two-phase")
     beside = replace(job(1, PROGRAM), program=Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase"))
-    result = run([ParallelJob(0, native), beside], "implicit", blocking="immediate")
+    result = run([ParallelJob(0, native), beside], "implicit", waiting="immediate")
     assert result.failure == ""
     assert result.jobs[0].output.split()[1] == "400"
     for job_number in range(2):
@@ -245,7 +245,7 @@ def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so()
     assert "rank 0, 1 did not wait two-phase" in result.jobs[0].failure
     assert 'waits = "mpi"' in result.jobs[0].failure and result.jobs[1].failure == ""
     with pytest.raises(InputError, match="imbalance"):
-        run([ParallelJob(0, command)], "implicit", blocking="oracle")
+        run([ParallelJob(0, command)], "implicit", waiting="oracle")
 
 
 def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(monkeypatch, tmp_path):

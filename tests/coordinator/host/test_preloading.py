@@ -84,7 +84,7 @@ def test_srun_passes_on_what_ranks_need(tmp_path, words, there):
 def test_an_exec_in_an_exec_wins_and_is_alone():
     argv = [
         *LOCKSTEP,
-        *("exec", "--blocking", "immediate", "--", "sh", "-c"),
+        *("exec", "--waiting", "immediate", "--", "sh", "-c"),
         'echo "$LD_PRELOAD|$LOCKSTEP_WAITING"',
     ]
     launcher("here")

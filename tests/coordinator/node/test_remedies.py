@@ -341,7 +341,7 @@ def test_simulated_processes_wait_less_if_no_slot_ends_in_a_section():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["rank", "agent"])
 def test_nothing_is_left_when_a_part_is_killed_as_ranks_hold_locks(part):
-    how = {"section_us": 500, "granularity_us": 20, "phases": 1500, "blocking": "fixed"}
+    how = {"section_us": 500, "granularity_us": 20, "phases": 1500, "waiting": "fixed"}
     with running(policy="gang", remedy={"kind": "defer"}, **how) as run:
         eventually(run.holds)
         os.kill(run.part(part), signal.SIGKILL)

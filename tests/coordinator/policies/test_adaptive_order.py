@@ -11,7 +11,7 @@ from coordinator import policies  # noqa: E402
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine  # noqa: E402
 from harness.simulator.processes.model import COMPUTING, IDLE, SYNCHRONIZING  # noqa: E402
 from harness.simulator.processes.simulate import simulate  # noqa: E402
-from workloads import blocking, messaging  # noqa: E402
+from workloads import messaging, waiting_rules  # noqa: E402
 from workloads.options import Options  # noqa: E402
 from workloads.program import Program  # noqa: E402
 from workloads.record import Recorder  # noqa: E402
@@ -20,7 +20,7 @@ SWITCH_US, LATENCY_US = 100.0, 10.0
 
 
 def rule(estimate):
-    return blocking.waiting(
+    return waiting_rules.waiting_rule(
         "global-adaptive", switch_us=SWITCH_US, latency_us=LATENCY_US, imbalance_estimate=estimate
     )
 
@@ -45,7 +45,9 @@ class Ranks:
         return self.arrived_ns[self.active]
 
     def limits_ns(self):
-        return [blocking.barrier_limit(self.rule, messenger.estimate_ns) for messenger in self.messengers]
+        return [
+            waiting_rules.barrier_limit(self.rule, messenger.estimate_ns) for messenger in self.messengers
+        ]
 
     def pass_barrier(self, waited_ns, learning=True, arrived_ns=None):
         """Everybody waits as long as ``waited_ns`` says, and arrives when ``arrived_ns`` does."""
@@ -88,7 +90,7 @@ class Comm:
         return True
 
 
-def simulated_waits(program, estimate=blocking.DEFAULT_ESTIMATE, **arguments):
+def simulated_waits(program, estimate=waiting_rules.DEFAULT_ESTIMATE, **arguments):
     """Of each barrier but the last when each process came, waited, and spun if it blocked."""
     machine = SimulatedMachine(
         processors=program.processes,
@@ -102,7 +104,7 @@ def simulated_waits(program, estimate=blocking.DEFAULT_ESTIMATE, **arguments):
         [SimulatedJob(0, program)],
         machine,
         policies.create("implicit", {}),
-        options=Options(blocking="global-adaptive", imbalance_estimate=estimate),
+        options=Options(waiting="global-adaptive", imbalance_estimate=estimate),
         timeline=True,
         **arguments,
     )
@@ -122,7 +124,7 @@ def waits_of(outcome, processor):
     return waits
 
 
-@pytest.mark.parametrize("estimate", blocking.ESTIMATES)
+@pytest.mark.parametrize("estimate", waiting_rules.ESTIMATES)
 def test_ranks_and_simulated_processes_spin_equally_long_after_the_same_waits(monkeypatch, estimate):
     program = Program(
         processes=4, granularity_us=300.0, imbalance=1.5, imbalance_kind="exponential", phases=150

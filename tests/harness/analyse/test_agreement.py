@@ -8,7 +8,7 @@ from harness.analyse.statistics import Estimate
 
 
 def row(settings, measured, simulated, ci95, scheduler="none"):
-    table = {"policy": scheduler, "blocking": "spin", "local": "other", "mechanism": "auto"}
+    table = {"policy": scheduler, "waiting": "spin", "local": "other", "mechanism": "auto"}
     predicted = simulated and Summary(Estimate(simulated, None, 1))
     return Row((JobRow(0.0, {}),), {"g": settings}, table, Summary(Estimate(measured, ci95, 3)), predicted)
 

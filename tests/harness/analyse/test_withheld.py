@@ -71,7 +71,7 @@ def test_jobs_that_spin_take_their_processors_for_their_dedicated_times(records)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"blocking": "immediate"}, {"fill": "jobs"}, {"migrate": True}, {"synchronised": False}]
+    "changes", [{"waiting": "immediate"}, {"fill": "jobs"}, {"migrate": True}, {"synchronised": False}]
 )
 def test_where_jobs_may_compute_while_others_wait_only_their_computing_counts(records, changes):
     run, alone = one_of(records, POLICY, "gang"), one_of(records, DEDICATED, "batch")

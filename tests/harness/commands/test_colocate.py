@@ -93,7 +93,7 @@ SLOTS = Switches(40, "signals", Percentiles(1, 2), Percentiles(1, 2))
 def row(policy, slowdown, switches=SLOTS):
     job = JobRow(0.0, {"argv": ENTRY, "processes": 1})
     measured = Summary(estimate([slowdown * 0.99, slowdown, slowdown * 1.01]), switches=switches)
-    return Row((job, job), {}, {"policy": policy, "blocking": "spin"}, measured, None)
+    return Row((job, job), {}, {"policy": policy, "waiting": "spin"}, measured, None)
 
 
 slowdowns = st.floats(0.3, 30)

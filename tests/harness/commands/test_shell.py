@@ -24,7 +24,7 @@ def test_bash_completes_commands_options_and_files(lockstep, tmp_path):
     assert completed("lockstep", "sim") == ["simulate"]
     assert completed("lockstep", "run", "--ti") == ["--timeline"]
     assert completed("lockstep", "run", "mi") == ["mine.toml"]
-    assert completed("lockstep", "exec", "--blocking", "loc") == ["local-adaptive"]
+    assert completed("lockstep", "exec", "--waiting", "loc") == ["local-adaptive"]
 
 
 def test_there_are_scripts_for_other_shells(lockstep):

@@ -58,7 +58,7 @@ def runs(asked, tmp_path):
 def alone(experiment):
     tasks = [task for task in plan(experiment) if task.kind == "dedicated" and task.repeat == 0]
     found = ((task.jobs[0].number, task.scheduler) for task in tasks)
-    return sorted((number, one.name, one.options.blocking) for number, one in found)
+    return sorted((number, one.name, one.options.waiting) for number, one in found)
 
 
 def test_only_jobs_that_are_too_large_run_alone_in_both_ways(asked):

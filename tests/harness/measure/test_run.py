@@ -105,7 +105,7 @@ def test_a_series_reads_each_of_its_runs_once_for_estimates(place, monkeypatch):
 def test_a_failure_becomes_a_record_and_the_rest_goes_on(place, tools):
     experiment = load("three-jobs", settings=["repeats=2"])
     watcher = Quiet()
-    one = failing(lambda workload: workload.options.blocking == "fixed" and workload.repeat == 1)
+    one = failing(lambda workload: workload.options.waiting == "fixed" and workload.repeat == 1)
     records = measure(experiment, tools(one), watcher=watcher)
     assert len(records) == len(place.store.runs(experiment.digest)) == 18
     (failed,) = [record for record in records if record.failure]
@@ -160,11 +160,11 @@ def test_rows_without_the_program_that_fails_alone_go_on_and_resuming_measures_t
 
 def test_only_what_is_recorded_and_did_not_fail_is_skipped(place, tools):
     experiment = load("three-jobs", settings=["repeats=2"])
-    measure(experiment, tools(failing(lambda workload: workload.options.blocking == "fixed")))
+    measure(experiment, tools(failing(lambda workload: workload.options.waiting == "fixed")))
     done = recorded(place.store.runs(experiment.digest))
     missing = [task for task in plan(load("three-jobs", settings=["repeats=3"])) if task.key not in done]
     assert [task.repeat for task in missing] == [0, 1] + [2] * 9
-    assert {task.scheduler.options.blocking for task in missing[:2]} == {"fixed"}
+    assert {task.scheduler.options.waiting for task in missing[:2]} == {"fixed"}
 
 
 def test_the_last_successful_record_of_a_run_counts(place, tools):

@@ -237,7 +237,7 @@ def test_the_document_says_what_was_measured(command):
     assert settings_of(document) == [AS_IT_IS, TWO_PHASE]
     assert document["best"] == document["fastest"] == TWO_PHASE
     assert document["rows"][1]["scheduler"]["lines"] == ["lockstep exec -- mpiexec ./app"]
-    assert document["rows"][1]["scheduler"]["blocking"] == "global-adaptive"
+    assert document["rows"][1]["scheduler"]["waiting"] == "global-adaptive"
     assert document["rows"][1]["measured"]["workload_slowdown"]["n"] == document["alone_s"]["n"] == 3
 
 

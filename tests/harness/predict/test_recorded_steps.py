@@ -260,13 +260,13 @@ def test_the_waiting_rule_says_whether_collective_operations_are_blocking_calls(
         recording.write(replace(plain, ranks=ranks), path)
         assert [rank.rooted for rank in recording.read(path).ranks] == [rooted] * 2
         text = EXPERIMENT.format(file=path).replace("[[sched", 'waits = "two-phase"\n[[sched', 1)
-        text += '[[schedulers]]\npolicy = "implicit"\nblocking = "immediate"\n'
+        text += '[[schedulers]]\npolicy = "implicit"\nwaiting = "immediate"\n'
         (tmp_path / "a.toml").write_text(text)
         wanted = load(str(tmp_path / "a.toml"))
         known = recorded_programs.of(wanted, (), Path())
         back_end = Simulated(partial(Host.of_calibration, None), recorded=known)
         tasks = plan(wanted, wanted.cells)
-        guesses = {task.scheduler.options.blocking: back_end.guess_s(task) for task in tasks}
+        guesses = {task.scheduler.options.waiting: back_end.guess_s(task) for task in tasks}
         assert (guesses["spin"] > guesses["immediate"]) == rooted  # a root has a step more
 
 

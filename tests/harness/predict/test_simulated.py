@@ -80,7 +80,7 @@ def test_a_processor_runs_one_process_at_a_time(both):
 def test_a_process_that_blocks_sleeps_until_it_is_switched_to_and_a_read_names_its_rank(both):
     _, _, simulated = both
     ours = [one for one in simulated if one.kind == "simulated"]
-    slept, peers = {one.scheduler["blocking"]: 0 for one in ours}, set()
+    slept, peers = {one.scheduler["waiting"]: 0 for one in ours}, set()
     for record in ours:
         found = [[*spans(rank, base64.b64decode(rank.timeline))] for rank in record.ranks]
         for one, after in (pair for mine in found for pair in pairwise(mine)):
@@ -92,7 +92,7 @@ def test_a_process_that_blocks_sleeps_until_it_is_switched_to_and_a_read_names_i
         counted = sum(wait.blocks for rank in record.ranks for wait in rank.waits.kinds)
         assert blocks >= counted, "a process that other messages wake blocks again in the same wait"
         assert bool(blocks) == bool(counted)
-        slept[record.scheduler["blocking"]] += blocks
+        slept[record.scheduler["waiting"]] += blocks
     assert peers == {(state, rank, 1 - rank) for state in (COMMUNICATING, BLOCKED) for rank in (0, 1)}
     assert slept["spin"] == 0 < slept["immediate"]
 

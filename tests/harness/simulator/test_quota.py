@@ -21,7 +21,7 @@ def simulated(
     quota,
     *,
     jobs=1,
-    blocking="spin",
+    waiting="spin",
     imbalance=1.5,
     policy="none",
     period_ms=100.0,
@@ -30,7 +30,7 @@ def simulated(
 ):
     """Jobs of two processes of which each computes for about a second."""
     program = Program("BARRIER", 2, granularity_us=1000, imbalance=imbalance, phases=1000)
-    limits = Options(blocking, quota_processors=quota, quota_period_ms=period_ms)
+    limits = Options(waiting, quota_processors=quota, quota_period_ms=period_ms)
     work = [SimulatedJob(number, program) for number in range(jobs)]
     return simulate(work, machine, policies.create(policy, options), limits, timeline=True)
 
@@ -63,13 +63,13 @@ def test_processors_stop_one_after_the_other_and_who_blocks_leaves_the_budget_to
     spinning = simulated(1.0, imbalance=0.0)
     stops = [first_stop_ns(spinning, p) for p in range(2)]
     assert 44e6 < min(stops) < max(stops) < 56e6
-    alone = simulated(1.0, imbalance=2.0, blocking="immediate")
+    alone = simulated(1.0, imbalance=2.0, waiting="immediate")
     assert max(first_stop_ns(alone, p) for p in range(2)) > max(stops)
 
 
 def test_spinning_uses_the_quota_and_blocking_does_not():
     """With a quota of one processor only work counts: two seconds for those that block."""
-    spun, blocked = simulated(1.0), simulated(1.0, blocking="immediate")
+    spun, blocked = simulated(1.0), simulated(1.0, waiting="immediate")
     cpu_s = [sum(outcome.jobs[0].cpu_ns) / 1e9 for outcome in (spun, blocked)]
     assert spun.end_ns / 1e9 == pytest.approx(cpu_s[0], rel=0.03)
     assert blocked.end_ns / 1e9 == pytest.approx(cpu_s[1], rel=0.03)
@@ -87,8 +87,8 @@ def first_stop_ns(outcome, p):
 
 def test_under_a_quota_that_one_spinning_process_uses_up_the_way_out_is_told():
     machine = replace(MACHINE, context_switch_us=5.0, latency_us=2.0)
-    found = {rule: simulated(0.05, blocking=rule, machine=machine).failure for rule in ("spin", "immediate")}
-    assert found["spin"].endswith("spinning uses the quota up: give more, or let ranks block (blocking)")
+    found = {rule: simulated(0.05, waiting=rule, machine=machine).failure for rule in ("spin", "immediate")}
+    assert found["spin"].endswith("spinning uses the quota up: give more, or let ranks block (waiting)")
     assert found["immediate"] == ""
 
 

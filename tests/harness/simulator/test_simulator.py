@@ -33,9 +33,9 @@ def program(**changes):
     return Program(**values | changes)
 
 
-def run(*programs, on=None, policy="none", blocking="spin", **how):
+def run(*programs, on=None, policy="none", waiting="spin", **how):
     jobs = [p if isinstance(p, SimulatedJob) else SimulatedJob(n, p) for n, p in enumerate(programs)]
-    return simulate(jobs, on or machine(), policies.create(policy, {}), Options(blocking), **how)
+    return simulate(jobs, on or machine(), policies.create(policy, {}), Options(waiting), **how)
 
 
 def test_a_response_time_begins_with_the_arrival():
@@ -68,7 +68,7 @@ def test_processes_that_only_load_their_working_sets_are_found_out():
 @pytest.mark.parametrize("timeout_s", [None, 0.03])
 def test_what_each_process_is_charged_is_its_part_of_the_timeline(timeout_s):
     shapes = [program(pattern=p, imbalance=1.5, phases=40) for p in ("BARRIER", "NEWS", "TRANSPOSE")]
-    outcome = run(*shapes, blocking="fixed", timeline=True, timeout_s=timeout_s)
+    outcome = run(*shapes, waiting="fixed", timeline=True, timeout_s=timeout_s)
     lanes = [outcome.timeline[outcome.timeline[:, 1] == p].tolist() for p in range(2)]
     spans = [
         (process, category, begin, end)
@@ -87,9 +87,9 @@ def test_what_each_process_is_charged_is_its_part_of_the_timeline(timeout_s):
 
 def test_the_same_seed_gives_the_same_bytes():
     shapes = [program(pattern="TRANSPOSE", imbalance=1.0, phases=60)] * 2
-    first, again = (run(*shapes, blocking="fixed", seed=7, timeline=True) for _ in range(2))
+    first, again = (run(*shapes, waiting="fixed", seed=7, timeline=True) for _ in range(2))
     assert first.timeline.tobytes() == again.timeline.tobytes()
-    assert run(*shapes, blocking="fixed", seed=8).end_ns != first.end_ns
+    assert run(*shapes, waiting="fixed", seed=8).end_ns != first.end_ns
 
 
 def test_detours_take_their_share_of_the_time():
@@ -127,7 +127,7 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
         (lambda: run(SimulatedJob(1, program()), SimulatedJob(1, program())), "jobs"),
         (lambda: run(program(), on=UNBOUND, policy="dynamic-coscheduling"), "queue"),
         (run, "jobs"),
-        (lambda: run(program(), blocking="never"), "blocking"),
+        (lambda: run(program(), waiting="never"), "waiting"),
         (lambda: run(program(), timeout_s=0.0), "timeout_s"),
     ],
 )
@@ -159,26 +159,26 @@ from workloads.options import Options
 from workloads.program import Program
 jobs = [SimulatedJob(n, Program(processes=2, granularity_us=100, imbalance=2, phases=20)) for n in range(2)]
 machine = SimulatedMachine(processors=2, context_switch_us=200.0, latency_us=10.0)
-print(simulate(jobs, machine, policies.create("implicit", {}), options=Options(blocking="fixed")).end_ns)
+print(simulate(jobs, machine, policies.create("implicit", {}), options=Options(waiting="fixed")).end_ns)
 """
 
 
 @needs_compiler
 @pytest.mark.slow
 def test_without_compilation_the_result_is_the_same():
-    compiled = run(*[program(imbalance=2.0, phases=20)] * 2, policy="implicit", blocking="fixed")
+    compiled = run(*[program(imbalance=2.0, phases=20)] * 2, policy="implicit", waiting="fixed")
     assert printed(SIMULATION, ROOT, NUMBA_DISABLE_JIT="1") == [compiled.end_ns]
 
 
 # Of a file, since numba keeps no code of a program without one.
 KERNEL = """
 from harness.simulator.compiled import entry, step
-from workloads import blocking
-limit = step(blocking.read_limit)
+from workloads import waiting_rules
+limit = step(waiting_rules.read_limit)
 @entry
 def kernel(waiting):
     return limit(waiting)
-waiting = blocking.waiting("fixed", switch_us=9, latency_us=0)
+waiting = waiting_rules.waiting_rule("fixed", switch_us=9, latency_us=0)
 print(kernel(waiting), sum(kernel.stats.cache_hits.values()))
 """
 
@@ -196,7 +196,7 @@ def test_a_changed_waiting_rule_is_compiled_anew(tmp_path):
 
     assert spin_ns_and_hits() == [18000, 0]
     assert spin_ns_and_hits() == [18000, 1]
-    rule = tmp_path / "workloads" / "blocking.py"
+    rule = tmp_path / "workloads" / "waiting_rules.py"
     stamp, text = rule.stat(), rule.read_text()
     changed = text.replace("        return waiting.fixed_ns\n", "        return waiting.fixed_ns // 9\n")
     assert changed != text

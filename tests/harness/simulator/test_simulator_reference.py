@@ -13,11 +13,11 @@ from coordinator import policies
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import shortest_ms
-from workloads.blocking import ESTIMATES, RULES
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.machine import QUEUES
 from workloads.options import Options, Remedy
 from workloads.program import Program
+from workloads.waiting_rules import ESTIMATES, RULES
 
 TABLE = [[2, 0, 1, 1, 2], [1, 0, 2, 0, 2], [3, 1, 2, 0, 1]]
 
@@ -340,7 +340,7 @@ def test_who_asks_for_the_lock_of_a_stopped_process_lets_it_run_on(granularity_u
     slots = policies.create("gang", {"quantum_ms": 10, "synchronised": False})
 
     def waits_ns(name):
-        outcome = simulate(workload, machine, slots, Options(blocking=rule, remedy=Remedy(name)), seed=1)
+        outcome = simulate(workload, machine, slots, Options(waiting=rule, remedy=Remedy(name)), seed=1)
         return sum(job.barriers.spun_ns + job.barriers.blocked_ns for job in outcome.jobs)
 
     assert waits_ns("none") > 50e6
@@ -371,7 +371,7 @@ def test_the_kernel_deviates_from_what_is_written():
     transpose = Program("TRANSPOSE", 2, granularity_us=1e5, imbalance=1.0, opening_barrier=False, phases=1)
     workload = [lone(1e5, 1, number=0, arrival_s=0.003), SimulatedJob(1, transpose, arrival_s=0.001)]
     machine, policy = SimulatedMachine(processors=2, **HOST), policies.create("none", {})
-    outcome = simulate(workload, machine, policy, options=Options(blocking="spin"), timeline=True)
+    outcome = simulate(workload, machine, policy, options=Options(waiting="spin"), timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, policy).run())
     assert {"handled when dispatched"} == DEVIATIONS
     with pytest.raises(AssertionError):

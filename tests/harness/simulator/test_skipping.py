@@ -12,9 +12,9 @@ from harness.simulator.processes import simulate as front_door
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import PAUSED
 from harness.simulator.processes.simulate import simulate
-from workloads.blocking import ESTIMATES, RULES
 from workloads.options import Options
 from workloads.program import Program
+from workloads.waiting_rules import ESTIMATES, RULES
 
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 SCHEDULERS = (
@@ -92,7 +92,7 @@ programs = st.fixed_dictionaries(
         {
             "options": st.builds(
                 Options,
-                blocking=st.sampled_from(["spin", *RULES]),
+                waiting=st.sampled_from(["spin", *RULES]),
                 imbalance_estimate=st.sampled_from(list(ESTIMATES)),
             ),
             "seed": st.integers(0, 99),
@@ -117,6 +117,6 @@ def test_most_events_of_coscheduled_jobs_are_skipped(monkeypatch):
     monkeypatch.setattr(front_door, "advance", watched)
     workload = jobs(pattern="TRANSPOSE", processes=32, granularity_us=100, imbalance=1.0, dedicated_s=0.5)
     gang = policies.create("gang", {"quantum_ms": 100})
-    outcome = simulate(workload, SimulatedMachine(), gang, options=Options(blocking="spin"))
+    outcome = simulate(workload, SimulatedMachine(), gang, options=Options(waiting="spin"))
     assert outcome.events > 4 * kernel.EVENTS
     assert PAUSED not in statuses

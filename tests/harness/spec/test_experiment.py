@@ -62,7 +62,7 @@ def test_defaults_are_filled_in(write):
         **policies.parameters("gang"),
         "policy": "gang",
         "quantum_ms": 20,
-        "blocking": "spin",
+        "waiting": "spin",
         "spin_switches": 2,
         "imbalance_estimate": "longest-wait",
         "local": "other",
@@ -71,7 +71,7 @@ def test_defaults_are_filled_in(write):
         "remedy": {"kind": "none", "deferrals": 4, "deferral_us": 50.0, "warning_us": 100.0},
         **{"quota_processors": 0.0, "quota_period_ms": 100.0},
     }
-    assert implicit.options.blocking == "global-adaptive"
+    assert implicit.options.waiting == "global-adaptive"
 
 
 def test_only_a_rule_that_estimates_takes_an_estimate(write):
@@ -96,7 +96,7 @@ def names(loaded):
 
 
 def test_a_sweep_of_a_scheduler_makes_schedulers(write):
-    tables = SMALL + '[[schedulers]]\npolicy = "implicit"\nblocking = "fixed"\n'
+    tables = SMALL + '[[schedulers]]\npolicy = "implicit"\nwaiting = "fixed"\n'
     loaded = load(write(tables + '[sweep]\n"schedulers.0.quantum_ms" = [10, 50]\nspin_switches = [2, 8]\n'))
     assert [name for name in names(loaded) if name.startswith("gang")] == ["gang 10 ms", "gang 50 ms"]
     assert [name for name in names(loaded) if "fixed" in name] == ["implicit fixed 2", "implicit fixed 8"]
@@ -165,8 +165,8 @@ def test_quick_scales_a_file_that_does_not_say_how(write):
         ("jobs.1.program.phases=7", lambda e: e.cells[0].jobs()[2].program.phases == 7),
         ("jobs[0].count=4", lambda e: len(e.cells[0].jobs()) == 5),
         ("schedulers.0.quantum_ms=10", lambda e: e.schedulers[0].table["quantum_ms"] == 10),
-        ("schedulers[1].blocking=immediate", lambda e: e.schedulers[1].options.blocking == "immediate"),
-        ("schedulers[1].blocking=spin-block", lambda e: e.schedulers[1].options.blocking == "fixed"),
+        ("schedulers[1].waiting=immediate", lambda e: e.schedulers[1].options.waiting == "immediate"),
+        ("schedulers[1].waiting=spin-block", lambda e: e.schedulers[1].options.waiting == "fixed"),
         ("machine.latency_us=20", lambda e: e.cells[0].machine["latency_us"] == 20),
         ("sweep.program.granularity_us=[100, 1000]", lambda e: len(e.cells) == 2),
         ('sweep."program.read"=["message","rma"]', lambda e: len(e.cells) == 2),
@@ -208,7 +208,10 @@ BAD = [
     ("granularity_us=3", "granularity_us", 3, "a key of programs", "write program.granularity_us"),
     ("service=3", "service", 3, "no [[schedulers]] table", "two-queue"),
     ("spin_switches=3", "spin_switches", 3, "no [[schedulers]] table", "'fixed'"),
-    ("schedulers.1.blocking=global", "schedulers[1].blocking", "global", "global-adaptive", "choose one"),
+    ("schedulers.1.blocking=spin", "schedulers[1].blocking", "spin", "not a key", "called 'waiting' now"),
+    ("sweep.blocking=[1]", 'sweep."blocking"', [1], "varies a key", "called 'waiting' now"),
+    ("blocking=spin", "blocking", "spin", "not a key", "called 'waiting' now"),
+    ("schedulers.1.waiting=global", "schedulers[1].waiting", "global", "global-adaptive", "choose one"),
     ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
     ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, fifo, eevdf", "choose one"),
     ("machine.latency=3", "machine.latency", 3, "not a key", "'latency_us'"),
@@ -251,10 +254,10 @@ LINES = [
     (SMALL.replace("granularity_us = 500", "granularity_us = 0"), "line 6", "jobs[0].program.granularity_us"),
     (SMALL.replace("phases = 10", "phases = -1"), "line 12", "jobs[1].program.phases"),
     (SMALL.replace("quantum_ms = 20", "quantum_ms = '20'"), "line 16", "schedulers[0].quantum_ms"),
-    (SMALL + "blocking = 'never'\n", "line 20", "schedulers[1].blocking"),
+    (SMALL + "waiting = 'never'\n", "line 20", "schedulers[1].waiting"),
     (SMALL + "\n[[schedulers]]\npolicy = 'implicit'\n", "line 21", "schedulers[2]"),
     (SMALL + "\n[sweep]\n'program.imbalance' = [3]\n", "line 22", 'sweep."program.imbalance"'),
-    (SMALL.replace('policy = "implicit"', "blocking = 'spin'"), "line 18", "schedulers[1].policy"),
+    (SMALL.replace('policy = "implicit"', "waiting = 'spin'"), "line 18", "schedulers[1].policy"),
     (SMALL.replace('"implicit"', "[]") + "\n[sweep]\nquantum_ms = [9]\n", "line 19", "schedulers[1].policy"),
     (MALLEABLE + "bind = 'job'\n", "line 21", "schedulers[1].bind"),
     (
@@ -341,7 +344,7 @@ def test_values_that_a_sweep_hides_need_not_fit_to_the_rest(write):
 def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_more():
     longest = "schedulers.4.imbalance_estimate=longest-wait"
     settings = ["processors=2", "repeats=5", "program.dedicated_s=1.5", longest]
-    digest = "6be36b6272947dc4568de2cb94af17cbc2c28cfb89bd85da3407c23793e13fa4"
+    digest = "b64e1dccc6fb466e823e8ab739fa346eb6fcff58721f71bd95cb6fae59efec31"
     assert load("three-jobs", settings=settings).digest == digest
     assert load("three-jobs", settings=[*settings, "schedulers.0.bind=true"]).digest == digest
     assert load("three-jobs", settings=[*settings, "schedulers.0.bind=false"]).digest != digest
@@ -356,7 +359,7 @@ def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_m
 
 def test_the_digest_ignores_notation_name_and_repeats_and_nothing_else(write):
     digest = load(write(SMALL)).digest
-    same = ["repeats=9", "name=other", "jobs.0.program.granularity_us=500.0", "schedulers.0.blocking=spin"]
+    same = ["repeats=9", "name=other", "jobs.0.program.granularity_us=500.0", "schedulers.0.waiting=spin"]
     assert load(write(SMALL, "renamed.toml"), settings=same).digest == digest
     changes = ["seed=2", "processors=3", "jobs.0.count=1", "jobs.0.arrival_s=1", "schedulers.0.quantum_ms=21"]
     changes += ["program.read_gap_us=9", "machine.latency_us=3", "sweep.program.imbalance=[0,1]"]

@@ -20,7 +20,7 @@ from naive_simulator.wants import (
     Time,
 )
 
-from workloads import blocking
+from workloads import waiting_rules
 from workloads.coscheduling import Correspondents
 from workloads.program import Draws
 
@@ -44,7 +44,7 @@ class Job:
         }
         self.finish_ns, self.bursts_ns, self.arrived, self.reports = None, [], 0, []
         self.served, self.order = -1, first  # when a message last got it a processor
-        self.estimate, self.learned, self.sample = -1, -1, blocking.new_sample(0)
+        self.estimate, self.learned, self.sample = -1, -1, waiting_rules.new_sample(0)
         places = [simulation.processors[placement[r % len(placement)]] for r in range(self.program.processes)]
         self.places = places
         self.locks = [Lock() for _ in range(getattr(self.program, "locks", 0))]
@@ -55,7 +55,7 @@ class Job:
             self.channels = [Channel(of[a], of[b], meets) for a, b, meets in given.replay.channels.tolist()]
             self.longest = -1
             for process in self.processes:
-                spins = self.rule.rule == blocking.SPIN and simulation.machine.local == "eevdf"
+                spins = self.rule.rule == waiting_rules.SPIN and simulation.machine.local == "eevdf"
                 process.yields = given.replay.yield_ns if spins else 0
 
     def reallot(self, placement):
@@ -79,15 +79,15 @@ class Job:
     def arrival(self, sender):
         # Section 6.3: the root knows that the load imbalance is the longest wait of any process (each tells
         # its last one, or when it comes); a completion carries what it has learned: at the barriers before.
-        spread = self.rule.estimate == blocking.ARRIVAL_SPREAD
+        spread = self.rule.estimate == waiting_rules.ARRIVAL_SPREAD
         self.reports.append(sender.began if spread else sender.last_wait)
         self.arrived += 1
         if self.arrived < len(self.processes):
             return False
         self.estimate = self.learned
         longest = max(self.reports) - min(self.reports) if spread else max(self.reports)
-        if sender.learns and self.rule.rule == blocking.GLOBAL_ADAPTIVE and longest >= 0:
-            self.learned = blocking.learn(self.sample, longest)
+        if sender.learns and self.rule.rule == waiting_rules.GLOBAL_ADAPTIVE and longest >= 0:
+            self.learned = waiting_rules.learn(self.sample, longest)
         self.arrived, self.reports = 0, []
         return True
 
@@ -101,7 +101,7 @@ class Process:
         self.state = "new"  # then ready, coming, running, asleep, and gone at last
         self.allowed = self.woken = self.lingers = self.answered = False
         self.inbox, self.wants, self.wait, self.alarm = [], BEGIN, None, None
-        self.estimate, self.last_wait, self.sample = -1, -1, blocking.new_sample(rank)
+        self.estimate, self.last_wait, self.sample = -1, -1, waiting_rules.new_sample(rank)
         self.gives_up, self.inside, self.held_off, self.lifted, self.gives_way = None, *[False] * 4
         self.lost_ns = self.cache = self.walk = None
         self.talked = self.simulation.now  # when its last wait ended
@@ -192,7 +192,7 @@ class Process:
         while self.simulation.warns(self):
             self.processor.note(self.category)
             self.held_off = True
-            yield Time(left=blocking.FOREVER_NS, category=self.category, hears=ALERT)
+            yield Time(left=waiting_rules.FOREVER_NS, category=self.category, hears=ALERT)
         self.held_off, self.gives_way, self.asks = False, False, self.simulation.now
         if self.lock.owner is None:
             self.lock.owner, self.answered = self, True
@@ -330,10 +330,10 @@ class Process:
 
     def limit(self):
         if self.wait == "read" and self.job.network_reads:
-            return blocking.FOREVER_NS  # the network wakes nobody
+            return waiting_rules.FOREVER_NS  # the network wakes nobody
         if self.wait in ("read", "lock"):
-            return blocking.read_limit(self.job.rule)
-        return blocking.barrier_limit(self.job.rule, self.estimate)
+            return waiting_rules.read_limit(self.job.rule)
+        return waiting_rules.barrier_limit(self.job.rule, self.estimate)
 
     def await_answer(self, look=lambda: None, until=None):
         """Section 5: it spins up to the limit, then blocks until the message has come."""
@@ -452,7 +452,7 @@ class Process:
         count[:] = count[0] + 1, count[1] + waited
         if self.learns:  # it is the barrier that shows the load imbalance
             self.last_wait = waited
-            if rule == blocking.LOCAL_ADAPTIVE:
-                self.estimate = blocking.learn(self.sample, waited)
-        if rule == blocking.GLOBAL_ADAPTIVE and self.wait != "read":
+            if rule == waiting_rules.LOCAL_ADAPTIVE:
+                self.estimate = waiting_rules.learn(self.sample, waited)
+        if rule == waiting_rules.GLOBAL_ADAPTIVE and self.wait != "read":
             self.estimate = self.job.estimate

@@ -5,7 +5,7 @@ from functools import partial
 from naive_simulator.wants import COMMUNICATING, SYNCHRONIZING
 from step_lists import steps_of
 
-from workloads import blocking
+from workloads import waiting_rules
 
 
 class Channel:
@@ -85,14 +85,14 @@ def take(process, channel, number, step):
     process.asked = next(end for end in channel.ends if end is not process)
     process.learns, process.slept, process.wait = bool(step["collective"]), False, "read"
     process.polls = bool(step["polls"])
-    process.category, shares = COMMUNICATING, process.job.rule.rule == blocking.GLOBAL_ADAPTIVE
+    process.category, shares = COMMUNICATING, process.job.rule.rule == waiting_rules.GLOBAL_ADAPTIVE
     if process.learns:
         process.wait, process.category = "closing", SYNCHRONIZING
     if not step["continues"]:
         process.began = process.simulation.now
         process.estimate = process.job.estimate if shares else process.estimate
-        limit = blocking.FOREVER_NS if step["polls"] else process.limit()
-        limit += 1000 * int(step["carries_us"]) if 0 < limit < blocking.FOREVER_NS else 0
+        limit = waiting_rules.FOREVER_NS if step["polls"] else process.limit()
+        limit += 1000 * int(step["carries_us"]) if 0 < limit < waiting_rules.FOREVER_NS else 0
         process.until = process.began + limit
     if channel.take(process, number):
         process.take_answer()
@@ -103,5 +103,5 @@ def take(process, channel, number, step):
         job = process.job
         job.longest = max(job.longest, process.last_wait)
         if process.rank == 0:
-            job.estimate, job.longest = blocking.learn(job.sample, job.longest), -1
+            job.estimate, job.longest = waiting_rules.learn(job.sample, job.longest), -1
     process.wait, process.answered = None, False

@@ -52,7 +52,7 @@ class NaiveSimulation:
         self.patience = round(given["patience_us"] * 1e3) if given else 0
         self.min_run = round(given["min_run_ms"] * 1e6) if given else 0
         self.observation = policy.observation
-        self.rule = lambda program, as_mpi=False: (DEFAULTS if as_mpi else options).waiting(
+        self.rule = lambda program, as_mpi=False: (DEFAULTS if as_mpi else options).waiting_rule(
             imbalance_us=program.imbalance_us, **costs
         )
         self.local = Eevdf(machine) if machine.local == "eevdf" else DispatchTable(machine)

@@ -5,22 +5,22 @@ import os
 import pytest
 from mpi4py import MPI
 
-from workloads.blocking import read_limit, waiting
 from workloads.execute import LaunchedProgram, page_of
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.rank import prepare
+from workloads.waiting_rules import read_limit, waiting_rule
 
 pytestmark = pytest.mark.mpi
 
 COMM = MPI.COMM_WORLD
 PHASES = 40 if COMM.size <= len(os.sched_getaffinity(0)) else 12  # else some spin for whole time slices
 KINDS = pytest.mark.parametrize("kind", LOCKS)
-WAITS = pytest.mark.parametrize("blocking", ["spin", "immediate", "fixed"])
+WAITS = pytest.mark.parametrize("waiting", ["spin", "immediate", "fixed"])
 
 
-def rule(blocking):
-    return waiting(blocking, switch_us=5, latency_us=2)
+def rule(waiting):
+    return waiting_rule(waiting, switch_us=5, latency_us=2)
 
 
 def program(**given):
@@ -29,10 +29,10 @@ def program(**given):
 
 @WAITS
 @KINDS
-def test_ranks_are_inside_one_at_a_time(kind, blocking, tmp_path):
-    page = COMM.bcast(tmp_path / "locks", 0) if blocking == "fixed" else None
+def test_ranks_are_inside_one_at_a_time(kind, waiting, tmp_path):
+    page = COMM.bcast(tmp_path / "locks", 0) if waiting == "fixed" else None
     file = page_of(LaunchedProgram(COMM, program(), rule, (1, 0, 0), 0.0, page=page))
-    locks = SectionLocks(file, COMM.rank, COMM.size, 1, LOCKS[kind], read_limit(rule(blocking)))
+    locks = SectionLocks(file, COMM.rank, COMM.size, 1, LOCKS[kind], read_limit(rule(waiting)))
     window = MPI.Win.Allocate_shared(8 if COMM.rank == 0 else 0, 8, comm=COMM)
     word = memoryview(window.Shared_query(0)[0]).cast("q")
     if COMM.rank == 0:
@@ -54,9 +54,9 @@ def test_ranks_are_inside_one_at_a_time(kind, blocking, tmp_path):
 
 @WAITS
 @KINDS
-def test_a_program_with_sections_records_its_waits_as_synchronization(kind, blocking):
+def test_a_program_with_sections_records_its_waits_as_synchronization(kind, waiting):
     execution = prepare(
-        LaunchedProgram(COMM, program(lock=kind, locks=2), lambda _: rule(blocking), (1, 0, 0), 0.0)
+        LaunchedProgram(COMM, program(lock=kind, locks=2), lambda _: rule(waiting), (1, 0, 0), 0.0)
     )
     record = execution.run()
     execution.close()

@@ -10,11 +10,11 @@ from typing import ClassVar
 import pytest
 from mpi4py import MPI
 
-from workloads.blocking import waiting
 from workloads.execute import Execution, LaunchedProgram
 from workloads.messaging import Messenger
 from workloads.program import Program
 from workloads.record import Recorder
+from workloads.waiting_rules import waiting_rule
 
 pytestmark = pytest.mark.mpi
 
@@ -24,7 +24,7 @@ BELLS = pytest.mark.parametrize("network", [False, True], ids=["futex", "datagra
 
 
 def rule(name, switch_us=5.0):
-    return waiting(name, switch_us=switch_us, latency_us=2.0, imbalance_us=20.0)
+    return waiting_rule(name, switch_us=switch_us, latency_us=2.0, imbalance_us=20.0)
 
 
 class Job:
@@ -222,7 +222,7 @@ def test_the_root_observes_the_spread_of_arrivals(first):
 
 
 def spread_rule():
-    return waiting("global-adaptive", switch_us=5.0, latency_us=2.0, imbalance_estimate="arrival-spread")
+    return waiting_rule("global-adaptive", switch_us=5.0, latency_us=2.0, imbalance_estimate="arrival-spread")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import itertools
 import pytest
 from mpi4py import MPI
 
-from workloads.blocking import waiting
 from workloads.execute import LaunchedProgram
 from workloads.malleable import ANYWHERE
 from workloads.messaging import Messenger
@@ -15,6 +14,7 @@ from workloads.program import Draws, Program
 from workloads.rank import prepare
 from workloads.record import Recorder
 from workloads.timeline import Timeline
+from workloads.waiting_rules import waiting_rule
 
 COMM = MPI.COMM_WORLD
 KEY = (1, 0, 0)
@@ -25,14 +25,14 @@ PHASES = 60
 
 
 def rule(name):
-    return lambda program: waiting(
+    return lambda program: waiting_rule(
         name, switch_us=20.0, latency_us=2.0, spin_switches=2, imbalance_us=program.imbalance_us
     )
 
 
-def run(program, ranks, blocking="immediate", timeline=None):
+def run(program, ranks, waiting="immediate", timeline=None):
     """The records of the ranks that take part, in their order, once all have closed."""
-    execution = prepare(LaunchedProgram(COMM, program, rule(blocking), KEY, 1000.0), timeline)
+    execution = prepare(LaunchedProgram(COMM, program, rule(waiting), KEY, 1000.0), timeline)
     record = execution.run(ranks) if COMM.rank in ranks else None
     execution.close()
     records = COMM.allgather(record)
@@ -41,7 +41,7 @@ def run(program, ranks, blocking="immediate", timeline=None):
 
 @pytest.mark.parametrize("ranks", [LAST, SOME, REVERSED], ids=["last", "some", "reversed"])
 @pytest.mark.parametrize(
-    ("options", "blocking"),
+    ("options", "waiting"),
     [
         ({"pattern": "BARRIER"}, "spin"),
         ({"pattern": "TRANSPOSE"}, "global-adaptive"),
@@ -49,10 +49,10 @@ def run(program, ranks, blocking="immediate", timeline=None):
     ],
     ids=str,
 )
-def test_those_that_take_part_do_the_work_of_all(options, blocking, ranks):
-    phases = 24 if blocking == "spin" else PHASES  # ranks that outnumber the processors spin for whole slices
+def test_those_that_take_part_do_the_work_of_all(options, waiting, ranks):
+    phases = 24 if waiting == "spin" else PHASES  # ranks that outnumber the processors spin for whole slices
     program = Program(processes=COMM.size, granularity_us=20, imbalance=1, phases=phases, **options)
-    records = run(program, ranks, blocking)
+    records = run(program, ranks, waiting)
     moulded = program.on(len(ranks))
     reads = moulded.reads()
     for rank, record in enumerate(records):
@@ -102,25 +102,25 @@ def wishes(sizes, every):
     return wish
 
 
-def changing(program, sizes, every=10, blocking="immediate"):
+def changing(program, sizes, every=10, waiting="immediate"):
     """The records of all ranks of a malleable program, whose sizes are wished in turn."""
-    execution = prepare(LaunchedProgram(COMM, program, rule(blocking), KEY, 0.0), wish=wishes(sizes, every))
+    execution = prepare(LaunchedProgram(COMM, program, rule(waiting), KEY, 0.0), wish=wishes(sizes, every))
     record = execution.run(range(sizes[0]) if sizes else ())
     execution.close()
     return COMM.allgather(record)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "blocking"),
+    ("pattern", "waiting"),
     [("BARRIER", "global-adaptive"), ("BARRIER", "spin"), ("NEWS", "immediate"), ("TRANSPOSE", "immediate")],
 )
-def test_every_phase_is_run_once_by_the_ranks_that_are_active(pattern, blocking):
+def test_every_phase_is_run_once_by_the_ranks_that_are_active(pattern, waiting):
     size = COMM.size
     # Ranks that outnumber the processors spin for whole time slices.
-    phases, every = (24, 4) if blocking == "spin" else (PHASES, 10)
+    phases, every = (24, 4) if waiting == "spin" else (PHASES, 10)
     program = Program(pattern=pattern, processes=size, granularity_us=20, phases=phases, malleable=True)
     sizes = [size, 1, max(1, size // 2), size]
-    records = changing(program, sizes, every, blocking)
+    records = changing(program, sizes, every, waiting)
     told = records[0].sizes
     assert sum(phases for phases, _ in told) == records[0].phases == phases
     assert [active for _, active in told] == [

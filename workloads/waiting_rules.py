@@ -66,8 +66,8 @@ def rule_name(name: Any) -> Any:
     return OTHER_NAMES.get(name, name) if isinstance(name, str) else name
 
 
-def waiting(
-    blocking: str,
+def waiting_rule(
+    waiting: str,
     *,
     switch_us: float,
     latency_us: float,
@@ -75,14 +75,14 @@ def waiting(
     imbalance_us: float = 0.0,
     imbalance_estimate: str = DEFAULT_ESTIMATE,
 ) -> Waiting:
-    """The rule named ``blocking`` for a machine and a program; times become whole nanoseconds."""
-    one_of("blocking", blocking, RULES)
+    """The rule named ``waiting`` for a machine and a program; times become whole nanoseconds."""
+    one_of("waiting", waiting, RULES)
     one_of("imbalance_estimate", imbalance_estimate, ESTIMATES)
     SPIN_SWITCHES.check("spin_switches", spin_switches)
     number("switch_us", switch_us, minimum=0)
     number("latency_us", latency_us, minimum=0)
     return Waiting(
-        rule=RULES[blocking],
+        rule=RULES[waiting],
         switch_ns=round(switch_us * 1e3),
         round_trip_ns=round(2 * latency_us * 1e3),
         fixed_ns=round(spin_switches * switch_us * 1e3),
