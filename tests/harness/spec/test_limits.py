@@ -1,13 +1,16 @@
 """Numbers out of range, files that are none, closed streams: a message and a status, never a traceback."""
 
+import json
 import random
 import re
 import subprocess
 import sys
 import time
+from dataclasses import fields as fields_of
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from coordinator import policies
 from coordinator.migration import Migration
@@ -19,6 +22,7 @@ from workloads.bounds import BOUNDS
 from workloads.locks.lock_program import LockProgram
 from workloads.options import Options, Remedy
 from workloads.parameters import Bounds, ListOf, parameters_of
+from workloads.program import Program
 from workloads.validation import InputError
 from workloads.work import SINGLE, Command
 
@@ -261,6 +265,22 @@ def test_the_documents_give_all_bounds(golden):
     tables = sorted(declared().items(), key=lambda item: item[0].rpartition(".")[0])
     lines = [f"| `{name}` | {written(bounds)} |" for name, bounds in tables]
     golden.table("reference/bounds.md", "| number | from, to |", lines)
+
+
+def test_the_documents_give_every_key_with_its_default():
+    page = (ROOT / "docs" / "reference" / "experiment-file.md").read_text()
+    rows = re.findall(r"(?m)^\| (`[^|]+`) \|(.*)\|$", page)
+    defaults = {
+        key: rest.rpartition("|")[2]
+        for names, rest in reversed(rows)
+        for key in re.findall(r"`(\w+)`", names)
+    }
+    locks = {one.name: one for one in fields_of(LockProgram)}
+    for field in (locks | {one.name: one for one in (*fields_of(Program), *fields_of(Options))}).values():
+        assert field.name in defaults, field.name
+        if isinstance(field.default, int | float | str):
+            shown = json.dumps(field.default).strip('"').removesuffix(".0")
+            assert shown in re.findall(r"[\w.-]+", defaults[field.name]), field.name
 
 
 def written(bounds):
