@@ -121,7 +121,7 @@ def test_the_documents_list_all_constants_with_their_quantities(golden):
     lines = [f"| `{one.name}` | {one.meaning} | `{one.quantity}` |" for one in CONSTANTS]
     golden.table("reference/store.md", "| constant | meaning | from |", lines)
     text = (ROOT / "docs" / "reference/store.md").read_text()
-    told = text.partition("\nQuantities: ")[2].partition("\n")[0]
+    told = text.partition("\n| quantities | measured from |\n")[2].partition("\n\n")[0]
     assert {one.quantity for one in CONSTANTS} - set(re.findall(r"`(\w+)", told)) == set()
 
 

@@ -121,11 +121,11 @@ def test_help(golden, monkeypatch):
 
 def test_the_documents_have_the_columns(golden):
     heading = "| value | terminal | CSV, Markdown | frame | page | unit | meaning |"
-    golden.table("reference/results-as-json.md", heading, map(documented, rows.COLUMNS))
+    golden.table("reference/columns.md", heading, map(documented, rows.COLUMNS))
 
 
 def documented(column):
-    """A column's line in docs/reference/results-as-json.md."""
+    """A column's line in docs/reference/columns.md."""
     heading = " ".join(column.heading.replace("-\n", "").split())
     meaning = column.meaning or rows.GROUPS[column.group]
     named = (f"`{name}`" if name else "" for name in (column.csv, column.frame))
