@@ -190,7 +190,7 @@ def _readable(command: Sequence[str], made: native.Library, variables: dict[str,
                 around.mkdir(mode=0o755)
                 around.chmod(0o755)
                 copy = native.readable(made, around / "library")
-            variables["LD_PRELOAD"] = variables["LD_PRELOAD"].replace(str(made.front), str(copy.front), 1)
+            variables["LD_PRELOAD"] = variables["LD_PRELOAD"].replace(str(made.preload), str(copy.preload), 1)
             yield
         finally:
             shutil.rmtree(around, ignore_errors=True)

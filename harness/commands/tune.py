@@ -25,7 +25,7 @@ from harness.spec import settings
 from harness.spec.experiment import Experiment, usable_processors
 from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED, Preload, Setting
 from workloads.native import NativeError
-from workloads.native.knobs import Knob, offered
+from workloads.native.settings import LibrarySetting, offered
 from workloads.validation import InputError, one_of
 from workloads.work import CommandLine, Work
 
@@ -97,7 +97,7 @@ def measured(
         "jobs": copies * len(commands),
         "timeout_factor": options.timeout_factor,
         "alone_s": asdict(tuning.alone_s(records)),
-        "unavailable": [{key: getattr(knob, key) for key in OF_MISSING} for knob in missing],
+        "unavailable": [{key: getattr(setting, key) for key in OF_MISSING} for setting in missing],
         "best": tuned and tuned.best,
         "fastest": tuned and tuned.fastest.name,
         "as_good": tuned and tuned.as_good,
@@ -129,12 +129,12 @@ def _settings(
     copies: int,
     libraries: Libraries,
     watcher: Watcher,
-) -> tuple[list[Setting], list[Knob]]:
+) -> tuple[list[Setting], list[LibrarySetting]]:
     """The settings that some program has, and those that none has whose library might."""
     loads = Counter[Path]()
     for words in commands:
         loads.update({path: copies * count for path, count in libraries[commands.index(words)].items()})
-    there, missing = _knobs(libraries, loads)
+    there, missing = _library_settings(libraries, loads)
     of_mpi = [
         commands[n] for n, known in libraries.items() if any(one.name.startswith("libmpi") for one in known)
     ]
@@ -143,15 +143,17 @@ def _settings(
         remedy = "write a command that runs a program with MPI or threads on this host"
         raise InputError("COMMAND", " ::: ".join(map(shlex.join, commands)), rule, remedy)
     two_phase = _two_phase(options, of_mpi, watcher)
-    return [UNCHANGED, *two_phase, *map(settings.of_knob, there)], missing
+    return [UNCHANGED, *two_phase, *map(settings.of_library, there)], missing
 
 
-def _knobs(libraries: Libraries, loads: Mapping[Path, int]) -> tuple[list[Knob], list[Knob]]:
+def _library_settings(
+    libraries: Libraries, loads: Mapping[Path, int]
+) -> tuple[list[LibrarySetting], list[LibrarySetting]]:
     processors, told = len(usable_processors()), re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", ""))
     room, threads = int(min([processors, *quotas().values()])), int(told[0]) if told else processors
     found = [offered({path: loads[path] for path in one}, room, threads) for one in libraries.values()]
-    there, missing = ({knob.name: knob for pair in found for knob in pair[side]} for side in (0, 1))
-    return [*there.values()], [knob for name, knob in missing.items() if name not in there]
+    there, missing = ({setting.name: setting for pair in found for setting in pair[side]} for side in (0, 1))
+    return [*there.values()], [setting for name, setting in missing.items() if name not in there]
 
 
 def _check_only(options: Namespace, known: Iterable[str]) -> None:

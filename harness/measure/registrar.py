@@ -1,7 +1,7 @@
 """Lines to ranks with two-phase waits: whether all of a job have the library, and what they record.
 
 A blocking collective operation of a rank without the library does not match the nonblocking ones of
-the others, so ranks ask, and get one answer. ``workloads/native/agree.c`` is their side.
+the others, so ranks ask, and get one answer. ``workloads/native/handshake.c`` is their side.
 """
 
 from __future__ import annotations

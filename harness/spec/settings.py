@@ -14,7 +14,7 @@ from coordinator.policies import create
 from harness.spec.experiment import Cell, Experiment, usable_processors
 from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import Scheduler, scheduler_of
-from workloads.native.knobs import KNOBS, Knob
+from workloads.native.settings import LIBRARY_SETTINGS, LibrarySetting
 from workloads.options import Options
 from workloads.work import CommandLine, Work
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AS_IT_IS, TWO_PHASE = "as it is", "two-phase"
 """The names of two settings: nothing is changed; processes wait two-phase."""
 
-ORDER = (AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS))
+ORDER = (AS_IT_IS, TWO_PHASE, *(setting.name for setting in LIBRARY_SETTINGS))
 """The names of settings in the order of tables; two settings together come last."""
 
 
@@ -70,14 +70,14 @@ UNCHANGED = Setting("none", create("none", {}), Options(bind=False))
 """The setting under which programs run as they are."""
 
 
-def of_knob(knob: Knob) -> Setting:
-    behind = (f"or: {knob.words()} (after the launcher's name)",) if knob.of_mpi else ()
+def of_library(setting: LibrarySetting) -> Setting:
+    behind = (f"or: {setting.words()} (after the launcher's name)",) if setting.of_mpi else ()
     return replace(
         UNCHANGED,
-        setting=knob.name,
-        environment=tuple(sorted(knob.variables.items())),
-        lines=(knob.line(), *behind),
-        of_mpi=knob.of_mpi,
+        setting=setting.name,
+        environment=tuple(sorted(setting.variables.items())),
+        lines=(setting.line(), *behind),
+        of_mpi=setting.of_mpi,
     )
 
 

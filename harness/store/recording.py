@@ -35,7 +35,7 @@ OUTSIDE = ("init_ns", "init_cpu_ns", "finalize_ns", "finalize_cpu_ns", "init_swi
 """Of MPI_Init and MPI_Finalize, which are not recorded themselves."""
 
 COPIED_BYTES = tuple(4096 << size for size in range(9))
-"""Sizes of the messages whose times a recording has (``workloads/native/transfers.c``)."""
+"""Sizes of the messages whose times a recording has (``workloads/native/rendezvous.c``)."""
 
 OPERATION = np.dtype(
     [

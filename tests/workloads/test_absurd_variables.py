@@ -42,7 +42,7 @@ def program(tmp_path_factory):
     made = folder / "bsp"
     subprocess.run([wrapper("here"), "-O1", "-o", made, PROGRAMS / "bsp.c"], check=True)
     library = native.library(wrapper("here"))
-    return [*launcher("here"), "-n", "2", str(made), "20", "1", "300"], {"LD_PRELOAD": str(library.front)}
+    return [*launcher("here"), "-n", "2", str(made), "20", "1", "300"], {"LD_PRELOAD": str(library.preload)}
 
 
 def ends(program, tmp_path, variables):

@@ -18,7 +18,7 @@ from runs import eventually, text
 
 from workloads import native
 
-RUNG, TIMED_OUT, LOOPBACK = 0, 1, 9  # of bell.h
+RUNG, TIMED_OUT, LOOPBACK = 0, 1, 9  # of doorbell.h
 EXEC = [*LOCKSTEP, "exec", "--waiting"]
 
 
@@ -201,7 +201,7 @@ def sockets():
 @pytest.fixture(scope="module")
 def bell_alone(tmp_path_factory):
     """The part of the library that makes bells."""
-    made, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "bell.c"
+    made, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "doorbell.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source], check=True)
     return ctypes.CDLL(str(made))
 
@@ -211,23 +211,23 @@ def bell(bell_alone):
     """The bell of the only rank of a job, and its descriptor."""
     made, before = bell_alone, sockets()
     card = ctypes.create_string_buffer(CARD_BYTES)
-    if made.bell_open(card):
+    if made.doorbell_open(card):
         pytest.skip("this host has no network")
     (descriptor,) = sockets() - before
-    assert made.bell_join(0, 1, ctypes.c_uint64(1)) == 0
-    made.bell_introduce(0, card, LOOPBACK)
+    assert made.doorbell_join(0, 1, ctypes.c_uint64(1)) == 0
+    made.doorbell_introduce(0, card, LOOPBACK)
     yield made, descriptor
-    made.bell_close()
+    made.doorbell_close()
 
 
 def test_a_bell_rings_for_who_has_asked(bell):
     library, _ = bell
-    assert library.bell_heed() == 0
-    library.bell_ask(0)
-    assert library.bell_heed() == 1
-    library.bell_ring(0)
-    assert library.bell_heed() == 0
-    assert library.bell_sleep(ctypes.c_int64(10**9)) == RUNG
+    assert library.doorbell_heed() == 0
+    library.doorbell_ask(0)
+    assert library.doorbell_heed() == 1
+    library.doorbell_ring(0)
+    assert library.doorbell_heed() == 0
+    assert library.doorbell_sleep(ctypes.c_int64(10**9)) == RUNG
 
 
 def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(bell):
@@ -236,8 +236,8 @@ def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(bell):
     with mine, other:
         os.dup2(mine.fileno(), descriptor)
         other.send(b"for the program")
-        assert library.bell_heed() == 0
-        assert library.bell_sleep(ctypes.c_int64(1000)) == TIMED_OUT
+        assert library.doorbell_heed() == 0
+        assert library.doorbell_sleep(ctypes.c_int64(1000)) == TIMED_OUT
         assert mine.recv(100, socket.MSG_DONTWAIT) == b"for the program"
         os.close(descriptor)
 
@@ -249,7 +249,7 @@ def test_nothing_is_written_to_a_file_of_the_program(bell):
         accepted, _ = server.accept()
         with accepted:
             os.dup2(mine.fileno(), descriptor)
-            library.bell_ask(0)
+            library.doorbell_ask(0)
             accepted.setblocking(False)
             with pytest.raises(BlockingIOError):
                 accepted.recv(100)

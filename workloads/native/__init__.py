@@ -1,7 +1,7 @@
 """Two-phase waits for any MPI program: a library that is preloaded, made when it is first used.
 
-The library has two parts. ``front`` is preloaded into every process, and leaves alone what has no MPI;
-``back`` is made with the compiler wrapper of one MPI, and loaded where a program initializes that one.
+The library has two parts. ``preload`` is preloaded into every process, and leaves alone what has no MPI;
+``wrappers`` is made with the compiler wrapper of one MPI, and loaded where a program initializes that one.
 docs/native.md says what programs get; the C files say how.
 """
 
@@ -52,10 +52,10 @@ def _state(path: str | Path) -> list[str | int]:
 
 HERE = Path(__file__).parent
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11", "-Wall", "-Wextra")
-FRONT = ("-fno-builtin-dlsym", "-foptimize-sibling-calls", "-Wl,-z,nopack-relative-relocs")
-"""Flags for ``front``: it must work in old containers, and its dlsym must end in a jump."""
-BACK = ("-fexceptions",)
-"""Flags for ``back``: exceptions of C++ may pass it, and end what has begun."""
+PRELOAD = ("-fno-builtin-dlsym", "-foptimize-sibling-calls", "-Wl,-z,nopack-relative-relocs")
+"""Flags for ``preload``: it must work in old containers, and its dlsym must end in a jump."""
+WRAPPERS = ("-fexceptions",)
+"""Flags for ``wrappers``: exceptions of C++ may pass it, and end what has begun."""
 OPERATIONS = "LOCKSTEP_OPERATIONS"  # names the directory for recordings
 
 COMPILERS = re.compile("PATH$|CPATH$|C_INCLUDE_PATH$|GCC_|COMPILER_PATH$|MPICH_|OMPI_|OPAL_|I_MPI_|MPICC")
@@ -74,7 +74,7 @@ class NativeError(LockstepError):
 class Library:
     """The library made for one MPI."""
 
-    front: Path  # the library that is preloaded
+    preload: Path  # the library that is preloaded
     libraries: tuple[Path, ...]  # the files of that MPI
     needed: tuple[str, ...] = ()  # names of all libraries that programs of that MPI load
 
@@ -89,7 +89,7 @@ class Library:
         numbers = (waiting.rule, waiting.switch_ns, waiting.round_trip_ns, waiting.fixed_ns)
         before = around.get("LD_PRELOAD", "")
         return {
-            "LD_PRELOAD": f"{self.front} {before}".strip(),
+            "LD_PRELOAD": f"{self.preload} {before}".strip(),
             "LOCKSTEP_WAITING": ",".join(map(str, numbers)),
             **({} if operations is None else {OPERATIONS: str(operations.absolute())}),
         }
@@ -139,12 +139,12 @@ def readable(made: Library, folder: Path) -> Library:
     """
     check_way(folder.parent)
     folder.mkdir(mode=0o700)
-    for part in (made.front, made.front.with_name("back.so")):
+    for part in (made.preload, made.preload.with_name("wrappers.so")):
         copied = folder / part.name
         shutil.copyfile(part, copied)
         copied.chmod(0o644)
     folder.chmod(0o755)
-    return replace(made, front=folder / made.front.name)
+    return replace(made, preload=folder / made.preload.name)
 
 
 Care = Callable[[Path], AbstractContextManager[object]]
@@ -222,7 +222,7 @@ def _made(folder: Path) -> Library | None:
         needed = tuple((folder / "needed").read_text().splitlines())
     except OSError:
         return None
-    return Library(folder / "front.so", libraries, needed)
+    return Library(folder / "preload.so", libraries, needed)
 
 
 def _question(mpicc: Path, leave: Set[str]) -> str:
@@ -257,7 +257,7 @@ def compiled(source: Path, tell: Callable[[str], None] = lambda line: None, care
 def rule(folder: Path) -> Path:
     """The waiting rules alone, made in ``folder``, to be loaded into this process."""
     made = folder / "rule.so"
-    _compile_alone(HERE / "rule.c", made)
+    _compile_alone(HERE / "waiting_rule.c", made)
     return made
 
 
@@ -322,19 +322,19 @@ def _compile(
         replacing.declarations(covered, declared) + recorded.declarations(covered)
     )
     (made / "made.c").write_text(replacing.definitions(covered) + recorded.definitions(covered))
-    back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
+    sources = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "preload.c"]
     include = [f"-I{made}", f"-I{HERE}"]
-    words = [*FLAGS, *BACK, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")]
+    words = [*FLAGS, *WRAPPERS, *include, "-o", str(made / "wrappers.so"), *sources, str(made / "made.c")]
     _run([str(mpicc), *words])
-    if not (made / "back.so").exists():
+    if not (made / "wrappers.so").exists():
         raise NativeError(f"{mpicc} has made no library: name the mpicc of the programs' MPI with --mpicc")
-    found = dict(re.findall(r"(?m)^\s*(\S+) => (/.*) \(0x", _run(["ldd", str(made / "back.so")])))
+    found = dict(re.findall(r"(?m)^\s*(\S+) => (/.*) \(0x", _run(["ldd", str(made / "wrappers.so")])))
     ours = [Path(path).resolve() for name, path in found.items() if name.startswith("libmpi")]
     (made / "libraries").write_text("\n".join(map(str, ours)))
     (made / "needed").write_text("\n".join(found))
     (made / "origin").write_text(_origin(ours, leave))
     (made / "entries.h").write_text(replacing.entries(calls.replaced(covered, differing, leave), ours))
-    _run(["cc", *FLAGS, *FRONT, *include, "-o", str(made / "front.so"), str(HERE / "front.c")])
+    _run(["cc", *FLAGS, *PRELOAD, *include, "-o", str(made / "preload.so"), str(HERE / "preload.c")])
 
 
 def _differing(mpicc: Path, made: Path, tell: Callable[[str], None]) -> set[str]:

@@ -12,7 +12,7 @@ One line a call: what kind it is, its name, its arguments as in the MPI standard
 - sending: a blocking send; becomes its nonblocking form and a two-phase wait
 - starting: MPI's own, after which the peers (``dest`` and ``source``, else all of ``comm``) are woken if they
   wait for this rank
-- waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``complete.c``
+- waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``completion.c``
 - own: likewise, but nobody waits in it
 - polling: MPI's own; all who wait are woken if it finds something (``flag``, ``outcount``), else at times; a
   program that only polls naps

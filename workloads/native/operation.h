@@ -14,7 +14,7 @@
 
 #include <stddef.h> /* for generated text, too */
 
-#include "back.h"
+#include "wrappers.h"
 
 struct operation {
     float compute_ns; /* processor time of the thread since the operation before it */

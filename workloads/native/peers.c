@@ -1,15 +1,15 @@
-/* How the ranks of a communicator reach each other: by the page of a node, by bells between nodes. */
+/* How the ranks of a communicator reach each other: by the segment of a node, by doorbells between nodes. */
 #include <stdlib.h>
 
-#include "back.h"
-#include "bell.h"
-#include "page.h"
+#include "wrappers.h"
+#include "doorbell.h"
+#include "node_segment.h"
 
 #define MOST_AWAY 16 /* ranks of a communicator on other nodes that a sleeper asks to ring */
 
-static const int *place;        /* of each rank of MPI_COMM_WORLD on the page, or -1 */
+static const int *place;        /* of each rank of MPI_COMM_WORLD in the segment, or -1 */
 static const enum reach *reach; /* of each rank of MPI_COMM_WORLD */
-static int own_rank, foreigners;
+static int own_rank, remote_ranks;
 int (*revoked)(MPI_Comm comm, int *flag);
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
@@ -64,8 +64,8 @@ static void add(struct peers *peers, const int *world, int ranks, enum reach how
             peers->silent++;
         else
             peers->other[peers->others++] = world[rank];
-        peers->away += how == BY_BELL;
-        peers->foreign += world[rank] < 0;
+        peers->away += how == BY_DOORBELL;
+        peers->remote += world[rank] < 0;
     }
 }
 
@@ -89,14 +89,14 @@ static struct peers *look_up(MPI_Comm comm)
         PMPI_Group_free(&group);
     }
     peers->other = malloc(((size_t)ranks + (size_t)peers->ranks) * sizeof *peers->other);
-    for (enum reach how = SILENT; how <= BY_BELL; how++) {
+    for (enum reach how = SILENT; how <= BY_DOORBELL; how++) {
         add(peers, local, ranks, how);
         if (peers->inter)
             add(peers, peers->world, peers->ranks, how);
     }
     if (peers->inter)
         free(local);
-    foreigners |= peers->foreign > 0;
+    remote_ranks |= peers->remote > 0;
     return peers;
 }
 
@@ -135,7 +135,7 @@ static int is_revoked(MPI_Comm comm)
 
 int stays_own(MPI_Comm comm)
 {
-    return comm != MPI_COMM_NULL && (peers_of(comm)->foreign > 0 || peers_of(comm)->idup || is_revoked(comm));
+    return comm != MPI_COMM_NULL && (peers_of(comm)->remote > 0 || peers_of(comm)->idup || is_revoked(comm));
 }
 
 void idup_starts(MPI_Comm comm)
@@ -187,9 +187,9 @@ int is_root(MPI_Comm comm, int root)
     return rank == root;
 }
 
-int knows_foreigners(void)
+int has_remote_ranks(void)
 {
-    return foreigners;
+    return remote_ranks;
 }
 
 int place_of(const struct peers *peers, int rank)
@@ -205,7 +205,7 @@ enum reach reach_of(const struct peers *peers, int rank)
         return peers->world[rank] < 0 ? SILENT : reach[peers->world[rank]];
     if (peers->silent > 0 || peers->away > MOST_AWAY || reach == NULL)
         return SILENT;
-    return peers->away > 0 ? BY_BELL : reach[own_rank];
+    return peers->away > 0 ? BY_DOORBELL : reach[own_rank];
 }
 
 uint32_t sum_of(const struct peers *peers, int rank, uint32_t (*of)(int place))
@@ -222,26 +222,26 @@ uint32_t sum_of(const struct peers *peers, int rank, uint32_t (*of)(int place))
 void ask_away(const struct peers *peers, int rank)
 {
     if (rank >= 0 && rank < peers->ranks) {
-        bell_ask(peers->world[rank]);
+        doorbell_ask(peers->world[rank]);
         return;
     }
     for (int number = peers->others - peers->away; number < peers->others; number++)
-        bell_ask(peers->other[number]);
+        doorbell_ask(peers->other[number]);
 }
 
 /* Wake a rank of MPI_COMM_WORLD, if it waits for this one. */
 static void ring(int rank)
 {
-    if (reach[rank] == BY_BELL)
-        bell_ring(rank);
-    else if (reach[rank] == BY_PAGE && page_ring(place[rank]))
-        bell_wake(rank);
+    if (reach[rank] == BY_DOORBELL)
+        doorbell_ring(rank);
+    else if (reach[rank] == BY_SEGMENT && segment_ring(place[rank]))
+        doorbell_wake(rank);
 }
 
 /* Whether any rank sleeps that this one may have to wake. */
 static int asleep(void)
 {
-    return (bell_heed() > 0) | page_asleep();
+    return (doorbell_heed() > 0) | segment_asleep();
 }
 
 void ring_rank(MPI_Comm comm, int rank)

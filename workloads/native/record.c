@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "back.h"
+#include "wrappers.h"
 
 static int rank, ranks;
 static pid_t process; /* 0 before MPI is initialized */

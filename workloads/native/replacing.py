@@ -59,7 +59,7 @@ def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
 def definitions(calls: Sequence[Call]) -> str:
     finds = [f'    FIND({name}, "PMPI_{name}")' for name in _own(calls)]
     lines = [
-        '#include "back.h"',
+        '#include "wrappers.h"',
         "#define FIND(name, text) if ((own->name = (__typeof__(own->name))find(text)) == 0) return 0;",
         "int find_own_mpi(struct own_mpi *own, void *(*find)(const char *name))",
         *("{", *finds, "    return 1;", "}"),
@@ -182,8 +182,8 @@ def _body(call: Call) -> list[str]:
             *rung,
         ]
     wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"
-    foreign = "stays_own(comm) || spans_groups(comm)" if "root" in call.names else "stays_own(comm)"
-    own = "dest == MPI_PROC_NULL" if peers else foreign  # which fails where the communicator was revoked
+    remote = "stays_own(comm) || spans_groups(comm)" if "root" in call.names else "stays_own(comm)"
+    own = "dest == MPI_PROC_NULL" if peers else remote  # which fails where the communicator was revoked
     plain = [f"if ({own})", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
     if call.meets_in_place:

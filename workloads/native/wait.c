@@ -1,7 +1,7 @@
 /* The two-phase wait, which all waits use.
  *
- * It calls MPI's test until the wait is over or the rule's spin has passed. Then it announces on the page
- * that it will sleep, or asks ranks of other nodes to ring (bell.c), tests once more, and sleeps until
+ * It calls MPI's test until the wait is over or the rule's spin has passed. Then it announces in the segment
+ * that it will sleep, or asks ranks of other nodes to ring (doorbell.c), tests once more, and sleeps until
  * another rank rings. A sender rings a sleeping receiver; a rank that has advanced a collective operation
  * rings the ranks that take part.
  *
@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "back.h"
-#include "bell.h"
-#include "page.h"
+#include "wrappers.h"
+#include "doorbell.h"
+#include "node_segment.h"
 
 #define NAP_NS 1000000 /* the first; each is twice as long as the one before, up to GROWTH times the first */
 #define BRIEF_NAP_NS 50000 /* the first if some rank cannot ring, or may hear too late that it should */
@@ -58,7 +58,7 @@ int concurrent;                 /* whether several threads may call MPI at the s
 static _Thread_local char self;
 static _Atomic(char *) inside;  /* the `self` of the thread that waits */
 static atomic_int crowded;      /* several threads have waited at the same time */
-static int has_page, learns, brief;
+static int has_segment, learns, brief;
 static set_yielding own_yielding; /* NULL: this MPI has none */
 static bool yields_itself;
 static int64_t carried_bytes; /* that left since the last wait */
@@ -95,9 +95,9 @@ void wait_begin(int threads, set_yielding yielding)
     }
 }
 
-void wait_page(int rank)
+void wait_segment(int rank)
 {
-    has_page = 1;
+    has_segment = 1;
     learns = rank == 0;
 }
 
@@ -167,12 +167,12 @@ int wait_as_mpi(void)
    the node learns from the longest wait of any rank since it last learned; all use its estimate. */
 static void learn_from(int64_t waited_ns)
 {
-    if (waiting.rule == LOCAL_ADAPTIVE || (waiting.rule == GLOBAL_ADAPTIVE && !has_page)) {
+    if (waiting.rule == LOCAL_ADAPTIVE || (waiting.rule == GLOBAL_ADAPTIVE && !has_segment)) {
         estimate_ns = learn(sample, waited_ns);
     } else if (waiting.rule == GLOBAL_ADAPTIVE) {
-        page_report(waited_ns);
+        segment_report(waited_ns);
         if (learns)
-            page_set_estimate(learn(sample, page_take_longest()));
+            segment_set_estimate(learn(sample, segment_take_longest()));
     }
 }
 
@@ -180,8 +180,8 @@ static int64_t limit_of(enum kind kind)
 {
     if (kind == MESSAGE)
         return read_limit(&waiting);
-    if (waiting.rule == GLOBAL_ADAPTIVE && has_page)
-        return barrier_limit(&waiting, page_estimate());
+    if (waiting.rule == GLOBAL_ADAPTIVE && has_segment)
+        return barrier_limit(&waiting, segment_estimate());
     return barrier_limit(&waiting, estimate_ns);
 }
 
@@ -218,7 +218,7 @@ static int64_t end_of_spin(const struct wait *wait, int64_t begin_ns)
 
     if (limit_ns == FOREVER_NS || limit_ns == 0)
         return limit_ns == 0 ? begin_ns : FOREVER_NS;
-    if (has_page && sum_of(peers_for(wait), rank_for(wait), page_beside))
+    if (has_segment && sum_of(peers_for(wait), rank_for(wait), segment_beside))
         return begin_ns;
     return begin_ns + limit_ns + (carried_ns < CARRIED_NS ? carried_ns : CARRIED_NS);
 }
@@ -300,11 +300,11 @@ static int look(struct wait *wait, int *done, int64_t most_ns)
 /* Whether another rank of the job is awake on this processor. */
 static int shares_processor(void)
 {
-    return has_page && waiting.rule != SPIN && sum_of(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE, page_beside);
+    return has_segment && waiting.rule != SPIN && sum_of(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE, segment_beside);
 }
 
 /* Test until done, or the time is over. A rank of the job that is on this processor gets it between the tests, also
-   some times after the end of the time: a yield costs it a switch, a sleep and a bell tens of microseconds. So does
+   some times after the end of the time: a yield costs it a switch, a sleep and a doorbell tens of microseconds. So does
    anybody while parts of a message move on this node: each sleep would hold up the parts behind it. Between nodes the
    time begins again with each part: there tests are system calls, whose lengths tell less. */
 static int spin(struct wait *wait, int *done, int64_t until_ns)
@@ -322,7 +322,7 @@ static int spin(struct wait *wait, int *done, int64_t until_ns)
         if (shares || now >= until_ns) {
             yields++;
             sched_yield();
-            page_here();
+            segment_here();
             now = now_ns();
         }
         error = step(wait, done, &now, &moved);
@@ -342,17 +342,17 @@ struct sleep {
 static enum ending nap(const struct sleep *sleep)
 {
     struct timespec most = {0, sleep->nap_ns};
-    int exact = !has_page || sleep->reach == BY_BELL;
+    int exact = !has_segment || sleep->reach == BY_DOORBELL;
     unsigned long slack_ns = exact ? (unsigned long)prctl(PR_GET_TIMERSLACK) : 0;
     enum ending ending = TIMED_OUT;
     int64_t begin_ns = now_ns();
 
     if (exact)
         prctl(PR_SET_TIMERSLACK, SLACK_NS);
-    if (sleep->reach == BY_BELL)
-        ending = bell_sleep(sleep->nap_ns);
-    else if (has_page)
-        ending = page_sleep(sleep->nap_ns) ? RUNG : TIMED_OUT;
+    if (sleep->reach == BY_DOORBELL)
+        ending = doorbell_sleep(sleep->nap_ns);
+    else if (has_segment)
+        ending = segment_sleep(sleep->nap_ns) ? RUNG : TIMED_OUT;
     else
         nanosleep(&most, NULL);
     if (exact)
@@ -365,7 +365,7 @@ static enum ending nap(const struct sleep *sleep)
 static void withdraw(const int *announced)
 {
     if (*announced)
-        page_awake();
+        segment_awake();
 }
 
 /* Sleep once, unless the wait is over, and ring others before if it `rings`, since the last test may have done a step
@@ -373,12 +373,12 @@ static void withdraw(const int *announced)
 static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int rings, int ask,
                               int64_t *blocks)
 {
-    int announced __attribute__((cleanup(withdraw))) = has_page && (sleep->reach != BY_BELL || sleep->rank < 0);
+    int announced __attribute__((cleanup(withdraw))) = has_segment && (sleep->reach != BY_DOORBELL || sleep->rank < 0);
     int64_t spin_ns = 0;
     enum ending ending;
 
     if (announced)
-        page_announce(place_of(sleep->peers, sleep->rank), sleep->reach == BY_BELL);
+        segment_announce(place_of(sleep->peers, sleep->rank), sleep->reach == BY_DOORBELL);
     if (ask)
         ask_away(sleep->peers, sleep->rank);
     if (announced || ask) {
@@ -394,7 +394,7 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
     ++*blocks;
     withdraw(&announced);
     announced = 0;
-    if (ending == RUNG && sleep->reach == BY_BELL && wait->kind == MESSAGE)
+    if (ending == RUNG && sleep->reach == BY_DOORBELL && wait->kind == MESSAGE)
         spin_ns = now_ns() + OVERTAKEN_NS;
     *error = spin(wait, done, spin_ns);
     return ending;
@@ -404,24 +404,24 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
 {
     const struct peers *peers = peers_for(wait);
     int rank = rank_for(wait);
-    int silent = brief || (wait->comm == MPI_COMM_NULL && knows_foreigners());
+    int silent = brief || (wait->comm == MPI_COMM_NULL && has_remote_ranks());
     enum reach reach = silent ? SILENT : reach_of(peers, rank);
-    int64_t first_ns = reach == BY_PAGE ? NAP_NS : BRIEF_NAP_NS;
-    int64_t longest_ns = first_ns * (reach == BY_BELL ? 2 * GROWTH : GROWTH);
+    int64_t first_ns = reach == BY_SEGMENT ? NAP_NS : BRIEF_NAP_NS;
+    int64_t longest_ns = first_ns * (reach == BY_DOORBELL ? 2 * GROWTH : GROWTH);
     struct sleep sleep = {peers, reach, rank, first_ns, 0};
     enum ending ending = RUNG;
     int error = MPI_SUCCESS, steps = 0, asks = 0;
 
-    if (reach == BY_BELL)
-        bell_forget();
+    if (reach == BY_DOORBELL)
+        doorbell_forget();
     while (!*done && !error) {
         int again = ending == RUNG && steps++ < STEPS * (1 + started);
 
         sleep.look_ns = sleep.nap_ns / (ending == RUNG ? 1 : UNRUNG);
-        ending = sleep_once(wait, done, &error, &sleep, again, again && reach == BY_BELL && asks++ < ASKS, blocks);
+        ending = sleep_once(wait, done, &error, &sleep, again, again && reach == BY_DOORBELL && asks++ < ASKS, blocks);
         if (*done && ending == TIMED_OUT && reach != SILENT)
             counts.rechecks++;
-        if (ending == RUNG && reach == BY_BELL)
+        if (ending == RUNG && reach == BY_DOORBELL)
             sleep.nap_ns = first_ns;
         else if (ending == TIMED_OUT && sleep.nap_ns < longest_ns)
             sleep.nap_ns *= 2;
@@ -498,7 +498,7 @@ static int wait_by_rule(struct wait *wait)
     if (!alone)
         return wait->test(wait->what, NULL);
     poll_over();
-    page_here();
+    segment_here();
     error = test(wait, &done);
     if (!done && !error) {
         moved_ns = parts = unrung = 0;
@@ -543,7 +543,7 @@ int poll_begin(void)
     if (poll_nap_ns == 0)
         return 0;
     ring_all();
-    page_announce(ANYBODY, 0);
+    segment_announce(ANYBODY, 0);
     return 1;
 }
 
@@ -552,9 +552,9 @@ static int polls_in_place(void)
 {
     const struct peers *peers = peers_of(MPI_COMM_WORLD);
 
-    page_here();
-    return !brief && !knows_foreigners() && reach_of(peers, MPI_ANY_SOURCE) == BY_PAGE &&
-           sum_of(peers, MPI_ANY_SOURCE, page_beside);
+    segment_here();
+    return !brief && !has_remote_ranks() && reach_of(peers, MPI_ANY_SOURCE) == BY_SEGMENT &&
+           sum_of(peers, MPI_ANY_SOURCE, segment_beside);
 }
 
 /* A poll may have advanced operations that others wait for. The more polls have been in vain, the less likely is it, and
@@ -593,7 +593,7 @@ int poll_end(int *announced, int error, const int *found)
     if (error || *found)
         return poll_found(announced, error);
     now = now_ns();
-    if (concurrent || !has_page || waiting.rule == SPIN)
+    if (concurrent || !has_segment || waiting.rule == SPIN)
         poll_over();
     else {
         if (now - polled_ns > BUSY_NS)
@@ -601,7 +601,7 @@ int poll_end(int *announced, int error, const int *found)
         else if (!*announced)
             poll_nap_ns = polls_in_place() ? BRIEF_NAP_NS : 0;
         else {
-            if (!page_sleep(poll_nap_ns) && poll_nap_ns < GROWTH * BRIEF_NAP_NS)
+            if (!segment_sleep(poll_nap_ns) && poll_nap_ns < GROWTH * BRIEF_NAP_NS)
                 poll_nap_ns *= 2;
             counts.asleep_ns -= now;
             now = now_ns();

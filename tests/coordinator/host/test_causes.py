@@ -28,8 +28,8 @@ def apart(*words, mount="", **extra):
         (0, "out\nlockstep: the record of a rank did not arrive: why\n", "did not arrive"),
         (
             1,
-            "ld.so: object '/c/front.so' from LD_PRELOAD cannot be preloaded (failed to map): ignored.",
-            "/c/front.so",
+            "ld.so: object '/c/preload.so' from LD_PRELOAD cannot be preloaded (failed to map): ignored.",
+            "/c/preload.so",
         ),
         (-7, "", "/dev/shm"),
     ],
@@ -168,4 +168,6 @@ def test_an_mpi_may_have_blanks_in_its_path(compiled, tmp_path):
     mpicc = hasty_wrapper(tmp_path, words=f"-L{place} -Wl,-rpath,{place}")
     argv = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "10"]
     assert summary(two_phase(argv, "--mpicc", str(mpicc)))["ranks"] == 2
-    assert "/my mpi/libmpi" in run(["ldd", str(native.library(mpicc).front.with_name("back.so"))]).stdout
+    assert (
+        "/my mpi/libmpi" in run(["ldd", str(native.library(mpicc).preload.with_name("wrappers.so"))]).stdout
+    )

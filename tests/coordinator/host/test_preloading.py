@@ -31,7 +31,7 @@ def test_what_is_set_is_undone(before, variables, library):
 @pytest.mark.parametrize("tool", ["/tool.so {}", "{} /tool.so", "{}:/tool.so", "/tool.so:{}"])
 @pytest.mark.parametrize("before", [{}, {"LD_PRELOAD": "/old.so"}])
 def test_what_a_script_adds_is_kept(before, tool):
-    front = " ".join(["/front.so", *before.values()])
+    front = " ".join(["/preload.so", *before.values()])
     _, told = launched(["true"], {"LD_PRELOAD": front}, [], before)
     left = undone({**told, "LD_PRELOAD": tool.format(front)})["LD_PRELOAD"]
     assert sorted(re.findall(r"[^\s:]+", left)) == sorted([*before.values(), "/tool.so"])
@@ -89,7 +89,7 @@ def test_an_exec_in_an_exec_wins_and_is_alone():
     ]
     launcher("here")
     inner, alone = two_phase(argv), run(argv)
-    assert inner.stdout == alone.stdout and alone.stdout.count("front.so") == 1
+    assert inner.stdout == alone.stdout and alone.stdout.count("preload.so") == 1
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED
 from harness.store import conditions
 from workloads import native
 from workloads.native import Library
-from workloads.native.knobs import KNOBS, offered
+from workloads.native.settings import LIBRARY_SETTINGS, offered
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def library_of(library, folder):
 def test_only_what_a_library_knows_is_offered(tmp_path, mpi, there, missing):
     found, lacking = offered({library_of(mpi, tmp_path): 2})
     assert (len(found), len(lacking)) == (there, missing)
-    assert {knob.library for knob in (*found, *lacking)} <= {mpi.rpartition(" ")[0]}
+    assert {setting.library for setting in (*found, *lacking)} <= {mpi.rpartition(" ")[0]}
 
 
 @pytest.mark.parametrize(
@@ -87,21 +87,21 @@ def test_only_what_a_library_knows_is_offered(tmp_path, mpi, there, missing):
 def test_fewer_threads_are_offered_where_they_exceed_the_processors(tmp_path, processes, room, threads, fit):
     both = [library_of(library, tmp_path) for library in FILES]
     found, _ = offered(dict.fromkeys(both, processes), room, threads)
-    told = {key: value for knob in found for key, value in knob.variables.items()}
+    told = {key: value for setting in found for key, value in setting.variables.items()}
     assert told.get("OMP_NUM_THREADS") == told.get("OPENBLAS_NUM_THREADS") == fit
     assert ("OMP_DYNAMIC" in told) == (fit is not None)
 
 
-def test_knobs_are_told_as_environment_as_words_of_the_launcher_and_on_the_page():
-    knobs = {knob.name: knob for knob in KNOBS}
-    assert len(knobs) == len(KNOBS)
-    assert knobs["yield when idle"].line() == "export OMPI_MCA_mpi_yield_when_idle=1"
-    assert knobs["yield when idle"].words() == "--mca mpi_yield_when_idle 1"
-    assert knobs["heavy yield"].words() == "-genv MPIR_CVAR_ENABLE_HEAVY_YIELD 1"
+def test_settings_are_told_as_environment_as_words_of_the_launcher_and_on_the_page():
+    settings = {setting.name: setting for setting in LIBRARY_SETTINGS}
+    assert len(settings) == len(LIBRARY_SETTINGS)
+    assert settings["yield when idle"].line() == "export OMPI_MCA_mpi_yield_when_idle=1"
+    assert settings["yield when idle"].words() == "--mca mpi_yield_when_idle 1"
+    assert settings["heavy yield"].words() == "-genv MPIR_CVAR_ENABLE_HEAVY_YIELD 1"
     page = (ROOT / "docs" / "native.md").read_text()
-    for knob in KNOBS:
-        variables = " ".join(f"`{name}={value}`" for name, value in knob.variables.items())
-        assert f"| {knob.name} | {knob.library} {knob.versions} | {variables} |\n" in page
+    for setting in LIBRARY_SETTINGS:
+        variables = " ".join(f"`{name}={value}`" for name, value in setting.variables.items())
+        assert f"| {setting.name} | {setting.library} {setting.versions} | {variables} |\n" in page
 
 
 class Host:
@@ -144,7 +144,7 @@ def command(lockstep, monkeypatch, tmp_path):
                 with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
                     address, key = listener.split(",")
                     own.sendto(f"{key} {RECORD}".encode(), f"\0{address}")
-            return host(names.get(tuple(kind), "knob"), len(copies), limit_s)
+            return host(names.get(tuple(kind), "setting"), len(copies), limit_s)
 
         monkeypatch.setattr(as_started, "run_copies", made_up)
         return lockstep(name, *words, *behind)
@@ -157,32 +157,32 @@ def settings_of(document):
 
 
 def test_programs_alone_come_first_and_what_is_stopped_is_not_tried_again(command):
-    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.1), knob=(1.3, 2))
+    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.1), setting=(1.3, 2))
     status, out, _ = command(host, "--json", "--rounds", "3")
     document = json.loads(out)
     assert status == 0 and host.asked[0] == (AS_IT_IS, 1, None)
     together = [setting for setting, copies, _ in host.asked if copies == 3]
-    assert together.count(AS_IT_IS) == 1 and together.count(TWO_PHASE) == together.count("knob") == 3
+    assert together.count(AS_IT_IS) == 1 and together.count(TWO_PHASE) == together.count("setting") == 3
     alone = [setting for setting, copies, _ in host.asked if copies == 1]
-    assert [alone.count(one) for one in (AS_IT_IS, TWO_PHASE, "knob")] == [3, 3, 3]
+    assert [alone.count(one) for one in (AS_IT_IS, TWO_PHASE, "setting")] == [3, 3, 3]
     assert all(
         limit_s == pytest.approx(10 * copies, rel=0.02) for _, copies, limit_s in host.asked if limit_s
     )
     assert [limit_s for setting, copies, limit_s in host.asked if copies == 1].count(None) == 3
-    as_it_is, two_phase, knob = (row["measured"] for row in document["rows"])
+    as_it_is, two_phase, setting = (row["measured"] for row in document["rows"])
     assert as_it_is["exceeded"] == 10 and as_it_is["workload_slowdown"]["median"] is None
     assert as_it_is["alone"]["median"] == 1 and as_it_is["failures"] == 0
     assert two_phase["workload_slowdown"]["median"] == pytest.approx(1.02 * 1.1, rel=0.02)
     assert two_phase["alone"]["median"] == pytest.approx(1.02, rel=0.02)
-    assert sum(knob["processor_s"]) == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
+    assert sum(setting["processor_s"]) == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
     assert document["best"] == document["fastest"] == TWO_PHASE
 
 
 def test_one_job_alone_is_measured_once_a_round_with_each_setting(command, lockstep):
-    host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), knob=(2, 1))
+    host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), setting=(2, 1))
     status, out, _ = command(host, "--rounds", "3", "--jobs", "1")
     asked = [setting for setting, _, _ in host.asked]
-    assert status == 0 and [asked.count(one) for one in (AS_IT_IS, TWO_PHASE, "knob")] == [3, 3, 3]
+    assert status == 0 and [asked.count(one) for one in (AS_IT_IS, TWO_PHASE, "setting")] == [3, 3, 3]
     assert "Best: two-phase." in out and "over as it is" in out and "at a time" not in out
     rows = re.findall(r"^ (as it is|two-phase) +([0-9.]+) +(\S+) ", out, re.MULTILINE)
     assert rows[0] == ("as it is", "1.00", "1.00-1.00")
@@ -191,7 +191,7 @@ def test_one_job_alone_is_measured_once_a_round_with_each_setting(command, locks
 
 
 def test_different_programs_are_measured_alone_and_all_at_a_time(command):
-    host = Host(as_it_is=(1, 2), two_phase=(1, 0.8), knob=(1, 1.5))
+    host = Host(as_it_is=(1, 2), two_phase=(1, 0.8), setting=(1, 1.5))
     words = ["--choices", "--rounds", "3", "--json"]
     one, two = (["mpiexec", "-n", "1", program] for program in ("./one", "./two"))
     behind = ["--", *one, ":::", *two]
@@ -219,7 +219,7 @@ def row(name, slowdown):
 
 
 def test_the_table_names_the_best_setting_and_the_line_to_set(command):
-    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), knob=(1.1, 1.2))
+    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), setting=(1.1, 1.2))
     status, out, err = command(host, "--rounds", "3")
     assert status == 0, err
     assert "Best: yield when idle.\n" in out
@@ -230,7 +230,7 @@ def test_the_table_names_the_best_setting_and_the_line_to_set(command):
 
 
 def test_the_document_says_what_was_measured(command):
-    host = Host(as_it_is=(1, 2), two_phase=(1.02, 1.01), knob=(1.1, 1.2))
+    host = Host(as_it_is=(1, 2), two_phase=(1.02, 1.01), setting=(1.1, 1.2))
     status, out, _ = command(host, "--json", "--rounds", "3", "--jobs", "2", "--only", "two-phase")
     document = json.loads(out)
     assert status == 0
@@ -242,7 +242,7 @@ def test_the_document_says_what_was_measured(command):
 
 
 def test_runs_are_recorded_and_a_longer_series_continues_a_shorter_one(command):
-    seconds = {"as_it_is": (1, 30), "two_phase": (1.02, 1.1), "knob": (1.3, 2)}
+    seconds = {"as_it_is": (1, 30), "two_phase": (1.02, 1.1), "setting": (1.3, 2)}
     first = Host(**seconds)
     before = json.loads(command(first, "--json", "--rounds", "2")[1])
     again = Host(**seconds)
@@ -260,11 +260,11 @@ def test_runs_are_recorded_and_a_longer_series_continues_a_shorter_one(command):
 
 
 def test_other_settings_continue_the_same_series(command):
-    host = Host(as_it_is=(1, 3), two_phase=(1, 1.1), knob=(1, 2))
+    host = Host(as_it_is=(1, 3), two_phase=(1, 1.1), setting=(1, 2))
     command(host, "--rounds", "2", "--only", "two-phase")
     further = Host(**host.seconds)
     command(further, "--rounds", "2", "--resume")
-    assert {setting for setting, *_ in further.asked} == {"knob"}
+    assert {setting for setting, *_ in further.asked} == {"setting"}
 
 
 def test_an_interrupted_series_goes_on(command):
@@ -274,7 +274,7 @@ def test_an_interrupted_series_goes_on(command):
                 raise KeyboardInterrupt
             return super().__call__(*asked)
 
-    seconds = {"as_it_is": (1, 3), "two_phase": (1, 1.1), "knob": (1, 2)}
+    seconds = {"as_it_is": (1, 3), "two_phase": (1, 1.1), "setting": (1, 2)}
     status, _, err = command(Interrupted(**seconds), "--rounds", "2")
     assert status == 130 and "7 of 12 runs are recorded" in err and "--resume" in err
     host = Host(**seconds)
@@ -283,7 +283,7 @@ def test_an_interrupted_series_goes_on(command):
 
 
 def test_a_bound_of_a_setting_fails_the_command(command, tmp_path):
-    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.1), knob=(1.3, 2))
+    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.1), setting=(1.3, 2))
     words = ["--rounds", "2", "--junit", "x.xml", "--fail-if"]
     assert command(host, *words, "two-phase > 1.5")[0] == 0
     status, _, err = command(Host(**host.seconds), *words, "yield when idle > 2")
@@ -296,8 +296,8 @@ def test_a_bound_of_a_setting_fails_the_command(command, tmp_path):
 
 
 def test_settings_are_compared_and_reported_as_other_schedulers(command, lockstep):
-    slow = Host(as_it_is=(1, 4), two_phase=(1, 2), knob=(1, 3))
-    fast = Host(as_it_is=(1, 4), two_phase=(1, 1), knob=(1, 3))
+    slow = Host(as_it_is=(1, 4), two_phase=(1, 2), setting=(1, 3))
+    fast = Host(as_it_is=(1, 4), two_phase=(1, 1), setting=(1, 3))
     for folder, host in (("before", slow), ("after", fast)):
         assert command(host, "--rounds", "4", "--results", folder)[0] == 0
     status, out, _ = lockstep("compare", "before", "after", "--json")
@@ -322,7 +322,7 @@ def test_settings_are_compared_and_reported_as_other_schedulers(command, lockste
 
 
 def test_nothing_is_best_if_others_took_the_processors(command, monkeypatch):
-    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), knob=(1.1, 1.2))
+    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), setting=(1.1, 1.2))
     for module in (disturbance, caveats):
         monkeypatch.setattr(module, "lost", lambda record: 0.45)
     monkeypatch.setattr(runner, "AGAIN", 0)
@@ -337,7 +337,7 @@ def test_nothing_is_best_if_others_took_the_processors(command, monkeypatch):
     assert document["rows"][1]["measured"]["workload_slowdown"]["n"] == 3  # the document keeps the numbers
 
 
-SECONDS = {"as_it_is": (1, 2), "two_phase": (1, 1), "knob": (1, 1.5)}
+SECONDS = {"as_it_is": (1, 2), "two_phase": (1, 1), "setting": (1, 1.5)}
 
 
 def test_without_intervals_there_is_no_best(command):
@@ -348,18 +348,18 @@ def test_without_intervals_there_is_no_best(command):
 
 
 def test_settings_that_are_alike_may_all_be_faster_than_as_it_is(command):
-    _, out, _ = command(Host(as_it_is=(1, 2), two_phase=(1, 1.2), knob=(1, 1.2)), "--rounds", "3")
+    _, out, _ = command(Host(as_it_is=(1, 2), two_phase=(1, 1.2), setting=(1, 1.2)), "--rounds", "3")
     assert re.search(r"With (two-phase|yield when idle) it is faster than as it is, beyond noise.", out)
     assert re.search("overlap with its own: (two-phase|yield when idle). ", out)
 
 
 def test_programs_as_they_are_are_not_faster_than_themselves(command):
-    _, out, _ = command(Host(as_it_is=(1, 2), two_phase=(1, 2.001), knob=(1, 2.002)), "--rounds", "3")
+    _, out, _ = command(Host(as_it_is=(1, 2), two_phase=(1, 2.001), setting=(1, 2.002)), "--rounds", "3")
     assert "No setting is best beyond noise. Fastest in the median: as it is." in out
 
 
 def test_where_nothing_ends_in_time_nothing_is_best(command):
-    slow = dict.fromkeys(("as_it_is", "two_phase", "knob"), (1, 30))
+    slow = dict.fromkeys(("as_it_is", "two_phase", "setting"), (1, 30))
     status, out, _ = command(Host(**slow), "--rounds", "2")
     assert status == 0 and "none ended in time" in out and out.count("> 10") == 3
 
@@ -399,7 +399,7 @@ def test_a_program_that_fails_alone_is_not_run_with_others(command):
 def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, monkeypatch, tmp_path):
     mpi, openmp = (library_of(name, tmp_path) for name in ("Open MPI 4.1", "OpenMP GNU"))
     monkeypatch.setattr(tune, "libraries_loaded", lambda argv: {mpi: 2, openmp: 2})
-    host = Host(as_it_is=(1, 3), two_phase=(1, 1.5), threads=(1, 2), both=(1, 1), knob=(1, 2.5))
+    host = Host(as_it_is=(1, 3), two_phase=(1, 1.5), threads=(1, 2), both=(1, 1), setting=(1, 2.5))
     words = ["--json", "--rounds", "3", "--jobs", "2", "--only=two-phase", "--only=passive threads"]
     status, out, _ = command(host, *words)
     document = json.loads(out)
@@ -412,7 +412,7 @@ def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, 
     again = Host(**host.seconds)
     assert json.loads(command(again, *words, "--resume")[1])["rows"] == document["rows"] and not again.asked
 
-    host = Host(as_it_is=(1, 3), two_phase=(1, 3.5), threads=(1, 2), knob=(1, 2.5))
+    host = Host(as_it_is=(1, 3), two_phase=(1, 3.5), threads=(1, 2), setting=(1, 2.5))
     assert json.loads(command(host, *words)[1])["best"] == "passive threads"
 
 

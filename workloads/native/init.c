@@ -19,7 +19,7 @@ __attribute__((visibility("default"))) int lockstep_prepare(void *(*find)(const 
         return 0;
     yielding = (set_yielding)find("opal_progress_set_yield_when_idle");
     revoked = (int (*)(MPI_Comm, int *))find("MPIX_Comm_is_revoked");
-    agree_announce();
+    handshake_announce();
     return 1;
 }
 
@@ -51,7 +51,7 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!agree_reached(rank, ranks))
+    if (!handshake_reached(rank, ranks))
         return NULL;
     if (getenv("LOCKSTEP_IF_OVERSUBSCRIBED") && !oversubscribed(rank))
         return NULL;
@@ -62,10 +62,10 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
     else {
         reach = calloc((size_t)ranks, sizeof *reach);
         place = calloc((size_t)ranks, sizeof *place);
-        meet(rank, ranks, reach, place);
+        discover(rank, ranks, reach, place);
         peers_begin(rank, reach, place);
     }
-    segment_remove_name();
+    mpich_segment_remove_name();
     record_begin(rank, ranks);
     if (operations_open(rank, ranks)) {
         operations_note_init(took_ns, took_cpu_ns);

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "back.h"
+#include "wrappers.h"
 
 struct receipt {
     MPI_Request *request;

@@ -1,15 +1,15 @@
 /* Shared by the parts of the library that is made for one MPI. Functions lockstep_X replace MPI's X;
    under the rule spin, functions timed_X do; functions recorded_X
    note what the program does, around these. mpi.X is MPI's own X. */
-#ifndef LOCKSTEP_BACK_H
-#define LOCKSTEP_BACK_H
+#ifndef LOCKSTEP_WRAPPERS_H
+#define LOCKSTEP_WRAPPERS_H
 
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "declared.h" /* generated: struct own_mpi, the prototypes, LARGE_COUNTS */
-#include "rule.h"
+#include "waiting_rule.h"
 
 extern struct own_mpi mpi;
 
@@ -18,22 +18,22 @@ struct peers {
     int ranks;  /* that a rank here can send to; in an intercommunicator the remote group */
     int *world; /* the rank of each of these in MPI_COMM_WORLD, or -1 */
     int others; /* ranks of the communicator that this one can ring, by their ranks in MPI_COMM_WORLD: */
-    int *other; /* first those on this node's page, */
+    int *other; /* first those in this node's segment, */
     int away;   /* and so many on other nodes */
     int silent; /* ranks that cannot ring this one */
-    int foreign; /* ranks that are not of this MPI_COMM_WORLD */
+    int remote; /* ranks that are not of this MPI_COMM_WORLD */
     int inter;   /* whether it is an intercommunicator */
     int idup;    /* whether Open MPI's Comm_idup has been called for it */
 };
 
 /* Tell lockstep's registrar that this rank has the library. Before MPI's own initialization. */
-void agree_announce(void);
+void handshake_announce(void);
 
 /* Whether all ranks of the job have it: all get the same answer. */
-int agree_reached(int rank, int ranks);
+int handshake_reached(int rank, int ranks);
 
 /* Remove the name of the memory that MPI's ranks of this node share. All ranks have left MPI_Init. */
-void segment_remove_name(void);
+void mpich_segment_remove_name(void);
 
 /* The peers in a communicator. Sends no message. */
 const struct peers *peers_of(MPI_Comm comm);
@@ -67,23 +67,23 @@ const void *no_counts(MPI_Comm comm);
 int is_root(MPI_Comm comm, int root);
 
 /* Whether any communicator that was looked at has such ranks. */
-int knows_foreigners(void);
+int has_remote_ranks(void);
 
-/* A rank's number on the page; ANYBODY if it is not there, or if `rank` may mean any rank. */
+/* A rank's number in the segment; ANYBODY if it is not there, or if `rank` may mean any rank. */
 int place_of(const struct peers *peers, int rank);
 
 /* The ranks in MPI_COMM_WORLD of a group's ranks, or -1; to be freed. */
 int *in_world(MPI_Group group, int ranks);
 
 /* How two ranks can ring each other; both say the same. */
-enum reach { SILENT, BY_PAGE, BY_BELL };
+enum reach { SILENT, BY_SEGMENT, BY_DOORBELL };
 
 /* Try how this rank and each other can ring each other, make what they need, and say once a job where they cannot.
-   `place`: of each rank on the page, or -1. Collective over MPI_COMM_WORLD. */
-void meet(int own, int ranks, enum reach *reach, int *place);
+   `place`: of each rank in the segment, or -1. Collective over MPI_COMM_WORLD. */
+void discover(int own, int ranks, enum reach *reach, int *place);
 
-/* From now on ranks are known: how this one, `own`, and each other can ring each other, and their places on the page.
-   Both arrays stay in use. */
+/* From now on ranks are known: how this one, `own`, and each other can ring each other, and their places in the
+   segment. Both arrays stay in use. */
 void peers_begin(int own, const enum reach *reach, const int *place);
 
 /* How a rank can ring this one. */
@@ -94,7 +94,7 @@ void ring_rank(MPI_Comm comm, int rank);
 void ring_members(MPI_Comm comm);
 void ring_all(void);
 
-/* What the page says of the ranks of this node that can end a wait, added up: of `rank`, or of all of the
+/* What the segment says of the ranks of this node that can end a wait, added up: of `rank`, or of all of the
    communicator. */
 uint32_t sum_of(const struct peers *peers, int rank, uint32_t (*of)(int place));
 
@@ -170,8 +170,8 @@ typedef bool (*set_yielding)(bool yield);
 void wait_begin(int threads, set_yielding yielding);
 extern int concurrent;
 
-/* Note that there is a page, on which this rank has the number `rank`. */
-void wait_page(int rank);
+/* Note that there is a segment, on which this rank has the number `rank`. */
+void wait_segment(int rank);
 
 /* Counts of the waits of one kind (docs/reference/store.md). */
 #define BINS 64

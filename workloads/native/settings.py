@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Knob:
+class LibrarySetting:
     """A setting of a library of FAMILIES, or several that belong together: variables of the environment.
 
     ``versions`` are the versions of that library that have it, as far as they were looked at; ``signs`` are
@@ -34,7 +34,7 @@ class Knob:
         return "export " + " ".join(f"{name}={value}" for name, value in self.variables.items())
 
     def words(self) -> str:
-        """How to set a knob of an MPI on the launcher's command line."""
+        """How to give a setting of an MPI on the launcher's command line."""
         if self.library == OPEN_MPI:
             pairs = [(name.removeprefix(MCA), value) for name, value in self.variables.items()]
             return " ".join(f"--mca {name} {value}" for name, value in pairs)
@@ -61,51 +61,55 @@ _OFTEN = _THROTTLE | {"MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "64"}
 FITS, ANY = "{fits}", "GNU, LLVM, Intel"
 _SHORT = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}  # of the GNU library, and of the others, in ms
 
-KNOBS = (
-    Knob("yield when idle", OPEN_MPI, "4.1, 5.0", _YIELDS, ("yield_when_idle",)),
-    Knob(
+LIBRARY_SETTINGS = (
+    LibrarySetting("yield when idle", OPEN_MPI, "4.1, 5.0", _YIELDS, ("yield_when_idle",)),
+    LibrarySetting(
         "nanosleep when idle",
         OPEN_MPI,
         "5.0",
         _YIELDS | {f"{MCA}threads_pthreads_yield_strategy": "nanosleep"},
         ("yield_when_idle", "yield_strategy", "nanosleep_time"),
     ),
-    Knob("yield at each poll", MPICH, "4.0 to 5.0", {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}),
-    Knob("heavy yield", MPICH, "4.1 to 5.0", _HEAVY),
-    Knob("progress throttle", MPICH, "5.0", _THROTTLE),
-    Knob("progress throttle, often", MPICH, "5.0", _OFTEN),
-    Knob("progress throttle, often, heavy yield", MPICH, "5.0", _OFTEN | _HEAVY),
-    Knob("wait mode", INTEL_MPI, "2021", {"I_MPI_WAIT_MODE": "1"}),
-    Knob("thread yield", INTEL_MPI, "2021", {"I_MPI_THREAD_YIELD": "2"}),
-    Knob("thread sleep", INTEL_MPI, "2021", {"I_MPI_THREAD_YIELD": "3", "I_MPI_THREAD_SLEEP": "10"}),
-    Knob("passive threads", OPENMP, ANY, {"OMP_WAIT_POLICY": "passive"}),
-    Knob("short spin of threads", OPENMP, ANY, _SHORT, ("OMP_WAIT_POLICY",)),
-    Knob("dynamic threads", OPENMP, ANY, {"OMP_DYNAMIC": "true"}, crowded=True),
-    Knob("fewer threads", OPENMP, ANY, {"OMP_NUM_THREADS": FITS}, crowded=True),
-    Knob("short spin of BLAS", OPENBLAS, "0.3", {"OPENBLAS_THREAD_TIMEOUT": "17"}),
-    Knob("fewer BLAS threads", OPENBLAS, "0.3", {"OPENBLAS_NUM_THREADS": FITS}, crowded=True),
+    LibrarySetting("yield at each poll", MPICH, "4.0 to 5.0", {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}),
+    LibrarySetting("heavy yield", MPICH, "4.1 to 5.0", _HEAVY),
+    LibrarySetting("progress throttle", MPICH, "5.0", _THROTTLE),
+    LibrarySetting("progress throttle, often", MPICH, "5.0", _OFTEN),
+    LibrarySetting("progress throttle, often, heavy yield", MPICH, "5.0", _OFTEN | _HEAVY),
+    LibrarySetting("wait mode", INTEL_MPI, "2021", {"I_MPI_WAIT_MODE": "1"}),
+    LibrarySetting("thread yield", INTEL_MPI, "2021", {"I_MPI_THREAD_YIELD": "2"}),
+    LibrarySetting(
+        "thread sleep", INTEL_MPI, "2021", {"I_MPI_THREAD_YIELD": "3", "I_MPI_THREAD_SLEEP": "10"}
+    ),
+    LibrarySetting("passive threads", OPENMP, ANY, {"OMP_WAIT_POLICY": "passive"}),
+    LibrarySetting("short spin of threads", OPENMP, ANY, _SHORT, ("OMP_WAIT_POLICY",)),
+    LibrarySetting("dynamic threads", OPENMP, ANY, {"OMP_DYNAMIC": "true"}, crowded=True),
+    LibrarySetting("fewer threads", OPENMP, ANY, {"OMP_NUM_THREADS": FITS}, crowded=True),
+    LibrarySetting("short spin of BLAS", OPENBLAS, "0.3", {"OPENBLAS_THREAD_TIMEOUT": "17"}),
+    LibrarySetting("fewer BLAS threads", OPENBLAS, "0.3", {"OPENBLAS_NUM_THREADS": FITS}, crowded=True),
 )
 """Names that the libraries of MPICH 4.0.3, 4.1.3, 4.2.3, 4.3.2, 5.0.0 and 5.0.2, Open MPI 4.1.4, 4.1.8 and
 5.0.11, and Intel MPI 2021.19 hold. The throttle sleeps after so many polls in vain (by default 4096)."""
 
 
-def offered(libraries: Mapping[Path, int], room: int = 1, threads: int = 1) -> tuple[list[Knob], list[Knob]]:
-    """The knobs of the libraries that programs load: what they hold, and what they lack.
+def offered(
+    libraries: Mapping[Path, int], room: int = 1, threads: int = 1
+) -> tuple[list[LibrarySetting], list[LibrarySetting]]:
+    """The settings of the libraries that programs load: what they hold, and what they lack.
 
     Args:
         libraries: how many processes load each at a time, with all parts of a library.
         room: how many processors there are for all these processes.
         threads: how many threads each makes.
     """
-    there, missing = list[Knob](), list[Knob]()
+    there, missing = list[LibrarySetting](), list[LibrarySetting]()
     for files, families in FAMILIES.items():
         parts = [path for path in libraries if re.match(files, path.name)]
         held = b"\0".join(path.read_bytes() for path in parts)
         family = next((name for name, sign in families.items() if sign.encode() in held), "")
         fits = max(1, room // max((libraries[path] for path in parts), default=1))
-        for knob in KNOBS:
-            if knob.library == family and (fits < threads or not knob.crowded):
-                known = all(sign.encode() in held for sign in knob.signs or knob.variables)
-                variables = {key: value.replace(FITS, str(fits)) for key, value in knob.variables.items()}
-                (there if known else missing).append(replace(knob, variables=variables))
+        for setting in LIBRARY_SETTINGS:
+            if setting.library == family and (fits < threads or not setting.crowded):
+                known = all(sign.encode() in held for sign in setting.signs or setting.variables)
+                variables = {key: value.replace(FITS, str(fits)) for key, value in setting.variables.items()}
+                (there if known else missing).append(replace(setting, variables=variables))
     return there, missing

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "back.h"
+#include "wrappers.h"
 
 #define PATIENCE_MS 1000 /* for a connection with another host, which may not be reached at all */
 #define QUEUE_S 10       /* and for one on this host: there many may come at once */
@@ -133,7 +133,7 @@ static int tell(const char *text)
     return send(line, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
 }
 
-void agree_announce(void)
+void handshake_announce(void)
 {
     const char *given = getenv("LOCKSTEP_REGISTRAR");
     char *copy = given != NULL ? strdup(given) : NULL, *rest = copy, *key, *path, *port, *host;
@@ -177,7 +177,7 @@ static char take_answer(void)
     return answer;
 }
 
-int agree_reached(int rank, int ranks)
+int handshake_reached(int rank, int ranks)
 {
     char text[64], answer = 0;
 

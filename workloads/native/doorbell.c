@@ -2,7 +2,7 @@
    ring, and each rings once, at its next call that may have done so. Who asks too late, or whose datagram is
    lost, finds its message at the end of a nap. */
 #define _GNU_SOURCE
-#include "bell.h"
+#include "doorbell.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,16 +31,16 @@ struct datagram {
     uint32_t number; /* of a try: the number of the address to which it is sent */
 };
 
-static int bell = -1;
+static int doorbell = -1;
 static struct stat made; /* the socket */
 static int own, ranks, asking, rung;
 static uint64_t token;
-static struct bell_card self;
+static struct doorbell_card self;
 static struct sockaddr_in *reached; /* of each rank */
 static char *asked;                 /* by each rank */
 static unsigned char *tried;        /* by each rank, and at which address */
 
-static void note_addresses(struct bell_card *card)
+static void note_addresses(struct doorbell_card *card)
 {
     struct ifaddrs *found, *at;
 
@@ -58,28 +58,28 @@ static void note_addresses(struct bell_card *card)
 
 static int is_ours(void)
 {
-    if (bell >= 0 && !is_still(bell, &made))
-        bell = -1;
-    return bell >= 0;
+    if (doorbell >= 0 && !is_still(doorbell, &made))
+        doorbell = -1;
+    return doorbell >= 0;
 }
 
-int bell_open(struct bell_card *card)
+int doorbell_open(struct doorbell_card *card)
 {
     struct sockaddr_in any = {.sin_family = AF_INET};
     socklen_t length = sizeof any;
 
     memset(card, 0, sizeof *card);
-    bell = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (bell < 0)
+    doorbell = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (doorbell < 0)
         return -1;
-    if (fstat(bell, &made) || bind(bell, (struct sockaddr *)&any, sizeof any) ||
-        getsockname(bell, (struct sockaddr *)&any, &length)) {
-        bell_close();
+    if (fstat(doorbell, &made) || bind(doorbell, (struct sockaddr *)&any, sizeof any) ||
+        getsockname(doorbell, (struct sockaddr *)&any, &length)) {
+        doorbell_close();
         return -1;
     }
     note_addresses(card);
     if (card->addresses == 0) {
-        bell_close();
+        doorbell_close();
         return -1;
     }
     card->port = any.sin_port;
@@ -87,14 +87,14 @@ int bell_open(struct bell_card *card)
     return 0;
 }
 
-void bell_close(void)
+void doorbell_close(void)
 {
     if (is_ours())
-        close(bell);
-    bell = -1;
+        close(doorbell);
+    doorbell = -1;
 }
 
-int bell_join(int rank, int all, uint64_t of_job)
+int doorbell_join(int rank, int all, uint64_t of_job)
 {
     own = rank;
     ranks = all;
@@ -105,7 +105,7 @@ int bell_join(int rank, int all, uint64_t of_job)
     return reached != NULL && tried != NULL && asked != NULL ? 0 : -1;
 }
 
-void bell_introduce(int rank, const struct bell_card *card, int number)
+void doorbell_introduce(int rank, const struct doorbell_card *card, int number)
 {
     reached[rank].sin_family = AF_INET;
     reached[rank].sin_port = card->port;
@@ -119,7 +119,7 @@ static void send_to(int rank, enum what what, int number)
                                 htonl((uint32_t)number)};
 
     if (is_ours())
-        (void)sendto(bell, &datagram, sizeof datagram, MSG_NOSIGNAL, (struct sockaddr *)&reached[rank],
+        (void)sendto(doorbell, &datagram, sizeof datagram, MSG_NOSIGNAL, (struct sockaddr *)&reached[rank],
                      sizeof reached[rank]);
 }
 
@@ -132,13 +132,13 @@ static int is_own(uint32_t address)
     return found;
 }
 
-static void try_at(int rank, const struct bell_card *card, int number)
+static void try_at(int rank, const struct doorbell_card *card, int number)
 {
-    bell_introduce(rank, card, number);
+    doorbell_introduce(rank, card, number);
     send_to(rank, TRY, number);
 }
 
-void bell_try(int rank, const struct bell_card *card)
+void doorbell_try(int rank, const struct doorbell_card *card)
 {
     if (rank == own)
         try_at(rank, card, LOOPBACK);
@@ -147,12 +147,12 @@ void bell_try(int rank, const struct bell_card *card)
             try_at(rank, card, number);
 }
 
-int bell_tried(int rank)
+int doorbell_tried(int rank)
 {
     return tried[rank];
 }
 
-void bell_ask(int rank)
+void doorbell_ask(int rank)
 {
     send_to(rank, ASK, 0);
 }
@@ -163,7 +163,7 @@ static int has_come(void)
 {
     char first;
 
-    return recv(bell, &first, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 && is_ours();
+    return recv(doorbell, &first, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 && is_ours();
 }
 
 /* Read what has come, and leave the program's errno alone. */
@@ -176,7 +176,7 @@ static void read_all(void)
     for (int read = 0; come && read < MOST_READ; read++) {
         uint32_t rank, number;
 
-        length = recv(bell, &datagram, sizeof datagram, MSG_TRUNC | MSG_DONTWAIT);
+        length = recv(doorbell, &datagram, sizeof datagram, MSG_TRUNC | MSG_DONTWAIT);
         if (length < 0)
             break;
         rank = ntohl(datagram.from);
@@ -197,14 +197,14 @@ static void read_all(void)
     errno = before;
 }
 
-int bell_heed(void)
+int doorbell_heed(void)
 {
-    if (bell >= 0)
+    if (doorbell >= 0)
         read_all();
     return asking;
 }
 
-void bell_ring(int rank)
+void doorbell_ring(int rank)
 {
     if (asked == NULL || !asked[rank])
         return;
@@ -213,20 +213,20 @@ void bell_ring(int rank)
     send_to(rank, RING, 0);
 }
 
-void bell_wake(int rank)
+void doorbell_wake(int rank)
 {
     send_to(rank, RING, 0);
 }
 
-void bell_forget(void)
+void doorbell_forget(void)
 {
     read_all();
     rung = 0;
 }
 
-enum ending bell_sleep(int64_t timeout_ns)
+enum ending doorbell_sleep(int64_t timeout_ns)
 {
-    struct pollfd socket = {.fd = is_ours() ? bell : -1, .events = POLLIN}; /* -1: nothing ever comes */
+    struct pollfd socket = {.fd = is_ours() ? doorbell : -1, .events = POLLIN}; /* -1: nothing ever comes */
     struct timespec most = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     int found = rung ? 1 : ppoll(&socket, 1, &most, NULL);
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "pass.h"
+#include "fd_passing.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ union beside {
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-int pass_open(struct pass_card *card)
+int fd_open(struct fd_card *card)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     socklen_t length = sizeof name;
@@ -35,7 +35,7 @@ int pass_open(struct pass_card *card)
         getsockname(own, (struct sockaddr *)&name, &length)) {
         int error = errno;
 
-        pass_close();
+        fd_close();
         return error;
     }
     card->token = token;
@@ -43,12 +43,12 @@ int pass_open(struct pass_card *card)
     return 0;
 }
 
-int pass_is_open(const struct pass_card *card)
+int fd_is_open(const struct fd_card *card)
 {
     return card->name[1] != 0;
 }
 
-int pass_to(const struct pass_card *card, int file)
+int fd_send(const struct fd_card *card, int file)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     uint64_t theirs = card->token;
@@ -62,7 +62,7 @@ int pass_to(const struct pass_card *card, int file)
     };
     int error = 0;
 
-    if (!pass_is_open(card))
+    if (!fd_is_open(card))
         return 0; /* it knows */
     memcpy(name.sun_path, card->name, sizeof card->name);
     beside.header = (struct cmsghdr){CMSG_LEN(sizeof file), SOL_SOCKET, SCM_RIGHTS};
@@ -79,7 +79,7 @@ int pass_to(const struct pass_card *card, int file)
     return error;
 }
 
-int pass_take(int *file)
+int fd_take(int *file)
 {
     uint64_t received = 0;
     struct iovec text = {&received, sizeof received};
@@ -99,7 +99,7 @@ int pass_take(int *file)
     return 0;
 }
 
-void pass_close(void)
+void fd_close(void)
 {
     if (own >= 0)
         close(own);

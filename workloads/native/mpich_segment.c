@@ -9,11 +9,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "back.h"
+#include "wrappers.h"
 
 #define NAMED "/dev/shm/mpich_shm_"
 
-void segment_remove_name(void)
+void mpich_segment_remove_name(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[PATH_MAX + 128], name[PATH_MAX] = NAMED;

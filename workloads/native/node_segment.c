@@ -2,7 +2,7 @@
    fences, looks once more, and only then sleeps. A sender sends, fences, and looks at the flag.
    Whichever comes first, one of the two sees the other. The flag is the futex of the sleeper. */
 #define _GNU_SOURCE
-#include "page.h"
+#include "node_segment.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rule.h"
+#include "waiting_rule.h"
 
 #define LINE __attribute__((aligned(64)))
 
@@ -26,22 +26,22 @@ struct sleeper {
     _Atomic int32_t here; /* the processor on which it ran last, plus one */
 };
 
-struct page {
+struct segment {
     LINE _Atomic int32_t sleepers;
     LINE _Atomic int64_t longest_ns;
     LINE _Atomic int64_t estimate_ns;
     struct sleeper ranks[];
 };
 
-static struct page *page;
+static struct segment *segment;
 static int own;
 
 static size_t bytes(int ranks)
 {
-    return sizeof(struct page) + (size_t)ranks * sizeof(struct sleeper);
+    return sizeof(struct segment) + (size_t)ranks * sizeof(struct sleeper);
 }
 
-int page_make(int ranks)
+int segment_make(int ranks)
 {
     int descriptor = memfd_create("lockstep", MFD_CLOEXEC);
 
@@ -52,7 +52,7 @@ int page_make(int ranks)
     return -1;
 }
 
-int page_join(int descriptor, int ranks, int rank)
+int segment_join(int descriptor, int ranks, int rank)
 {
     struct stat found;
     void *memory = MAP_FAILED;
@@ -66,59 +66,60 @@ int page_join(int descriptor, int ranks, int rank)
     if (memory == MAP_FAILED)
         return error;
     own = rank;
-    page = memory;
+    segment = memory;
     return 0;
 }
 
-void page_here(void)
+void segment_here(void)
 {
     int here = sched_getcpu() + 1;
 
     /* Others read this line: it is written only if it changes. */
-    if (page != NULL && atomic_load_explicit(&page->ranks[own].here, memory_order_relaxed) != here)
-        atomic_store_explicit(&page->ranks[own].here, here, memory_order_relaxed);
+    if (segment != NULL && atomic_load_explicit(&segment->ranks[own].here, memory_order_relaxed) != here)
+        atomic_store_explicit(&segment->ranks[own].here, here, memory_order_relaxed);
 }
 
-uint32_t page_beside(int rank)
+uint32_t segment_beside(int rank)
 {
-    struct sleeper *other = &page->ranks[rank], *self = &page->ranks[own];
+    struct sleeper *other = &segment->ranks[rank], *self = &segment->ranks[own];
 
     return rank != own && !atomic_load_explicit(&other->asleep, memory_order_relaxed) &&
            atomic_load_explicit(&other->here, memory_order_relaxed) ==
                atomic_load_explicit(&self->here, memory_order_relaxed);
 }
 
-void page_announce(int rank, int elsewhere)
+void segment_announce(int rank, int elsewhere)
 {
-    atomic_store_explicit(&page->ranks[own].wants, rank, memory_order_relaxed);
-    atomic_store_explicit(&page->ranks[own].asleep, elsewhere ? ASLEEP_ELSEWHERE : ASLEEP,
+    atomic_store_explicit(&segment->ranks[own].wants, rank, memory_order_relaxed);
+    atomic_store_explicit(&segment->ranks[own].asleep, elsewhere ? ASLEEP_ELSEWHERE : ASLEEP,
                           memory_order_release);
-    atomic_fetch_add(&page->sleepers, 1);
+    atomic_fetch_add(&segment->sleepers, 1);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-int page_sleep(int64_t timeout_ns)
+int segment_sleep(int64_t timeout_ns)
 {
     struct timespec most = {timeout_ns / 1000000000, timeout_ns % 1000000000};
 
-    return syscall(SYS_futex, &page->ranks[own].asleep, FUTEX_WAIT, ASLEEP, &most, NULL, 0) == 0 || errno != ETIMEDOUT;
+    return syscall(SYS_futex, &segment->ranks[own].asleep, FUTEX_WAIT, ASLEEP, &most, NULL, 0) == 0 ||
+           errno != ETIMEDOUT;
 }
 
-void page_awake(void)
+void segment_awake(void)
 {
-    atomic_store_explicit(&page->ranks[own].asleep, AWAKE, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&page->sleepers, 1, memory_order_relaxed);
+    atomic_store_explicit(&segment->ranks[own].asleep, AWAKE, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&segment->sleepers, 1, memory_order_relaxed);
 }
 
-int page_asleep(void)
+int segment_asleep(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    return page != NULL && atomic_load_explicit(&page->sleepers, memory_order_relaxed) > 0;
+    return segment != NULL && atomic_load_explicit(&segment->sleepers, memory_order_relaxed) > 0;
 }
 
-int page_ring(int rank)
+int segment_ring(int rank)
 {
-    struct sleeper *other = &page->ranks[rank];
+    struct sleeper *other = &segment->ranks[rank];
     uint32_t before;
     int wants;
 
@@ -133,25 +134,25 @@ int page_ring(int rank)
     return before == ASLEEP_ELSEWHERE;
 }
 
-int64_t page_take_longest(void)
+int64_t segment_take_longest(void)
 {
-    return atomic_exchange(&page->longest_ns, 0) - 1; /* stored plus one, since a new page holds zeros */
+    return atomic_exchange(&segment->longest_ns, 0) - 1; /* stored plus one, since a new segment holds zeros */
 }
 
-void page_report(int64_t waited_ns)
+void segment_report(int64_t waited_ns)
 {
-    int64_t before = atomic_load_explicit(&page->longest_ns, memory_order_relaxed);
+    int64_t before = atomic_load_explicit(&segment->longest_ns, memory_order_relaxed);
 
-    while (before < waited_ns + 1 && !atomic_compare_exchange_weak(&page->longest_ns, &before, waited_ns + 1))
+    while (before < waited_ns + 1 && !atomic_compare_exchange_weak(&segment->longest_ns, &before, waited_ns + 1))
         ;
 }
 
-int64_t page_estimate(void)
+int64_t segment_estimate(void)
 {
-    return atomic_load_explicit(&page->estimate_ns, memory_order_relaxed) - 1;
+    return atomic_load_explicit(&segment->estimate_ns, memory_order_relaxed) - 1;
 }
 
-void page_set_estimate(int64_t estimate_ns)
+void segment_set_estimate(int64_t estimate_ns)
 {
-    atomic_store_explicit(&page->estimate_ns, estimate_ns + 1, memory_order_relaxed);
+    atomic_store_explicit(&segment->estimate_ns, estimate_ns + 1, memory_order_relaxed);
 }

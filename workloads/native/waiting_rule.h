@@ -1,6 +1,6 @@
 /* How long a process spins before it blocks: workloads/waiting_rules.py in C, number for number. */
-#ifndef LOCKSTEP_RULE_H
-#define LOCKSTEP_RULE_H
+#ifndef LOCKSTEP_WAITING_RULE_H
+#define LOCKSTEP_WAITING_RULE_H
 
 #include <stdint.h>
 

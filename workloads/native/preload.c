@@ -46,7 +46,7 @@ static const char *const libraries[] = {LIBRARIES};
 static void *targets[ENTRIES], *own[ENTRIES]; /* own: MPI's functions */
 static void *own_init, *own_init_thread;
 static int ours;                /* an MPI of `libraries` is there */
-static char stranger[PATH_MAX]; /* the library of an MPI that is none of them */
+static char incompatible_mpi[PATH_MAX]; /* the library of an MPI that is none of them */
 static int initialized, begun;  /* an MPI is, and is replaced: its library stays loaded from then on */
 static pid_t process;           /* which loaded us: its forked children are not ranks */
 static unsigned long long objects; /* that had been loaded when we last looked; 0: never */
@@ -185,16 +185,16 @@ static void *load(void)
 {
     void *(*open)(const char *, int) = find_behind("dlopen", NULL);
     char path[PATH_MAX] = "";
-    void *back;
+    void *wrappers;
 
     for (const struct link_map *at = first_loaded(); at != NULL; at = at->l_next)
         if (at->l_ld == _DYNAMIC)
-            snprintf(path, sizeof path, "%.*sback.so", (int)(last_part(at->l_name) - at->l_name), at->l_name);
-    back = open != NULL ? open(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (back == NULL)
+            snprintf(path, sizeof path, "%.*swrappers.so", (int)(last_part(at->l_name) - at->l_name), at->l_name);
+    wrappers = open != NULL ? open(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (wrappers == NULL)
         dprintf(2, "lockstep: cannot load %s, and this program waits as it is\n", path);
-    begun = back != NULL;
-    return back;
+    begun = wrappers != NULL;
+    return wrappers;
 }
 
 /* Whether this process would be the rank to speak for its job, as far as its launcher's variables tell. */
@@ -217,15 +217,15 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
 {
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     int first = !__atomic_exchange_n(&initialized, 1, __ATOMIC_ACQ_REL), error;
-    void *back = first && ours ? load() : NULL;
-    int (*prepare)(void *(*)(const char *), long (*)(void)) = back ? dlsym(back, "lockstep_prepare") : NULL;
+    void *wrappers = first && ours ? load() : NULL;
+    int (*prepare)(void *(*)(const char *), long (*)(void)) = wrappers ? dlsym(wrappers, "lockstep_prepare") : NULL;
     const char *(*begin)(int64_t, int64_t) =
-        prepare && prepare(find, yields_so_far) ? dlsym(back, "lockstep_begin") : NULL;
+        prepare && prepare(find, yields_so_far) ? dlsym(wrappers, "lockstep_begin") : NULL;
     const char *prefix = NULL;
 
-    if (first && !ours && *stranger && is_first())
+    if (first && !ours && *incompatible_mpi && is_first())
         dprintf(2, "lockstep: the library is not made for %s, and this program %s; --mpicc names an MPI's compiler"
-                   " wrapper\n", stranger, getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is");
+                   " wrapper\n", incompatible_mpi, getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is");
     if (provided == NULL)
         error = ((int (*)(int *, char ***))init)(argc, argv);
     else
@@ -237,7 +237,7 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
         void *found;
 
         snprintf(name, sizeof name, "%s%s", prefix, names[number]);
-        found = dlsym(back, name);
+        found = dlsym(wrappers, name);
         if (found != NULL)
             __atomic_store_n(&targets[number], found, __ATOMIC_RELEASE);
     }
@@ -291,7 +291,7 @@ static int lead(const struct object *mpi, ElfW(Addr) *place, const void *entry, 
 /* What is there now: libraries may have been unloaded, or loaded again, also at the same place. */
 struct present {
     int ours, covered; /* an MPI of `libraries` is there; one was covered now */
-    char stranger[PATH_MAX];
+    char incompatible_mpi[PATH_MAX];
 };
 
 /* Lead the covered calls of an MPI to the entries; of an MPI that we are not made for, those that initialize it.
@@ -317,7 +317,7 @@ static int cover(struct dl_phdr_info *info, size_t size, void *what)
     if (known)
         present->ours = 1;
     else
-        strcpy(present->stranger, real);
+        strcpy(present->incompatible_mpi, real);
     first = meaning(&mpi, "MPI_", "Init");
     if (first != NULL && mpi.base + *first == (ElfW(Addr))init) /* it was covered before */
         return 0;
@@ -391,7 +391,7 @@ static void look(void)
         return;
     dl_iterate_phdr(cover, &present);
     ours = present.ours;
-    strcpy(stranger, present.stranger);
+    strcpy(incompatible_mpi, present.incompatible_mpi);
     if (!present.covered) /* who has been bound since finds the entries */
         return;
     if (!begun) /* what was initialized before has been unloaded, or is another MPI */
@@ -447,7 +447,8 @@ VISIBLE void *dlsym(void *handle, const char *name)
     return found(handle, name);
 }
 
-/* An MPI that waits may give its processor away by this function. The recorder asks how often it does (transfers.c). */
+/* An MPI that waits may give its processor away by this function. The recorder asks how often it does
+   (rendezvous.c). */
 static _Thread_local long yields __attribute__((tls_model("initial-exec")));
 
 VISIBLE int sched_yield(void)

@@ -1,6 +1,6 @@
 /* The waiting rules. Every line has its counterpart in workloads/waiting_rules.py, which explains it;
    tests/workloads/test_preload.py feeds both the same waits and compares every answer. */
-#include "rule.h"
+#include "waiting_rule.h"
 
 int64_t read_limit(const struct waiting *waiting)
 {
