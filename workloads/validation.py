@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 LONGEST = 300  # characters of a value that a message shows
 
-RENAMED = {"blocking": "waiting"}
+RENAMED = {"blocking": "waiting", "least": "min", "most": "max"}
 """Former keys of experiment files, and those that replace them."""
 
 

@@ -105,7 +105,7 @@ def table(
     common |= {"environment": environment} if environment else {}
     return {
         "name": "colocate",
-        "repeats": {"least": min(rounds, 3), "most": rounds},
+        "repeats": {"min": min(rounds, 3), "max": rounds},
         "precision": precision,
         "lease_s": LEASE_S,
         "jobs": [{"command": _launched(words), **common} for words in commands],

@@ -31,7 +31,7 @@ from workloads.validation import InputError, known_keys, one_of, under
 SPINNING, TWO_PHASE = "spinning", "two-phase"
 """How jobs that are larger than the machine wait when they run alone."""
 
-REPEATS = {"least": 3, "most": 8}
+REPEATS = {"min": 3, "max": 8}
 PRECISION = 0.05
 
 QUICK_REPEATS = 3
@@ -219,9 +219,9 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
     if "level" in data:
         yield from _quick_model(data)
         return
-    repeats = data.get("repeats", REPEATS["most"])
+    repeats = data.get("repeats", REPEATS["max"])
     if isinstance(repeats, dict):
-        repeats = repeats.get("most", REPEATS["most"])
+        repeats = repeats.get("max", REPEATS["max"])
     if isinstance(repeats, int) and not isinstance(repeats, bool):
         yield overrides.make("repeats", min(repeats, QUICK_REPEATS), "--quick")
     jobs, swept = data.get("jobs"), data.get("sweep")
@@ -288,7 +288,7 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
     plain: dict[str, Any] = {"seed": 1, "lease_s": LEASE_S, "precision": PRECISION, "dedicated": SPINNING}
     plain |= {key: data[key] for key in plain if key in data}
     one_of("dedicated", plain["dedicated"], (SPINNING, TWO_PHASE))
-    least, most = _repeats(data.get("repeats", REPEATS))
+    min_repeats, repeats = _repeats(data.get("repeats", REPEATS))
     for key in ("precision", "lease_s", "seed"):
         within(key, plain[key])
     as_table(data.get("quick", {}), "quick")
@@ -314,12 +314,12 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
         owners.on(present, cell.processors)
         for number, group in enumerate(cell.groups):
             _check_group(group, number, cell, nodes, plain["dedicated"])
-    _check_runs(data, "repeats", most * len(cells) * len(schedulers))
+    _check_runs(data, "repeats", repeats * len(cells) * len(schedulers))
     return Experiment(
         name=experiment_name(data, file.stem),
         processors=max(cell.processors for cell in cells),
-        repeats=most,
-        min_repeats=least,
+        repeats=repeats,
+        min_repeats=min_repeats,
         schedulers=schedulers,
         cells=cells,
         nodes=nodes,
@@ -360,12 +360,12 @@ def _repeats(given: Any) -> tuple[int, int]:
         within("repeats", given)
         return given, given
     known_keys(given, tuple(REPEATS), "repeats")
-    least, most = (given.get(key, default) for key, default in REPEATS.items())
-    for key, value in (("least", least), ("most", most)):
+    low, high = (given.get(key, default) for key, default in REPEATS.items())
+    for key, value in (("min", low), ("max", high)):
         within("repeats", value, f"repeats.{key}")
-    if least > most:
-        raise InputError("repeats.least", least, f"is more than the most, {most}", "write a smaller one")
-    return least, most
+    if low > high:
+        raise InputError("repeats.min", low, f"is more than max, {high}", "write a smaller one")
+    return low, high
 
 
 def experiment_name(data: Table, default: str) -> str:

@@ -18,7 +18,7 @@ from harness.report.progress import BarWatcher
 from harness.spec.experiment import load
 from harness.store.database import Store
 
-SETTINGS = ("repeats={least=3,most=6}", "jobs.0.count=1", "schedulers=[{policy='none'},{policy='gang'}]")
+SETTINGS = ("repeats={min=3,max=6}", "jobs.0.count=1", "schedulers=[{policy='none'},{policy='gang'}]")
 
 
 def unsteady(workload, progress=None):
@@ -86,8 +86,8 @@ def test_an_unsteady_row_is_repeated_alone_and_named(series):
         (unsteady, "precision=9", range(3, 6), [3]),
         (unsteady, "repeats=3", [3], [3]),
         # Two repeats have no interval, so that a third is made if it may be.
-        (imitate, "repeats={least=1,most=4}", [3], [3]),
-        (imitate, "repeats={least=1,most=2}", [2], [2]),
+        (imitate, "repeats={min=1,max=4}", [3], [3]),
+        (imitate, "repeats={min=1,max=2}", [2], [2]),
     ],
 )
 def test_the_file_says_how_precise_and_how_often(series, run, setting, none, gang):

@@ -229,8 +229,9 @@ BAD = [
     ("=3", "--set", "=3", "key=value", "--set repeats=3"),
     ("repeats=[1,", "repeats", "[1,", "TOML value", "in quotes"),
     ("a key=3", "a key", 3, "not a key", "dots between"),
-    ("repeats.deep=3", "repeats.deep", 3, "not a key", "known are least, most"),
-    ("repeats.least=9", "repeats.least", 9, "more than the most, 8", "smaller"),
+    ("repeats.deep=3", "repeats.deep", 3, "not a key", "known are min, max"),
+    ("repeats.min=9", "repeats.min", 9, "more than max, 8", "smaller"),
+    ("repeats.least=9", "repeats.least", 9, "not a key", "it is called 'min' now"),
 ]
 
 
