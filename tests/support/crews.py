@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Plan, Session
-from coordinator.view import Decision, Reason
+from coordinator.policies import Policy
+from coordinator.view import Decision, Job, Machine, Reason
 
 
 class Crew:
@@ -56,3 +58,12 @@ class Crew:
 
     def vacate(self, job: int) -> None:
         self.orders.append(("vacate", job))
+
+
+def conduct(policy: Policy, jobs: Sequence[Job], processors: int = 2, **how: Any) -> tuple[Conductor, Crew]:
+    """A conductor that has prepared, and its crew, which notes the decisions of the session."""
+    crew = Crew()
+    session = crew.watch(Session(policy, Machine(processors), jobs))
+    conductor = Conductor(session, jobs, crew, **how)
+    conductor.prepare()
+    return conductor, crew

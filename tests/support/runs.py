@@ -8,9 +8,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -60,7 +60,8 @@ def workload(
 ) -> Workload:
     """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host.
 
-    ``owners`` has for each processor the second at which its owner comes.
+    ``owners`` has for each processor the second at which its owner comes, ``programs`` for each job what its
+    program has in place of the usual, or the whole of it.
     """
     parameters = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
@@ -76,8 +77,12 @@ def workload(
     if argv := changes.pop("command", None):
         program = Command(tuple(argv), program.processes, waits=changes.pop("waits", "mpi"))
     come_s = enumerate(changes.pop("owners", ()))
+    programs = [
+        replace(program, **own) if isinstance(own, dict) else own
+        for own in changes.pop("programs", [{}] * jobs)
+    ]
     return Workload(
-        tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
+        tuple(ParallelJob(number, own, number * arrival_s) for number, own in enumerate(programs)),
         policies.create(policy, parameters),
         () if hosts else two_processors(),
         nodes=tuple(Node(host) for host in hosts),
@@ -192,6 +197,16 @@ def running(**options: Any) -> Iterator[Run]:
             eventually(lambda: not run.processes())
             for pid in run.processes():
                 os.kill(pid, 9)
+
+
+@contextmanager
+def spawned(*argv: str | Path, marks: Mapping[str, str] = {}, **popen: Any) -> Iterator[Any]:
+    """A program with these variables more than ours; it is killed at the end."""
+    with subprocess.Popen(argv, env={**os.environ, **marks}, **popen) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
 
 
 def usable(mechanism: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from coordinator.node.switcher import Switcher
 from coordinator.wire.protocol import Table
 
 
@@ -25,6 +26,16 @@ class Holder:
 
     def free(self, process: Any) -> None:
         self.said.append(("free", process))
+
+
+def switching(mechanism: Any, jobs: int = 2, processors: int = 2, **how: Any) -> tuple[Switcher, list[int]]:
+    """A switcher of jobs with a rank on each processor, called JOB.RANK, and a clock that moves when told."""
+    clock = [0]
+    switcher = Switcher(mechanism, lambda: clock[0], **how)
+    for job in range(jobs):
+        for rank in range(processors):
+            switcher.adopt(job, rank, f"{job}.{rank}")  # type: ignore[arg-type]
+    return switcher, clock
 
 
 def gang(from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:

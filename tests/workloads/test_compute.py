@@ -2,12 +2,13 @@
 
 import os
 import statistics
-import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import psutil
 import pytest
+from runs import spawned
 
 from workloads.compute import Compute, measured_step_ns
 
@@ -34,8 +35,8 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
     before = os.sched_getaffinity(0)
     core = min(before)
     os.sched_setaffinity(0, {core})
-    rival = subprocess.Popen([sys.executable, "-c", BURN])
-    try:
+    with spawned(sys.executable, "-c", BURN) as rival, ExitStack() as stack:
+        stack.callback(os.sched_setaffinity, 0, before)
         os.sched_setaffinity(rival.pid, {core})
         time.sleep(0.1)
         opponent = psutil.Process(rival.pid)
@@ -48,10 +49,6 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
             elapsed.append(time.perf_counter() - begin)
             used.append(time.thread_time() - cpu)
             taken += sum(opponent.cpu_times()[:2])
-    finally:
-        rival.kill()
-        rival.wait()
-        os.sched_setaffinity(0, before)
     tolerance = 0.05 if not working_set_bytes else 0.5  # memory speed varies on a shared host
     assert statistics.median(used) == pytest.approx(0.1, rel=tolerance)
     # Half of what the two had between them, so twice as long as with all of it.

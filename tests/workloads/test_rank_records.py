@@ -16,7 +16,6 @@ from runs import workload
 
 from coordinator.drive import running_jobs
 from coordinator.drive.driver import run_workload
-from coordinator.workload import ParallelJob
 from harness.analyse.timelines import messages, spans
 from workloads.record import ALWAYS, MOST, NAMES, OURS, RankResult, Recorder
 from workloads.timeline import ACTIVITIES, ROW, ROWS, SENT, Timeline
@@ -178,8 +177,7 @@ def test_a_program_that_leaves_no_record_where_one_should_be_fails_its_job_alone
     place = '"$LOCKSTEP_DIRECTORY"/records-"$LOCKSTEP_JOB"'
     left = ["echo '{' >", "echo '{\"cpu_ns\": 1e999}' >", "mkfifo", "echo '{}' >", "true"]
     commands = [Command(("sh", "-c", f"mkdir {place}; {how} {place}/rank-0-1.json"), 1) for how in left]
-    jobs = tuple(ParallelJob(number, command) for number, command in enumerate(commands))
-    result = run_workload(replace(workload(), jobs=jobs))
+    result = run_workload(workload(programs=commands))
     told = ["rank-0-1.json is no JSON object", "'cpu_ns' is inf", "rank-0-1.json is no JSON object", "", ""]
     assert [bool(text) for text in told] == [bool(job.failure) for job in result.jobs]
     assert all(text in job.failure for text, job in zip(told, result.jobs, strict=True))

@@ -1,36 +1,25 @@
 """The driver: the decisions that follow from events, and real runs from end to end."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
 import pytest
-from crews import Crew
+from crews import conduct
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import usable, workload
 
 from coordinator import policies
-from coordinator.decide.conductor import Conductor, active_ranks
-from coordinator.decide.session import Session
+from coordinator.decide.conductor import active_ranks
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import known
-from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, Slot
-from coordinator.workload import ParallelJob, Workload
-from workloads.program import Program
+from coordinator.view import Decision, ExecutionTime, Job, Reason, Slot
+from coordinator.workload import Workload
 from workloads.validation import InputError
 
 MS = 1_000_000
-
-
-def conduct(policy, jobs, lead_ns=0, node_of=None):
-    """A conductor that has prepared, and its crew, on two processors or those of nodes."""
-    crew = Crew()
-    session = crew.watch(Session(policy, Machine(len(node_of or (0, 0))), jobs))
-    conductor = Conductor(session, jobs, crew, lead_ns, *([node_of] if node_of else []))
-    conductor.prepare()
-    return conductor, crew
 
 
 def two_process_jobs(*arrivals_ms):
@@ -116,7 +105,7 @@ def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when
 def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed():
     """Two nodes of two processors: job 0 takes three of them, job 1 gets the last, on the second node."""
     jobs = [Job(0, 3), Job(1, 3, MS, moldable=True, estimate=ExecutionTime(1.0, beta_s=0.2))]
-    conductor, crew = conduct(policies.create("asp", {}), jobs, node_of=[0, 0, 1, 1])
+    conductor, crew = conduct(policies.create("asp", {}), jobs, 4, node_of=[0, 0, 1, 1])
     assert crew.launched == {0: (0, 1, 2), 1: (0, 1, 2, 3)}
     crew.launched.clear()
     for job in range(2):
@@ -147,7 +136,7 @@ def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
     policy, arrivals, order, lead_ms
 ):
     jobs = two_process_jobs(*arrivals)
-    conductor, crew = conduct(policies.create(policy, {}), jobs, lead_ms * MS)
+    conductor, crew = conduct(policies.create(policy, {}), jobs, lead_ns=lead_ms * MS)
     for job in jobs:
         conductor.ready(job.number, 0)
     now_ns, left = -lead_ms * MS, set()
@@ -197,19 +186,13 @@ def course(conductor, crew, jobs, choices):
 def test_the_same_events_lead_to_the_same_decisions(policy, arrivals, choices):
     jobs = [Job(number, 1, at * MS, moldable=True) for number, at in enumerate(arrivals)]
 
-    def made():
-        crew = Crew()
-        session = crew.watch(Session(policies.create(policy, {}), Machine(2), jobs))
-        conductor = Conductor(session, jobs, crew, 5 * MS, [0, 1])
-        conductor.prepare()
-        return conductor, crew
-
-    conductor, crew = made()
+    (conductor, crew), (again, other) = (
+        conduct(policies.create(policy, {}), jobs, lead_ns=5 * MS, node_of=[0, 1]) for _ in range(2)
+    )
     seen = []
     for name, *arguments in islice(course(conductor, crew, jobs, choices), 60):
         seen.append((name, arguments))
         getattr(conductor, name)(*arguments)
-    again, other = made()
     for name, arguments in seen:
         getattr(again, name)(*arguments)
     assert (other.decided, other.orders, other.published) == (crew.decided, crew.orders, crew.published)
@@ -261,13 +244,10 @@ def test_three_jobs_run_to_their_end(policy, options, mechanism):
 @pytest.mark.slow
 def test_a_malleable_job_shares_its_processors_while_another_is_there():
     """Job 0 has both processors, one while job 1 runs, and both again; what it had is on record."""
-    made = workload("dyn-equi", jobs=2, granularity_us=1000, arrival_s=0.05, timeout_s=180.0)
     counts = (250, 40)
-    malleable = [
-        replace(job, program=replace(job.program, malleable=True, phases=count))
-        for job, count in zip(made.jobs, counts, strict=True)
-    ]
-    result = run_workload(replace(made, jobs=tuple(malleable)), None)
+    programs = [{"malleable": True, "phases": count} for count in counts]
+    made = workload("dyn-equi", granularity_us=1000, arrival_s=0.05, timeout_s=180.0, programs=programs)
+    result = run_workload(made, None)
     assert result.failure == "" and [job.processes for job in result.jobs] == [2, 2]
     sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
     assert {job: [active for _, active in told] for job, told in sizes.items()} == {0: [2, 1, 2], 1: [1]}
@@ -313,12 +293,11 @@ def test_what_cannot_be_had_is_refused_before_anything_starts():
     lonely = workload("batch")
     with pytest.raises(InputError, match="one process per processor, and processors is 1"):
         run_workload(Workload(lonely.jobs, lonely.policy, lonely.processors[:1]))
-    program = ParallelJob(0, Program(phases=1))
-    with pytest.raises(InputError, match="cannot move between hosts"):
-        flexible = replace(program.program, malleable=True)
-        run_workload(replace(workload("dyn-equi", hosts=("a", "b")), jobs=(ParallelJob(0, flexible),)))
+    assert "cannot move between hosts" in refused(
+        policy="dyn-equi", hosts=("a", "b"), programs=[{"malleable": True}]
+    )
     with pytest.raises(InputError, match="may not use that core"):
-        run_workload(Workload((program,), lonely.policy, (0, max(os.sched_getaffinity(0)) + 1)))
+        run_workload(Workload(lonely.jobs[:1], lonely.policy, (0, max(os.sched_getaffinity(0)) + 1)))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,9 +58,10 @@ def hear(lines, *wanted):
 @pytest.mark.parametrize("malleable", [False, True])
 def test_a_job_begins_with_some_of_the_ranks_that_wait_for_it(launched, malleable):
     """Under asp the first has both processors; those that come meanwhile get one each."""
-    made = workload("asp", jobs=3, phases=500, granularity_us=200, arrival_s=0.01)
-    flexible = [replace(job, program=replace(job.program, malleable=malleable)) for job in made.jobs]
-    result = run_workload(replace(made, jobs=tuple(flexible)), None)
+    programs = [{"malleable": malleable}] * 3
+    result = run_workload(
+        workload("asp", phases=500, granularity_us=200, arrival_s=0.01, programs=programs), None
+    )
     assert result.failure == ""
     assert sorted(launched) == [(0, 2), (1, 2), (2, 2)]
     assert [len(job.placement) for job in result.jobs] == [2, 1, 1]

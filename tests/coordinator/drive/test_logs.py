@@ -1,14 +1,12 @@
 """Output that does not end: it neither fills the disk nor loses its beginning and its end."""
 
 import sys
-from dataclasses import replace
 
 import pytest
 from runs import workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import launch
-from coordinator.workload import ParallelJob
 from workloads.work import Command
 
 MIB = 1 << 20
@@ -56,8 +54,7 @@ while time.time() < end_s:
 sys.exit("that was all")
 """
     noisy = Command((sys.executable, "-c", script), 1)
-    made = workload(jobs=2, processes=1, phases=3000)
-    result = run_workload(replace(made, jobs=(ParallelJob(0, noisy), made.jobs[1])))
+    result = run_workload(workload(processes=1, phases=3000, programs=[noisy, {}]))
     assert "that was all" in result.jobs[0].failure and result.jobs[1].failure == ""
     assert len(seen) > 1 and all(kept < 4 * MIB for _, kept in seen)
     assert any("job-0-err exceeds" in warning for warning in result.warnings), result.warnings

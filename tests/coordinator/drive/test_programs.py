@@ -15,13 +15,10 @@ import pytest
 from places import SUPPORT
 from runs import workload
 
-from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host.launchers import find_launcher, launcher_at
-from coordinator.workload import ParallelJob, Workload
 from workloads.native import NativeError
-from workloads.options import Options
 from workloads.validation import InputError
 from workloads.work import Command
 
@@ -48,22 +45,21 @@ if child: os.waitpid(child, 0); print("done")
 """
 
 
-def run(jobs, policy, waiting="spin", **options):
-    made = policies.create(policy, options)
-    there = workload().processors
-    return run_workload(Workload(tuple(jobs), made, there, options=Options(waiting), timeout_s=120))
+def run(programs, policy, waiting="spin", **options):
+    """The result of a run of programs, or of synthetic jobs by what they have in place of the usual."""
+    made = workload(policy, programs=programs, options=options, waiting=waiting, timeout_s=120)
+    return run_workload(made)
 
 
-def job(number, text, processes=2):
-    return ParallelJob(number, Command((sys.executable, "-c", text), processes))
+def python(text, processes=2, **how):
+    return Command((sys.executable, "-c", text), processes, **how)
 
 
 def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang():
     """It needs 0.1 s of each processor and has every processor in a third of the slots only."""
-    alone = run([job(0, PROGRAM)], "batch")
+    alone = run([python(PROGRAM)], "batch")
     assert alone.failure == "" and alone.jobs[0].output == "total 14850 of 2\n"
-    beside = [replace(one, number=one.number + 1) for one in workload(phases=1000).jobs[:2]]
-    shared = run([job(0, PROGRAM), *beside], "gang", quantum_ms=20)
+    shared = run([python(PROGRAM), *[{"phases": 1000}] * 2], "gang", quantum_ms=20)
     assert shared.failure == ""
     assert shared.jobs[0].output == alone.jobs[0].output
     one = shared.jobs[0]
@@ -71,9 +67,8 @@ def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang():
 
 
 def test_an_mpi4py_program_can_wait_by_the_runs_rule():
-    command = Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase")
-    beside = [replace(one, number=one.number + 1) for one in workload(phases=500).jobs[:1]]
-    result = run([ParallelJob(0, command), *beside], "implicit", waiting="global-adaptive")
+    programs = [python(PROGRAM, waits="two-phase"), {"phases": 500}]
+    result = run(programs, "implicit", waiting="global-adaptive")
     assert result.failure == ""
     assert result.jobs[0].output == "total 14850 of 2\n"
     for rank in result.ranks[:2]:
@@ -89,12 +84,11 @@ def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path):
     subprocess.run(["mpicc.openmpi", "-o", "a=b", source], check=True, cwd=tmp_path)
     argv = ("sh", "-c", '"$0" 100 .25 200; exit $?', str(tmp_path / "a=b"))
     native = Command(argv, 2, "mpiexec.openmpi", waits="two-phase")
-    beside = replace(job(1, PROGRAM), program=Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase"))
-    result = run([ParallelJob(0, native), beside], "implicit", waiting="immediate")
+    result = run([native, python(PROGRAM, waits="two-phase")], "implicit", waiting="immediate")
     assert result.failure == ""
     assert result.jobs[0].output.split()[1] == "400"
-    for job_number in range(2):
-        ours = [rank for rank in result.ranks if rank.job == job_number]
+    for job in range(2):
+        ours = [rank for rank in result.ranks if rank.job == job]
         assert sum(rank.waits.barrier.blocked for rank in ours) > 0
         assert sum(rank.asleep_ns for rank in ours) > 0 < sum(rank.voluntary_switches for rank in ours)
         assert all(0 < rank.cpu_ns < rank.finish_ns - rank.start_ns for rank in ours)
@@ -110,10 +104,10 @@ def test_a_program_of_another_mpi_than_its_launcher_is_warned_of(tmp_path):
     if mpich.kind != "mpich":
         pytest.skip("needs an MPICH, too")
     alone = Command(program)
-    result = run([ParallelJob(0, Command(program, 2)), ParallelJob(1, alone)], "none")
+    result = run([Command(program, 2), alone], "none")
     [warning] = [text for text in result.warnings if program[0] in text]
     assert f"of another MPI than {mpich.path}: each rank is alone" in warning
-    result = run([ParallelJob(0, Command(program, 2, openmpi.path)), ParallelJob(1, alone)], "none")
+    result = run([Command(program, 2, openmpi.path), alone], "none")
     assert program[0] not in str(result.warnings)
 
 
@@ -146,11 +140,9 @@ def hybrid(compiled, processes, *words):
 
 def test_each_thread_of_a_rank_gets_a_processor(compiled):
     one, other = workload().processors
-    command = hybrid(compiled, 2, "3", "5", "100")
-    made = policies.create("gang", {})
+    made = workload("gang", options={}, programs=[hybrid(compiled, 2, "3", "5", "100")] * 2)
     for processors, may in (((one, one, other, other), "1 1"), ((one, other, other, one), "2 2")):
-        jobs = tuple(ParallelJob(number, command) for number in (0, 1))
-        result = run_workload(Workload(jobs, made, processors, timeout_s=60))
+        result = run_workload(replace(made, processors=processors))
         assert result.failure == ""
         assert [job.output for job in result.jobs] == [f"60 {may}\n"] * 2
         placed = [(rank.rank, rank.processor) for rank in result.ranks]
@@ -161,9 +153,9 @@ def test_each_thread_of_a_rank_gets_a_processor(compiled):
 def test_a_rank_moves_with_its_threads(compiled):
     one, other = workload().processors
     long, short = (hybrid(compiled, 1, rounds, "40", "400") for rounds in ("40", "4"))
-    jobs = tuple(ParallelJob(number, command) for number, command in enumerate((long, short, long, short)))
-    gang = policies.create("gang", {"quantum_ms": 50, "migrate": True})
-    result = run_workload(Workload(jobs, gang, (one, one, one, other), timeout_s=60))
+    options = {"quantum_ms": 50, "migrate": True}
+    made = workload("gang", options=options, programs=[long, short, long, short])
+    result = run_workload(replace(made, processors=(one, one, one, other)))
     assert result.failure == ""
     assert [job.placement for job in result.jobs] == [(0, 1), (2, 3), (2, 3), (2, 3)]
     assert [job.output for job in result.jobs][::2] == ["3200 1 1\n", "3200 2 2\n"]
@@ -172,7 +164,7 @@ def test_a_rank_moves_with_its_threads(compiled):
 def test_all_threads_of_a_job_stop_in_the_slots_of_another(compiled, tmp_path):
     """Each thread counts its pieces in a file; only one job's counts grow at a time."""
     files = [tmp_path / name for name in "ab"]
-    jobs = [ParallelJob(n, hybrid(compiled, 1, "8", "100", "400", str(files[n]))) for n in (0, 1)]
+    programs = [hybrid(compiled, 1, "8", "100", "400", str(file)) for file in files]
     seen, over = [], threading.Event()
 
     def watch():
@@ -184,7 +176,7 @@ def test_all_threads_of_a_job_stop_in_the_slots_of_another(compiled, tmp_path):
     with ThreadPoolExecutor() as pool:
         pool.submit(watch)
         try:
-            result = run(jobs, "gang", quantum_ms=50)
+            result = run(programs, "gang", quantum_ms=50)
         finally:
             over.set()
     assert [(job.failure, job.output) for job in result.jobs] == [("", "1600 2 2\n")] * 2
@@ -198,9 +190,8 @@ def test_all_threads_of_a_job_stop_in_the_slots_of_another(compiled, tmp_path):
 
 
 def test_threads_of_ranks_on_several_hosts_are_refused():
-    there = replace(workload(hosts=["a", "b"]), jobs=(ParallelJob(0, Command(("true",), threads=2)),))
     with pytest.raises(InputError, match="several hosts"):
-        preflight.session(there)
+        preflight.session(workload(hosts=["a", "b"], programs=[Command(("true",), threads=2)]))
 
 
 @pytest.mark.parametrize("which", ["", ".openmpi"])
@@ -210,7 +201,7 @@ def test_jobs_of_open_mpi_keep_their_files_in_directories_of_their_own(tmp_path,
     (tmp_path / "shares.c").write_text(SHARES)
     subprocess.run([f"mpicc{which}", "-o", "shares", "shares.c"], check=True, cwd=tmp_path)
     command = Command((str(tmp_path / "shares"),), 2, f"mpiexec{which}")
-    result = run([ParallelJob(number, command) for number in (0, 1)], "batch")
+    result = run([command] * 2, "batch")
     assert result.failure == ""
     for number, one in enumerate(result.jobs):
         assert one.failure == ""
@@ -232,20 +223,20 @@ def test_launchers_get_the_options_of_a_command(tmp_path, name):
         ours, others, told = of_openmpi, of_mpich, "OMPI_MCA_b"
     program = "sh", "-c", f"echo $PWD $A ${told}"
     command = Command(program, 2, name, launcher_options=(*ours, "-wdir", str(tmp_path)))
-    result = run([ParallelJob(0, command)], "none")
+    result = run([command], "none")
     assert result.failure == ""
     assert result.jobs[0].output.splitlines() == [f"{tmp_path} 1 2"] * 2
     with pytest.raises(InputError, match="no option that Lockstep passes on to"):
-        run([ParallelJob(0, replace(command, launcher_options=others))], "none")
+        run([replace(command, launcher_options=others)], "none")
 
 
 def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so():
     command = Command(("true",), 2, waits="two-phase")
-    result = run([ParallelJob(0, command), job(1, PROGRAM)], "none")
+    result = run([command, python(PROGRAM)], "none")
     assert "rank 0, 1 did not wait two-phase" in result.jobs[0].failure
     assert 'waits = "mpi"' in result.jobs[0].failure and result.jobs[1].failure == ""
     with pytest.raises(InputError, match="imbalance"):
-        run([ParallelJob(0, command)], "implicit", waiting="oracle")
+        run([command], "implicit", waiting="oracle")
 
 
 def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(monkeypatch, tmp_path):
@@ -256,16 +247,15 @@ def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(monkeypatc
         preflight, "find_launcher", lambda hosts: replace(find_launcher(), path=str(tmp_path / "mpiexec"))
     )
     with pytest.raises(NativeError, match="install the MPI's development package"):
-        run([ParallelJob(0, Command(("true",), 2, waits="two-phase"))], "none")
+        run([Command(("true",), 2, waits="two-phase")], "none")
 
 
 @pytest.mark.parametrize("bind", [True, False, "job"])
 def test_ranks_are_bound_to_their_processor_or_those_of_their_job_or_not_at_all(bind):
     line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
     text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever another rank writes meanwhile
-    jobs, there = (job(0, text, 1), job(1, text, 2)), workload().processors
-    none = policies.create("none", {})
-    result = run_workload(Workload(jobs, none, there, options=Options(bind=bind), timeout_s=60))
+    made = workload(programs=[python(text, 1), python(text, 2)], bind=bind)
+    there, result = made.processors, run_workload(made)
     assert result.failure == ""
     both = " ".join(map(str, there))
     lone = [str(rank.processor) for rank in result.ranks if rank.job == 0]
@@ -276,14 +266,14 @@ def test_ranks_are_bound_to_their_processor_or_those_of_their_job_or_not_at_all(
 
 def test_children_of_a_program_are_held_with_it():
     """Two programs that fork share each processor in turn, and no child runs out of its turn."""
-    result = run([job(0, CHILDREN, 1), job(1, CHILDREN, 1)], "gang", quantum_ms=20)
+    result = run([python(CHILDREN, 1)] * 2, "gang", quantum_ms=20)
     assert result.failure == ""
     assert [one.output for one in result.jobs] == ["done\n", "done\n"]
 
 
 def test_a_program_that_fails_or_is_not_there_is_told_of():
-    failing = ParallelJob(0, Command(("sh", "-c", "echo why >&2; exit 3")))
-    absent = ParallelJob(1, Command((os.devnull + "/program",)))
+    failing = Command(("sh", "-c", "echo why >&2; exit 3"))
+    absent = Command((os.devnull + "/program",))
     result = run([failing, absent], "none")
     assert "status 3" in result.jobs[0].failure and "why" in result.jobs[0].failure
     assert "cannot start" in result.jobs[1].failure
@@ -297,7 +287,7 @@ def hpc_challenge(place):
     """HPC Challenge on two processes; it reads its input where it runs and writes its output there."""
     place.mkdir()
     shutil.copy(SUPPORT / "native" / "hpccinf.txt", place)
-    return ParallelJob(0, Command(("sh", "-c", f"cd {place} && exec hpcc"), 2, "mpiexec.openmpi"))
+    return Command(("sh", "-c", f"cd {place} && exec hpcc"), 2, "mpiexec.openmpi")
 
 
 def found(place):
@@ -315,8 +305,8 @@ def found(place):
 def test_hpc_challenge_finds_the_same_beside_two_synthetic_jobs_under_gang(tmp_path):
     alone = run([hpc_challenge(tmp_path / "alone")], "batch")
     assert alone.failure == ""
-    synthetic = workload(jobs=3, phases=1500).jobs[1:]
-    shared = run([hpc_challenge(tmp_path / "shared"), *synthetic], "gang", quantum_ms=50)
+    programs = [hpc_challenge(tmp_path / "shared"), *[{"phases": 1500}] * 2]
+    shared = run(programs, "gang", quantum_ms=50)
     assert shared.failure == ""
     assert len(shared.switches) > 10
     expected = found(tmp_path / "alone")

@@ -6,7 +6,6 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import pytest
 from places import ROOT, SUPPORT
@@ -17,7 +16,6 @@ from coordinator.drive.driver import run_workload
 from coordinator.host import launch, processes
 from coordinator.host.launchers import Hydra
 from coordinator.host.processes import Process
-from coordinator.workload import ParallelJob
 from workloads.work import Command
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
@@ -72,8 +70,7 @@ def test_with_few_descriptors_a_run_ends_well_or_says_why_not(most, runtime):
 def test_a_launcher_that_does_not_end_after_its_job_costs_nothing_that_was_measured(monkeypatch, runtime):
     """A process that the program leaves behind keeps the launcher waiting for its output."""
     monkeypatch.setattr(driver, "FINALIZE_S", 0.5)
-    command = Command(("sh", "-c", "sleep 60 & exit 0"), 1)
-    result = run_workload(replace(workload(), jobs=(ParallelJob(0, command),)))
+    result = run_workload(workload(programs=[Command(("sh", "-c", "sleep 60 & exit 0"), 1)]))
     assert result.failure == "" and len(result.ranks) == 1
     assert "a launcher did not end within 0.5 s after its job; no record is missing" in result.warnings
     assert everything_in(runtime) == []
@@ -98,8 +95,7 @@ def test_a_process_that_does_not_end_costs_the_other_jobs_nothing(monkeypatch, r
         return find(run, job, *rest) + ([Stubborn(os.getpid())] if job == 0 else [])
 
     monkeypatch.setattr(processes, "find", found)
-    made = workload(jobs=2, processes=1, phases=25_000, lease_s=1.0)
-    failing = ParallelJob(0, Command(("sh", "-c", "sleep 0.1; exit 4"), 1))
-    result = run_workload(replace(made, jobs=(failing, made.jobs[1])))
+    failing = Command(("sh", "-c", "sleep 0.1; exit 4"), 1)
+    result = run_workload(workload(processes=1, phases=25_000, lease_s=1.0, programs=[failing, {}]))
     assert "status 4" in result.jobs[0].failure and result.jobs[1].failure == ""
     assert everything_in(runtime) == []

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from rank_results import rank_result
@@ -10,7 +9,6 @@ from runs import needs_two, workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.processor_time import ProcessorTime
-from coordinator.workload import ParallelJob
 from harness.analyse.breakdown import STATES
 from harness.analyse.breakdown import states as of_ranks
 from workloads.record import WaitCounts, Waits
@@ -94,8 +92,7 @@ def test_a_process_with_the_same_number_is_another_one(burners, monkeypatch):
 @needs_two
 @pytest.mark.slow
 def test_ranks_of_commands_have_their_processor_time():
-    jobs = tuple(ParallelJob(number, Command((sys.executable, "-c", SECOND), 1)) for number in (0, 1))
-    result = run_workload(replace(workload(), jobs=jobs))
+    result = run_workload(workload(programs=[Command((sys.executable, "-c", SECOND), 1)] * 2))
     assert result.failure == "" and len(result.ranks) == 2
     for rank in result.ranks:
         assert 0 < rank.running_ns < rank.looked_ns <= rank.finish_ns - rank.start_ns + 1_000_000

@@ -6,7 +6,7 @@ import subprocess
 
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import eventually, needs_two
+from runs import eventually, needs_two, spawned
 
 from coordinator.host.bindings import BoundJob, job, overlaps
 from coordinator.host.launchers import LAUNCHERS
@@ -53,21 +53,16 @@ def test_processes_of_one_job_that_crowd_are_named():
 @needs_two
 def test_running_programs_are_looked_at(capsys):
     one, other = sorted(os.sched_getaffinity(0))[:2]
-    programs = [
-        subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "sleep 60; true"]) for core in (one, one)
-    ]
-    try:
+    bound = ["taskset", "-c", str(one), "sh", "-c", "sleep 60; true"]
+    with spawned(*bound) as first, spawned(*bound) as second:
+        programs = first, second
         assert eventually(lambda: all(job("", p.pid).processors == {one} for p in programs))
-        words = [word for program in programs for word in ("--pid", str(program.pid))]
+        words = [word for p in programs for word in ("--pid", str(p.pid))]
         assert cli.main(["doctor", "--json", *words]) == 1
         findings = json.loads(capsys.readouterr().out)["findings"]
         assert f"both bound to processors {one}, and " in findings[-1]["found"]
-        subprocess.run(["taskset", "-a", "-c", "-p", str(other), str(programs[1].pid)], check=True)
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-    assert cli.main(["doctor", "--pid", str(programs[0].pid)]) == 2
+        subprocess.run(["taskset", "-a", "-c", "-p", str(other), str(second.pid)], check=True)
+    assert cli.main(["doctor", "--pid", str(first.pid)]) == 2
 
 
 @needs_two

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from places import ROOT, SUPPORT
@@ -14,7 +13,6 @@ from runs import AMONG_OTHERS, two_processors, workload
 from coordinator.drive.driver import run_workload
 from coordinator.host.environment import HELD, of_command
 from coordinator.host.launchers import Hydra, OpenMpi, Srun, find_launcher, launcher_at
-from coordinator.workload import ParallelJob
 from workloads.validation import InputError
 from workloads.work import Command
 
@@ -105,8 +103,7 @@ def test_every_rank_finds_the_variables_of_the_shell_and_of_its_job(launcher, tm
     monkeypatch.setenv("LARGE", "x" * 120_000)
     own = {"FOAM_SIGFPE": "1", "OMP_NUM_THREADS": "2", "TMPDIR": str(tmp_path)}
     argv = (sys.executable, "-c", TELL.format(RANK), str(tmp_path))
-    one = ParallelJob(0, Command(argv, 2, launcher, environment=own))
-    result = run_workload(replace(workload("batch"), jobs=(one,)))
+    result = run_workload(workload("batch", programs=[Command(argv, 2, launcher, environment=own)]))
     assert result.failure == ""
     wanted = {**OF_USERS, **own, "LARGE": "x" * 120_000}
     for rank in range(2):

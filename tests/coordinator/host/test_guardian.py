@@ -9,12 +9,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from places import ROOT
-from runs import HIDE, Run, eventually, everything_in, state
+from runs import HIDE, Run, eventually, everything_in, spawned, state
 
 from coordinator.host import cleanup, guarded_program, guardian, processes
 from coordinator.host.directories import DirectoryGuardian
@@ -29,22 +29,18 @@ HIDING = HIDE + "import signal; print(flush=True); signal.pause()"
 
 @pytest.mark.slow
 def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(directory):
-    rank = subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks})
-    rank.send_signal(signal.SIGSTOP)
     ours, its = socket.socketpair()
     ours.close()
-    try:
-        with its:
-            subprocess.run(
-                [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps(None)],
-                env=passed_on({}),
-                pass_fds=[its.fileno()],
-                check=True,
-                timeout=20,
-            )
+    with spawned("sleep", "60", marks=directory.marks) as rank, its:
+        rank.send_signal(signal.SIGSTOP)
+        subprocess.run(
+            [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps(None)],
+            env=passed_on({}),
+            pass_fds=[its.fileno()],
+            check=True,
+            timeout=20,
+        )
         assert rank.wait(5) == -signal.SIGTERM
-    finally:
-        rank.kill()  # a guardian that fails leaves it stopped
     assert not directory.path.exists()
 
 
@@ -68,27 +64,23 @@ def test_a_guardian_that_does_not_come_up_is_given_up(directory, monkeypatch):
 def test_a_guardian_releases_a_run_whose_directory_has_vanished(directory):
     """What was started and what was made it knows from the journal, which it has open."""
     process, hold = guardian.start(directory)
-    rank = subprocess.Popen([sys.executable, "-S", "-c", HIDING], stdout=subprocess.PIPE)
     segment = Path(f"/dev/shm/mpich_shm_lockstep_test_{directory.run}")
-    segment.touch()
-    directory.note_process(rank.pid)
-    assert rank.stdout is not None and rank.stdout.readline()
-    rank.send_signal(signal.SIGSTOP)
-    group = None
-    if not Freezer.unavailable():
-        Freezer(directory)
-        (group,) = [found for found in cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
-    shutil.rmtree(directory.path)
-    try:
+    with spawned(sys.executable, "-S", "-c", HIDING, stdout=subprocess.PIPE) as rank, ExitStack() as stack:
+        segment.touch()
+        stack.callback(segment.unlink, missing_ok=True)
+        directory.note_process(rank.pid)
+        assert rank.stdout.readline()
+        rank.send_signal(signal.SIGSTOP)
+        group = None
+        if not Freezer.unavailable():
+            Freezer(directory)
+            (group,) = [found for found in cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
+        shutil.rmtree(directory.path)
         hold.close()
         assert process.wait(20) == 0
         assert rank.wait(5) == -signal.SIGTERM
         assert not segment.exists()
         assert group is None or not group.exists()
-    finally:
-        rank.kill()
-        rank.stdout.close()
-        segment.unlink(missing_ok=True)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from places import ROOT, SUPPORT
 from programs import programs
-from runs import eventually, workload
+from runs import eventually, spawned, workload
 
 from coordinator.host import launch, launchers
 from coordinator.host.environment import passed_on
@@ -167,17 +167,13 @@ def test_a_session_may_have_no_children(monkeypatch):
 
 
 def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed():
-    ending, lasting = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
-    try:
+    with spawned("true") as ending, spawned("sleep", "60") as lasting:
         begin = time.monotonic()
         assert launch.reap([None, ending], 10)
         assert not launch.reap([lasting, ending, lasting], 0.05)
         assert time.monotonic() - begin < 5
         lasting.kill()
         assert launch.reap([lasting], 10) and lasting.returncode == -signal.SIGKILL
-    finally:
-        lasting.kill()
-        lasting.wait()
 
 
 def test_the_end_of_a_file_is_told_and_no_more_is_read(tmp_path):

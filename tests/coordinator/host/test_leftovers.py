@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from runs import eventually
+from runs import eventually, spawned
 
 from coordinator.host import cleanup, identity, processes
 from coordinator.host.processes import DIRECTORY, KEEPER, RUN
@@ -113,15 +113,13 @@ def test_a_run_in_another_runtime_directory_is_known_by_its_lock(runtime, tmp_pa
     ids=["unknown", "another boot", "another namespace"],
 )
 def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(runtime, elsewhere, monkeypatch):
-    process = subprocess.Popen(["sleep", "60"])
     variables = {RUN: "0badcafe", DIRECTORY: "/nowhere/lockstep-0/0badcafe", KEEPER: elsewhere}
-    monkeypatch.setattr(processes, "marked", lambda: {process.pid: variables})
     monkeypatch.setattr(cleanup, "release", lambda directory, spare: [f"released {directory.run}"])
-    (said,) = (line for line in cleanup.clean() if "0badcafe" in line)
-    assert said.startswith("run 0badcafe: left alone 1 of its processes") and "with --all" in said
-    assert "released 0badcafe" in cleanup.clean(everything=True)
-    process.kill()
-    process.wait()
+    with spawned("sleep", "60") as process:
+        monkeypatch.setattr(processes, "marked", lambda: {process.pid: variables})
+        (said,) = (line for line in cleanup.clean() if "0badcafe" in line)
+        assert said.startswith("run 0badcafe: left alone 1 of its processes") and "with --all" in said
+        assert "released 0badcafe" in cleanup.clean(everything=True)
 
 
 def test_a_keeper_is_known_by_its_start_and_its_place():

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from runs import eventually, state, usable
+from runs import eventually, spawned, state, usable
 
 from coordinator.host import mechanisms, priority
 from coordinator.host.environment import passed_on
@@ -19,10 +20,11 @@ from coordinator.host.processes import Process, end, ending, find, kept_limits
 from workloads.validation import InputError
 
 
-def leave_nothing(child, directory):
-    """End a process, and remove the control groups of its run."""
-    child.kill()
-    child.wait()
+@contextmanager
+def of_run(directory, *argv, **variables):
+    """A process of the run, which ends with the test, and the control groups of the run with it."""
+    with spawned(*argv, marks=directory.marks | variables) as child:
+        yield Process(child.pid)
     for group in mechanisms.cgroups_of_runs():
         if group.name == f"lockstep-{directory.run}":
             mechanisms.remove_cgroups(group)
@@ -30,11 +32,8 @@ def leave_nothing(child, directory):
 
 @pytest.fixture
 def spinner(directory):
-    child = subprocess.Popen(
-        [sys.executable, "-S", "-c", "while True: pass"], env={**os.environ, **directory.marks}
-    )
-    yield Process(child.pid)
-    leave_nothing(child, directory)
+    with of_run(directory, sys.executable, "-S", "-c", "while True: pass") as process:
+        yield process
 
 
 def cpu_ns(pid):
@@ -52,11 +51,10 @@ def threads(directory, compiled, tmp_path):
     """A process with two threads that compute, and a function that reads how far each has come."""
     program, file = compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), tmp_path / "counts-0"
     words = [program, "1000000", "10", "100", str(tmp_path / "counts")]
-    child = subprocess.Popen(words, env={**os.environ, **directory.marks, "OMP_NUM_THREADS": "2"})
     counts = lambda: list(memoryview(file.read_bytes()[:16]).cast("l"))  # noqa: E731
-    assert eventually(lambda: file.exists() and file.stat().st_size and all(counts()))
-    yield Process(child.pid), counts
-    leave_nothing(child, directory)
+    with of_run(directory, *words, OMP_NUM_THREADS="2") as process:
+        assert eventually(lambda: file.exists() and file.stat().st_size and all(counts()))
+        yield process, counts
 
 
 @pytest.mark.slow

@@ -7,12 +7,13 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import deeds_of_nobody
 import pytest
 from hosts import Host
-from runs import NOBODY, as_nobody, eventually, workload
+from runs import NOBODY, as_nobody, eventually, spawned, workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import cleanup, processes
@@ -44,18 +45,15 @@ Neighbour = Callable[..., "subprocess.Popen[bytes]"]
 @pytest.fixture
 def neighbour():
     """Starts a command as another user, and returns once it is that command; all end with the test."""
-    started = []
+    with ExitStack() as started:
 
-    def start(*argv, **variables):
-        process = subprocess.Popen(argv, env={**os.environ, **variables}, user=NOBODY, group=NOBODY, cwd="/")
-        started.append(process)
-        assert eventually(lambda: variables.items() <= environment_of(process.pid).items())
-        return process
+        def start(*argv, **variables):
+            nobody = {"user": NOBODY, "group": NOBODY, "cwd": "/"}
+            process = started.enter_context(spawned(*argv, marks=variables, **nobody))
+            assert eventually(lambda: variables.items() <= environment_of(process.pid).items())
+            return process
 
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+        yield start
 
 
 @pytest.fixture
@@ -97,8 +95,12 @@ def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour, tmp_path)
         "mount -t tmpfs tmpfs /dev/shm && touch $0 && "
         f"exec setpriv --reuid={NOBODY} --clear-groups sleep 60 < $0"
     )
-    holder = subprocess.Popen(["unshare", "--mount", "sh", "-c", script, str(ours)])
-    try:
+    with (
+        spawned("unshare", "--mount", "sh", "-c", script, ours) as holder,
+        ExitStack() as files,
+    ):
+        for path in (ours, its, link):
+            files.callback(path.unlink, missing_ok=True)
         assert eventually(lambda: f"Uid:\t{NOBODY}" in Path(f"/proc/{holder.pid}/status").read_text())
         ours.touch()
         its.touch()
@@ -108,11 +110,6 @@ def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour, tmp_path)
         assert str(Path(f"/proc/{holder.pid}/fd/0").readlink()) == str(ours)
         assert cleanup.remove_files(ours.stat().st_ctime) == [ours]
         assert its.exists() and link.is_symlink()
-    finally:
-        holder.kill()
-        holder.wait()
-        for path in (ours, its, link):
-            path.unlink(missing_ok=True)
 
 
 @needs_root
@@ -150,16 +147,12 @@ def test_a_set_uid_program_is_not_taken_for_a_process_of_ours(shared, neighbour)
 @pytest.mark.parametrize("run", [RUN_OF_NOBODY, "..", "/", ""])
 def test_a_mark_that_names_what_is_no_run_directory_removes_nothing(shared, precious, run):
     """Also in a process of our own: somebody may have talked us into that environment."""
-    process = subprocess.Popen(["sleep", "60"], env={**os.environ, RUN: run, DIRECTORY: str(precious)})
-    try:
+    with spawned("sleep", "60", marks={RUN: run, DIRECTORY: str(precious)}) as process:
         assert eventually(lambda: RUN in environment_of(process.pid))
         said = cleanup.clean()
         assert (precious / "thesis").exists() and shared.exists()
         assert process.poll() is None
         assert any("left alone" in line for line in said) == (run == RUN_OF_NOBODY)
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize(

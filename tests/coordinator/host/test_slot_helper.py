@@ -15,14 +15,14 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import eventually, state, workload
+from runs import eventually, spawned, state, workload
+from slots_of_jobs import switching
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import CLASS, FAMILY, SIGNAL, WRITE, Order, known
 from coordinator.host.priority import levels, prompt
 from coordinator.host.processes import Process, is_launcher
 from coordinator.host.slot_helper import ROOM, SlotHelper, SlotNote
-from coordinator.node.switcher import Switcher
 from coordinator.wire.protocol import Table
 
 MS = 1_000_000
@@ -31,13 +31,10 @@ FOREVER_NS = 1 << 62
 
 @pytest.fixture
 def sleepers():
-    children = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
-    children[1].send_signal(signal.SIGSTOP)
-    assert eventually(lambda: state(children[1].pid) == "T")
-    yield [Process(child.pid) for child in children]
-    for child in children:
-        child.kill()
-        child.wait()
+    with spawned("sleep", "60") as one, spawned("sleep", "60") as other:
+        other.send_signal(signal.SIGSTOP)
+        assert eventually(lambda: state(other.pid) == "T")
+        yield [Process(one.pid), Process(other.pid)]
 
 
 def turns(processes):
@@ -282,15 +279,6 @@ class Clerk:
         return notes, current, end_ns
 
 
-def adopting(mechanism, helper, jobs, processors):
-    clock = [0]
-    switcher = Switcher(mechanism, lambda: clock[0], helper)
-    for job in range(jobs):
-        for rank in range(processors):
-            switcher.adopt(job, rank, f"{job}.{rank}")
-    return switcher, clock
-
-
 @given(
     slots=st.lists(
         st.tuples(st.integers(1, 9), st.lists(st.sets(st.integers(0, 2)), min_size=2, max_size=2)),
@@ -305,9 +293,9 @@ def test_a_switcher_with_a_helper_does_what_it_does_alone(slots, steps):
     places = tuple((job, rank, rank) for job in range(2) for rank in range(2))
     table = Table(0, 0, True, tuple(length for length, _ in slots), runs, places)
     alone, helped = Book(), Book()
-    plain, clock = adopting(alone, None, 3, 2)
+    plain, clock = switching(alone, 3)
     clerk = Clerk(helped)
-    ours, _ = adopting(helped, clerk, 3, 2)
+    ours, _ = switching(helped, 3, helper=clerk)
     for one in (plain, ours):
         one.publish(table)
         one.switch(0)
@@ -328,7 +316,7 @@ def test_a_switcher_with_a_helper_does_what_it_does_alone(slots, steps):
 
 def test_whatever_must_be_looked_up_is_left_to_python():
     book = Book()
-    switcher, _ = adopting(book, Clerk(book), 2, 1)
+    switcher, _ = switching(book, processors=1, helper=Clerk(book))
     gang = ((0,),), ((1,),)
     places = (0, 0, 0), (1, 0, 0)
     assert not switcher.ready()
@@ -351,7 +339,7 @@ def test_whatever_must_be_looked_up_is_left_to_python():
 def test_where_no_thread_can_be_started_slots_change_in_python(monkeypatch):
     book = Book()
     clerk = Clerk(book)
-    switcher, _ = adopting(book, clerk, 2, 1)
+    switcher, _ = switching(book, processors=1, helper=clerk)
 
     def refuse(*given):
         raise BlockingIOError

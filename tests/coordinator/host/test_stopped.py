@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import pytest
-from runs import eventually, running, state
+from runs import eventually, running, spawned, state
 
 from coordinator.host.launch import ORPHANED_NS, Launchers, Stopped, parent
 from coordinator.host.processes import children
@@ -68,10 +68,9 @@ def test_a_launcher_is_orphaned_once_it_has_had_no_living_child_for_a_while():
 
 
 def test_it_is_told_once_for_each_time():
-    process = subprocess.Popen(["sleep", "60"])
-    child = process.pid
     looking = Stopped()
-    try:
+    with spawned("sleep", "60") as process:
+        child = process.pid
         assert child in children(os.getpid()) and parent(child) == os.getpid()
         for _ in range(2):
             assert looking.look("it", child) == ""
@@ -80,7 +79,4 @@ def test_it_is_told_once_for_each_time():
             assert "it (process" in looking.look("it", child) and looking.look("it", child) == ""
             os.kill(child, signal.SIGCONT)
             assert eventually(lambda: state(child) != "T")
-    finally:
-        process.kill()
-        process.wait()
     assert looking.look("it", child) == "" and parent(child) == 0 and not list(children(child))

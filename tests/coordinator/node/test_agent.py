@@ -13,7 +13,7 @@ from hosts import Host
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import eventually, running, state
-from slots_of_jobs import Holder, gang
+from slots_of_jobs import Holder, gang, switching
 
 from coordinator.decide.cycle import Cycle
 from coordinator.decide.session import Plan
@@ -22,7 +22,7 @@ from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.node.contact import BEAT_S, QUIET_NS, Contact
 from coordinator.node.roster import Channel
-from coordinator.node.switcher import HOLD, Switcher
+from coordinator.node.switcher import HOLD
 from coordinator.view import Decision, Slot
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
@@ -100,11 +100,8 @@ def test_a_channel_keeps_what_the_peer_is_too_slow_to_take():
 
 def switcher(*tables):
     """A switcher with two jobs on two processors and a clock that moves when told, in its first slot."""
-    holder, clock = Holder(), [0]
-    switcher = Switcher(holder, lambda: clock[0])
-    for job in range(2):
-        for rank in range(2):
-            switcher.adopt(job, rank, f"{job}.{rank}")
+    holder = Holder()
+    switcher, clock = switching(holder)
     for table in tables:
         switcher.publish(table)
         switcher.switch(0)

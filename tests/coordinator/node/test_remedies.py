@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -11,15 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 from places import ROOT, SUPPORT
-from runs import eventually, running, workload
-from slots_of_jobs import Holder, gang
+from runs import eventually, running, spawned, workload
+from slots_of_jobs import Holder, gang, switching
 from threads import ended, together
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import Realtime
 from coordinator.node.section_remedies import LOOKS, Activations, DoNotPreempt, SectionPages
-from coordinator.node.switcher import Switcher
 from harness.analyse.rows import SectionRate
 from harness.report.charts import throughput
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -94,13 +92,8 @@ def in_another_process(file, rank, kind, name):
     """Rank ``rank`` of three in another process, which enters a section, stops itself there, and leaves."""
     (lock,) = [word for word, number in LOCKS.items() if number == kind]
     words = [sys.executable, SUPPORT / "section_rank.py", str(file), str(rank), lock, name]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(words, env=environment, pass_fds=[file])
-    try:
+    with spawned(*words, marks={"PYTHONPATH": str(ROOT)}, pass_fds=[file]) as process:
         yield process.pid
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
@@ -176,13 +169,8 @@ def test_who_spins_lifts_the_holder_until_it_leaves(shared, kind):
 
 def announced(*tables, until_ns=0):
     """What a switcher with ranks 0.0 to 1.1 says after its last change of slot."""
-    said, clock = {}, [0]
-    switcher = Switcher(
-        Holder(), lambda: clock[0], None, lambda job, rank, at_ns: said.update({(job, rank): at_ns})
-    )
-    for job in range(2):
-        for rank in range(2):
-            switcher.adopt(job, rank, f"{job}.{rank}")
+    said = {}
+    switcher, clock = switching(Holder(), announce=lambda job, rank, at_ns: said.update({(job, rank): at_ns}))
     for table in tables:
         switcher.publish(table)
     while clock[0] <= until_ns:

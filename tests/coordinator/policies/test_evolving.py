@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from crews import Crew
+from crews import conduct
 from runs import workload
 from sessions import MS, after, session
 
 from coordinator import policies
-from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.drive.driver import run_workload
 from coordinator.view import Job, Machine, Reason
@@ -68,11 +67,7 @@ def test_a_policy_that_reads_service_without_weighing_it_is_told(read):
 
 def test_a_program_is_not_believed_more_than_it_can_know():
     """What comes before its start is ignored; numbers are cut to what it has; repetition decides nothing."""
-    crew = Crew()
-    jobs = [Job(0, 4, malleable=True)]
-    session = crew.watch(Session(policies.create("dynamic", {}), Machine(4), jobs))
-    conductor = Conductor(session, jobs, crew)
-    conductor.prepare()
+    conductor, crew = conduct(policies.create("dynamic", {}), [Job(0, 4, malleable=True)], 4)
     conductor.evolve(0, 1)
     conductor.ready(0, 0)
     conductor.advance(1)
@@ -143,13 +138,9 @@ def test_two_programs_out_of_step_end_sooner_if_processors_follow_their_parallel
 @pytest.mark.slow
 def test_a_real_program_tells_its_driver_which_reallocates():
     """Job 0 has one task after another from its 21st on: job 1, which comes meanwhile, has a core at once."""
-    made = workload("dynamic", jobs=2, arrival_s=0.02, timeout_s=120.0)
-    programs = [
-        Program("TASKS", 2, granularity_us=1000, phases=200, parallelism=[[20, 2], [180, 1]]),
-        Program("TASKS", 2, granularity_us=1000, phases=50),
-    ]
-    jobs = [replace(job, program=program) for job, program in zip(made.jobs, programs, strict=True)]
-    result = run_workload(replace(made, jobs=tuple(jobs)), None)
+    tasks = {"pattern": "TASKS", "granularity_us": 1000, "imbalance": 0}
+    programs = [tasks | {"phases": 200, "parallelism": [[20, 2], [180, 1]]}, tasks | {"phases": 50}]
+    result = run_workload(workload("dynamic", arrival_s=0.02, timeout_s=120.0, programs=programs), None)
     assert result.failure == ""
     taken = {(rank.job, rank.rank): rank.phases for rank in result.ranks}
     assert taken[0, 0] + taken[0, 1] == 200

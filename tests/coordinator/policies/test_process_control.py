@@ -1,7 +1,5 @@
 """Process control: how it divides the processors, and what jobs do with their shares."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,20 +45,17 @@ def test_nobody_waits_and_no_job_that_can_help_it_has_more_processes_than_proces
             assert len(taken) == min(processors, sum(one.processes for one in here))
 
 
-def tasks(made, *counts, processes=2, granularity_us=1000):
-    """The same workload, each job with a queue of so many tasks."""
-    programs = [
-        Program("TASKS", processes, granularity_us=granularity_us, imbalance=0.5, phases=n) for n in counts
-    ]
-    jobs = [replace(job, program=program) for job, program in zip(made.jobs, programs, strict=True)]
-    return replace(made, jobs=tuple(jobs))
+def tasks(policy, *counts, **how):
+    """A workload of jobs, each with a queue of so many tasks of about 1 ms."""
+    programs = [{"pattern": "TASKS", "imbalance": 0.5, "phases": n} for n in counts]
+    return workload(policy, granularity_us=1000, programs=programs, **how)
 
 
 @pytest.mark.slow
 def test_a_job_suspends_processes_while_another_is_there():
     """Job 0 has both processors, one while job 1 runs, and both again."""
-    made = workload("process-control", jobs=2, arrival_s=0.05, timeout_s=180.0)
-    result = run_workload(tasks(made, 1000, 60, processes=4), None)
+    made = tasks("process-control", 1000, 60, processes=4, arrival_s=0.05, timeout_s=180.0)
+    result = run_workload(made, None)
     assert result.failure == ""
     sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
     assert [running for _, running in sizes[0]] == [2, 1, 2]
@@ -76,7 +71,7 @@ def test_a_job_suspends_processes_while_another_is_there():
 
 @pytest.mark.slow
 def test_other_policies_run_a_queue_of_tasks_too():
-    result = run_workload(tasks(workload("gang", jobs=2), 100, 50), None)
+    result = run_workload(tasks("gang", 100, 50), None)
     assert result.failure == ""
     taken = [sum(rank.phases for rank in result.ranks if rank.job == job) for job in (0, 1)]
     assert taken == [100, 50]
@@ -121,9 +116,8 @@ def test_no_more_processes_run_than_processors_from_a_task_after_each_decision_o
 
 
 def test_the_queue_is_on_one_host():
-    made = workload("process-control", hosts=("a", "b"))
     with pytest.raises(InputError, match="cannot move between hosts"):
-        run_workload(tasks(made, 10, 10), None)
+        run_workload(tasks("process-control", 10, 10, hosts=("a", "b")), None)
 
 
 def test_processes_that_share_tasks_need_not_say_that_they_come_and_go():

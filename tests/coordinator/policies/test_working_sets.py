@@ -4,18 +4,17 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from crews import Crew
+from crews import conduct
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import workload
 from sessions import MS, session
 
 from coordinator import policies
-from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Session, connected
+from coordinator.decide.session import connected
 from coordinator.drive.driver import run_workload
 from coordinator.policies.sharing import folded
-from coordinator.view import Job, Machine, Reason, Slot
+from coordinator.view import Job, Reason, Slot
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import FROM_RANK, RankTraffic
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -104,10 +103,7 @@ def test_the_policy_is_asked_only_if_a_set_changes():
 
 
 def test_a_rank_is_not_believed_more_than_it_can_know():
-    jobs, crew = [Job(0, 2), Job(1, 2)], Crew()
-    session = Session(policies.create("working-sets", {}), Machine(2), jobs)
-    conductor = Conductor(crew.watch(session), jobs, crew)
-    conductor.prepare()
+    conductor, crew = conduct(policies.create("working-sets", {}), [Job(0, 2), Job(1, 2)])
     conductor.observe(0, 0, (1,))
     for job in range(2):
         conductor.ready(job, 1)
@@ -285,12 +281,8 @@ def test_the_simulator_refuses_processes_without_turns():
 def test_real_jobs_that_communicate_often_get_slots(granularities_us):
     """Slots change only where there are working sets."""
     options = {"quantum_ms": 20, "observe_ms": 20}
-    made = workload("working-sets", jobs=len(granularities_us), options=options)
-    jobs = [
-        replace(job, program=replace(job.program, granularity_us=us, phases=400_000 // us))
-        for job, us in zip(made.jobs, granularities_us, strict=True)
-    ]
-    result = run_workload(replace(made, jobs=tuple(jobs)), None)
+    programs = [{"granularity_us": us, "phases": 400_000 // us} for us in granularities_us]
+    result = run_workload(workload("working-sets", options=options, programs=programs), None)
     assert result.failure == ""
-    assert len(result.ranks) == 2 * len(jobs)
+    assert len(result.ranks) == 2 * len(programs)
     assert (len(result.switches) > 20) == (min(granularities_us) == 200)

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crews import Crew
+from crews import conduct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import eventually, running, workload
 from sessions import session
 
 from coordinator import policies
-from coordinator.decide.conductor import Conductor
 from coordinator.drive.driver import run_workload
 from coordinator.migration import Migration
 from coordinator.owners import Owner, changes
@@ -107,22 +106,19 @@ def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch):
         event_by_event.simulate(jobs, 1, policies.create("owner-share", {}), owners=changes([owner], 1, 0))
 
 
-def conduct(name, sizes, owners, processors=3, **options):
-    jobs = [Job(number, size) for number, size in enumerate(sizes)]
-    crew = Crew()
-    run = crew.watch(session(name, sizes, processors, **options))
-    conductor = Conductor(run, jobs, crew, owners=changes(owners, 1, 0))
-    conductor.prepare()
-    for number in range(len(sizes)):
-        conductor.ready(number, 0)
+def begun(policy, processes, loads, processors):
+    """A conductor with a job that has begun, and its crew; the first processor has an owner."""
+    owner = Owner((0,), loads=loads)
+    conductor, crew = conduct(policy, [Job(0, processes)], processors, owners=changes([owner], 1, 0))
+    conductor.ready(0, 0)
     conductor.advance(0)
     crew.orders.clear()
     return conductor, crew
 
 
 def test_the_driver_launches_a_vacated_job_again_when_it_has_a_workstation():
-    owner = Owner((0,), loads=((1.0, 1.0), (9.0, 0.0)))
-    conductor, crew = conduct("condor", [1], [owner], processors=1, grace_s=2)
+    condor = policies.create("condor", {"grace_s": 2})
+    conductor, crew = begun(condor, 1, ((1.0, 1.0), (9.0, 0.0)), processors=1)
     assert conductor.due_ns() == S
     conductor.advance(S)
     assert conductor.due_ns() == 3 * S and crew.orders == []
@@ -135,8 +131,7 @@ def test_the_driver_launches_a_vacated_job_again_when_it_has_a_workstation():
 
 
 def test_the_driver_lets_a_process_continue_on_another_processor():
-    owner = Owner((0,), loads=((1.0, 1.0),))
-    conductor, crew = conduct("idle-partition", [2], [owner])
+    conductor, crew = begun(policies.create("idle-partition", {}), 2, ((1.0, 1.0),), processors=3)
     conductor.advance(S)
     assert crew.orders == [("move", 0, (2, 1))]
 
@@ -223,11 +218,9 @@ def test_a_program_that_continues_computes_what_comes_then():
 
 def with_owner(name, away_s, phases, **options):
     """Jobs of one process of 1 ms a phase; the owner of the first processor comes after 0.3 s."""
-    made = workload(name, jobs=1, phases=phases, processes=1, granularity_us=1000, options=options)
-    (job,) = made.jobs
-    program = replace(job.program, checkpoint_phases=10)
-    owner = Owner((0,), loads=((0.3, 1.0), (away_s, 0.0)))
-    return replace(made, jobs=(replace(job, program=program),), owners=(owner,))
+    program = {"phases": phases, "checkpoint_phases": 10}
+    made = workload(name, processes=1, granularity_us=1000, options=options, programs=[program])
+    return replace(made, owners=(Owner((0,), loads=((0.3, 1.0), (away_s, 0.0))),))
 
 
 @pytest.mark.slow
@@ -267,12 +260,10 @@ def test_whoever_is_killed_while_a_job_is_suspended_or_vacates_nothing_stays_sto
 
 @pytest.mark.slow
 def test_real_gangs_move_to_processors_that_are_idle():
-    made = workload("gang", jobs=4, phases=30, processes=1, granularity_us=1000)
-    jobs = [
-        replace(job, program=replace(job.program, phases=900 if job.number % 2 else 30)) for job in made.jobs
-    ]
-    policy = policies.create("gang", {"quantum_ms": 10, "migrate": True})
-    result = run_workload(replace(made, jobs=tuple(jobs), policy=policy), None)
+    options = {"quantum_ms": 10, "migrate": True}
+    programs = [{"phases": phases} for phases in (30, 900, 30, 900)]
+    made = workload("gang", processes=1, granularity_us=1000, options=options, programs=programs)
+    result = run_workload(made, None)
     assert result.failure == ""
     places = [job.placement for job in result.jobs]
     assert {places[1], places[3]} == {(0,), (1,)}, "both had the second processor"
