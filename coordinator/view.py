@@ -14,6 +14,12 @@ from typing import Any
 
 from coordinator.topology import FLAT, Topology
 
+Placement = tuple[int, ...]
+"""The processor of each process of a job, in rank order."""
+
+Assignment = tuple[tuple[int, ...], ...]
+"""The jobs of each processor that may run there."""
+
 
 class Reason(Enum):
     """Why a policy is asked: the gravest of all that has happened at one time. The gravest comes first."""
@@ -200,7 +206,7 @@ class Slot:
     the next decision. ``allowed_ranks`` has (job, rank): of the jobs that it names, no other process may run.
     """
 
-    runs: tuple[tuple[int, ...], ...]
+    runs: Assignment
     length_ns: int | None = None
     allowed_ranks: tuple[tuple[int, int], ...] = ()
 
@@ -230,7 +236,7 @@ class Decision:
             checkpoint. They wait, or start again on their new placement.
     """
 
-    placements: Mapping[int, tuple[int, ...]]
+    placements: Mapping[int, Placement]
     slots: tuple[Slot, ...]
     cyclic: bool = True
     elapsed_ns: int = 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from coordinator.owners import Owner
 from coordinator.policies import Policy
 from coordinator.topology import FLAT, Topology
-from coordinator.view import ExecutionTime, Job
+from coordinator.view import ExecutionTime, Job, Placement
 from workloads.locks.lock_program import LockProgram
 from workloads.options import DEFAULTS, Options
 from workloads.program import Program
@@ -117,7 +117,7 @@ class JobResult:
 
     number: int
     processes: int
-    placement: tuple[int, ...]
+    placement: Placement
     arrival_ns: int
     start_ns: int | None
     finish_ns: int | None

@@ -17,13 +17,13 @@ from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies.registry import blamed
 from coordinator.policies.sharing import folded
-from coordinator.view import Job, Reason
+from coordinator.view import Job, Placement, Reason
 
 
 class Crew(Protocol):
     """Carries decisions out."""
 
-    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+    def launch(self, job: int, placement: Placement) -> None:
         """Start the job's processes, which then wait at their first line.
 
         Rank r goes to the node of processor ``placement[r]``. If the job was launched before, the crew ends
@@ -33,13 +33,13 @@ class Crew(Protocol):
     def publish(self, plan: Plan, from_ns: int) -> None:
         """Put this plan into force at ``from_ns``, which may lie a little ahead."""
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+    def begin(self, job: int, at_ns: int, placement: Placement) -> None:
         """Let the job begin at ``at_ns``, rank r of those that take part on processor ``placement[r]``."""
 
-    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+    def resize(self, job: int, placement: Placement) -> None:
         """Let the malleable job continue on other processors."""
 
-    def move(self, job: int, placement: tuple[int, ...]) -> None:
+    def move(self, job: int, placement: Placement) -> None:
         """Let each process of the job, which runs, continue on its new processor."""
 
     def vacate(self, job: int) -> None:
@@ -84,7 +84,7 @@ class Conductor:
     ) -> None:
         self._jobs = {job.number: job for job in jobs}
         self._node_of = node_of or [0] * session.machine.processors
-        self._launched: dict[int, tuple[int, ...]] = {}
+        self._launched: dict[int, Placement] = {}
         self._session = session
         self._crew = crew
         self._lead_ns = lead_ns
@@ -92,7 +92,7 @@ class Conductor:
         self._stages = dict.fromkeys(self._jobs, Stage.ABSENT)
         self._arrived: set[int] = set()
         self._last_ns = 0
-        self.placements: dict[int, tuple[int, ...]] = {}
+        self.placements: dict[int, Placement] = {}
         self.admitted_ns: dict[int, int] = {}
 
     @property
@@ -125,7 +125,7 @@ class Conductor:
             if places:
                 self._launch(number, places)
 
-    def _room(self, job: Job) -> tuple[int, ...]:
+    def _room(self, job: Job) -> Placement:
         here: dict[int, list[int]] = {}
         for processor, node in enumerate(self._node_of):
             here.setdefault(node, []).append(processor)
@@ -229,13 +229,13 @@ class Conductor:
                 self._stages[job] = Stage.BEGUN
                 self._crew.begin(job, at_ns, placement)
 
-    def _seated(self, number: int, placement: tuple[int, ...]) -> bool:
+    def _seated(self, number: int, placement: Placement) -> bool:
         """Whether a job's launched ranks fit the placement; a rigid job needs all, in their order."""
         job, launched = self._jobs[number], self._launched[number]
         found = active_ranks(launched, placement, self._node_of)
         return found is not None and (job.moldable or job.malleable or found == tuple(range(len(launched))))
 
-    def _launch(self, job: int, placement: tuple[int, ...]) -> None:
+    def _launch(self, job: int, placement: Placement) -> None:
         self._stages[job] = Stage.LAUNCHED
         self._launched[job] = placement
         self._crew.launch(job, placement)

@@ -15,7 +15,7 @@ from typing import NoReturn, Self
 from coordinator.decide.cycle import Cycle
 from coordinator.owners import OwnerChange
 from coordinator.policies.registry import Policy, blamed, is_ours
-from coordinator.view import Decision, Job, Machine, Reason, Slot, View
+from coordinator.view import Decision, Job, Machine, Placement, Reason, Slot, View
 from workloads.validation import InputError, shown
 
 
@@ -153,10 +153,10 @@ class Session:
             and not self.policy.allows_oversubscription
         )
 
-    def foresee(self) -> dict[int, tuple[int, ...]]:
+    def foresee(self) -> dict[int, Placement]:
         """The first placement of each job if all arrive in turn and none leaves; absent if it would wait."""
         trial = Session(self.policy, self.machine, self._workload.values(), self._lost)
-        placed: dict[int, tuple[int, ...]] = {}
+        placed: dict[int, Placement] = {}
         jobs = sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number))
         for now_ns, arrived in groupby(jobs, lambda job: job.arrival_ns):
             plan = trial.arrive(*(job.number for job in arrived)).decide(now_ns)
@@ -263,7 +263,7 @@ class Session:
                     self._attained_ns[job] += processes * (time_ns // sharing)
         return {number: self._attained_ns[number] for number in self._here}
 
-    def _check(self, decision: Decision, before: Mapping[int, tuple[int, ...]]) -> None:
+    def _check(self, decision: Decision, before: Mapping[int, Placement]) -> None:
         if not isinstance(decision, Decision):
             raise ValueError(f"returns {shown(decision)}, and no Decision")
         if not is_ours(type(self.policy)):

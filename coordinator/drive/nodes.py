@@ -18,6 +18,7 @@ from coordinator.host.launchers import Launcher
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
+from coordinator.view import Placement
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
@@ -194,7 +195,7 @@ class Nodes:
             for number in made.ended():
                 self._nodes[number].over = True
 
-    def hosts(self, placement: tuple[int, ...]) -> list[str]:
+    def hosts(self, placement: Placement) -> list[str]:
         return [self._nodes[self.node_of[p]].host for p in placement] if self._remote else []
 
     def alive(self, processors: Iterable[int] = ()) -> bool:
@@ -236,7 +237,7 @@ class Nodes:
         for number, ranks in sorted(cores.items()):
             self._say(number, protocol.Start(job, at_ns, tuple(ranks), taking_part))
 
-    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+    def resize(self, job: int, placement: Placement) -> None:
         self._say(self.node_of[placement[0]], protocol.Resize(job, tuple(map(self.core, placement))))
 
     def move(self, job: int, places: Mapping[int, Sequence[int]]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from coordinator.drive.preflight import LaunchPlan
 from coordinator.host.launch import Started
+from coordinator.view import Placement
 from coordinator.wire.protocol import FLAW
 from coordinator.workload import JobResult, NodeResult, ParallelJob, Result, Switch, Workload
 from workloads.record import OURS, RankResult
@@ -20,7 +21,7 @@ SLACK_NS = 1_000_000_000
 class JobState:
     """The driver's state of one job."""
 
-    launched: tuple[int, ...] = ()  # for each rank a processor of the node on which it was launched
+    launched: Placement = ()  # for each rank a processor of the node on which it was launched
     mpiexec: Started | None = None  # its launcher
     ready: set[int] = field(default_factory=set)  # the launched ranks that wait for their start
     # The launched ranks that take part, in the order of the job, once it has begun.
@@ -96,7 +97,7 @@ def outcome(
     workload: Workload,
     launch_plan: LaunchPlan,
     states: Mapping[int, JobState],
-    placements: Mapping[int, tuple[int, ...]],
+    placements: Mapping[int, Placement],
     admitted_ns: Mapping[int, int],
     switches: Sequence[Switch],
     origin_ns: int,

@@ -23,6 +23,7 @@ from coordinator.host.launch import Launchers, Started
 from coordinator.host.loop import Loop
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
+from coordinator.view import Placement
 from coordinator.wire import protocol
 from coordinator.wire.protocol import FLAW
 from coordinator.workload import ParallelJob, Workload
@@ -104,13 +105,13 @@ class RunningJobs:
         self._discards = Discards(context.directory, context.warn)
         self._launchers = Launchers(context.warn)
         # For each job what was launched, where it is now, and what follows from that.
-        self._taking_part: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {}
+        self._taking_part: dict[int, tuple[Placement, Placement, tuple[int, ...]]] = {}
         # How long an unstarted job waits to learn whether its node is lost; then it starts on another.
         self._loss_s = SILENCE * context.workload.lease_s + 1.0
 
     # The conductor's orders.
 
-    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+    def launch(self, job: int, placement: Placement) -> None:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
         state = self.states[job]
         state.launched = tuple(first for first, *_ in self._groups(job, placement))
@@ -152,11 +153,11 @@ class RunningJobs:
             plan = replace(plan, decision=replace(decision, placements=placements, slots=slots))
         self._nodes.publish(plan, from_ns, self._context.origin_ns, taking_part)
 
-    def _groups(self, job: int, placement: tuple[int, ...]) -> list[tuple[int, ...]]:
+    def _groups(self, job: int, placement: Placement) -> list[Placement]:
         """The processors of each rank of a placement, one for each thread."""
         return list(zip(*[iter(placement)] * self._jobs[job].program.threads, strict=True))
 
-    def _active(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
+    def _active(self, job: int, placement: Placement) -> tuple[int, ...]:
         """The launched ranks that take part in a job, in its order; all if it must start again elsewhere."""
         launched = self.states[job].launched
         known = self._taking_part.get(job)
@@ -166,7 +167,7 @@ class RunningJobs:
             known = self._taking_part[job] = launched, placement, found
         return known[2]
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+    def begin(self, job: int, at_ns: int, placement: Placement) -> None:
         """Let a job's ranks begin, including the parked ranks of a malleable job."""
         assert self._context.origin_ns is not None
         state = self.states[job]
@@ -183,11 +184,11 @@ class RunningJobs:
         if first:
             self._context.progress(f"job {job} starts")
 
-    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+    def resize(self, job: int, placement: Placement) -> None:
         self._nodes.resize(job, placement)
         self._context.progress(f"job {job} continues with {len(placement)} processes")
 
-    def move(self, job: int, placement: tuple[int, ...]) -> None:
+    def move(self, job: int, placement: Placement) -> None:
         groups = self._groups(job, placement)
         self._nodes.move(job, dict(zip(self._active(job, placement), groups, strict=True)))
         self._context.progress(f"job {job} moves to processors {', '.join(map(str, placement))}")
@@ -198,7 +199,7 @@ class RunningJobs:
         self._discard(job)
         self._context.progress(f"job {job} gives its processors back")
 
-    def _refused(self, state: JobState, placement: tuple[int, ...]) -> bool:
+    def _refused(self, state: JobState, placement: Placement) -> bool:
         """Whether the policy places a job on lost processors; it fails after the conductor's current step."""
         if self._nodes.alive(placement):
             return False

@@ -8,8 +8,8 @@ from typing import ClassVar
 from coordinator.policies import partitions, queue_tree_front
 from coordinator.policies.partitions import block, width
 from coordinator.policies.queue_tree_front import Front, Walk
-from coordinator.policies.registry import Policy, Quantum, register
-from coordinator.view import Decision, Job, Reason, Slot, View
+from coordinator.policies.registry import TimeSlicing, register
+from coordinator.view import Decision, Job, Placement, Reason, Slot, View
 
 DEPTH = 64
 """A walk through a tree of any machine remembers fewer nodes."""
@@ -114,15 +114,9 @@ class _TableState:
 
 
 @dataclass(frozen=True)
-class _QueueTree(Policy):
-    """The queue tree, fair or not.
+class _QueueTree(TimeSlicing):
+    """The queue tree, fair or not."""
 
-    Attributes:
-        quantum_ms: length of a slot.
-    """
-
-    quantum_ms: Quantum = 100.0
-    stops_processes = True
     fair: ClassVar[bool]
 
     def decide(self, view: View, reason: Reason) -> Decision:
@@ -164,19 +158,18 @@ class _QueueTree(Policy):
     def _table(self, state: _TableState, fresh: bool, view: View) -> Decision:
         """The slots up to the end of the round; they repeat if they are a whole round."""
         tree, placed = state.tree, state.places
-        quantum_ns = round(self.quantum_ms * 1e6)
         ahead = tree.copy()
         slots = []
         over = False
         while not over:
             running = {job: placed[job] for job in ahead.running()}
-            slots.append(Slot(partitions.runs(running, view.machine.processors), quantum_ns))
+            slots.append(Slot(partitions.runs(running, view.machine.processors), self.quantum_ns))
             over = ahead.advance()
         lone = len(placed) <= 1 and not (tree.left and placed)
         if lone:
             return Decision(placed, (Slot(slots[0].runs),), state=state)
         goes_on = view.previous is not None and view.previous.slots[view.slot].length_ns is not None
-        elapsed_ns = view.elapsed_ns if goes_on and view.elapsed_ns < quantum_ns else 0
+        elapsed_ns = view.elapsed_ns if goes_on and view.elapsed_ns < self.quantum_ns else 0
         return Decision(placed, tuple(slots), cyclic=fresh, elapsed_ns=elapsed_ns, state=state)
 
 
@@ -215,7 +208,7 @@ def _node(tree: TreeState, job: Job, view: View) -> int:
     return node
 
 
-def _place(node: int, job: Job, view: View) -> tuple[int, ...]:
+def _place(node: int, job: Job, view: View) -> Placement:
     there = tuple(block(node, view)[: job.processes])
     return there if len(there) == job.processes else partitions.lowest(view, job.processes)
 

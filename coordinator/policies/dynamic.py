@@ -7,7 +7,7 @@ from dataclasses import replace
 from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.policies.sharing import shared
-from coordinator.view import Decision, Job, Reason, Slot, View
+from coordinator.view import Decision, Job, Placement, Reason, Slot, View
 
 
 @register("dyn-equi")
@@ -150,7 +150,7 @@ def _shares(processors: int, jobs: list[Job]) -> dict[int, int]:
     return {job.number: max(1, part) for job, part in zip(jobs, parts, strict=True)}
 
 
-def _spread(processes: int, load: Counter[int], without: Iterable[int] = ()) -> tuple[int, ...]:
+def _spread(processes: int, load: Counter[int], without: Iterable[int] = ()) -> Placement:
     """Processors for so many processes, the least loaded ones, ``without`` some; each once, then again."""
     if not processes:
         return ()

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from coordinator.policies import packing, partitions
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
-from coordinator.policies.registry import Places, Policy, Quantum, register
-from coordinator.view import Decision, Reason, Slot, View
+from coordinator.policies.registry import Places, TimeSlicing, register
+from coordinator.view import Assignment, Decision, Reason, Slot, View
 from workloads.parameters import OneOf
 from workloads.validation import InputError
 
@@ -75,7 +75,7 @@ class _SeatState:
 
 
 @register("gang")
-class Gang(Policy):
+class Gang(TimeSlicing):
     """Rotating slots over an array of time slots by processors.
 
     Attributes:
@@ -95,19 +95,17 @@ class Gang(Policy):
         synchronised: whether all processors change slots together, or each at its own phase.
     """
 
-    quantum_ms: Quantum = 100.0
     packing: Annotated[str, OneOf(PACKINGS)] = "matrix"
     fill: Annotated[str, OneOf(FILLS)] = "none"
     unify: bool = False
     migrate: bool = False
     rows: Places = 0
-    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
+    share: partitions.Share = "none"
     synchronised: bool = True
     source = (
         "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy blocks); "
         "Dusseau et al. 1996, section 3.4; Zhou et al. 1997, section 1 (share)"
     )
-    stops_processes = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -180,7 +178,7 @@ class Gang(Policy):
             else tuple(seat % processors for seat in place)
             for n, place in seats.items()
         }
-        quantum_ns = round(self.quantum_ms * 1e6) if len(windows) > 1 else None
+        quantum_ns = self.quantum_ns if len(windows) > 1 else None
         order = sorted(placements, key=lambda n: seats[n][0])
         firsts = [seats[n][0] for n in order]
         slots = tuple(
@@ -197,7 +195,7 @@ class Gang(Policy):
         placements: partitions.Placements,
         gangs: Iterable[int],
         processors: int,
-    ) -> tuple[tuple[int, ...], ...]:
+    ) -> Assignment:
         """The jobs that run in a window: its gangs, then others that fill idle processors.
 
         These come in the order of their seats, first the one at ``place``.

@@ -8,13 +8,11 @@ level has its turn, each of its controllers time-slices its own jobs, independen
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import Annotated
 
 from coordinator.policies import partitions
 from coordinator.policies.partitions import block, width
-from coordinator.policies.registry import Policy, Quantum, register
+from coordinator.policies.registry import TimeSlicing, register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.parameters import OneOf
 
 Queues = Mapping[int, tuple[int, ...]]
 """The jobs of each controller that has any, in the order of their turns; the first one is next."""
@@ -32,7 +30,7 @@ class _ControllerState:
 
 
 @register("dhc")
-class HierarchicalControl(Policy):
+class HierarchicalControl(TimeSlicing):
     """Distributed hierarchical control: every block of the buddy system rotates its own jobs.
 
     Attributes:
@@ -40,10 +38,8 @@ class HierarchicalControl(Policy):
         share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
-    quantum_ms: Quantum = 100.0
-    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
+    share: partitions.Share = "none"
     source = "Feitelson and Rudolph 1990 (as told in the survey)"
-    stops_processes = True
 
     def decide(self, view: View, reason: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
@@ -78,11 +74,10 @@ class HierarchicalControl(Policy):
         queues, levels, placed = rest.queues, rest.levels or _round(rest.queues), rest.placed
         ahead = queues
         slots = []
-        quantum_ns = round(self.quantum_ms * 1e6)
         for level in levels:
             nodes = _running(ahead, level)
             running = {ahead[node][0]: placed[ahead[node][0]] for node in nodes}
-            slots.append(Slot(partitions.runs(running, view.machine.processors), quantum_ns))
+            slots.append(Slot(partitions.runs(running, view.machine.processors), self.quantum_ns))
             ahead = _turned(ahead, nodes)
         state = _ControllerState(queues, levels, rest.fresh, placed)
         cyclic = rest.fresh and ahead == queues
@@ -90,7 +85,7 @@ class HierarchicalControl(Policy):
             runs = slots[0].runs if slots else ((),) * view.machine.processors
             return Decision(placed, (Slot(runs),), state=state)
         limited = view.previous is not None and view.previous.slots[view.slot].length_ns is not None
-        elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if begun and limited else 0
+        elapsed_ns = min(view.elapsed_ns, self.quantum_ns - 1) if begun and limited else 0
         return Decision(placed, tuple(slots), cyclic=cyclic, elapsed_ns=elapsed_ns, state=state)
 
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
-from coordinator.view import Decision, Job, Reason, Slot, View
+from coordinator.view import Assignment, Decision, Job, Placement, Reason, Slot, View
+from workloads.parameters import OneOf
 
-Placements = dict[int, tuple[int, ...]]
+Placements = dict[int, Placement]
 
 
 def width(processors: int) -> int:
@@ -32,7 +33,7 @@ def remaining(view: View) -> tuple[int, ...]:
     return tuple(p for p in every if p not in view.lost) or tuple(every)
 
 
-def lowest(view: View, processes: int) -> tuple[int, ...]:
+def lowest(view: View, processes: int) -> Placement:
     """The lowest processors that are not lost, or as if none were: there the driver fails a larger job."""
     there = remaining(view)
     return there[:processes] if len(there) >= processes else tuple(range(processes))
@@ -44,26 +45,24 @@ def still_running(view: View) -> Placements:
     return {job.number: before[job.number] for job in view.jobs if job.number in before}
 
 
-def waiting(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[Job]:
+def waiting(view: View, placements: Mapping[int, Placement]) -> list[Job]:
     """The jobs without processors, in order of arrival."""
     return [job for job in view.jobs if job.number not in placements]
 
 
-def free(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[int]:
+def free(view: View, placements: Mapping[int, Placement]) -> list[int]:
     """The processors that no job has, ascending, without the lost ones."""
     taken = view.lost.union(*placements.values())
     return [p for p in range(view.machine.processors) if p not in taken]
 
 
-def runs(placements: Mapping[int, tuple[int, ...]], processors: int) -> tuple[tuple[int, ...], ...]:
+def runs(placements: Mapping[int, Placement], processors: int) -> Assignment:
     """The jobs of each processor in a slot in which all these jobs run; no two share a processor."""
     return _runs(tuple(placements.items()), processors)
 
 
 @lru_cache(maxsize=256)
-def _runs(
-    placements: tuple[tuple[int, tuple[int, ...]], ...], processors: int
-) -> tuple[tuple[int, ...], ...]:
+def _runs(placements: tuple[tuple[int, Placement], ...], processors: int) -> Assignment:
     """As ``runs``; an event leaves most slots of a table as they were."""
     found: list[tuple[int, ...]] = [()] * processors
     for number, place in placements:
@@ -78,7 +77,8 @@ def for_good(view: View, placements: Placements, state: Any = None) -> Decision:
     return Decision(placements, (Slot(runs(placements, view.machine.processors)),), state=state)
 
 
-SHARES = ("none", "sequential")
+Share = Annotated[str, OneOf(("none", "sequential"))]
+"""With whom jobs of one process share slots (``two_level``)."""
 
 
 def two_level(share: str, gangs: Callable[[View, Reason], Decision], view: View, reason: Reason) -> Decision:

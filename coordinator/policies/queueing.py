@@ -19,7 +19,7 @@ from typing import Annotated, TypeVar
 from coordinator.policies import partitions
 from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.parameters import Bounds, OneOf
+from workloads.parameters import Bounds
 
 PAPER = "Zhou, Brent, Qu 1997"
 
@@ -121,7 +121,7 @@ class _Queueing(Policy):
 
     stops_processes = True
     insert: bool = False
-    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
+    share: partitions.Share = "none"
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -212,7 +212,7 @@ class TwoQueue(_Queueing):
 
     service: Places = 3
     quantum_ms: Quantum = 100.0
-    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
+    share: partitions.Share = "none"
     source = f"{PAPER}, section 3"
 
     def rules(self) -> Rules:
@@ -238,7 +238,7 @@ class ModifiedTwoQueue(_Queueing):
     quantum_ms: Quantum = 100.0
     long_quantum_ms: Quantum = 300.0
     insert: bool = False
-    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
+    share: partitions.Share = "none"
     source = f"{PAPER}, section 4"
 
     def rules(self) -> Rules:
@@ -266,7 +266,7 @@ class MultilevelTwoQueue(_Queueing):
     quanta_ms: tuple[Quantum, ...] = (100.0, 300.0, 500.0)
     limits: tuple[Places, ...] = (0,)
     insert: bool = False
-    share: Annotated[str, OneOf(partitions.SHARES)] = "none"
+    share: partitions.Share = "none"
     source = f"{PAPER}, sections 4 and 5"
 
     def rules(self) -> Rules:

@@ -79,6 +79,23 @@ class Policy(Checked, ABC):
         """Who may run where, from now to the next decision."""
 
 
+@dataclasses.dataclass(frozen=True)
+class TimeSlicing(Policy):
+    """The base of policies whose slots are all of one length, or multiples of it.
+
+    Attributes:
+        quantum_ms: that length.
+    """
+
+    quantum_ms: Quantum = 100.0
+    stops_processes = True
+
+    @property
+    def quantum_ns(self) -> int:
+        """The same in nanoseconds, as tables have it."""
+        return round(self.quantum_ms * 1e6)
+
+
 class PolicyError(LockstepError, ValueError):
     """A policy of another file or package has failed, or decides what no machine can do."""
 

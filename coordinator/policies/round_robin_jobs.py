@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from coordinator.policies import partitions
-from coordinator.policies.registry import Policy, Quantum, register
-from coordinator.view import Decision, Reason, Slot, View
+from coordinator.policies.registry import TimeSlicing, register
+from coordinator.view import Decision, Placement, Reason, Slot, View
 
 
 class _Turn(NamedTuple):
@@ -21,16 +21,14 @@ class _Turn(NamedTuple):
 
 
 @register("rr-job")
-class RoundRobinJobs(Policy):
+class RoundRobinJobs(TimeSlicing):
     """In each round a process has a quantum of P/N quanta, with P processors and N processes of its job.
 
     Attributes:
         quantum_ms: the quantum of a process of a job of P processes.
     """
 
-    quantum_ms: Quantum = 100.0
     source = "Leutenegger and Vernon 1990; the survey, section on shared memory"
-    stops_processes = True
     allows_oversubscription = True
 
     def decide(self, view: View, reason: Reason) -> Decision:
@@ -57,7 +55,7 @@ class RoundRobinJobs(Policy):
         )
 
     def _length_ns(self, processes: int, view: View) -> int:
-        return max(1, round(self.quantum_ms * 1e6) * view.machine.processors // processes)
+        return max(1, self.quantum_ns * view.machine.processors // processes)
 
     def _due_ns(self, view: View, placements: partitions.Placements) -> list[int]:
         due_ns = [0] * view.machine.processors
@@ -65,7 +63,7 @@ class RoundRobinJobs(Policy):
             due_ns[turn.processor] = turn.end_ns
         return due_ns
 
-    def _spread(self, processes: int, view: View, due_ns: list[int]) -> tuple[int, ...]:
+    def _spread(self, processes: int, view: View, due_ns: list[int]) -> Placement:
         """Processors for a new job, each the one that owes least; ``due_ns`` is modified in place."""
         there, place = partitions.remaining(view), []
         for _ in range(processes):

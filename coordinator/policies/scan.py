@@ -15,7 +15,7 @@ from typing import Any
 from coordinator.policies import partitions
 from coordinator.policies.partitions import width
 from coordinator.policies.registry import Policy, register
-from coordinator.view import Decision, Job, Reason, View
+from coordinator.view import Decision, Job, Placement, Reason, View
 
 
 def take(free: Any, counts: Any, depth: int) -> int:
@@ -57,7 +57,7 @@ def give(free: Any, counts: Any, block: int) -> None:
 
 @dataclass(frozen=True)
 class _BlockState:
-    blocks: Mapping[int, tuple[int, ...]]
+    blocks: Mapping[int, Placement]
     """The processors of each job's block; more than the job uses if its size is no power of two."""
     current: int = 0
     """Binary logarithm of the block size of the current queue."""
@@ -66,7 +66,7 @@ class _BlockState:
 class _Blocks:
     """The buddy system of a machine on which some processors are taken."""
 
-    def __init__(self, view: View, taken: Mapping[int, tuple[int, ...]]) -> None:
+    def __init__(self, view: View, taken: Mapping[int, Placement]) -> None:
         self.taken = dict(taken)
         self._width = width(view.machine.processors)
         self._processors = partitions.free(view, taken)
@@ -82,7 +82,7 @@ class _Blocks:
                 self._free[block] = 1
                 self._counts[block.bit_length() - 1] += 1
 
-    def take(self, job: Job) -> tuple[int, ...]:
+    def take(self, job: Job) -> Placement:
         """The processors for a job, the first ones of a new block; empty if there is no block."""
         depth = (self._width // width(job.processes)).bit_length() - 1
         block = take(self._free, self._counts, depth)

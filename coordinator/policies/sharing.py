@@ -10,11 +10,11 @@ from typing import Annotated
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, register
-from coordinator.view import Decision, Reason, Slot, View
+from coordinator.view import Assignment, Decision, Placement, Reason, Slot, View
 from workloads.parameters import Bounds
 
 
-def folded(processes: int, processors: Sequence[int]) -> tuple[int, ...]:
+def folded(processes: int, processors: Sequence[int]) -> Placement:
     """The processors of the ranks: ``processors`` in turn, then from the first one again."""
     return tuple(processors[rank % len(processors)] for rank in range(processes))
 
@@ -39,7 +39,7 @@ class Uncoordinated(Policy):
         return Decision(placements, (Slot(shared(placements, view)),))
 
 
-def shared(placements: partitions.Placements, view: View) -> tuple[tuple[int, ...], ...]:
+def shared(placements: partitions.Placements, view: View) -> Assignment:
     """The jobs of each processor, in the order of ``placements``; all have all of their processors."""
     last = view.previous if view.previous and len(view.previous.slots) == 1 else None
     before = last.placements if last else {}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from coordinator.policies import packing
 from coordinator.policies.partitions import Placements
-from coordinator.policies.registry import Policy, Quantum, register
+from coordinator.policies.registry import TimeSlicing, register
 from coordinator.policies.sharing import everywhere, shared
 from coordinator.view import Decision, Reason, Slot, View
 from workloads.parameters import Bounds
@@ -21,7 +21,7 @@ OTHERS: Member = (-1, -1)
 
 
 @register("working-sets")
-class WorkingSets(Policy):
+class WorkingSets(TimeSlicing):
     """Slots for processes that get messages from each other often; the local schedulers share out the rest.
 
     A pair of processes communicates from the moment at which one of the two gets more than
@@ -34,11 +34,9 @@ class WorkingSets(Policy):
         messages_per_ms: as above.
     """
 
-    quantum_ms: Quantum = 100.0
     observe_ms: Annotated[float, Bounds(1, 1e6)] = 50.0
     messages_per_ms: Annotated[float, Bounds(1e-6, 1e6)] = 0.25
     source = "Feitelson and Rudolph 1995; the survey, Demand-Based Coscheduling"
-    stops_processes = True
     allows_oversubscription = True
 
     @property
@@ -81,7 +79,7 @@ class WorkingSets(Policy):
         quanta = 1
         if OTHERS in row:
             quanta = max(Counter(placements[job][rank] for job, rank in groups[OTHERS]).values())
-        return quanta * round(self.quantum_ms * 1e6)
+        return quanta * self.quantum_ns
 
 
 def _groups(view: View, placements: Placements) -> Groups:

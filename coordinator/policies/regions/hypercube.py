@@ -11,9 +11,9 @@ from functools import cache
 from itertools import combinations
 from typing import Annotated
 
-from coordinator.policies.regions.region_policy import NONE, RegionPolicy, first
+from coordinator.policies.regions.region_policy import NONE, Region, RegionPolicy, first
 from coordinator.policies.registry import register
-from coordinator.view import Job, Machine
+from coordinator.view import Job, Machine, Placement
 from workloads.parameters import OneOf
 
 Subcube = tuple[int, ...]
@@ -221,12 +221,12 @@ class HypercubeAllocation(RegionPolicy):
         "Ercal, Ramanujam and Sadayappan 1990 (mapping); the survey"
     )
 
-    def arrange(self, job: Job, region: tuple[int, ...]) -> tuple[int, ...]:
+    def arrange(self, job: Job, region: Region) -> Placement:
         """Ranks by address, or with partners on neighbouring processors."""
         known = self.mapping == "bipartition" and len(job.partners) == len(region)
         return tuple(region[address] for address in addresses(job.partners)) if known else region
 
-    def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
+    def region(self, free: int, processes: int, machine: Machine) -> Region:
         """A subcube for so many processes, by ascending addresses; empty if none is found."""
         n, k = dimension(machine.processors), dimension(processes)
         return ALLOCATORS[self.allocator](free, n, k) if k <= n else ()

@@ -9,14 +9,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Annotated, NamedTuple
 
-from coordinator.policies.regions.region_policy import NONE, RegionPolicy, first, mask, members
+from coordinator.policies.regions.region_policy import NONE, Region, RegionPolicy, first, mask, members
 from coordinator.policies.registry import register
 from coordinator.view import Machine
 from workloads.parameters import Bounds, OneOf
 from workloads.patterns import grid
 from workloads.validation import InputError
-
-Region = tuple[int, ...]
 
 
 class Grid(NamedTuple):
@@ -240,7 +238,7 @@ class MeshAllocation(RegionPolicy):
             rule = f"the allocator {self.allocator!r} has no pages"
             raise InputError("page", self.page, rule, 'write allocator = "paging", or leave page out')
 
-    def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
+    def region(self, free: int, processes: int, machine: Machine) -> Region:
         """Processors for so many processes, in rank order; empty if there are none."""
         rows, columns = grid(machine.processors)
         mesh = Grid(*machine.topology.sides or (columns, rows))

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy
-from coordinator.view import Decision, Job, Machine, Reason, View
+from coordinator.view import Decision, Job, Machine, Placement, Reason, View
+
+Region = tuple[int, ...]
+"""What an allocator takes: processors of ranks in rank order, then those that nobody uses."""
 
 NONE = -1
 """In place of a processor, where there is none."""
@@ -49,7 +52,7 @@ class RegionState:
         refused: processors that the first waiting job asks for; 0 if none waits.
     """
 
-    regions: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    regions: Mapping[int, Region] = field(default_factory=dict)
     free: int = 0
     refused: int = 0
 
@@ -62,10 +65,10 @@ class RegionPolicy(Policy):
     """
 
     @abstractmethod
-    def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
+    def region(self, free: int, processes: int, machine: Machine) -> Region:
         """The region for so many processes in the set ``free`` of processors; empty if there is none."""
 
-    def arrange(self, job: Job, region: tuple[int, ...]) -> tuple[int, ...]:
+    def arrange(self, job: Job, region: Region) -> Placement:
         """The processors of a job's region in the order of its ranks."""
         return region
 

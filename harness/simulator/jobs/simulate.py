@@ -86,6 +86,5 @@ def kernel(
         case OnBlocks() if power_of_two:
             scheme = Scheme(ON_BLOCKS, rigid=True, direction=policy.step)
         case QueueTree() | FairQueueTree() if power_of_two and rigid and jobs.following is None:
-            quantum_ns = round(policy.quantum_ms * 1e6)
-            return partial(tree.simulate, jobs, processors, policy.fair, quantum_ns)
+            return partial(tree.simulate, jobs, processors, policy.fair, policy.quantum_ns)
     return partial(space.simulate, jobs, processors, scheme, watched) if scheme else None
