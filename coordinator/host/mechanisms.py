@@ -102,9 +102,8 @@ def choose(name: str) -> tuple[str, str]:
         name, reason = "signals", "auto: signals need no privilege and work on every kernel that has pidfds"
     else:
         reason = "requested"
-    reason = _known[name].unavailable()
-    if reason:
-        raise InputError("mechanism", name, reason, 'choose another one, or "auto" to leave it to Lockstep')
+    if lacking := _known[name].unavailable():
+        raise InputError("mechanism", name, lacking, 'choose another one, or "auto" to leave it to Lockstep')
     return name, reason
 
 
