@@ -188,6 +188,11 @@ class View:
     owner_load: Mapping[int, float] = field(default_factory=dict)
     attained_ns: Mapping[int, int] = field(default_factory=dict)
 
+    @property
+    def state(self) -> Any:
+        """The state that the policy has kept in its last decision; None before the first one."""
+        return self.previous.state if self.previous else None
+
     def slots_over(self, reason: Reason) -> int:
         """How many slots of the last table are over, if the policy is asked for this reason."""
         if self.previous is None:

@@ -24,17 +24,17 @@ class Compute:
     def __init__(self, working_set_bytes: int = 0, walk_step_ns: float = 0.0) -> None:
         self.began_ns = self.ended_ns = thread_time_ns()
         self._walk_step_ns = walk_step_ns
-        self._steps = _steps(working_set_bytes)
+        self.pieces = _steps(working_set_bytes)
         self._owed = 0.0
         self._next = 0
 
     @property
     def steps(self) -> int:
-        return len(self._steps)
+        return len(self.pieces)
 
     def __call__(self, amount_ns: int) -> None:
         self.began_ns = now = thread_time_ns()
-        if self._steps:
+        if self.pieces:
             self._walk(amount_ns)
             now = thread_time_ns()
         else:
@@ -53,7 +53,7 @@ class Compute:
         self._owed += amount_ns / self._walk_step_ns
         count = int(self._owed)
         self._owed -= count
-        steps, position = self._steps, self._next
+        steps, position = self.pieces, self._next
         for _ in range(count):
             step = steps[position]
             step += 1
@@ -66,7 +66,7 @@ def measured_step_ns(working_set_bytes: int) -> float:
     if not working_set_bytes:
         return 0.0
     walker = Compute(working_set_bytes, 1.0)
-    batch = max(100, len(walker._steps))
+    batch = max(100, walker.steps)
     walker(batch)
     samples = []
     for _ in range(max(3, CALIBRATION_STEPS // batch)):

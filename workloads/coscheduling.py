@@ -34,21 +34,21 @@ BY, SEEN_NS, GIVEN_NS = range(3)
 
 
 class Turns:
-    """The page of a node: a row for each core, then for each job when a message last gave it a core."""
+    """The page of a node as ``words``: a row for each core, then for each job when a message gave it one."""
 
     def __init__(self, folder: Path) -> None:
         size = (CORES * ROW + JOBS) * 8
         handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(handle, 0, size)  # else a full disk would kill the writer
-            self._words = memoryview(mmap.mmap(handle, size)).cast("q")
+            self.words = memoryview(mmap.mmap(handle, size)).cast("q")
         finally:
             os.close(handle)
 
     def spins_in_vain(self, core: int, job: int, now_ns: int) -> None:
         """Note that ``job`` has just been seen to spin in vain on ``core``."""
         row = core * ROW
-        self._words[row + BY], self._words[row + SEEN_NS] = job + 1, now_ns
+        self.words[row + BY], self.words[row + SEEN_NS] = job + 1, now_ns
 
     def takes(self, job: int, own: int, other: int, now_ns: int, patience_ns: int, min_run_ns: int) -> bool:
         """Whether ``job`` on core ``own`` gets core ``other``, too; if so the page says that it has both.
@@ -56,7 +56,7 @@ class Turns:
         Of two jobs that want each other's core at the same time one gets it, without a lock: a job that
         finds its rival served just now also finds the rival's core given, for that is written first.
         """
-        words, row, served = self._words, other * ROW, CORES * ROW
+        words, row, served = self.words, other * ROW, CORES * ROW
         rival = words[row + BY] - 1
         if rival in (-1, job) or now_ns - words[row + SEEN_NS] > 2 * patience_ns:
             return False

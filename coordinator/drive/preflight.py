@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def check_host() -> None:
 
 
 def launch_plan(
-    workload: Workload, launcher: Launcher | None = None, tell: Callable[[str], None] = lambda line: None
+    workload: Workload, launcher: Launcher | None = None, tell: native.Tell = lambda line: None
 ) -> LaunchPlan:
     """The mechanism and launchers for a workload here; ``tell`` gets a line if something is compiled."""
     check_host()
@@ -76,7 +76,7 @@ def _strange(workload: Workload, launchers: Mapping[int, Launcher]) -> Iterator[
 
 
 def _preloaded(
-    workload: Workload, launchers: Mapping[int, Launcher], tell: Callable[[str], None]
+    workload: Workload, launchers: Mapping[int, Launcher], tell: native.Tell
 ) -> dict[int, dict[str, str]]:
     """Environment variables of the commands that wait by the run's rule, or are recorded, by job."""
     made: dict[Launcher, native.Library] = {}

@@ -125,7 +125,7 @@ class _QueueTree(TimeSlicing):
         Jobs that leave exactly at the end of a quantum leave before the front advances. The
         state holds the tree at the beginning of the table. A lone job is never interrupted.
         """
-        state: _TableState | None = view.previous.state if view.previous else None
+        state: _TableState | None = view.state
         here = {job.number: job for job in view.jobs}
         tree, ending, fresh = self._tree(state, view, reason)
         come = [job for job in view.jobs if job.number not in tree.nodes]

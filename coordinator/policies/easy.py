@@ -76,7 +76,7 @@ class Easy(FirstCome):
     def decide(self, view: View, reason: Reason) -> Decision:
         """Start jobs that fit, reserve for the first that does not, backfill; the state has the ends."""
         placements = self.begun(view)
-        before = view.previous.state if view.previous else {}
+        before = view.state or {}
         ends_ns = {
             job.number: before[job.number] if job.number in before else view.now_ns + _estimate_ns(job)
             for job in view.jobs

@@ -1,13 +1,13 @@
 """Gang scheduling (coscheduling): all processes of a job run in the same slots. Also Slurm's, to compare."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
 from coordinator.policies import packing, partitions
-from coordinator.policies.packing import LINEAR, PACKINGS, Seats
+from coordinator.policies.packing import LINEAR, PACKINGS, Seating, Seats
 from coordinator.policies.registry import Places, TimeSlicing, register
 from coordinator.view import Assignment, Decision, Reason, Slot, View
 from workloads.parameters import OneOf
@@ -69,7 +69,7 @@ FILLS = ("none", "jobs", "processes")
 
 @dataclass(frozen=True)
 class _SeatState:
-    seats: Mapping[int, Seats]
+    seats: Seating
     windows: tuple[int, ...]
     """Where each slot's window begins in the array of seats."""
 
@@ -131,7 +131,7 @@ class Gang(TimeSlicing):
         now, so that many arrivals favour no job; newcomers wait for their turn.
         """
         seats, current, goes_on = _kept(view)
-        before: _SeatState | None = view.previous.state if view.previous else None
+        before: _SeatState | None = view.state
         # Other events of the same instant may be graver reasons.
         ended = before is not None and not before.seats.keys() <= {job.number for job in view.jobs}
         if self.unify and self.packing not in LINEAR and ended:
@@ -142,9 +142,9 @@ class Gang(TimeSlicing):
         windows = self._rotation(seats, current, view)
         return self._decision(seats, windows, view, goes_on and windows[:1] == (current,))
 
-    def _rotation(self, seats: Mapping[int, Seats], current: int, view: View) -> tuple[int, ...]:
+    def _rotation(self, seats: Seating, current: int, view: View) -> tuple[int, ...]:
         windows = packing.windows(seats, view.machine.processors, self.packing in LINEAR)
-        before: _SeatState | None = view.previous.state if view.previous else None
+        before: _SeatState | None = view.state
         if self.packing in LINEAR or before is None:
             return tuple(sorted(windows, key=lambda window: window < current))
         turn = before.windows.index(current) if before.windows else 0
@@ -166,11 +166,9 @@ class Gang(TimeSlicing):
             seats[job.number] = place
             taken.update(place)
 
-    def _decision(
-        self, seats: Mapping[int, Seats], windows: tuple[int, ...], view: View, goes_on: bool
-    ) -> Decision:
+    def _decision(self, seats: Seating, windows: tuple[int, ...], view: View, goes_on: bool) -> Decision:
         processors = view.machine.processors
-        before: _SeatState | None = view.previous.state if view.previous else None
+        before: _SeatState | None = view.state
         kept = before.seats if before else {}
         placements = {
             n: view.previous.placements[n]
@@ -216,7 +214,7 @@ class Gang(TimeSlicing):
 
 def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
     """The seats that jobs keep, the current window, and whether a gang of that window continues."""
-    before: _SeatState | None = view.previous.state if view.previous else None
+    before: _SeatState | None = view.state
     if before is None or not before.windows:
         return {}, 0, False
     processors = view.machine.processors

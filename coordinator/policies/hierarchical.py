@@ -51,7 +51,7 @@ class HierarchicalControl(TimeSlicing):
         An interrupted slot goes on unless all of its jobs have left. A newcomer goes to the least
         loaded block of its size; a lone table of one slot is never interrupted.
         """
-        state = view.previous.state if view.previous else _ControllerState()
+        state = view.state or _ControllerState()
         passed = view.slots_over(reason) if state.levels else 0
         queues = state.queues
         for level in state.levels[:passed]:

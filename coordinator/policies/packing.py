@@ -17,6 +17,9 @@ from coordinator.policies.partitions import width
 Seats = tuple[int, ...]
 """Slots of the linear array, ascending, no two of one processor."""
 
+Seating = Mapping[int, Seats]
+"""The seats of gangs, by the numbers of their jobs."""
+
 
 def matrix(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first row with enough empty slots (Ousterhout 1982; survey, Matrix Algorithm)."""
@@ -103,7 +106,7 @@ def _closed(rows: int, processors: int, lost: frozenset[int]) -> set[int]:
     return {row * processors + p for row in range(rows) for p in lost}
 
 
-def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[int]:
+def windows(seats: Seating, processors: int, linear: bool) -> list[int]:
     """The first slots of windows that together run every gang whole; linear ones begin with a gang."""
     starts = sorted({place[0] for place in seats.values()})
     if not linear:
@@ -118,7 +121,7 @@ def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[i
     return found
 
 
-def whole(seats: Mapping[int, Seats], starts: Iterable[int], processors: int) -> Iterator[list[int]]:
+def whole(seats: Seating, starts: Iterable[int], processors: int) -> Iterator[list[int]]:
     """For each window that begins at one of ``starts``, the gangs all of whose processes are in it."""
     order = sorted(seats, key=lambda number: seats[number][0])
     firsts = [seats[number][0] for number in order]
@@ -128,7 +131,7 @@ def whole(seats: Mapping[int, Seats], starts: Iterable[int], processors: int) ->
         yield [number for number in here if seats[number][-1] < end]
 
 
-def unify(seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
+def unify(seats: Seating, processors: int) -> dict[int, Seats]:
     """The seats after joining rows that use different processors, each with the first row that it fits in."""
     rows: dict[int, dict[int, Seats]] = {}
     for number, place in sorted(seats.items(), key=lambda item: item[1]):
@@ -149,7 +152,7 @@ def unify(seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
 
 
 def migrate(
-    packing: str, seats: Mapping[int, Seats], processors: int, lost: frozenset[int] = frozenset()
+    packing: str, seats: Seating, processors: int, lost: frozenset[int] = frozenset()
 ) -> dict[int, Seats]:
     """The seats after emptying rows whose gangs all find seats in the other rows, the emptiest row first.
 
@@ -166,7 +169,7 @@ def migrate(
     return kept
 
 
-def _load(seats: Mapping[int, Seats], processors: int) -> Counter[int]:
+def _load(seats: Seating, processors: int) -> Counter[int]:
     """The seats that gangs have in each row; no gang is in two."""
     load: Counter[int] = Counter()
     for place in seats.values():
@@ -176,7 +179,7 @@ def _load(seats: Mapping[int, Seats], processors: int) -> Counter[int]:
 
 def _elsewhere(
     packing: str,
-    seats: Mapping[int, Seats],
+    seats: Seating,
     load: Mapping[int, int],
     row: int,
     processors: int,

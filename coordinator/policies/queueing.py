@@ -139,7 +139,7 @@ class _Queueing(Policy):
         slots, outside the round's count. The state holds the registration
         office at the beginning of the table.
         """
-        state = view.previous.state if view.previous else _RoundState()
+        state = view.state or _RoundState()
         here = {job.number: job for job in view.jobs}
         passed = view.slots_over(reason)
         office = state.office

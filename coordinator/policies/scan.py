@@ -105,7 +105,7 @@ class OnBlocks(Policy):
     def decide(self, view: View, reason: Reason) -> Decision:
         """Admit jobs of the current queue; when it is empty, the next queue becomes current."""
         placements = partitions.still_running(view)
-        state = view.previous.state if view.previous else _BlockState({})
+        state = view.state or _BlockState({})
         blocks = _Blocks(view, {number: state.blocks[number] for number in placements})
         sizes, current = width(view.machine.processors).bit_length(), state.current
         if view.previous is None and self.step < 0:

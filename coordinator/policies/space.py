@@ -83,7 +83,7 @@ class ProcessorSets(Policy):
         waits, the table ends when the next set's time does. The state holds the ends of these times.
         """
         placements = partitions.still_running(view)
-        before: dict[int, int] = view.previous.state if view.previous else {}
+        before: dict[int, int] = view.state or {}
         ends_ns = {n: end_ns for n, end_ns in before.items() if n in placements and end_ns > view.now_ns}
         waiting = partitions.waiting(view, placements)
         load = Counter(chain.from_iterable(placements.values()))

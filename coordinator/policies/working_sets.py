@@ -59,7 +59,7 @@ class WorkingSets(TimeSlicing):
             return Decision(placements, (Slot(shared(placements, view)),), state=state)
         groups = _groups(view, placements)
         # The groups in the order of their turns: whose slot is in force first, and new ones last.
-        last = view.previous.state if view.previous else ()
+        last = view.state or ()
         known = [group for row in last[view.slot :] + last[: view.slot] for group in row if group in groups]
         order = (*known, *(group for group in groups if group not in known))
         rows = _rows(order, groups, placements, processors)

@@ -74,7 +74,7 @@ class _OwnedStations(Policy):
         counts as idle while a job waits.
         """
         at = self._look(view)
-        before: _StationState | None = view.previous.state if view.previous else None
+        before: _StationState | None = view.state
         there = partitions.still_running(view)
         was = before.suspended_ns if before else {}
         changes = self.owners(view, at, {n: since_ns for n, since_ns in was.items() if n in there})
@@ -103,7 +103,7 @@ class _OwnedStations(Policy):
         return round(self.idle_s * 1e9)
 
     def _look(self, view: View) -> _Stations:
-        before: _StationState | None = view.previous.state if view.previous else None
+        before: _StationState | None = view.state
         quiet_ns = {}
         for p in set(range(view.machine.processors)) - view.lost:
             if view.owner_load.get(p, 0.0) <= self.start_load:

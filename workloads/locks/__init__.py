@@ -7,8 +7,7 @@ import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,8 @@ _LEAVE = tuple(state.to_bytes(WORD_BYTES, sys.byteorder) for state in (OUTSIDE, 
 
 
 def library(
-    tell: Callable[[str], None] = lambda line: None,
-    care: Callable[[Path], AbstractContextManager[object]] = nullcontext,
+    tell: native.Tell = lambda line: None,
+    care: native.Care = nullcontext,
 ) -> Path:
     return native.compiled(SOURCE, tell, care)
 

@@ -147,13 +147,16 @@ def readable(made: Library, folder: Path) -> Library:
     return replace(made, preload=folder / made.preload.name)
 
 
+Tell = Callable[[str], None]
+"""Gets a line for a person."""
+
 Care = Callable[[Path], AbstractContextManager[object]]
 """Removes the directory that it is given, if this process is killed in this context."""
 
 
 def library(
     mpicc: Path,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Tell = lambda line: None,
     care: Care = nullcontext,
     *,
     leave: Set[str] = frozenset(),
@@ -239,7 +242,7 @@ def _rests_on(mpicc: Path, header: str, made: Library) -> Iterable[Path]:
     return map(Path, dict.fromkeys([*compilers, *headers, *made.libraries, *_sources()]))
 
 
-def compiled(source: Path, tell: Callable[[str], None] = lambda line: None, care: Care = nullcontext) -> Path:
+def compiled(source: Path, tell: Tell = lambda line: None, care: Care = nullcontext) -> Path:
     """The library of one C file that needs no MPI: as it was made before, or made now.
 
     It is kept like ``library``. ``tell`` gets a line when it is made.
@@ -311,9 +314,7 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
             ) from error
 
 
-def _compile(
-    mpicc: Path, declared: set[str], leave: Set[str], tell: Callable[[str], None], made: Path
-) -> None:
+def _compile(mpicc: Path, declared: set[str], leave: Set[str], tell: Tell, made: Path) -> None:
     from workloads.native import calls, recorded, replacing  # noqa: PLC0415 - seldom needed
 
     differing = _differing(mpicc, made, tell)
@@ -337,7 +338,7 @@ def _compile(
     _run(["cc", *FLAGS, *PRELOAD, *include, "-o", str(made / "preload.so"), str(HERE / "preload.c")])
 
 
-def _differing(mpicc: Path, made: Path, tell: Callable[[str], None]) -> set[str]:
+def _differing(mpicc: Path, made: Path, tell: Tell) -> set[str]:
     """The calls whose nonblocking forms differ in the MPI of a wrapper; ``made`` keeps what was found out."""
     from workloads.native import conformance  # noqa: PLC0415 - seldom needed
 

@@ -75,7 +75,7 @@ class RegionPolicy(Policy):
     def decide(self, view: View, reason: Reason) -> Decision:
         """Admit jobs while there is a region for the first waiting one. A lost processor is in none."""
         placements = partitions.still_running(view)
-        state = view.previous.state if view.previous else RegionState()
+        state = view.state or RegionState()
         regions = {number: state.regions[number] for number in placements}
         refused = 0
         free = mask(partitions.free(view, regions))
