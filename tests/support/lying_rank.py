@@ -1,10 +1,11 @@
-"""A rank that does nothing and hands in what it is told to: python lying_rank.py SOCKET JOB LINE.
+"""A rank that does nothing and hands in what it is told to: python lying_rank.py SOCKET JOB RECORD.
 
-LINE is the whole message in place of its record; ``@`` in it stands for the time, ``#`` for a long text.
+``@`` in the record stands for the time, ``#`` for a long text.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from contextlib import suppress
@@ -12,10 +13,9 @@ from contextlib import suppress
 from workloads.agent_line import AgentLine
 
 if __name__ == "__main__":
-    path, job, line = sys.argv[1:]
+    path, job, record = sys.argv[1:]
     agent = AgentLine(path, int(job), 0)
     agent.begin()
-    line = line.replace("@", str(time.monotonic_ns())).replace("#", "é" * 900_000)
-    agent._socket.sendall(line.encode() + b"\n")
+    record = record.replace("@", str(time.monotonic_ns())).replace("#", "é" * 300_000)
     with suppress(ConnectionError):
-        agent._expect("leave")
+        agent.leave(json.loads(record))

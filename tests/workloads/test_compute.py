@@ -59,7 +59,7 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
 def test_rounding_to_whole_steps_is_carried_on():
     compute = Compute(1 << 15, walk_step_ns=1000.0)
     taken = _Counting()
-    compute._steps = [taken]
+    compute.pieces = [taken]
     for _ in range(1000):
         compute(300)
     assert len(taken) == pytest.approx(300, abs=1)

@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+import socket
 import threading
 import time
 
@@ -45,7 +46,7 @@ def network_bells():
         bells[rank] = NetworkBell(rank, 2, exchange)
 
     assert ended(together(lambda: make(0), lambda: make(1)))
-    return None, bells
+    return cards, bells
 
 
 @pytest.fixture(params=[node_bells, network_bells], ids=["node", "network"])
@@ -101,10 +102,11 @@ def test_an_announced_message_that_is_still_on_its_way_forbids_sleeping(bells):
 
 
 def test_a_stranger_s_datagram_announces_nothing():
-    _, (sleeper, _) = network_bells()
-    address = ("127.0.0.1", sleeper._socket.getsockname()[1])
-    for datagram in (b"", b"x" * 28, b"y" * 200):
-        sleeper._socket.sendto(datagram, address)
+    cards, (sleeper, _) = network_bells()
+    _, _, port, _ = cards[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for datagram in (b"", b"x" * 28, b"y" * 200):
+            stranger.sendto(datagram, ("127.0.0.1", port))
     time.sleep(0.01)
     assert sleeper.arm([0, 0])
 

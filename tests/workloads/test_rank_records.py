@@ -131,15 +131,15 @@ def test_whatever_comes_the_answer_is_a_short_sentence_and_what_passes_can_be_st
 
 
 def message(**changes):
-    """The line of a record with these changes; its times are now."""
+    """The text of a record with these changes; its times are now."""
     record = replace(recorded(), responses_ns=None).recorded()
     record |= {"job": 0, "rank": 0, "processes": 1, "processor": 0}
     record |= {"start_ns": "@", "finish_ns": "@", **changes}
-    return json.dumps({"type": "record", "record": record}).replace('"@"', "@")
+    return json.dumps(record).replace('"@"', "@")
 
 
 LIES = [
-    ('{"type": "record", "record": {}}', "it lacks"),
+    ("{}", "it lacks"),
     (message(start_ns="noon"), "'start_ns' is 'noon'"),
     (message(finish_ns=10**30), "'finish_ns' is 1000"),
     (message(cpu_ns=float("nan")), "'cpu_ns' is nan"),
@@ -160,8 +160,8 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
     def argv(workload, means, job, count, directory):
         if job.number >= len(LIES):
             return usual(workload, means, job, count, directory)
-        line = LIES[job.number][0].replace('"job": 0', f'"job": {job.number}')
-        return [sys.executable, script, str(directory.socket), str(job.number), line]
+        record = LIES[job.number][0].replace('"job": 0', f'"job": {job.number}')
+        return [sys.executable, script, str(directory.socket), str(job.number), record]
 
     monkeypatch.setattr(running_jobs, "argv", argv)
     result = run_workload(workload(jobs=len(LIES) + 1, phases=200, processes=1))

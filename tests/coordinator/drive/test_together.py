@@ -70,12 +70,14 @@ with open(found.keys.public.encode().hex(), "x") as file:
 
 
 @pytest.mark.parametrize("answered", [b"", b"cmd=response_to_init rc=0\n"])
-def test_an_agent_whose_launcher_ends_before_it_has_its_set_up_says_so(answered):
+def test_an_agent_whose_launcher_ends_before_it_has_its_set_up_says_so(answered, monkeypatch):
     ours, its = socket.socketpair()
     its.send(answered)
     its.close()
+    monkeypatch.setenv("PMI_FD", str(ours.detach()))
+    monkeypatch.setenv("PMI_RANK", "1")
     with pytest.raises(SystemExit, match="the launcher of the agents has ended"):
-        agent_config._shared(ours.detach(), b"set-up")
+        agent_config.find_own("PMI_RANK")
 
 
 @pytest.mark.slow

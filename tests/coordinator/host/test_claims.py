@@ -15,8 +15,7 @@ from places import ROOT
 from runs import eventually, running, workload
 
 from coordinator.drive.driver import run_workload
-from coordinator.host import processor_claims
-from coordinator.host.processor_claims import ProcessorClaim, rivals
+from coordinator.host.processor_claims import HIGHEST, RUN, ProcessorClaim, holders, rivals
 
 A, B, C = (secrets.token_hex(4) for _ in range(3))
 """Runs; there may be others on this host, also in the place of tests."""
@@ -60,12 +59,12 @@ def test_a_claim_ends_with_its_process_however_that_ends():
     ours.close()
 
 
-@given(st.sets(st.integers(0, processor_claims.HIGHEST - 1), max_size=300))
+@given(st.sets(st.integers(0, HIGHEST - 1), max_size=300))
 def test_whatever_the_processors_all_are_in_names_that_fit(processors):
     claim = ProcessorClaim(A, processors)
-    found = [names for _, run, names in processor_claims._claims(processor_claims.RUN) if run == A]
+    found = holders(RUN, processors)
     claim.close()
-    assert set().union(*found) == processors
+    assert found.get((os.getuid(), A), set()) == processors
 
 
 RANGES = [b"9-1", b"-", b",,,", b"0-99999999999", b"1-2-3", b"\n", b"\xff", b"a"]

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -180,14 +180,29 @@ def made(tmp_path):
     return path
 
 
-def killed(guardian):
-    """What the shell notices of the death of its maker: the pipe ends."""
-    os.close(guardian._word)
-    guardian._shell.wait(10)
+MAKER = """
+import pathlib, sys
+from coordinator.host.directories import DirectoryGuardian
+guardian = DirectoryGuardian(pathlib.Path(sys.argv[1]))
+print(flush=True)
+input()
+"""
+
+
+@contextmanager
+def maker_of(path):
+    """A process that has a guardian for a directory; it is killed, and the guardian ends."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": ROOT}
+    with spawned(sys.executable, "-c", MAKER, path, **pipes) as maker:
+        maker.stdout.readline()
+        (shell,) = processes.children(maker.pid)
+        yield
+    assert eventually(lambda: state(shell) in ("", "Z"))
 
 
 def test_directory_of_a_killed_maker_goes_and_its_parent_with_it(made):
-    killed(DirectoryGuardian(made))
+    with maker_of(made):
+        assert made.exists()
     assert not made.parent.exists()
 
 
@@ -197,18 +212,18 @@ def test_a_dismissed_guardian_removes_nothing(made):
 
 
 def test_nothing_appears_where_the_parent_has_been_removed_meanwhile(made):
-    guardian = DirectoryGuardian(made)
-    (made / "journal").unlink()
-    made.rmdir()
-    made.parent.rmdir()
-    killed(guardian)
+    with maker_of(made):
+        (made / "journal").unlink()
+        made.rmdir()
+        made.parent.rmdir()
     assert not made.parent.exists()
 
 
 def test_a_parent_that_another_run_has_locked_stays(made):
     lock = os.open(made.parent, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    killed(DirectoryGuardian(made))
+    with maker_of(made):
+        pass
     os.close(lock)
     assert made.parent.exists() and not made.exists()
 

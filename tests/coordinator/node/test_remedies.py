@@ -387,27 +387,30 @@ class Activated(SimpleNamespace):
 VISIT = ["hold 1", "move 0", "run 0", "pause", "hold 0", "move 0", "run 1"]
 
 
-def test_a_holder_that_is_stopped_runs_on_in_the_place_of_another_rank(page):
-    assert Activated(page, [(INSIDE, OUTSIDE), (OUTSIDE, OUTSIDE)]).deeds == VISIT
+VISITOR = INSIDE, OUTSIDE
+"""States of both ranks: the one that is held is in a section, the other one in none."""
 
 
-def test_a_rank_that_waits_for_the_other_one_visits_when_that_has_left(page):
-    deeds = Activated(page, [(QUEUED, INSIDE), (INSIDE, OUTSIDE), (OUTSIDE, OUTSIDE)]).deeds
-    assert deeds == ["hold 1", "run 1", "pause", *VISIT]
-
-
-def test_a_visit_ends_even_if_the_holder_does_not_leave(page):
-    deeds = Activated(page, [(INSIDE, OUTSIDE)]).deeds
-    assert deeds == [*VISIT[:3], *["pause"] * LOOKS, *VISIT[4:]]
-
-
-@pytest.mark.parametrize("state", [OUTSIDE, ASLEEP])
-def test_who_is_stopped_without_a_lock_stays_stopped(page, state):
-    assert Activated(page, [(state, OUTSIDE)]).deeds == []
+@pytest.mark.parametrize(
+    ("states", "deeds"),
+    [
+        pytest.param([VISITOR, (OUTSIDE, OUTSIDE)], VISIT, id="in the place of the other rank"),
+        pytest.param(
+            [(QUEUED, INSIDE), VISITOR, (OUTSIDE, OUTSIDE)],
+            ["hold 1", "run 1", "pause", *VISIT],
+            id="who waits for the other one visits when that has left",
+        ),
+        pytest.param([VISITOR], [*VISIT[:3], *["pause"] * LOOKS, *VISIT[4:]], id="it does not leave"),
+        pytest.param([(OUTSIDE, OUTSIDE)], [], id="without a lock"),
+        pytest.param([(ASLEEP, OUTSIDE)], [], id="asleep"),
+    ],
+)
+def test_a_holder_that_is_stopped_runs_on_for_a_limited_time(page, states, deeds):
+    assert Activated(page, states).deeds == deeds
 
 
 def test_a_rank_that_has_ended_is_nobodys_host(page):
-    assert Activated(page, [(INSIDE, OUTSIDE)], mate=Stopped("1", ended=True)).deeds == []
+    assert Activated(page, [VISITOR], mate=Stopped("1", ended=True)).deeds == []
 
 
 def throughputs(name, granularity_us, **sides):

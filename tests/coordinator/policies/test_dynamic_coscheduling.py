@@ -186,8 +186,8 @@ def test_two_jobs_never_take_each_others_processor_at_once(tmp_path, after, mine
     for processor in (0, 1):
         turns.spins_in_vain(processor, processor, AT_NS)
     took = []
-    turns._words = Interrupted(
-        turns._words, after, lambda: took.append(takes(others, other, other, mine, AT_NS))
+    turns.words = Interrupted(
+        turns.words, after, lambda: took.append(takes(others, other, other, mine, AT_NS))
     )
     took.append(takes(turns, mine, mine, other, AT_NS))
     assert took.count(True) <= 1

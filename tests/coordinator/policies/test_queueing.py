@@ -128,23 +128,20 @@ class Watched:
         self.policy = policies.create(name, options)
         self.session = Session(self.policy, Machine(1), [Job(n, 1) for n in range(count)])
         self.now_ns, self.arrived, self.count = 0, 0, count
-        self.served, self.ran = [], []
-
-    @property
-    def here(self):
-        return [job.number for job in self.session._here.values()]
+        self.here, self.served, self.ran = [], [], []
 
     def arrive(self):
         if self.arrived < self.count:
+            self.here.append(self.arrived)
             self.check(self.session.arrive(self.arrived).decide(self.now_ns))
             self.arrived += 1
 
     def depart(self, choice):
         """The job that runs ends, or, if it has not run yet, another one is ended."""
         if self.here:
-            self.check(
-                self.session.depart(choice if choice in self.here else self.running()).decide(self.now_ns)
-            )
+            job = choice if choice in self.here else self.running()
+            self.here.remove(job)
+            self.check(self.session.depart(job).decide(self.now_ns))
 
     def running(self):
         return self.session.plan.decision.slots[self.session.plan.cycle.slot_at(self.now_ns)[0]].runs[0][0]
