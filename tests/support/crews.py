@@ -60,9 +60,11 @@ class Crew:
         self.orders.append(("vacate", job))
 
 
-def conduct(policy: Policy, jobs: Sequence[Job], processors: int = 2, **how: Any) -> tuple[Conductor, Crew]:
+def conduct(
+    policy: Policy, jobs: Sequence[Job], processors: int = 2, crew: Crew | None = None, **how: Any
+) -> tuple[Conductor, Crew]:
     """A conductor that has prepared, and its crew, which notes the decisions of the session."""
-    crew = Crew()
+    crew = crew or Crew()
     session = crew.watch(Session(policy, Machine(processors), jobs))
     conductor = Conductor(session, jobs, crew, **how)
     conductor.prepare()

@@ -5,17 +5,15 @@ import tomllib
 
 import numpy as np
 import pytest
-from crews import Crew
+from crews import Crew, conduct
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from sessions import slots
+from sessions import session, slots
 
 from coordinator import policies
-from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Session
 from coordinator.policies import packing
 from coordinator.policies.regions import hypercube, mesh
-from coordinator.view import Job, Machine
+from coordinator.view import Job
 from harness.cli import main
 from harness.predict.job_level import SimulatedByJob, draw
 from harness.simulator.jobs import event_by_event
@@ -107,9 +105,8 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
         Job(number, min(size, processors), arrival_ms * MS, moldable)
         for number, (size, arrival_ms, moldable) in enumerate(rows)
     ]
-    policy, crew = policies.create(name, options), Launching()
-    conductor = Conductor(Session(policy, Machine(processors), jobs), jobs, crew)
-    conductor.prepare()
+    policy = policies.create(name, options)
+    conductor, crew = conduct(policy, jobs, processors, crew=Launching())
     crew.serve(conductor, 0)
     now_ns, loss_ns = 0, loss_ms * MS
     while (due_ns := conductor.due_ns()) is not None and due_ns <= loss_ns:
@@ -156,7 +153,7 @@ def test_a_malleable_job_keeps_one_of_its_processors_as_long_as_one_is_left(
 ):
     """Also while those leave that a loss ends; a job that has lost all waits, or gets others."""
     jobs = [Job(n, min(size, processors), 0, rigid, not rigid) for n, (size, rigid) in enumerate(rows)]
-    run = Session(policies.create(name, {}), Machine(processors), jobs)
+    run = session(name, jobs, processors)
     before = run.arrive(*range(len(jobs))).decide(0).decision.placements
     assume(not lost.issuperset(range(processors)))
     run.lose(p for p in lost if p < processors)
@@ -179,13 +176,12 @@ def test_a_malleable_job_keeps_one_of_its_processors_as_long_as_one_is_left(
 )
 def test_jobs_that_end_when_a_processor_is_lost_leave_as_at_any_other_time(name, options, sizes, stay, shown):
     """The loss is the graver reason; no job that stays is on the processor. DQT: at the end of a quantum."""
-    jobs = [Job(number, size) for number, size in enumerate(sizes)]
     for lost in ([], [7]):
-        run = Session(policies.create(name, {"quantum_ms": 10, **options}), Machine(8), jobs)
-        run.arrive(*range(len(jobs))).decide(0)
+        run = session(name, sizes, 8, **{"quantum_ms": 10, **options})
+        run.arrive(*range(len(sizes))).decide(0)
         run.depart(0).decide(10 * MS)
         run = run.lose(lost) if lost else run
-        gone = set(range(1, len(jobs))).difference(stay)
+        gone = set(range(1, len(sizes))).difference(stay)
         assert slots(run.depart(*gone).decide(10 * MS)) == shown
 
 

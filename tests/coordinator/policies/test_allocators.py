@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import session
 
 from coordinator import policies
 from coordinator.decide.session import Session
@@ -131,7 +132,7 @@ def test_scattered_allocation_fails_only_if_too_few_processors_are_free(free, na
 def test_pages_of_one_processor_are_first_come_first_served_on_the_lowest_processors(steps):
     jobs = [Job(number, size) for number, (_, size) in enumerate(steps)]
     runs = [
-        Session(policies.create(name, options), Machine(12), jobs)
+        session(name, jobs, 12, **options)
         for name, options in (("mesh", {"allocator": "paging"}), ("fcfs", {}))
     ]
     for number, (leaves, _) in enumerate(steps):
@@ -199,30 +200,28 @@ def promised(policy, allocator, place, region, grid):
 def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps, grid):
     name, allocator = which
     jobs = [Job(number, size) for number, (_, size) in enumerate(steps)]
-    session = Session(
-        policies.create(name, {"allocator": allocator}), Machine(16, Topology("mesh", grid)), jobs
-    )
+    run = Session(policies.create(name, {"allocator": allocator}), Machine(16, Topology("mesh", grid)), jobs)
     lost, here, waiting, now_ns = set(), [], list(range(len(jobs))), 0
     kept, alone = set(), set()
     for choice, number in steps:
         now_ns += 1
-        placed = sorted(session.plan.decision.placements) if session.plan else []
+        placed = sorted(run.plan.decision.placements) if run.plan else []
         if choice == 9 and len(lost) < 6:
             lost.add(number - 1)
-            failed = [job for job in placed if number - 1 in session.plan.decision.placements[job]]
+            failed = [job for job in placed if number - 1 in run.plan.decision.placements[job]]
             here = [job for job in here if job not in failed]
-            session.lose([number - 1]).depart(*failed).decide(now_ns)
+            run.lose([number - 1]).depart(*failed).decide(now_ns)
         elif choice % 2 and placed:
             job = placed[choice % len(placed)]
             here.remove(job)
-            session.depart(job).decide(now_ns)
+            run.depart(job).decide(now_ns)
         else:
             here.append(waiting[0])
-            session.arrive(waiting.pop(0)).decide(now_ns)
-        for job in [job for job in here if session.too_large(job)]:
+            run.arrive(waiting.pop(0)).decide(now_ns)
+        for job in [job for job in here if run.too_large(job)]:
             here.remove(job)  # as the driver does
-            session.depart(job).decide(now_ns)
-        decision = session.plan.decision
+            run.depart(job).decide(now_ns)
+        decision = run.plan.decision
         places, regions = decision.placements, decision.state.regions
         given_out = [p for region in regions.values() for p in region]
         assert len(given_out) == len(set(given_out))
@@ -236,9 +235,9 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
         kept = set(regions)
         in_order = [job for job in here if job in places]
         assert in_order == here[: len(in_order)], "first come, first served"
-    while placed := sorted(session.plan.decision.placements):
-        session.depart(placed[0]).decide(now_ns)
-    assert session.plan.decision.state.free == 16 - len(lost), "all processors come back"
+    while placed := sorted(run.plan.decision.placements):
+        run.depart(placed[0]).decide(now_ns)
+    assert run.plan.decision.state.free == 16 - len(lost), "all processors come back"
 
 
 def wasted(allocator, sizes, seconds, policy="hypercube", processors=4):
@@ -262,9 +261,9 @@ def test_fragmentation_by_hand():
 
 
 def test_sizes_that_the_machine_does_not_have_run_alone():
-    session = Session(policies.create("hypercube", {}), Machine(6), [Job(0, 5), Job(1, 1)])
-    assert session.arrive(0).decide(0).decision.placements == {0: (0, 1, 2, 3, 4)}
-    assert session.arrive(1).decide(1).decision.placements == {0: (0, 1, 2, 3, 4), 1: (5,)}
+    run = session("hypercube", [5, 1], 6)
+    assert run.arrive(0).decide(0).decision.placements == {0: (0, 1, 2, 3, 4)}
+    assert run.arrive(1).decide(1).decision.placements == {0: (0, 1, 2, 3, 4), 1: (5,)}
 
 
 def hops(partners, addresses):
@@ -299,7 +298,7 @@ def test_gray_codes_of_rows_and_columns_bring_all_neighbours_of_a_grid_next_to_e
 
 def test_hypercube_maps_ranks_by_their_communication():
     jobs = [Job(0, 16, partners=patterns.partners("NEWS", 16)), Job(1, 16)]
-    run = Session(policies.create("hypercube", {"mapping": "bipartition"}), Machine(32), jobs)
+    run = session("hypercube", jobs, 32, mapping="bipartition")
     run.arrive(0).decide(0)
     places = run.arrive(1).decide(0).decision.placements
     assert sorted(places[0]) == list(range(16)) != list(places[0])

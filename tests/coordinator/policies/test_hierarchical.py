@@ -6,9 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import MS, session
 
-from coordinator import policies
-from coordinator.decide.session import Session
-from coordinator.view import Job, Machine
+from coordinator.view import Job
 
 
 @settings(deadline=None)
@@ -43,7 +41,7 @@ events = st.lists(
 def test_gangs_run_whole_and_nobody_starves(processors, history):
     """Whatever happens; a job that stays has run, at the latest, when two rounds have passed."""
     jobs = [Job(n, min(size, processors), 0) for n, (_, size, _) in enumerate(history)]
-    run = Session(policies.create("dhc", {"quantum_ms": 10}), Machine(processors), jobs)
+    run = session("dhc", jobs, processors, quantum_ms=10)
     here, now_ns = [], 0
 
     def look(plan):

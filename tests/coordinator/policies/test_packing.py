@@ -3,11 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import session
 
-from coordinator import policies
-from coordinator.decide.session import Session
 from coordinator.policies import packing
-from coordinator.view import Job, Machine
 
 
 def seated(name, sizes, processors=8):
@@ -116,16 +114,15 @@ def test_nobody_is_seated_on_a_lost_processor_who_fits_elsewhere(name, processor
 def test_no_more_jobs_share_a_processor_than_there_are_rows(name, processors, rows, events):
     """Whoever finds no place waits, in order of arrival, until somebody leaves."""
     sizes = [min(size, processors) for _, size in events]
-    jobs = [Job(n, size, n) for n, size in enumerate(sizes)]
-    session = Session(policies.create("gang", {"packing": name, "rows": rows}), Machine(processors), jobs)
+    run = session("gang", sizes, processors, packing=name, rows=rows)
     here = []
     for now_ns, (leaves, _) in enumerate(events):
-        plan = session.arrive(now_ns).decide(now_ns)
+        plan = run.arrive(now_ns).decide(now_ns)
         here.append(now_ns)
         if leaves:
             first = next(iter(plan.decision.placements))
             here.remove(first)
-            plan = session.depart(first).decide(now_ns)
+            plan = run.depart(first).decide(now_ns)
         placed = plan.decision.placements
         assert here[: len(placed)] == sorted(placed), "nobody overtakes"
         for processor in range(processors):

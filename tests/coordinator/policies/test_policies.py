@@ -42,7 +42,7 @@ def histories(draw):
 )
 def test_a_shared_slot_has_every_job_on_all_of_its_processors(name, steps, lost):
     jobs = [Job(number, size) for number, (_, _, size) in enumerate(steps)]
-    run = Session(policies.create(name, {}), Machine(4), jobs)
+    run = session(name, jobs, 4)
     here = []
     for number, (leaves, which, _) in enumerate(steps):
         run.arrive(number).decide(number)
@@ -59,7 +59,7 @@ def test_a_shared_slot_has_every_job_on_all_of_its_processors(name, steps, lost)
 @given(histories())
 def test_no_policy_ever_breaks_these_rules(history):
     name, processors, jobs, steps = history
-    run = Session(policies.create(name, {}), Machine(processors), jobs)
+    run = session(name, jobs, processors)
     shared = ("none", "implicit", "dynamic-coscheduling", "process-control", "processor-sets", "working-sets")
     space_shared = name not in shared
     waiting, here, now_ns = [job.number for job in jobs], [], 0

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sessions import session
 
 from coordinator import policies
-from coordinator.decide.session import Session
 from coordinator.policies import allocation, scan
 from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, View, useful_processors
 from harness.simulator.jobs import event_by_event
@@ -23,18 +23,16 @@ def job(number, most, work_s=10.0, beta_s=0.0, *, alpha_s=0.0, rigid=False, mall
 
 def sizes(name, jobs, processors, events, **options):
     """Number of processors of each job after ``events``: +n for an arrival, ~n for a departure."""
-    session = Session(policies.create(name, options), Machine(processors), jobs)
+    run = session(name, jobs, processors, **options)
     for time, event in enumerate(events):
-        plan = session.arrive(event).decide(time) if event >= 0 else session.depart(~event).decide(time)
+        plan = (run.arrive(event) if event >= 0 else run.depart(~event)).decide(time)
     return {number: len(place) for number, place in plan.decision.placements.items()}
 
 
 def sizes_together(name, jobs, processors, already=None):
     """Number of processors of each job that starts, if all arrive at one instant beside a running one."""
-    session = Session(policies.create(name, {}), Machine(processors), [already, *jobs] if already else jobs)
-    if already:
-        session.arrive(already.number).decide(0)
-    placed = session.arrive(*(one.number for one in jobs)).decide(1).decision.placements
+    run = session(name, [already, *jobs] if already else jobs, processors, arrived=bool(already))
+    placed = run.arrive(*(one.number for one in jobs)).decide(1).decision.placements
     return [len(placed[one.number]) for one in jobs if one.number in placed]
 
 
@@ -90,7 +88,7 @@ SHORT_AND_LONG = [job(0, 16, 1), job(1, 16, 100)]
     ],
 )
 def test_jobs_that_arrive_at_one_instant_start_together(name, options, jobs, expected):
-    run = Session(policies.create(name, options), Machine(sum(expected)), jobs)
+    run = session(name, jobs, sum(expected), **options)
     placed = run.arrive(0, *range(1, len(jobs))).decide(0).decision.placements
     assert sorted(map(len, placed.values())) == expected
 
@@ -302,15 +300,15 @@ def test_no_policy_ever_gives_a_job_more_than_it_can_use(policy, processors, row
     jobs = [
         job(n, most, work_s, beta_s, malleable=flag) for n, (most, work_s, beta_s, flag) in enumerate(rows)
     ]
-    session = Session(policies.create(name, options), Machine(processors), jobs)
+    run = session(name, jobs, processors, **options)
     coming, time = list(range(len(jobs))), 0
     placed = {}
     while coming or placed:
         time += 1
         if coming and (not placed or random.random() < 0.6):
-            plan = session.arrive(coming.pop(0)).decide(time)
+            plan = run.arrive(coming.pop(0)).decide(time)
         else:
-            plan = session.depart(random.choice(sorted(placed))).decide(time)
+            plan = run.depart(random.choice(sorted(placed))).decide(time)
         placed = plan.decision.placements
         for number, place in placed.items():
             alone = [jobs[number].estimate.on(p) for p in range(1, len(place) + 1)]

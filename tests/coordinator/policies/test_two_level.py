@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from sessions import MS, session
 
 from coordinator import policies
-from coordinator.decide.session import Session
-from coordinator.view import Job, Machine
+from coordinator.view import Job
 
 SHARING = sorted(name for name in policies.known() if "share" in policies.parameters(name))
 
@@ -25,9 +24,7 @@ history = st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(0, 15
 def test_sequential_jobs_are_in_every_slot_and_change_nothing_for_gangs(name, steps):
     """At most one gang is on a processor; under ``gang`` they have the slots that they have alone."""
     jobs = [Job(number, size) for number, (_, size, _) in enumerate(steps)]
-    both, alone = (
-        Session(policies.create(name, options), Machine(4), jobs) for options in ({"share": "sequential"}, {})
-    )
+    both, alone = (session(name, jobs, 4, **options) for options in ({"share": "sequential"}, {}))
     here, now_ns = [], 0
 
     def look():
