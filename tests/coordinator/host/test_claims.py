@@ -85,9 +85,8 @@ def test_a_name_that_somebody_made_up_harms_nobody(name):
 
 
 @pytest.mark.slow
-def test_two_runs_on_the_same_processors_both_say_so(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    gate = tmp_path / "gate"
+def test_two_runs_on_the_same_processors_both_say_so(runtime):
+    gate = runtime / "gate"
     waiting = ["sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done"]
     with running(jobs=1, command=waiting) as first:
         assert eventually(lambda: first.note() or first.ids)
