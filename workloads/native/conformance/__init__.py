@@ -113,15 +113,14 @@ def tried(
     cases: int = CASES,
     call_s: int = CALL_S,
     all_s: float = ALL_S,
-    names: Sequence[str] = (),
 ) -> dict[str, Conformity]:
-    """Try the calls, all or only these ``names``; empty if the program does not run.
+    """Try all calls; empty if the program does not run.
 
     A call that ends the job is left out when the others are tried again. Of calls that were not tried in
     ``all_s`` there is nothing.
     """
     outcomes: dict[str, Conformity] = {}
-    left = list(names)
+    left: list[str] = []  # all, at first
     environment = {name: v for name, v in os.environ.items() if not OURS.match(name)} | FREE_OF_OTHERS
     while True:
         command = [*launcher, str(program), str(seed), str(cases), str(call_s), *left]
