@@ -38,6 +38,10 @@ class LaunchPlan:
     variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    def of(self, job: int) -> Launcher:
+        """The launcher of a job."""
+        return self.own.get(job, self.launcher)
+
 
 def check_host() -> None:
     """Refuse limits, and a place for the files of runs, with which none can work here."""

@@ -34,7 +34,7 @@ from workloads.work import Command
 def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Sequence[str]) -> Started:
     """Start and return the launcher of a job on ``count`` processes."""
     workload, directory, number = context.workload, context.directory, job.number
-    launcher = context.launch_plan.own.get(number, context.launch_plan.launcher)
+    launcher = context.launch_plan.of(number)
     rank = argv(workload, context.launch_plan, job, count, directory)
     words = launcher.argv(count, rank, hosts, job.program.launcher_options)
     if hosts:
@@ -60,7 +60,7 @@ def argv(
         if program.waits == "two-phase":
             variables["LOCKSTEP_RECORD"] = str(directory.records(number))
         become = [*PYTHON, "-S", "-m", "coordinator.node.exec_rank", socket, str(number)]
-        return [*become, json.dumps(variables), *program.argv]
+        return [*become, launch_plan.of(number).rank, json.dumps(variables), *program.argv]
     spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
     if isinstance(program, Program):
         spec |= parallel(workload, number, program, count)
@@ -227,9 +227,9 @@ class RunningJobs:
 
     def _orphaned(self, job: int) -> None:
         """Give up a job whose launcher waits for ranks that were killed before they came to an agent."""
-        state, known = self.states[job], self._context.launch_plan
+        state = self.states[job]
         waited_for = state.missing and state.give_up_ns is None and not self.conductor.is_over(job)
-        if waited_for and known.own.get(job, known.launcher).has_children:
+        if waited_for and self._context.launch_plan.of(job).has_children:
             self._give_up(job, "its launcher waits for processes that have ended", 0.0)
 
     def advance(self) -> None:

@@ -1,10 +1,11 @@
 """Start any program as a rank of a job.
 
-``python -P -S -m coordinator.node.exec_rank SOCKET JOB VARIABLES COMMAND...``
+``python -P -S -m coordinator.node.exec_rank SOCKET JOB RANK VARIABLES COMMAND...``
 
 The process registers with the node's agent, waits for its start without using the processor, binds
-itself, and executes the program. The VARIABLES, a JSON object, are added to the program's environment, after
-those that were held back from the launcher.
+itself, and executes the program. RANK is the variable in which the launcher gives it its rank; it may be
+empty. The VARIABLES, a JSON object, are added to the program's environment, after those that were held back
+from the launcher.
 Every rank runs this module, so it imports little, and only from the standard library.
 """
 
@@ -16,14 +17,10 @@ import time
 from coordinator.host.environment import HELD
 from workloads.agent_line import AgentLine
 
-RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
-"""Variables in which launchers give a process its rank."""
 
-
-def main(path: str, job: str, variables: str, *command: str) -> None:
-    rank = next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
+def main(path: str, job: str, rank: str, variables: str, *command: str) -> None:
     try:
-        agent = AgentLine(path, int(job), rank)
+        agent = AgentLine(path, int(job), int(os.environ.get(rank, "0")))
         start = agent.begin()
     except ConnectionError as error:
         sys.exit(str(error))

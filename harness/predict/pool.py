@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 from coordinator.host import guarded_program
 from coordinator.host.environment import PYTHON
-from coordinator.node.exec_rank import RANKS
+from coordinator.host.launchers import LAUNCHERS
 from harness.measure.time_left import Guess, TimeLeft, alike
 from harness.simulator import interruption
 from workloads.validation import InputError
@@ -164,7 +164,7 @@ def join_pool() -> None:
     """Make this process a rank of the pool, unless it is one; the guardian starts before MPI."""
     if "mpi4py.futures" in sys.modules:
         return
-    if not any(name in os.environ for name in RANKS):
+    if not any(kind.rank in os.environ for kind in LAUNCHERS.values()):
         raise needs_workers(1)
     sys.stdout.flush()
     sys.stderr.flush()

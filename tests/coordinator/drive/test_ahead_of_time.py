@@ -10,8 +10,8 @@ from runs import command, eventually, needs_two, running, state, workload
 
 from coordinator.drive import running_jobs
 from coordinator.drive.driver import run_workload
+from coordinator.host.launchers import find_launcher
 from coordinator.host.processes import JOB, environment_of
-from coordinator.node.exec_rank import RANKS
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def rank_of(run, job, rank):
     for pid in run.processes():
         variables = environment_of(pid)
         ours = variables.get(JOB) == str(job) and "workloads.rank" in " ".join(command(pid))
-        if ours and str(rank) in [variables.get(name) for name in RANKS]:
+        if ours and variables.get(find_launcher().rank) == str(rank):
             return pid
     raise AssertionError(f"job {job} has no rank {rank}")
 
