@@ -92,8 +92,8 @@ def replayed(
         messages[: len(counts)] = counts
         parts.append(Part(made, messages, max(1, round(share * repeat))))
     parts += alike(after_s)
-    yield_ns = round(max(rank.yield_ns or 0.0 for rank in recording.ranks))
-    return ReplayedProgram(tuple(parts), channels.table(), as_mpi, yield_ns)
+    yield_interval_ns = round(max(rank.yield_interval_ns or 0.0 for rank in recording.ranks))
+    return ReplayedProgram(tuple(parts), channels.table(), as_mpi, yield_interval_ns)
 
 
 def has_root(recording: Recording) -> bool:

@@ -61,7 +61,7 @@ HEAD = np.dtype(
         *((name, "<i4") for name in ("threads", "flags")),
         *((name, "<i8") for name in ("start_ns", "finish_ns", "slot_ns", "collectives")),
         *((name, "<i8") for name in ("members_bytes", "last_ns")),
-        *(("meets_from_bytes", "<i8"), ("copy_ns", "<f8", len(COPIED_BYTES)), ("yield_ns", "<f8")),
+        *(("meets_from_bytes", "<i8"), ("copy_ns", "<f8", len(COPIED_BYTES)), ("yield_interval_ns", "<f8")),
         *((name, "<i8") for name in OUTSIDE),
         ("windows", WINDOW, SLOTS),
     ]
@@ -124,7 +124,7 @@ class RankRecording:
     copy_ns: tuple[float, ...] = ()
     # How long a call that waits looks for its message before it gives its processor away; 0 if it does not,
     # None if unknown.
-    yield_ns: float | None = None
+    yield_interval_ns: float | None = None
     # How long MPI_Init and MPI_Finalize took, and how much processor time of the rank; 0 if unknown.
     init_ns: int = 0
     init_cpu_ns: int = 0
@@ -165,7 +165,7 @@ class Recording:
         if len(self.ranks) < 2 or len({rank.host for rank in self.ranks}) > 1:
             return ""
         lacking = []
-        if any(rank.yield_ns is None for rank in self.ranks):
+        if any(rank.yield_interval_ns is None for rank in self.ranks):
             lacking.append("how often its MPI gives its processor away (rows of none that spin)")
         if (
             not all(rank.copy_ns for rank in self.ranks)
@@ -249,7 +249,7 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
             communicators,
             *(bool(head["flags"] & ROOTED), _count(int(head["meets_from_bytes"]))),
             _times(head["copy_ns"].tolist()) if head["copy_ns"].any() else (),
-            _yield_ns(max(0.0, float(head["yield_ns"]))) if head["yield_ns"] else None,
+            _interval_ns(max(0.0, float(head["yield_interval_ns"]))) if head["yield_interval_ns"] else None,
             *(_count(int(head[name])) for name in OUTSIDE),
         ),
     )
@@ -260,7 +260,7 @@ def _times(copy_ns: Sequence[float]) -> tuple[float, ...]:
     return tuple(map(float, copy_ns)) if good else ()
 
 
-def _yield_ns(value: Any) -> float | None:
+def _interval_ns(value: Any) -> float | None:
     return float(value) if isinstance(value, float) and 0 <= value < LONGEST_YIELD_NS else None
 
 
@@ -363,8 +363,10 @@ def write(recording: Recording, path: Path) -> None:
         raise
 
 
-NOT_IN_OLD = ("rooted", "meets_from_bytes", "copy_ns", "yield_ns", *OUTSIDE)
-PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", *NOT_IN_OLD)
+PLAIN = (
+    *("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns"),
+    *("rooted", "meets_from_bytes", "copy_ns", "yield_interval_ns", *OUTSIDE),
+)
 
 
 def read(path: Path) -> Recording:
@@ -400,9 +402,10 @@ def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> t
             raise RecordingError(f"{path}: {UNKNOWN}")
         ranks.append(
             RankRecording(
-                **{name: one[name] for name in PLAIN if name in one or name not in NOT_IN_OLD}
-                | {name: _count(one.get(name, 0)) for name in ("meets_from_bytes", *OUTSIDE)}
-                | {"copy_ns": _times(one.get("copy_ns", ())), "yield_ns": _yield_ns(one.get("yield_ns"))},
+                **{name: one[name] for name in PLAIN}
+                | {name: _count(one[name]) for name in ("meets_from_bytes", *OUTSIDE)}
+                | {"copy_ns": _times(one["copy_ns"])}
+                | {"yield_interval_ns": _interval_ns(one["yield_interval_ns"])},
                 windows=windows[window : ends[1]],
                 rows=rows[row : ends[0]],
                 communicators={number: tuple(rest) for number, *rest in one["communicators"]},

@@ -80,8 +80,7 @@ def read(path: Path) -> RunRecord:
         found = json.load(file)
     if found["schema"] != SCHEMA:
         raise ValueError(f"found schema {found['schema']!r}, required {SCHEMA}")
-    # A Lockstep of before wrote no checksum.
-    if found.get("sha256", _checksum(found)) != _checksum(found):
+    if found["sha256"] != _checksum(found):
         raise ValueError("it is not as it was written")
     fields = typed(found["run"]) | {
         "jobs": tuple(JobRecord(**job) for job in found["jobs"]),

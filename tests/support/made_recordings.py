@@ -38,7 +38,7 @@ def recorded(
         there = np.concatenate([rows[each * window :][: kept or each] for window in range(windows)])
         finish_ns = windows * 1_000_000
         known = (number, "host", 0, finish_ns, True, False, 1, 1_000_000, table, there, {})
-        one = RankRecording(*known, yield_ns=0.0)
+        one = RankRecording(*known, yield_interval_ns=0.0)
         ranks.append(one)
     return Recording(("mpiexec", "./app"), len(ranks), tuple(ranks))
 

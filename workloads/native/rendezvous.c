@@ -136,7 +136,7 @@ static int meets(void *buffer, int64_t bytes, MPI_Comm comm)
 
 /* How much processor time a wait takes between two calls of sched_yield; NO_YIELDS if it makes less than one in
    AWAY_NS, 0 if that is not known until then. */
-static double yield_ns(MPI_Comm comm, int64_t until_ns)
+static double yield_interval_ns(MPI_Comm comm, int64_t until_ns)
 {
     int64_t waited_ns = 0;
     long yields = 0;
@@ -177,7 +177,7 @@ static void ask(struct transfers *found, void *buffer, MPI_Comm comm)
 {
     int64_t begin_ns = now_ns(), until_ns = begin_ns + GIVE_UP_NS;
 
-    found->yield_ns = yield_ns(comm, begin_ns + OF_YIELDS_NS);
+    found->yield_interval_ns = yield_interval_ns(comm, begin_ns + OF_YIELDS_NS);
     for (int64_t bytes = LEAST_BYTES; bytes <= MOST_COPIED && now_ns() < until_ns; bytes *= 2)
         if (meets(buffer, bytes, comm)) {
             found->meets_from_bytes = bytes;

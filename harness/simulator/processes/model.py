@@ -224,7 +224,7 @@ JOB = np.dtype(
         ("round_trip_ns", np.int64),
         ("fixed_ns", np.int64),
         ("imbalance_ns", np.int64),
-        ("yield_ns", np.int64),  # its processes yield so often while they spin; 0 for never
+        ("yield_interval_ns", np.int64),  # its processes yield so often while they spin; 0 for never
         ("estimate", np.int64),
         ("finish_ns", np.int64),
         ("allotted", np.int32),  # how many of its processes may run

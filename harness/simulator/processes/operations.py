@@ -172,7 +172,7 @@ class ReplayedProgram:
     # Whether its processes spin whatever the waiting rule of the run, as their MPI does.
     as_mpi: bool = False
     # A process that spins by the rule spin gives its processor away so often, as its MPI does; 0 for never.
-    yield_ns: int = 0
+    yield_interval_ns: int = 0
 
     def __post_init__(self) -> None:
         if (longest := max(map(self.count, range(self.processes)))) > MOST_COMPUTATIONS:

@@ -75,12 +75,12 @@ def watch_yields(state: State, p: int) -> None:
     if this one has had more than the average, or its slice has ended.
     """
     processor = state.processors[p]
-    yield_ns = state.jobs[state.processes[processor.current].job].yield_ns
+    yield_interval_ns = state.jobs[state.processes[processor.current].job].yield_interval_ns
     processor.yield_at_ns = state.clock.never_ns
-    if yield_ns > 0 and not operation_of(state, processor.current).marks & m.POLLS:
+    if yield_interval_ns > 0 and not operation_of(state, processor.current).marks & m.POLLS:
         now_ns = state.clock.now_ns
         after_ns = max(now_ns + 1, eevdf.may_end_ns(state, p)) - processor.spin_began_ns
-        processor.yield_at_ns = processor.spin_began_ns - -after_ns // yield_ns * yield_ns
+        processor.yield_at_ns = processor.spin_began_ns - -after_ns // yield_interval_ns * yield_interval_ns
         set_alarm(state, p)
 
 
@@ -92,7 +92,7 @@ def yields_now(state: State, p: int) -> bool:
         return False
     process = state.processes[processor.current]
     spins = process.activity >= m.READING and process.handling == m.FREE
-    return bool(spins and state.jobs[process.job].yield_ns > 0)
+    return bool(spins and state.jobs[process.job].yield_interval_ns > 0)
 
 
 @step

@@ -74,7 +74,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     clock = state.clock
     if replays:
         state.machine.reorders = 1
-        yielding = any(job.replay is not None and job.replay.yield_ns > 0 for job in jobs)
+        yielding = any(job.replay is not None and job.replay.yield_interval_ns > 0 for job in jobs)
         state.machine.yields = machine.local == "eevdf" and yielding
         state.machine.skips = 0  # it skips phases of patterns only
     clock.shift = max(2 * processes, leaves).bit_length()
@@ -169,7 +169,7 @@ def enter_job(
     for field, value in waiting._asdict().items():
         record[field] = value
     if job.replay is not None and waiting.rule == waiting_rules.SPIN:
-        record.yield_ns = job.replay.yield_ns
+        record.yield_interval_ns = job.replay.yield_interval_ns
     state.samples[len(state.processes) + index] = waiting_rules.new_sample(0)
     processes = state.processes[record.first : record.first + count]
     processes.state = m.ENTERING

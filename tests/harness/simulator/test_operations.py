@@ -36,13 +36,15 @@ def test_processes_whose_mpi_yields_as_it_waits_leave_the_processor_to_those_tha
     steps = [[step(50_000, give=rank, take=1 - rank)] * 100 for rank in range(2)]
     table = np.array(channels, dtype=np.int32)
     spent_ns = {}
-    for yield_ns in (0, 500):
-        program = ReplayedProgram((part(steps, channels),), table, as_mpi=True, yield_ns=yield_ns)
+    for yield_interval_ns in (0, 500):
+        program = ReplayedProgram(
+            (part(steps, channels),), table, as_mpi=True, yield_interval_ns=yield_interval_ns
+        )
         jobs = [replaying(number, program, arrival_s=number * 3e-6) for number in range(3)]
         machine = SimulatedMachine(
             processors=2, local="eevdf", context_switch_us=20.0, yield_us=0.5, timers="independent"
         )
-        spent_ns[yield_ns] = simulate(jobs, machine, policies.create("none", {})).makespan_ns
+        spent_ns[yield_interval_ns] = simulate(jobs, machine, policies.create("none", {})).makespan_ns
     assert spent_ns[500] < 1.1 * 3 * 100 * 50_000
     assert spent_ns[0] > 1.5 * spent_ns[500]
 

@@ -181,8 +181,8 @@ def recorded(draw, most):
     channels = sorted(table, key=lambda ends: table[ends])
     times = draw(st.integers(1, 5 if PLAIN else 20))
     as_mpi = draw(st.sampled_from([False, False, True]))
-    yield_ns = draw(st.sampled_from([0, 0, 700, 5_000, 300_000]))
-    return of_steps(steps, channels, times, as_mpi=as_mpi, yield_ns=yield_ns)
+    yield_interval_ns = draw(st.sampled_from([0, 0, 700, 5_000, 300_000]))
+    return of_steps(steps, channels, times, as_mpi=as_mpi, yield_interval_ns=yield_interval_ns)
 
 
 SCHEDULERS = st.sampled_from(

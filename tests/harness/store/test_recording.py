@@ -131,7 +131,7 @@ def test_a_program_s_own_mpi_says_what_large_messages_cost(compiled, tmp_path, m
     kept = recording.read(tmp_path / "kept.npz").ranks[1]
     assert kept.copy_ns == copy_ns
     # MPICH gives the processor away between the polls of a wait, Open MPI does not.
-    assert (100 < kept.yield_ns < 100_000) if mpi == "here" else kept.yield_ns == 0
+    assert (100 < kept.yield_interval_ns < 100_000) if mpi == "here" else kept.yield_interval_ns == 0
     assert 0 < kept.init_cpu_ns < 2e9 and 1e6 < kept.init_ns < 20e9 and 0 < kept.init_switches < 10_000
     assert 0 < kept.finalize_cpu_ns < 2e9 and 1e4 < kept.finalize_ns < 20e9
 
@@ -157,12 +157,12 @@ def test_a_busy_host_makes_it_take_longer_but_not_find_less(compiled, tmp_path, 
         32768,
         65536,
     }  # at worst unknown, never a wrong one
-    assert rank.yield_ns is not None
-    assert (rank.yield_ns > 0) == (mpi == "here")
+    assert rank.yield_interval_ns is not None
+    assert (rank.yield_interval_ns > 0) == (mpi == "here")
 
 
 def test_a_recording_says_what_it_lacks_and_which_rows_that_concerns():
-    known = {"meets_from_bytes": 8192, "copy_ns": (1.0,) * len(COPIED_BYTES), "yield_ns": 0.0}
+    known = {"meets_from_bytes": 8192, "copy_ns": (1.0,) * len(COPIED_BYTES), "yield_interval_ns": 0.0}
     rows = np.zeros(1, OPERATION)
     rows["kind"], rows["bytes"] = KIND["ISEND"], 4096
 
@@ -174,13 +174,13 @@ def test_a_recording_says_what_it_lacks_and_which_rows_that_concerns():
         return replace(made(), ranks=tuple(ranks)).lacks
 
     assert lacks() == ""
-    assert "gives its processor away (rows of none that spin): they" in lacks("yield_ns")
+    assert "gives its processor away (rows of none that spin): they" in lacks("yield_interval_ns")
     assert "not say what messages from 4 KiB on take (all rows): they" in lacks("copy_ns", "meets_from_bytes")
-    both = lacks("copy_ns", "yield_ns")
+    both = lacks("copy_ns", "yield_interval_ns")
     assert "(rows of none that spin) and what" in both and "(all rows)" in both and "\n" not in both
     assert lacks("copy_ns", rows=rows[:0]) == "", "no message of the program is large"
-    assert lacks("copy_ns", "yield_ns", hosts=("host", "another")) == "", "there it is not asked for"
-    assert lacks("copy_ns", "yield_ns", hosts=("host",)) == "", "one rank sends to none"
+    assert lacks("copy_ns", "yield_interval_ns", hosts=("host", "another")) == "", "there it is not asked for"
+    assert lacks("copy_ns", "yield_interval_ns", hosts=("host",)) == "", "one rank sends to none"
 
 
 def rewritten(folder, change):
@@ -196,15 +196,16 @@ def rewritten(folder, change):
     return folder / "changed.npz"
 
 
-def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(tmp_path):
-    old = rewritten(tmp_path, lambda rank: [rank.pop(name) for name in recording.NOT_IN_OLD])
-    for rank in recording.read(old).ranks:
-        assert (rank.rooted, rank.meets_from_bytes, rank.copy_ns, rank.yield_ns) == (False, 0, (), None)
+def test_a_recording_without_a_field_of_its_ranks_is_refused(tmp_path):
+    for name in ("rooted", "yield_interval_ns"):
+        lacking = rewritten(tmp_path, lambda rank, name=name: rank.pop(name))
+        with pytest.raises(RecordingError, match="no recording"):
+            recording.read(lacking)
 
 
 @pytest.mark.parametrize("value", [-1, 10**30, "many", None, [1], True, 0.5])
 def test_absurd_numbers_of_a_program_s_mpi_are_unknown(tmp_path, value):
-    absurd = dict.fromkeys(("meets_from_bytes", "yield_ns", *recording.OUTSIDE), value)
+    absurd = dict.fromkeys(("meets_from_bytes", "yield_interval_ns", *recording.OUTSIDE), value)
     absurd["copy_ns"] = [value] * 9
     odd = rewritten(tmp_path, lambda rank: rank.update(absurd))
     try:
@@ -212,7 +213,7 @@ def test_absurd_numbers_of_a_program_s_mpi_are_unknown(tmp_path, value):
     except RecordingError:
         return
     assert (rank.meets_from_bytes, rank.init_ns, rank.finalize_cpu_ns) == (0, 0, 0)
-    assert rank.yield_ns in (None, value)
+    assert rank.yield_interval_ns in (None, value)
 
 
 def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):

@@ -56,7 +56,7 @@ class Job:
             self.longest = -1
             for process in self.processes:
                 spins = self.rule.rule == waiting_rules.SPIN and simulation.machine.local == "eevdf"
-                process.yields = given.replay.yield_ns if spins else 0
+                process.yields = given.replay.yield_interval_ns if spins else 0
 
     def reallot(self, placement):
         """Whether these are other processors than before."""
