@@ -99,28 +99,28 @@ def limits_kept() -> AbstractContextManager[None]:
     return processes.kept_limits()
 
 
-def run(
-    wanted: Experiment,
-    results: Path,
-    watcher: Watcher,
-    *,
-    simulate: bool = True,
-    resume: bool = False,
-    timeline: bool = False,
-    anyway: bool = False,
-    part: str | None = None,
-    tau_s: float = summary.TAU_S,
-    known: Sequence[RunRecord] = (),
-) -> Ran:
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to run an experiment."""
+
+    simulate: bool = True  # whether to simulate the measured runs, too
+    resume: bool = False  # whether to leave out runs that are recorded already
+    timeline: bool = False  # whether to record a timeline of every rank
+    anyway: bool = False  # whether to measure even while another Lockstep uses these processors
+    part: str | None = None  # K/N for every N-th cell of the sweep from the K-th
+    tau_s: float = summary.TAU_S  # the bound of the bounded slowdown
+    # Runs of other experiments: what they have of these programs alone is not measured again.
+    known: Sequence[RunRecord] = ()
+
+
+def run(wanted: Experiment, results: Path, watcher: Watcher, options: RunOptions = RunOptions()) -> Ran:
     """Measure every scheduler against dedicated runs, and simulate the same, as ``lockstep.run``.
 
-    The experiment is loaded for this host. ``part`` is K/N for every N-th cell of the sweep from the K-th;
-    ``tau_s`` is the bound of the bounded slowdown. ``known`` are runs of other experiments: what they have of
-    these programs alone is not measured again.
+    The experiment is loaded for this host.
     """
-    if simulate:
+    if options.simulate:
         recorded_programs.check(wanted)
-    cells = _part(part, wanted)
+    cells = _part(options.part, wanted)
     programs = {job.program for cell in wanted.measured_cells for job in cell.jobs()}
     tools = real_tools(wanted.nodes, mpi=any(program.needs_launcher for program in programs))
     with Store(results, warn=watcher.warn) as store:
@@ -129,38 +129,16 @@ def run(
         )
         if any(isinstance(program, OF_USERS) for program in programs):
             session = replace(session, conditions=conditions.of_commands(session.conditions))
-        made = [*plan.shared(wanted, known, plan.recorded(store.runs(wanted.digest) if resume else ()))]
-        for record in made:
-            store.add_run(record)
-        earlier, before, precision = _begun(wanted, session, made, resumed=resume)
-        if _to_do(wanted, cells, [*before, *made], precision):
-            ours = measuring.claimed(store.path, wanted.digest, cells)
-            with session.reserved(watcher, anyway=anyway), ours as other:
-                if other and resume:
-                    rule = f"{other} measures these runs into {results} now, and both would make each of them"
-                    remedy = "wait for its end, or choose another --results directory"
-                    raise InputError("--resume", True, rule, remedy)
-                # The Lockstep that used the processors until now may have recorded runs of this experiment.
-                earlier, before, precision = _begun(wanted, session, made, resumed=resume)
-                try:
-                    _measure(wanted, cells, session, before, made, precision, timeline, watcher)
-                except Interrupted as stopped:
-                    if not (known := [*before, *made]):
-                        raise
-                    results_so_far = results_document.results(wanted, known, tau_s, session.name)
-                    ran = Ran(results_so_far, store.path, earlier, made, (), before)
-                    raise Stopped(str(stopped), ran) from None
-        simulated: list[RunRecord] = []
-        if simulate:
-            watcher.note("simulating the measured runs")
-            announce_compiler(watcher)
-            heard, runs = partial(precision.heard, watcher=watcher), [*before, *made]
-            where = session.name, store, watcher
-            simulated = missing.complete(
-                wanted, runs, *where, timeline=timeline, heard=heard, further=scattered
-            )
-    found = results_document.results(wanted, [*before, *made, *simulated], tau_s, session.name)
-    return Ran(found, store.path, earlier, made, simulated, before)
+        series = _Series(wanted, cells, session, options, watcher)
+        try:
+            series.measure()
+        except Interrupted as stopped:
+            if not series.measured:
+                raise
+            raise Stopped(str(stopped), series.ran) from None
+        if options.simulate:
+            series.simulate()
+        return series.ran
 
 
 def _part(text: str | None, wanted: Experiment) -> set[int]:
@@ -174,75 +152,130 @@ def _part(text: str | None, wanted: Experiment) -> set[int]:
     return set(cells[int(found[1]) - 1 :: int(found[2])])
 
 
-def _begun(
-    wanted: Experiment, session: MeasurementSession, made: Sequence[RunRecord], *, resumed: bool
-) -> tuple[int, list[RunRecord], RowPrecision]:
-    """How many runs of this experiment are stored without ``made``, those to extend, and what rows need."""
-    records = session.store.runs(wanted.digest)
-    before = records if resumed else []
-    for record in (record for record in before if record.kind in MEASURED_KINDS):
-        if found := conditions.difference(record.conditions, session.conditions):
-            field, old, new = found
-            rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
-            raise InputError("--resume", True, rule, "omit --resume, or choose another --results directory")
-    stored = sum(record.kind in MEASURED_KINDS for record in records)
-    return stored, before, RowPrecision(wanted, [*before, *made])
+class _Series:
+    """The runs of some cells of an experiment: stored ones, and those that this invocation makes."""
 
+    def __init__(
+        self,
+        wanted: Experiment,
+        cells: Collection[int],
+        session: MeasurementSession,
+        options: RunOptions,
+        watcher: Watcher,
+    ) -> None:
+        self._wanted = wanted
+        self._cells = cells
+        self._session = session
+        self._options = options
+        self._watcher = watcher
+        self._store = session.store
+        done = plan.recorded(self._store.runs(wanted.digest) if options.resume else ())
+        self._made = [*plan.shared(wanted, options.known, done)]
+        self._simulated: list[RunRecord] = []
+        for record in self._made:
+            self._store.add_run(record)
+        self._look()
 
-def _to_do(
-    wanted: Experiment, cells: Collection[int], before: Sequence[RunRecord], precision: RowPrecision
-) -> dict[Key, Task]:
-    """The runs of these cells that ``before`` lacks; none if no row needs any of them."""
-    done = plan.recorded(before)
-    ours = [task for task in plan.plan(wanted) if task.cell.index in cells]
-    tasks = {task.key: task for task in ours if task.key not in done}
-    return tasks if any(map(precision.needs, tasks.values())) else {}
+    def _look(self) -> None:
+        """Find out which runs of the experiment are stored, which of them to extend, and what rows need."""
+        stored = self._store.runs(self._wanted.digest)
+        self._before = stored if self._options.resume else []
+        for record in (record for record in self._before if record.kind in MEASURED_KINDS):
+            if found := conditions.difference(record.conditions, self._session.conditions):
+                field, old, new = found
+                rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
+                remedy = "omit --resume, or choose another --results directory"
+                raise InputError("--resume", True, rule, remedy)
+        self._earlier = sum(record.kind in MEASURED_KINDS for record in stored)
+        self._precision = RowPrecision(self._wanted, self.measured)
 
+    @property
+    def measured(self) -> list[RunRecord]:
+        """The runs that are extended, and those that were made."""
+        return [*self._before, *self._made]
 
-def _measure(
-    wanted: Experiment,
-    cells: Collection[int],
-    session: MeasurementSession,
-    before: Sequence[RunRecord],
-    made: list[RunRecord],
-    precision: RowPrecision,
-    timeline: bool,
-    watcher: Watcher,
-) -> None:
-    """Measure the runs of these cells that are lacking, and add them to ``made`` and ``precision``."""
-    if not (tasks := _to_do(wanted, cells, [*before, *made], precision)):
-        return
-    earlier = len(made)
-    session.warn_of_disturbances(watcher)
-    for standing in precision.unknown():
-        watcher.standing(standing)
-    every = [job for task in tasks.values() for job in task.jobs]
-    working_sets = jobs.working_sets(every)
-    users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.stops_processes]
-    ways = {mechanisms.choose(scheduler.options.mechanism)[0] for scheduler in users}
-    try:
-        constants: Callable[[Task], Constants] = Recalibrated(session, working_sets, ways, watcher)
-        if not any(job.program.needs_constants for job in every):
-            constants = lambda task: Constants()  # noqa: E731
-        back_end: BackEnd = (
-            AsStarted(session, watcher.warn)
-            if wanted.of_settings
-            else measured.Measured(session, constants, watcher.note, timeline)
-        )
+    @property
+    def ran(self) -> Ran:
+        """The results so far."""
+        every = [*self.measured, *self._simulated]
+        found = results_document.results(self._wanted, every, self._options.tau_s, self._session.name)
+        return Ran(found, self._store.path, self._earlier, self._made, self._simulated, self._before)
+
+    def _lacking(self) -> dict[Key, Task]:
+        """The runs to make; none if no row needs any of them."""
+        done = plan.recorded(self.measured)
+        ours = [task for task in plan.plan(self._wanted) if task.cell.index in self._cells]
+        tasks = {task.key: task for task in ours if task.key not in done}
+        return tasks if any(map(self._precision.needs, tasks.values())) else {}
+
+    def measure(self) -> None:
+        """Make the runs that are lacking, while no other Lockstep uses the processors."""
+        if not self._lacking():
+            return
+        ours = measuring.claimed(self._store.path, self._wanted.digest, self._cells)
+        with self._session.reserved(self._watcher, anyway=self._options.anyway), ours as other:
+            if other and self._options.resume:
+                results = self._store.path.parent
+                rule = f"{other} measures these runs into {results} now, and both would make each of them"
+                remedy = "wait for its end, or choose another --results directory"
+                raise InputError("--resume", True, rule, remedy)
+            # The Lockstep that used the processors until now may have recorded runs of this experiment.
+            self._look()
+            if tasks := self._lacking():
+                self._carry_out(tasks)
+
+    def _carry_out(self, tasks: Mapping[Key, Task]) -> None:
+        precision, watcher, earlier = self._precision, self._watcher, len(self._made)
+        self._session.warn_of_disturbances(watcher)
+        for standing in precision.unknown():
+            watcher.standing(standing)
         to_do = list(tasks.values())
-        for record in runner.run(to_do, back_end, session.store, watcher, precision.needs, precision.expects):
-            made.append(record)
-            precision.heard(record, watcher)
-    except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
-        ended = plan.recorded(made)
-        count = len(made) - earlier
-        total = count + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
-        kept = f"{count} of {total} runs are recorded in {session.store.path}"
-        raise Interrupted(f"interrupted: everything is released; {kept}; continue with --resume") from None
-    if wanted.min_repeats < wanted.repeats and (wide := list(precision.wide())):
-        shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
-        asked = f"precision = {wanted.precision:.0%}"
-        watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
+        try:
+            back_end = self._back_end(to_do)
+            for record in runner.run(
+                to_do, back_end, self._store, watcher, precision.needs, precision.expects
+            ):
+                self._made.append(record)
+                precision.heard(record, watcher)
+        except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
+            ended = plan.recorded(self._made)
+            count = len(self._made) - earlier
+            total = count + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
+            kept = f"{count} of {total} runs are recorded in {self._store.path}"
+            raise Interrupted(
+                f"interrupted: everything is released; {kept}; continue with --resume"
+            ) from None
+        wanted = self._wanted
+        if wanted.min_repeats < wanted.repeats and (wide := list(precision.wide())):
+            shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
+            asked = f"precision = {wanted.precision:.0%}"
+            watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
+
+    def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
+        if self._wanted.of_settings:
+            return AsStarted(self._session, self._watcher.warn)
+        every = [job for task in tasks for job in task.jobs]
+        constants: Callable[[Task], Constants] = lambda task: Constants()  # noqa: E731
+        if any(job.program.needs_constants for job in every):
+            users = [one for one in self._wanted.schedulers if one.policy.stops_processes]
+            ways = {mechanisms.choose(one.options.mechanism)[0] for one in users}
+            constants = Recalibrated(self._session, jobs.working_sets(every), ways, self._watcher)
+        return measured.Measured(self._session, constants, self._watcher.note, self._options.timeline)
+
+    def simulate(self) -> None:
+        """Simulate the measured runs."""
+        self._watcher.note("simulating the measured runs")
+        announce_compiler(self._watcher)
+        self._simulated = missing.complete(
+            self._wanted,
+            self.measured,
+            self._session.name,
+            self._store,
+            self._watcher,
+            timeline=self._options.timeline,
+            heard=partial(self._precision.heard, watcher=self._watcher),
+            further=scattered,
+        )
 
 
 @dataclass(frozen=True)

@@ -93,15 +93,8 @@ def run(
 
     with application.limits_kept():
         wanted = _load(experiment, settings, quick, seed, here=True)
-        ran = application.run(
-            wanted,
-            Path(results),
-            _watching(watcher),
-            simulate=simulate,
-            resume=resume,
-            timeline=timeline,
-            anyway=anyway,
-        )
+        options = application.RunOptions(simulate=simulate, resume=resume, timeline=timeline, anyway=anyway)
+        ran = application.run(wanted, Path(results), _watching(watcher), options)
     return Results(ran.results)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import application
 from harness.analyse.sharing import advice
 from harness.analyse.verdicts import Threshold
-from harness.application import Ran
+from harness.application import Ran, RunOptions
 from harness.commands import SCHEMA, Answer, shared, tune
 from harness.commands.shared import judged, thresholds_of, write
 from harness.measure.session import Watcher
@@ -87,9 +87,8 @@ def _measured(
     )
     wanted = experiment.load(table, here=True)
     conditions = thresholds_of(options, wanted)
-    how = {"simulate": options.record, "resume": options.resume, "anyway": options.anyway}
-    ran = application.run(wanted, options.results, watcher, known=known, **how)
-    return ran, conditions
+    run = RunOptions(simulate=options.record, resume=options.resume, anyway=options.anyway, known=known)
+    return application.run(wanted, options.results, watcher, run), conditions
 
 
 def _choices(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:

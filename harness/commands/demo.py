@@ -5,6 +5,7 @@ from pathlib import Path
 
 from harness import application
 from harness.analyse import stored
+from harness.application import RunOptions
 from harness.commands import Answer, explore, shared
 from harness.measure.session import Watcher
 from harness.report import cells, text
@@ -24,7 +25,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     path = options.output or (Path("explore.html") if options.open else None)
     if path:
         shared.check_writable("--output", path)
-    ran = application.run(wanted, options.results, watcher, anyway=options.anyway, timeline=path is not None)
+    run = RunOptions(anyway=options.anyway, timeline=path is not None)
+    ran = application.run(wanted, options.results, watcher, run)
     if path:
         found = stored.read(options.results, "demo", watcher)[-1]
         explore.write(path, wanted, found, options.results, watcher)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness import INTERRUPTED, application
 from harness.analyse import stored
-from harness.application import Ran
+from harness.application import Ran, RunOptions
 from harness.commands import Answer, report
 from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, load, show, thresholds_of
 from harness.measure.session import Watcher
@@ -49,18 +49,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     where += [f"hosts={json.dumps(entries)}"] if any(entries) else []
     wanted = load(options, *where, here=True)
     conditions = thresholds_of(options, wanted)
+    how = RunOptions(
+        simulate=options.simulate,
+        resume=options.resume,
+        timeline=options.timeline,
+        anyway=options.anyway,
+        part=options.part,
+        tau_s=options.tau,
+    )
     try:
-        ran = application.run(
-            wanted,
-            options.results,
-            watcher,
-            simulate=options.simulate,
-            resume=options.resume,
-            timeline=options.timeline,
-            anyway=options.anyway,
-            part=options.part,
-            tau_s=options.tau,
-        )
+        ran = application.run(wanted, options.results, watcher, how)
     except application.Stopped as stopped:
         found = stopped.ran.results
         shown = list(text.render(found))

@@ -14,6 +14,7 @@ from coordinator.host.launch import LaunchError
 from coordinator.host.quotas import quotas
 from harness import application
 from harness.analyse import results_document, tuning
+from harness.application import RunOptions
 from harness.commands import Answer, shared
 from harness.commands.exec import call_of, command_of, preload, rule_arguments
 from harness.commands.shared import judged, thresholds_of
@@ -80,11 +81,11 @@ def measured(
     how = {"repeats": options.rounds, "timeout_factor": options.timeout_factor}
     wanted = settings.experiment(commands, copies, kept, **how)
     conditions = thresholds_of(options, wanted)
-    run = {"simulate": False, "resume": options.resume, "anyway": options.anyway}
-    ran = application.run(wanted, options.results, watcher, **run)
+    run = RunOptions(simulate=False, resume=options.resume, anyway=options.anyway)
+    ran = application.run(wanted, options.results, watcher, run)
     records, made = [*ran.resumed, *ran.made], [*ran.made]
     if together := tuning.both(kept, ran.results.rows):
-        then = application.run(_afterwards(wanted, together), options.results, watcher, **run)
+        then = application.run(_afterwards(wanted, together), options.results, watcher, run)
         wanted = replace(wanted, schedulers=(*wanted.schedulers, together))
         records, made = [*records, *then.made], [*made, *then.made]
     failed = [one.failure for one in made if one.failure and one.exceeded is None]

@@ -73,7 +73,8 @@ def test_resume_is_refused_while_another_driver_measures_the_same_runs(claiming,
     other, _ = claiming(wanted.digest, 0)
     monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: fake_runs.TOOLS)
     with pytest.raises(InputError, match=f"process {other.pid} on .* measures these runs into"):
-        application.run(wanted, tmp_path, fake_runs.Quiet(), simulate=False, resume=True, anyway=True)
+        options = application.RunOptions(simulate=False, resume=True, anyway=True)
+        application.run(wanted, tmp_path, fake_runs.Quiet(), options)
 
 
 def test_a_file_system_without_locks_keeps_nobody_from_measuring(tmp_path, monkeypatch):
