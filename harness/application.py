@@ -304,8 +304,14 @@ def simulate(
     The store in ``output``, if any, gets the simulated runs, with the ranks' activities if ``timeline``;
     ``resume`` leaves out what it has. Of jobs without processes it also gets files of their schedules.
     """
-    prepare = _by_job if wanted.by_job else _by_process
-    prepared = prepare(wanted, results, session_name() if output else "", watcher, timeline=timeline)
+    session = session_name() if output else ""
+    if wanted.by_job:
+        if timeline:
+            rule = "is of processes, and these jobs have none"
+            raise InputError("--timeline", timeline, rule, "leave it out")
+        prepared = _by_job(wanted, session)
+    else:
+        prepared = _by_process(wanted, results, session, watcher, timeline=timeline)
     back_end, tasks = prepared.back_end, prepared.tasks
     wanted = tasks[0].experiment  # with the content of its logs
     made: list[RunRecord] = []
@@ -351,14 +357,9 @@ class _Prepared:
     notes: Sequence[str] = ()
 
 
-def _by_job(
-    wanted: Experiment, results: Path, session: str, watcher: Watcher, *, timeline: bool
-) -> _Prepared:
+def _by_job(wanted: Experiment, session: str) -> _Prepared:
     from harness.predict import job_level  # noqa: PLC0415 - numba is slow to load
 
-    if timeline:
-        rule = "is of processes, and these jobs have none"
-        raise InputError("--timeline", timeline, rule, "leave it out")
     here = conditions.of_session(usable_processors(), job_level.SIMULATOR)
     back_end = replace(job_level.SimulatedByJob.of(wanted), session=session, conditions=here)
     return _Prepared(back_end, back_end.tasks)

@@ -117,8 +117,8 @@ class SimulatedByJob:
         known, log = _source_of(task), self.logs.get(task.cell.index)
         source: dict[str, Any] = {"warm_up": known.warm_up, "tau_s": known.tau_s}
         if log and known.log:
-            file = os.fsencode(str(known.log.file)).decode(errors="backslashreplace")
-            source |= {"log": log.header, "file": file, "content": known.log.content}
+            file = os.fsencode(known.log.file).decode(errors="backslashreplace")
+            source |= {"log": log.header, "file": file, "content": known.content}
             source |= {"load": known.log.load} if known.log.load is not None else {}
             source |= {"skipped": log.skipped, "assumed": log.assumed, "count": len(log.jobs)}
         if known.model:
@@ -149,14 +149,14 @@ def _of_policy(error: InputError, task: Task) -> InputError:
     return InputError(key, task.scheduler.name, error.rule, error.remedy)
 
 
-def _read(file: Path) -> Trace:
+def _read(file: str) -> Trace:
     try:
-        return read(file)
+        return read(Path(file))
     except InputError as error:  # of a line or the whole file
         raise InputError("log.file", error.value, error.rule, error.remedy) from None
 
 
-def _on_machine(cell: Cell, read_once: Callable[[Path], Trace]) -> tuple[Cell, Trace | None]:
+def _on_machine(cell: Cell, read_once: Callable[[str], Trace]) -> tuple[Cell, Trace | None]:
     """The cell with the size of its machine and the content of its log, and the log; else InputError."""
     source, processors, log = cell.source, cell.processors, None
     assert source
@@ -167,7 +167,7 @@ def _on_machine(cell: Cell, read_once: Callable[[Path], Trace]) -> tuple[Cell, T
             raise no_processors(
                 "job log", f"--set processors={log.jobs.max_processes.max()} for its largest job"
             )
-        source = replace(source, log=replace(source.log, content=log.content))
+        source = replace(source, content=log.content)
         log = log.stretched(source.log.load if source.log else None, processors)
     cell = replace(cell, processors=processors, source=source)
     _ = cell.topology  # complains of one that does not fit

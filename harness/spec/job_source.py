@@ -2,15 +2,14 @@
 
 import dataclasses
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any
 
 from coordinator.migration import Migration
-from harness.spec.table_checks import Table, as_table, field_names
+from harness.spec.table_checks import Table, field_names
 from workloads.bounds import SIMULATED_PROCESSORS, within
 from workloads.machine import ARRIVALS, TAU_S, TOPOLOGY_KEYS
-from workloads.parameters import Bounds, Checked, OneOf, OrInfinite, build
-from workloads.validation import InputError, known_keys, one_of
+from workloads.parameters import Bounds, Checked, OneOf, OrInfinite
+from workloads.validation import InputError, one_of
 
 LEVEL = "jobs"
 
@@ -42,41 +41,48 @@ class Model(Checked):
 
 
 @dataclass(frozen=True)
-class Log:
+class Log(Checked):
     """A job log."""
 
-    file: Path
-    load: float | None = None  # offered load to which arrivals are stretched; None leaves them as they are
-    content: str = ""  # SHA-256 over its jobs; empty until it has been read
+    file: str = ""  # its path
+    # Offered load to which arrivals are stretched; None leaves them as they are.
+    load: Annotated[float, Bounds(1e-6, 1000)] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.file, str) or not self.file:
+            raise InputError("file", self.file, "must be the path of a job log", 'write file = "log.swf.gz"')
 
 
 @dataclass(frozen=True)
-class JobSource:
+class JobSource(Checked):
     """Where jobs come from, a log or a model, and how their means are taken."""
 
     log: Log | None = None
     model: Model | None = None
-    warm_up: int = 0  # jobs at the beginning that do not count
-    tau_s: float = TAU_S  # bound of the bounded slowdown
-    half_width: float = 0.05  # relative half-width of the intervals to reach by replications of the model
-    replications: int = 30  # of the model at most
+    warm_up: Annotated[int, Bounds(0, 10_000_000)] = 0  # jobs at the beginning that do not count
+    tau_s: Annotated[float, Bounds(1e-9, 1e9)] = TAU_S  # bound of the bounded slowdown
+    # Relative half-width of the intervals to reach by replications of the model, and their most.
+    half_width: Annotated[float, Bounds(1e-6, 1e6)] = 0.05
+    replications: Annotated[int, Bounds(1, 10_000)] = 30
     # What jobs pay that move, or vacate their processors.
     migration: Migration = field(default_factory=Migration)
+    content: str = ""  # SHA-256 over the jobs of the log; empty until it has been read
 
     @property
     def identity(self) -> dict[str, Any]:
         """What results depend on: of a log, its jobs and not where it lies."""
         found = dataclasses.asdict(self)
+        content = found.pop("content")
         if self.log:
-            found["log"] = {"content": self.log.content, "load": self.log.load}
+            found["log"] = {"content": content, "load": self.log.load}
         return found
 
 
-NUMBERS = ("warm_up", "tau_s", "half_width", "replications")
-KEYS = ("log", "model", "migration", *NUMBERS)
+KEYS = tuple(name for name in field_names(JobSource) if name != "content")
 MACHINE_KEYS = (*TOPOLOGY_KEYS, "lost")
 SWEPT = {
-    "log": ("file", "load"),
+    "log": field_names(Log),
     "model": field_names(Model),
     "migration": field_names(Migration),
     "machine": MACHINE_KEYS,
@@ -99,25 +105,7 @@ def parse(data: Table) -> JobSource:
     if ("log" in data) == ("model" in data):
         rule = "either a job log or a [model] of jobs must be given"
         raise InputError("log", data.get("log"), rule, "give --log FILE, or a table [log] or [model]")
-    numbers = {key: data[key] for key in NUMBERS if key in data}
-    for key, value in numbers.items():
-        within(key, value)
-    return JobSource(
-        log=_log(as_table(data["log"], "log")) if "log" in data else None,
-        model=build(Model, as_table(data["model"], "model"), "model") if "model" in data else None,
-        migration=build(Migration, as_table(data.get("migration", {}), "migration"), "migration"),
-        **numbers,
-    )
-
-
-def _log(table: Table) -> Log:
-    known_keys(table, ("file", "load"), "log")
-    file, load = table.get("file"), table.get("load")
-    if not isinstance(file, str) or not file:
-        raise InputError("log.file", file, "must be the path of a job log", 'write file = "log.swf.gz"')
-    if load is not None:
-        within("log.load", load, "log.load")
-    return Log(Path(file), load)
+    return JobSource(**{key: data[key] for key in KEYS if key in data})
 
 
 def processors_of(data: Table, source: JobSource) -> int:

@@ -23,7 +23,7 @@ from coordinator.view import Decision, Machine, Reason
 from harness.simulator import interruption
 from harness.simulator.jobs.losses import FragmentationMeter, Relocations
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
-from harness.simulator.jobs.sources import Closed, Recorded, Source
+from harness.simulator.jobs.sources import Closed, Recorded
 from workloads.bounds import fits
 from workloads.validation import InputError
 
@@ -257,7 +257,7 @@ def simulate(
     machine = Machine(processors, topology)
     run = _JobLevelRun(jobs, machine, policy, malleable, migration or Migration(), lost)
     stalled = 0
-    source: Source = Closed(jobs, population) if population else Recorded(jobs)
+    source: Closed | Recorded = Closed(jobs, population) if population else Recorded(jobs)
     agenda = Agenda(run.session, source.first, owners)
     unfinished = len(jobs)
     while unfinished:

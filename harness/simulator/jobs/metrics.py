@@ -139,17 +139,9 @@ def utilisation_over_time(outcome: JobLevelOutcome, parts: int) -> tuple[Floats,
     own_s = outcome.alone_s[ended]
     rate = size * own_s / np.maximum(finish - start, 1 / WHOLE_NS)
     edges = np.linspace(jobs.submit_ns.min() / WHOLE_NS, finish.max(), parts + 1)
-    # Work done up to time t is a sum of ramps: those begun minus those ended.
-    done = _ramps(edges, start, rate) - _ramps(edges, finish, rate)
-    return (edges[1:] + edges[:-1]) / 2, np.diff(done) / np.diff(edges) / outcome.processors
-
-
-def _ramps(times: Floats, begins: Floats, rates: Floats) -> Floats:
-    """Sum over all ramps of rate (t - begin) for those begun, at each time."""
-    order = np.argsort(begins, kind="stable")
-    begins, rates = begins[order], rates[order]
-    count = np.searchsorted(begins, times)
-    slopes = np.concatenate([[0.0], np.cumsum(rates)])
-    offsets = np.concatenate([[0.0], np.cumsum(rates * begins)])
-    total: Floats = slopes[count] * times - offsets[count]
-    return total
+    times, changes = np.concatenate([start, finish]), np.concatenate([rate, -rate])
+    order = np.argsort(times, kind="stable")
+    times, busy = times[order], np.cumsum(changes[order])
+    done = np.concatenate([[0.0], np.cumsum(busy[:-1] * np.diff(times))])
+    share = np.diff(np.interp(edges, times, done)) / np.diff(edges) / outcome.processors
+    return (edges[1:] + edges[:-1]) / 2, share

@@ -2,29 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
 from harness.simulator.jobs.model import Jobs
 
 
-class Source(Protocol):
-    """Jobs that arrive, each once.
+class Recorded:
+    """Every job arrives at its time, or after the job that it follows.
 
     Attributes:
         at_ns: when each job arrives; of one that waits for the end of others, from that end on.
         first: the arrivals that are known before the simulation, as times and jobs.
     """
-
-    at_ns: list[int]
-    first: list[tuple[int, int]]
-
-    def after(self, job: int, now_ns: int) -> Sequence[tuple[int, int]]:
-        """The arrivals that are known now that ``job`` has ended, as times and jobs."""
-        ...
-
-
-class Recorded:
-    """Every job arrives at its time, or after the job that it follows."""
 
     def __init__(self, jobs: Jobs) -> None:
         self.at_ns: list[int] = jobs.submit_ns.tolist()
@@ -37,6 +25,7 @@ class Recorded:
         self.first = [(at_ns, job) for job, at_ns in enumerate(self.at_ns) if job not in later]
 
     def after(self, job: int, now_ns: int) -> Sequence[tuple[int, int]]:
+        """The arrivals that are known now that ``job`` has ended, as times and jobs."""
         found = self._followers.get(job, ())
         for follower, pause_ns in found:
             earliest_ns = max(now_ns, self.at_ns[follower])
@@ -45,7 +34,7 @@ class Recorded:
 
 
 class Closed:
-    """So many jobs arrive at time 0, and the next one when one ends."""
+    """So many jobs arrive at time 0, and the next one when one ends; it answers as ``Recorded``."""
 
     def __init__(self, jobs: Jobs, population: int) -> None:
         self.at_ns = [0] * len(jobs)

@@ -5,7 +5,6 @@ import os
 import re
 import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,7 +180,7 @@ def test_names_are_text_whatever_they_are(back_end, tmp_path):
     name, file = "<b>$x^2$ \u00fc & \u6f22\u5b57</b>", os.fsdecode(b"a <i>\xff log.swf")
     known = back_end.experiment
     (cell,) = known.cells
-    odd_log = replace(cell.source.log, file=Path(file))
+    odd_log = replace(cell.source.log, file=file)
     cells = (replace(cell, source=replace(cell.source, log=odd_log)),)
     odd = replace(back_end, experiment=replace(known, name=name, cells=cells))
     place = tmp_path / "a b \u6f22"

@@ -15,7 +15,7 @@ from places import ROOT
 from coordinator import policies
 from coordinator.migration import Migration
 from harness.spec import experiment
-from harness.spec.job_source import Model
+from harness.spec.job_source import JobSource, Log, Model
 from harness.spec.jobs import JobGroup
 from harness.spec.submission import Submission
 from workloads.bounds import BOUNDS
@@ -118,9 +118,10 @@ def bounds_of(prefix, *kinds):
     for name, rule, _ in (parameter for kind in kinds for parameter in parameters_of(kind)):
         bounds = rule.entry if isinstance(rule, ListOf) else rule
         if isinstance(bounds, Bounds):
-            known = found.setdefault(f"{prefix}.{name}", bounds)
+            key = f"{prefix}.{name}" if prefix else name
+            known = found.setdefault(key, bounds)
             least, most = min(bounds.minimum, known.minimum), max(bounds.maximum, known.maximum)
-            found[f"{prefix}.{name}"] = Bounds(least, most, bounds.whole)
+            found[key] = Bounds(least, most, bounds.whole)
     return found
 
 
@@ -131,6 +132,8 @@ def declared():
         **bounds_of("jobs", JobGroup, *SINGLE.values(), Command),
         **bounds_of("program", LockProgram),
         **bounds_of("slurm", Submission),
+        **bounds_of("", JobSource),
+        **bounds_of("log", Log),
         **bounds_of("model", Model),
         **bounds_of("migration", Migration),
         **bounds_of("schedulers", *policies.known().values(), Options),
