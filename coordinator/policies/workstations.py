@@ -5,7 +5,7 @@ Every processor is a workstation, or part of one. ``View.owner_load`` says what 
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, NamedTuple
 
 from coordinator.policies import partitions
@@ -13,6 +13,9 @@ from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
 from workloads.parameters import Bounds
 from workloads.validation import InputError
+
+Load = Annotated[float, Bounds(0, 1000)]
+"""How much an owner makes a workstation do."""
 
 ALWAYS_NS = -(2**62)
 """Since when a workstation is quiet whose owner has never been there."""
@@ -52,10 +55,11 @@ class _OwnedStations(Policy):
 
     stops_processes = True
     uses_owner_load = True
-    start_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
-    stop_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
-    idle_s: Annotated[float, Bounds(0, 1e7)] = field(default=0.0, kw_only=True)
-    sequential: Annotated[int, Bounds(0, 4096)] = field(default=0, kw_only=True)
+    _: KW_ONLY
+    start_load: Load = 0.3
+    stop_load: Load = 0.3
+    idle_s: Annotated[float, Bounds(0, 1e7)] = 0.0
+    sequential: Annotated[int, Bounds(0, 4096)] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
