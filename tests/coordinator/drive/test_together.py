@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
-from runs import command, eventually
+from runs import command, eventually, state
 
 from coordinator import policies
 from coordinator.drive import agents
@@ -20,16 +21,17 @@ from coordinator.host.processes import RUN, marked
 from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_DRIVER
-from coordinator.wire.zmq_transport import Keys
+from coordinator.wire.zmq_transport import Keys, Line
 from coordinator.workload import Node, Workload
+
+EACH = 'for PMI_RANK in $(seq 0 $(($0 - 1))); do export PMI_RANK; "$@" & done; wait'
 
 
 class Shell(Hydra):
     """Starts all processes on this host."""
 
     def together(self, command, hosts):
-        each = 'for PMI_RANK in $(seq 0 $(($0 - 1))); do export PMI_RANK; "$@" & done; wait'
-        return ["/bin/sh", "-c", each, str(len(hosts)), *command]
+        return ["/bin/sh", "-c", EACH, str(len(hosts)), *command]
 
 
 AGENT = ("/bin/sh", "-c", "exec sleep 60")
@@ -109,21 +111,27 @@ def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, mo
     monkeypatch.setattr(agents, "ARGV", AGENT)
     lost = []
     crowd = Workload((), policies.create("none", {}), (), nodes=(Node("127.0.0.1", 2),) * 3)
-    launcher = Shell("/bin/false", "1")
-    nodes = Nodes(crowd, None, directory, launcher, lambda *_: None, lambda *loss: lost.append(loss))
-    loop = Loop()
+    shell = Shell("/bin/false", "1")
+    nodes = Nodes(crowd, None, directory, shell, lambda *_: None, lambda *loss: lost.append(loss))
+    loop, lines = Loop(), ExitStack()
     begin_s = time.monotonic()
     nodes.start(loop)
-    (launch,) = {node.launch for node in nodes._nodes}
+
+    def of_run(words):
+        """The processes of the run with these words, each with its environment."""
+        ours = {pid: found for pid, found in marked().items() if found[RUN] == directory.run}
+        return {pid: found for pid, found in ours.items() if command(pid)[: len(words)] == words}
 
     def alive():
-        of_run = {pid: found for pid, found in marked().items() if found[RUN] == directory.run}
-        sleepers = [pid for pid in of_run if command(pid) == ["sleep", "60"]]
-        return {int(of_run[pid]["PMI_RANK"]): pid for pid in sleepers}
+        return {int(found["PMI_RANK"]): pid for pid, found in of_run(["sleep", "60"]).items()}
 
     assert eventually(lambda: len(alive()) == 3)
-    for number in range(3):
-        nodes._hear(number, TO_DRIVER.encode(protocol.Join(f"n{number}", (0, 1), 1, "")))
+    (launcher,) = of_run(["/bin/sh", "-c", EACH])
+    for number, setup in enumerate(nodes.setups):
+        line = Line(setup.endpoint, setup.driver_key, setup.keys)
+        line.send(TO_DRIVER.encode(protocol.Join(f"n{number}", (0, 1), 1, "")))
+        lines.callback(line.close)
+    assert eventually(lambda: nodes.receive() or nodes.joined)
     nodes.check(time.monotonic_ns())
     assert not lost
     os.kill(alive()[1], signal.SIGKILL)
@@ -131,10 +139,12 @@ def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, mo
     assert [processors for processors, _ in lost] == [(2, 3)] and "its agent has ended" in lost[0][1]
     assert time.monotonic() - begin_s < 30  # not by its silence: it may be silent for longer
     assert sorted(alive()) == [0, 2]
-    os.kill(launch.program.pid, signal.SIGKILL)
-    assert eventually(lambda: loop.wait(time.monotonic_ns() + 10**7) or not nodes._nodes[0].started, 10)
+    os.kill(launcher, signal.SIGKILL)
+    assert eventually(lambda: state(launcher) in ("", "Z"), 10)
+    loop.wait(time.monotonic_ns() + 10**7)
     nodes.check(time.monotonic_ns())
     assert len(lost) == 1, "others may have no launcher any more, and go on"
+    lines.close()
     for pid in alive().values():
         os.kill(pid, signal.SIGKILL)
     begin_s = time.monotonic()
