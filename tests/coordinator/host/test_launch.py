@@ -217,13 +217,13 @@ def test_a_bus_error_is_explained(status, said, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_full_shared_memory_is_named_in_the_failure(tmp_path):
+def test_a_full_shared_memory_is_named_in_the_failure(runtime):
     script = SUPPORT / "runs.py"
     run = f"{sys.executable} {script} '{{\"jobs\": 1}}'"
     mount = "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 77"
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", f"{mount}; {run}"],
-        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

@@ -315,7 +315,7 @@ def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(share
 
 @needs_root
 @pytest.mark.slow
-def test_a_run_goes_on_whatever_a_neighbour_has_planted(shared, neighbour, tmp_path, monkeypatch):
+def test_a_run_goes_on_whatever_a_neighbour_has_planted(shared, neighbour, tmp_path_factory, monkeypatch):
     """Modules in the current directory, a home with a trap, a mark, a segment; with a place of our own."""
     plant_run(shared)
     witness = shared / "executed"
@@ -325,9 +325,9 @@ def test_a_run_goes_on_whatever_a_neighbour_has_planted(shared, neighbour, tmp_p
     segment = cleanup.SHARED_MEMORY / "mpich_shm_neighbour"
     segment.touch()
     os.chown(segment, NOBODY, NOBODY)
-    process = neighbour("sleep", "60", **{RUN: RUN_OF_NOBODY, DIRECTORY: str(tmp_path)})
+    own = tmp_path_factory.mktemp("r")  # a short name, for sockets in it
+    process = neighbour("sleep", "60", **{RUN: RUN_OF_NOBODY, DIRECTORY: str(own.parent)})
     before = sorted(shared.rglob("*"))
-    (own := tmp_path / "own").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
     monkeypatch.setenv("TMPDIR", str(shared))
     monkeypatch.chdir(shared)
