@@ -70,7 +70,7 @@ class Workload:
         processors: ids of the cores of this host; processor p of the policy is ``processors[p]``. Empty where
             there are nodes.
         options: how processes wait, stay on processors and are helped, as the scheduler wants it.
-        switch_us: cost of a context switch for the waiting rules.
+        context_switch_us: cost of a context switch for the waiting rules.
         latency_us: one-way message latency for the waiting rules.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
@@ -87,7 +87,7 @@ class Workload:
     policy: Policy
     processors: tuple[int, ...]
     options: Options = DEFAULTS
-    switch_us: float = 10.0
+    context_switch_us: float = 10.0
     latency_us: float = 2.0
     seed: int = 0
     repeat: int = 0

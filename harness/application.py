@@ -106,7 +106,7 @@ class RunOptions:
     simulate: bool = True  # whether to simulate the measured runs, too
     resume: bool = False  # whether to leave out runs that are recorded already
     timeline: bool = False  # whether to record a timeline of every rank
-    anyway: bool = False  # whether to measure even while another Lockstep uses these processors
+    no_wait: bool = False  # whether to measure even while another Lockstep uses these processors
     part: str | None = None  # K/N for every N-th cell of the sweep from the K-th
     tau_s: float = summary.TAU_S  # the bound of the bounded slowdown
     # Runs of other experiments: what they have of these programs alone is not measured again.
@@ -213,7 +213,7 @@ class _Series:
         if not self._lacking():
             return
         ours = measuring.claimed(self._store.path, self._wanted.digest, self._cells)
-        with self._session.reserved(self._watcher, anyway=self._options.anyway), ours as other:
+        with self._session.reserved(self._watcher, no_wait=self._options.no_wait), ours as other:
             if other and self._options.resume:
                 results = self._store.path.parent
                 rule = f"{other} measures these runs into {results} now, and both would make each of them"
@@ -429,7 +429,7 @@ def advise(
     results: Path,
     watcher: Watcher,
     *,
-    anyway: bool = False,
+    no_wait: bool = False,
     record: Callable[[], tuple[Path, list[str]]] | None = None,
 ) -> advice.Advice:
     """Simulate the candidates for ``jobs`` jobs with this host's last good calibration, made now without one.
@@ -439,7 +439,7 @@ def advise(
     within("--jobs", jobs)
     processors = len(usable_processors())
     known = _jobs_of(asked, jobs, processors) if asked else None  # bad input shows before a calibration
-    taken = _calibration(results, watcher, anyway=anyway)
+    taken = _calibration(results, watcher, no_wait=no_wait)
     age = duration(trust.age_s(taken.calibration)) if taken.calibration else ""
     doubts = list(caveats.of_use(taken, conditions.of_session(usable_processors(), "")))
     if isinstance(asked, Path) and (lacks := recording.read(asked).lacks):
@@ -474,13 +474,13 @@ def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experim
     return wanted, command
 
 
-def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> Chosen:
+def _calibration(folder: Path, watcher: Watcher, *, no_wait: bool) -> Chosen:
     """The calibration of this host to go by; it is made now if there is none that is good."""
     at = conditions.of_session(usable_processors(), "")
     with Store(folder, warn=watcher.warn) as store:
         if not (taken := trust.chosen(store.calibrations(), at, folder)).calibration:
             session = MeasurementSession.begin(usable_processors()[:2], real_tools(), store)
-            with session.reserved(watcher, anyway=anyway):
+            with session.reserved(watcher, no_wait=no_wait):
                 session.warn_of_disturbances(watcher)
                 try:
                     session.calibrate([0], ["signals"], watcher)

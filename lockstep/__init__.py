@@ -67,7 +67,7 @@ def run(
     simulate: bool = True,
     resume: bool = False,
     timeline: bool = False,
-    anyway: bool = False,
+    no_wait: bool = False,
     watcher: Watcher | None = None,
 ) -> Results:
     """Measure every scheduler of an experiment against dedicated runs, and simulate the same.
@@ -81,7 +81,7 @@ def run(
         simulate: whether to simulate the measured runs.
         resume: whether to leave out runs that are recorded already.
         timeline: whether to record a timeline of every rank.
-        anyway: whether to measure even while another Lockstep uses these processors, instead of waiting.
+        no_wait: whether to measure even while another Lockstep uses these processors, instead of waiting.
         watcher: an object with the methods ``progress``, ``standing``, ``note`` and ``warn``, which receive
             the progress (``harness.measure.session.Watcher``); without it only warnings are passed on.
 
@@ -93,7 +93,7 @@ def run(
 
     with application.limits_kept():
         wanted = _load(experiment, settings, quick, seed, here=True)
-        options = application.RunOptions(simulate=simulate, resume=resume, timeline=timeline, anyway=anyway)
+        options = application.RunOptions(simulate=simulate, resume=resume, timeline=timeline, no_wait=no_wait)
         ran = application.run(wanted, Path(results), _watching(watcher), options)
     return Results(ran.results)
 
@@ -106,7 +106,7 @@ def colocate(
     precision: float = 0.05,
     record: bool = False,
     results: str | Path = RESULTS,
-    anyway: bool = False,
+    no_wait: bool = False,
     watcher: Watcher | None = None,
 ) -> Results:
     """Measure programs alone and beside each other on the same processors, as ``lockstep colocate`` does.
@@ -118,7 +118,7 @@ def colocate(
         precision: width of a 95 % interval, as a share of its median, from which a row needs no more rounds.
         record: whether to record each program alone, and to simulate all ways.
         results: the directory for the records.
-        anyway: whether to measure even while another Lockstep uses these processors.
+        no_wait: whether to measure even while another Lockstep uses these processors.
         watcher: as for :func:`run`.
 
     Raises:
@@ -129,7 +129,7 @@ def colocate(
 
     words = [programs.command_words([line] if isinstance(line, str) else line) for line in commands]
     table = programs.table(words, policies, rounds=rounds, precision=precision, record=record)
-    return run(table, results=results, simulate=record, anyway=anyway, watcher=watcher)
+    return run(table, results=results, simulate=record, no_wait=no_wait, watcher=watcher)
 
 
 def simulate(
@@ -169,7 +169,7 @@ def advise(
     jobs: int = 3,
     recording: str | Path | None = None,
     results: str | Path = RESULTS,
-    anyway: bool = False,
+    no_wait: bool = False,
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """What ``lockstep advise --json`` prints: simulated candidates for some jobs, the best first.
@@ -192,7 +192,7 @@ def advise(
         dedicated_s=LEAST_S,
     )
     asked = Path(recording) if recording else described
-    return application.advise(asked, jobs, Path(results), _watching(watcher), anyway=anyway).document()
+    return application.advise(asked, jobs, Path(results), _watching(watcher), no_wait=no_wait).document()
 
 
 def load(results: str | Path = RESULTS, experiment: str | None = None) -> Results:

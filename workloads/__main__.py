@@ -58,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
     waits = parser.add_argument_group("waiting")
     waits.add_argument("--waiting", type=rule_name, choices=list(RULES), default="spin")
     add_options(waits, Options, WAITS)
-    waits.add_argument("--switch-us", type=float, default=DEFAULT_SWITCH_US, help="cost of a context switch")
+    waits.add_argument(
+        "--context-switch-us", type=float, default=DEFAULT_SWITCH_US, help="cost of a context switch"
+    )
     waits.add_argument("--latency-us", type=float, default=DEFAULT_LATENCY_US, help="one-way message latency")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -79,7 +81,9 @@ def run(options: argparse.Namespace) -> list[RankResult]:
 
     def rule(program: Program) -> Waiting:
         return waits.waiting_rule(
-            switch_us=options.switch_us, latency_us=options.latency_us, imbalance_us=program.imbalance_us
+            context_switch_us=options.context_switch_us,
+            latency_us=options.latency_us,
+            imbalance_us=program.imbalance_us,
         )
 
     execution = prepare(LaunchedProgram(comm, program, rule, (options.seed, 0, 0), walk_step_ns=0.0))

@@ -50,7 +50,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "owners.away_s": Bounds(1e-3, 1e7),
     "owners.load": LOAD,
     "owners.at_s": Bounds(0, 1e9),
-    "--tau": Bounds(1e-9, 1e9),
+    "--slowdown-bound": Bounds(1e-9, 1e9),
     "--tolerance": Bounds(0.0001, 0.99),
     "--jobs": _count(1, 1000),
     "--rounds": _count(1, 10_000),

@@ -119,10 +119,12 @@ class Options(Checked):
             rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
             raise InputError("bind", self.bind, rule, "write true or false")
 
-    def waiting_rule(self, *, switch_us: float, latency_us: float, imbalance_us: float = 0.0) -> Waiting:
+    def waiting_rule(
+        self, *, context_switch_us: float, latency_us: float, imbalance_us: float = 0.0
+    ) -> Waiting:
         return waiting_rule(
             self.waiting,
-            switch_us=switch_us,
+            context_switch_us=context_switch_us,
             latency_us=latency_us,
             spin_switches=self.spin_switches,
             imbalance_us=imbalance_us,

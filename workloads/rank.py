@@ -67,7 +67,9 @@ def main(spec: dict[str, Any]) -> None:
 
     def rule(moulded: Program) -> Waiting:
         return options.waiting_rule(
-            switch_us=spec["switch_us"], latency_us=spec["latency_us"], imbalance_us=moulded.imbalance_us
+            context_switch_us=spec["context_switch_us"],
+            latency_us=spec["latency_us"],
+            imbalance_us=moulded.imbalance_us,
         )
 
     agent = AgentLine(spec["socket"], spec["job"], comm.rank)

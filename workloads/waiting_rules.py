@@ -69,7 +69,7 @@ def rule_name(name: Any) -> Any:
 def waiting_rule(
     waiting: str,
     *,
-    switch_us: float,
+    context_switch_us: float,
     latency_us: float,
     spin_switches: float = 2,
     imbalance_us: float = 0.0,
@@ -79,13 +79,13 @@ def waiting_rule(
     one_of("waiting", waiting, RULES)
     one_of("imbalance_estimate", imbalance_estimate, ESTIMATES)
     SPIN_SWITCHES.check("spin_switches", spin_switches)
-    number("switch_us", switch_us, minimum=0)
+    number("context_switch_us", context_switch_us, minimum=0)
     number("latency_us", latency_us, minimum=0)
     return Waiting(
         rule=RULES[waiting],
-        switch_ns=round(switch_us * 1e3),
+        switch_ns=round(context_switch_us * 1e3),
         round_trip_ns=round(2 * latency_us * 1e3),
-        fixed_ns=round(spin_switches * switch_us * 1e3),
+        fixed_ns=round(spin_switches * context_switch_us * 1e3),
         imbalance_ns=round(imbalance_us * 1e3),
         estimate=ESTIMATES[imbalance_estimate],
     )

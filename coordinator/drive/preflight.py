@@ -19,7 +19,8 @@ from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError
 from workloads.waiting_rules import Waiting, waiting_rule
 
-AS_MPI = waiting_rule("spin", switch_us=0, latency_us=0)  # the rule of commands that wait as their MPI does
+AS_MPI = waiting_rule("spin", context_switch_us=0, latency_us=0)
+"""The rule of commands that wait as their MPI does."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ def _rule(workload: Workload) -> Waiting:
     if workload.options.waiting == "oracle":
         known = "nobody knows the imbalance of a command"
         raise InputError("waiting", "oracle", known, "choose another rule for jobs with two-phase waits")
-    return workload.options.waiting_rule(switch_us=workload.switch_us, latency_us=workload.latency_us)
+    return workload.options.waiting_rule(
+        context_switch_us=workload.context_switch_us, latency_us=workload.latency_us
+    )
 
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:

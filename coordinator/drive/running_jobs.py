@@ -76,7 +76,7 @@ def parallel(workload: Workload, number: int, program: Program, count: int) -> d
         "processes": count,
         "key": [workload.seed, workload.repeat, number],
         "options": asdict(workload.options),
-        "switch_us": workload.switch_us,
+        "context_switch_us": workload.context_switch_us,
         "latency_us": workload.latency_us,
         "walk_step_ns": workload.walk_step_ns,
         "timeline": workload.timeline,

@@ -125,11 +125,11 @@ class Reservation:
         self._name = f"{os.getpid()}.{os.urandom(3).hex()}"
         self._claim: ProcessorClaim | None = None
 
-    def take(self, *, anyway: bool = False) -> list[Rival]:
-        """Reserve the processors if nobody uses any of them, or ``anyway``; returns the rivals there."""
+    def take(self, *, no_wait: bool = False) -> list[Rival]:
+        """Reserve the processors if nobody uses any of them, or ``no_wait``; returns the rivals there."""
         with _gate():
             found = rivals(self._processors, self._name)
-            if self._claim is None and (anyway or not found):
+            if self._claim is None and (no_wait or not found):
                 self._claim = ProcessorClaim(self._name, self._processors, SERIES)
         return found
 

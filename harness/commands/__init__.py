@@ -54,6 +54,8 @@ COMMANDS = {name: line for commands in DOORS.values() for name, line in commands
 RENAMED = {
     **{"waits": "tune", "beside": "colocate", "observe": "record"},
     **{"--give-up": "--timeout-factor", "--trace": "--log", "--blocking": "--waiting"},
+    **{"--anyway": "--no-wait", "--leave": "--skip-call", "--choices": "--settings", "--share": "--report"},
+    **{"--aa": "--self-test", "--tau": "--slowdown-bound", "--switch-us": "--context-switch-us"},
 }
 """Former words of the command line, and those that replace them."""
 

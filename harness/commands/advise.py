@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
     add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")
     add("--jobs", type=int, default=3, metavar="N", help="number of jobs (default: %(default)s)")
-    shared.add(parser, "--anyway", "--results")
+    shared.add(parser, "--no-wait", "--results")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             raise LaunchError(seen.failure)
         return seen.path, seen.doubts
 
-    found = application.advise(asked, jobs, options.results, watcher, anyway=options.anyway, record=record)
+    found = application.advise(asked, jobs, options.results, watcher, no_wait=options.no_wait, record=record)
     return Answer(found.document(), text.advice(found))
 
 

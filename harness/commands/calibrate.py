@@ -22,7 +22,7 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "also calibrate steps through a working set of this size"
     parser.add_argument("--working-set-bytes", type=int, default=0, metavar="N", help=help_text)
-    add(parser, "--results", "--anyway")
+    add(parser, "--results", "--no-wait")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -33,7 +33,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with Store(options.results, warn=watcher.warn) as store:
         session = MeasurementSession.begin(processors, application.real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
-        with session.reserved(watcher, anyway=options.anyway):
+        with session.reserved(watcher, no_wait=options.no_wait):
             session.warn_of_disturbances(watcher)
             found = session.calibrate([options.working_set_bytes], usable, watcher)
         doubts = list(of_calibration(found))

@@ -38,19 +38,19 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = (
         "measure the settings of MPI, OpenMP and OpenBLAS against spinning, as tune does for one program"
     )
-    add("--choices", action="store_true", help=help_text)
+    add("--settings", action="store_true", help=help_text)
     add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
     help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
-    shared.add(parser, "--env", "--results", "--resume", "--anyway", *shared.VERDICTS)
+    shared.add(parser, "--env", "--results", "--resume", "--no-wait", *shared.VERDICTS)
     help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     commands = colocate.given(options.program, options.file)
-    if options.choices:
-        return _choices(options, commands, watcher)
+    if options.settings:
+        return _settings(options, commands, watcher)
     if options.pairs:
         return _pairs(options, commands, watcher)
     if options.output is not None:
@@ -87,18 +87,18 @@ def _measured(
     )
     wanted = experiment.load(table, here=True)
     conditions = thresholds_of(options, wanted)
-    run = RunOptions(simulate=options.record, resume=options.resume, anyway=options.anyway, known=known)
+    run = RunOptions(simulate=options.record, resume=options.resume, no_wait=options.no_wait, known=known)
     return application.run(wanted, options.results, watcher, run), conditions
 
 
-def _choices(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
+def _settings(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
     unlike = ("pairs", "policy", "record", "environment", "output", "export_hyperfine", "precision")
-    _only(options, "choices", unlike)
+    _only(options, "settings", unlike)
     table = colocate.table(commands, rounds=options.rounds, precision=options.precision)
     experiment.load(table, here=True)  # bad input shows before anything runs
     same = (
         "rounds",
-        "anyway",
+        "no_wait",
         "results",
         "resume",
         *(name[2:].replace("-", "_") for name in shared.VERDICTS),

@@ -15,7 +15,7 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add(parser, "--quick", "--results", "--anyway")
+    shared.add(parser, "--quick", "--results", "--no-wait")
     shared.output(parser, "write the page of lockstep explore, too (default with --open: explore.html)")
 
 
@@ -25,7 +25,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     path = options.output or (Path("explore.html") if options.open else None)
     if path:
         shared.check_writable("--output", path)
-    run = RunOptions(anyway=options.anyway, timeline=path is not None)
+    run = RunOptions(no_wait=options.no_wait, timeline=path is not None)
     ran = application.run(wanted, options.results, watcher, run)
     if path:
         found = stored.read(options.results, "demo", watcher)[-1]

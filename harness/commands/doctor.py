@@ -34,18 +34,18 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = (
         "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
     )
-    add("--aa", action="store_true", help=help_text)
-    help_text = "pairs of runs that --aa measures (default: %(default)s)"
+    add("--self-test", action="store_true", help=help_text)
+    help_text = "pairs of runs that --self-test measures (default: %(default)s)"
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
     help_text = (
         "instead: whether jobs that run already share processors while others idle; a launcher or root each"
     )
     add("--pid", type=int, action="append", default=[], metavar="P", help=help_text)
-    help_text = "directory to keep the runs of --aa in (default: they are not kept)"
+    help_text = "directory to keep the runs of --self-test in (default: they are not kept)"
     add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)
     help_text = "print what a report of a fault should say of this host, with nothing personal in it"
-    add("--share", action="store_true", help=help_text)
-    shared.add(parser, "--anyway")
+    add("--report", action="store_true", help=help_text)
+    shared.add(parser, "--no-wait")
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
@@ -53,23 +53,23 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     within("processors", options.processors, "--processors")
     if options.pid:
         return _of_jobs(options.pid)
-    if options.aa and options.pairs < FEWEST:
+    if options.self_test and options.pairs < FEWEST:
         raise InputError("--pairs", options.pairs, f"is less than {FEWEST}", "write 10")
     processors = usable_processors()[: options.processors or None]
-    if options.aa and len(processors) < host_check.AA_PROCESSORS:
+    if options.self_test and len(processors) < host_check.AA_PROCESSORS:
         rule = f"an A/A check takes {host_check.AA_PROCESSORS}"
         raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
     watcher.note("watching the processors")
     findings = list(host_check.check(processors))
-    if options.share:
+    if options.report:
         findings = [*host_check.shared(processors, findings, _calibrations())]
     document: dict[str, Any] = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
-    if options.share:
+    if options.report:
         return Answer(document, [f"- {one.subject}: {one.found}" for one in findings], verbatim=True)
     failures: list[str] = []
-    if options.aa:
+    if options.self_test:
         checked, failures = _aa(options, processors, watcher)
-        document["aa"] = checked and {**asdict(checked), "false_positives": checked.false_positives}
+        document["self_test"] = checked and {**asdict(checked), "false_positives": checked.false_positives}
         document["failures"] = failures
     wrong = failures or any(finding.remedy for finding in findings)
     return Answer(document, listing.findings(document), status=1 if wrong else 0)
@@ -98,7 +98,7 @@ def _aa(options: Namespace, processors: Sequence[int], watcher: Watcher) -> tupl
     folder, used = options.kept_in, tuple(processors[: host_check.AA_PROCESSORS])
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
         session = MeasurementSession.begin(used, application.real_tools(), store)
-        with session.reserved(watcher, anyway=options.anyway):
+        with session.reserved(watcher, no_wait=options.no_wait):
             records = host_check.aa_records(options.pairs, session, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check(aa_pairs(records)), failures

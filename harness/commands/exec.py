@@ -57,9 +57,9 @@ def rule_arguments(parser: ArgumentParser) -> None:
     rules = [name for name in RULES if name != "oracle"]
     add("--waiting", type=rule_name, choices=rules, default="global-adaptive", help="the waiting rule")
     add("--spin-switches", type=float, default=2, metavar="N", help="spin of the fixed rule")
-    add("--switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
+    add("--context-switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
     add("--latency-us", type=float, default=2.0, metavar="US", help="one-way message latency")
-    add("--leave", action="append", default=[], metavar="CALL", help="a call that stays MPI's own")
+    add("--skip-call", action="append", default=[], metavar="CALL", help="a call that stays MPI's own")
     mpicc_argument(parser)
 
 
@@ -73,7 +73,9 @@ def call_of(name: str) -> str:
     if bare in known:
         return bare
     near = difflib.get_close_matches(bare.capitalize(), known, 3) or known
-    raise InputError("--leave", name, "is no call that Lockstep replaces", f"choose from {', '.join(near)}")
+    raise InputError(
+        "--skip-call", name, "is no call that Lockstep replaces", f"choose from {', '.join(near)}"
+    )
 
 
 def mpicc_argument(parser: ArgumentParser) -> None:
@@ -109,9 +111,9 @@ def preload(
     options: Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
     """The library that waits for the MPI of a command, and what to set to wait by the rule."""
-    numbers = {name: getattr(options, name) for name in ("switch_us", "latency_us", "spin_switches")}
+    numbers = {name: getattr(options, name) for name in ("context_switch_us", "latency_us", "spin_switches")}
     rule = waiting_rule(options.waiting, **numbers)
-    made = library(options, command, watcher, frozenset(map(call_of, options.leave)))
+    made = library(options, command, watcher, frozenset(map(call_of, options.skip_call)))
     return made, made.environment(rule)
 
 

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
     shared.add(parser, "--results")
     mpicc_argument(parser)
-    shared.add(parser, "--anyway")
+    shared.add(parser, "--no-wait")
     add("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to record")
 
 
@@ -66,7 +66,7 @@ def record_program(
     name = f"{program_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
     path = output or options.results / recording.FOLDER / name
     made = library(options, command, watcher)
-    with session.reserved(usable_processors(), watcher, options.anyway):
+    with session.reserved(usable_processors(), watcher, options.no_wait):
         before = Moment.now(usable_processors())
         found, failure = _recorded(options, command, made, path.absolute().parent, watcher)
         disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)

@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
     help_text = "only part K of N of the sweep (see lockstep collect)"
     parser.add_argument("--part", metavar="K/N", help=help_text)
-    add(parser, "--tau", "--results", "--anyway", "--open", *VERDICTS)
+    add(parser, "--slowdown-bound", "--results", "--no-wait", "--open", *VERDICTS)
 
 
 def passed_on(options: argparse.Namespace) -> list[str]:
@@ -53,9 +53,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         simulate=options.simulate,
         resume=options.resume,
         timeline=options.timeline,
-        anyway=options.anyway,
+        no_wait=options.no_wait,
         part=options.part,
-        tau_s=options.tau,
+        tau_s=options.slowdown_bound,
     )
     try:
         ran = application.run(wanted, options.results, watcher, how)

@@ -48,7 +48,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         **{"type": Path, "default": Path("lockstep-results"), "metavar": "DIR"},
         "help": "directory for the records (default: %(default)s)",
     },
-    "--tau": {
+    "--slowdown-bound": {
         **{"type": float, "default": TAU_S, "metavar": "S"},
         "help": "bound of the bounded slowdown, seconds (default: %(default)s)",
     },
@@ -60,7 +60,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         **{"dest": "environment", "metavar": "NAME=VALUE", "action": "append", "default": []},
         "help": "a variable for all programs, besides those of the shell (repeatable)",
     },
-    "--anyway": {"action": "store_true", "help": "measure even while another Lockstep uses these processors"},
+    "--no-wait": {
+        "action": "store_true",
+        "help": "measure even while another Lockstep uses these processors",
+    },
     "--fail-if": {
         **{"action": "append", "default": [], "metavar": "CONDITION"},
         "help": 'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2" '

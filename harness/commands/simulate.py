@@ -16,7 +16,7 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    add(parser, *EXPERIMENT, "--tau")
+    add(parser, *EXPERIMENT, "--slowdown-bound")
     help_text = "store whose last calibration gives the values missing in [machine] (default: %(default)s)"
     add(parser, "--results", help=help_text)
     add(parser, *VERDICTS)
@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         wanted,
         options.results,
         watcher,
-        options.tau,
+        options.slowdown_bound,
         compute,
         options.output,
         timeline=options.timeline,

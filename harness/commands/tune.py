@@ -31,7 +31,12 @@ from workloads.validation import InputError, one_of
 from workloads.work import CommandLine, Work
 
 OF_MISSING = ("name", "library", "versions")
-DEFAULT_RULE = {"waiting": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
+DEFAULT_RULE = {
+    "waiting": "global-adaptive",
+    "spin_switches": 2,
+    "context_switch_us": 10.0,
+    "latency_us": 2.0,
+}
 OF_OPTIONS = ("waiting", "spin_switches")  # those that a scheduler has, too
 
 Libraries = Mapping[int, Mapping[Path, int]]
@@ -48,7 +53,7 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = "measure only this beside as it is; may be repeated"
     add("--only", action="append", metavar="SETTING", help=help_text)
     rule_arguments(parser)
-    shared.add(parser, "--results", "--resume", "--anyway", *shared.VERDICTS)
+    shared.add(parser, "--results", "--resume", "--no-wait", *shared.VERDICTS)
     help_text = "what to run; {copy} in it stands for the number of the copy"
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
@@ -56,7 +61,7 @@ def arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     command = command_of(options, "tune")
     _check_only(options, settings.ORDER)
-    for name in options.leave:
+    for name in options.skip_call:
         call_of(name)
     return measured(options, [command], watcher, copies=options.jobs)
 
@@ -72,7 +77,7 @@ def measured(
     options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, copies: int = 1
 ) -> Answer:
     """Measure the settings of commands, or of copies of one; then the best of MPI and threads together."""
-    with session.reserved(usable_processors(), watcher, options.anyway):
+    with session.reserved(usable_processors(), watcher, options.no_wait):
         # This also reads from the disk what is first read, so that it counts for no run.
         libraries = {n: libraries_loaded(words) for n, words in _different(commands).items()}
         found, missing = _settings(options, commands, copies, libraries, watcher)
@@ -81,7 +86,7 @@ def measured(
     how = {"repeats": options.rounds, "timeout_factor": options.timeout_factor}
     wanted = settings.experiment(commands, copies, kept, **how)
     conditions = thresholds_of(options, wanted)
-    run = RunOptions(simulate=False, resume=options.resume, anyway=options.anyway)
+    run = RunOptions(simulate=False, resume=options.resume, no_wait=options.no_wait)
     ran = application.run(wanted, options.results, watcher, run)
     records, made = [*ran.resumed, *ran.made], [*ran.made]
     if together := tuning.both(kept, ran.results.rows):
@@ -190,5 +195,5 @@ def _exec_line(options: Namespace, command: Sequence[str]) -> str:
         if (value := getattr(options, name)) != default
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    words += [word for call in options.leave for word in ("--leave", call)]
+    words += [word for call in options.skip_call for word in ("--skip-call", call)]
     return shlex.join(["lockstep", "exec", *words, "--", *command])

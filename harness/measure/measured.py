@@ -92,7 +92,7 @@ class Measured:
             processors=() if session.nodes else session.processors[: task.cell.processors],
             nodes=session.nodes,
             options=scheduler.options,
-            switch_us=constants.remote_wakeup_us or Workload.switch_us,
+            context_switch_us=constants.remote_wakeup_us or Workload.context_switch_us,
             latency_us=constants.latency_us or Workload.latency_us,
             seed=experiment.seed,
             repeat=task.repeat,

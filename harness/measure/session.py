@@ -41,7 +41,7 @@ class Tools:
     probe_between: ProbeBetween | None = None
     # What on some processors of this host disturbs measurements now.
     disturbances: Callable[[Sequence[int]], Iterable[str]] = lambda processors: ()
-    reserve: Callable[..., AbstractContextManager[None]] = lambda processors, watcher, anyway: nullcontext()
+    reserve: Callable[..., AbstractContextManager[None]] = lambda processors, watcher, no_wait: nullcontext()
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,11 @@ class MeasurementSession:
             found = replace(found, processors=list(processors), nodes=names)
         return cls(session_name(), processors, tools, store, found, nodes)
 
-    def reserved(self, watcher: Watcher, *, anyway: bool) -> AbstractContextManager[None]:
+    def reserved(self, watcher: Watcher, *, no_wait: bool) -> AbstractContextManager[None]:
         """A context in which no other Lockstep of this host measures here; on several hosts nobody waits."""
         if self.nodes:
             return nullcontext()
-        return self.tools.reserve(sorted({*self.processors, *self._calibrated}), watcher, anyway)
+        return self.tools.reserve(sorted({*self.processors, *self._calibrated}), watcher, no_wait)
 
     def warn_of_disturbances(self, watcher: Watcher) -> None:
         """Say what disturbs measurements on this host, before they begin; says nothing of other hosts."""
@@ -247,25 +247,25 @@ LOOK_S = 0.1  # time from one look at the processors to the next
 def reserved(
     processors: Sequence[int],
     watcher: Watcher,
-    anyway: bool = False,
+    no_wait: bool = False,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[None]:
     """A context in which no other series of runs begins on these processors, of any user of this host.
 
-    It waits for those that use them now, but with ``anyway``, and in a job of Slurm, only warns of them: a
+    It waits for those that use them now, but with ``no_wait``, and in a job of Slurm, only warns of them: a
     batch job must not spend its time waiting, and what it waits for may be suspended for its sake.
     """
     slurm = "SLURM_JOB_ID" in environment
     ours = Reservation(processors)
     said: list[Rival] = []
     try:
-        while found := ours.take(anyway=anyway or slurm):
-            if anyway or slurm:
-                reason = "" if anyway else ", and a job of Slurm does not wait"
+        while found := ours.take(no_wait=no_wait or slurm):
+            if no_wait or slurm:
+                reason = "" if no_wait else ", and a job of Slurm does not wait"
                 watcher.warn(f"Lockstep: {_words(found)}, so the runs disturb each other{reason}")
                 break
             if found != said:
-                watcher.warn(f"waiting: {_words(found)} (--anyway does not wait)")
+                watcher.warn(f"waiting: {_words(found)} (--no-wait does not wait)")
                 watcher.note("waiting")
                 said = found
             time.sleep(LOOK_S)

@@ -96,8 +96,8 @@ def findings(document: Mapping[str, Any]) -> Iterator[Part]:
     yield made
     wrong = sum(bool(row["remedy"]) for row in document["findings"])
     yield (f"{wrong} of {len(document['findings'])} disturb measurements." if wrong else "Nothing disturbs.")
-    if "aa" in document:
-        yield from _aa_check(document["aa"], document["failures"])
+    if "self_test" in document:
+        yield from _aa_check(document["self_test"], document["failures"])
 
 
 def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[Part]:

@@ -81,7 +81,7 @@ def colocated(pair, options, folder, *words):
 def first_s(pair, options, folder):
     """The seconds until a value stands in the table on a terminal, where nothing was known before."""
     commands = [shlex.join(command(name, options.seconds, folder)) for name in pair.split("+")]
-    words = [*LOCKSTEP, "colocate", "--anyway", "--results", "first", "--", commands[0], ":::", commands[1]]
+    words = [*LOCKSTEP, "colocate", "--no-wait", "--results", "first", "--", commands[0], ":::", commands[1]]
     ours, theirs = pty.openpty()
     begin_s = time.monotonic()
     started = subprocess.Popen(

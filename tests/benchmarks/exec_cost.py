@@ -60,7 +60,7 @@ def main():
         alone={"default": False, "help": "only one at a time"},
     )
     openmpi = options.launcher == DEBIAN or "openmpi" in options.launcher
-    rule = waiting_rule(options.waiting, switch_us=10.0, latency_us=2.0, spin_switches=2)
+    rule = waiting_rule(options.waiting, context_switch_us=10.0, latency_us=2.0, spin_switches=2)
     ours = native.library(native.wrapper([options.launcher])).environment(rule)
     print(f"{'':34s} {'alone':>20s} {'three':>20s} {'as they are':>20s}")
     with tempfile.TemporaryDirectory() as folder:

@@ -48,9 +48,9 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--results", type=Path, help="directory in which the records stay")
-    parser.add_argument("--anyway", action="store_true", help="also beside another Lockstep")
+    parser.add_argument("--no-wait", action="store_true", help="also beside another Lockstep")
     options = parser.parse_args()
-    more = ["--json", *(["--anyway"] if options.anyway else [])]
+    more = ["--json", *(["--no-wait"] if options.no_wait else [])]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         results = options.results.absolute() if options.results else folder / "results"

@@ -41,7 +41,7 @@ def main():
         requests={"default": "1,10,100,1000,10000,20000", "help": "numbers of requests, with commas"},
         only={"default": "", "help": "forms whose names contain this"},
     )
-    rule = waiting_rule("global-adaptive", switch_us=10.0, latency_us=2.0, spin_switches=2)
+    rule = waiting_rule("global-adaptive", context_switch_us=10.0, latency_us=2.0, spin_switches=2)
     ours = native.library(native.wrapper([options.launcher])).environment(rule)
     numbers = [int(number) for number in options.requests.split(",")]
     headed("form", *numbers)

@@ -103,7 +103,7 @@ def round_trips(options, folder):
     program = compiled(options.launcher, folder, "pingpong.c")
     argv = launched(options.launcher, 2, [program, "20000"])
     library = native.library(native.wrapper([options.launcher]))
-    two_phase = library.environment(waiting_rule("global-adaptive", switch_us=10, latency_us=2))
+    two_phase = library.environment(waiting_rule("global-adaptive", context_switch_us=10, latency_us=2))
     ratios = []
     for _ in range(options.rounds):
         plain, ours = (

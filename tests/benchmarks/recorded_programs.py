@@ -109,7 +109,7 @@ def named(scheduler):
 
 def lockstep(options, folder, *words):
     """The document that a command prints, which uses the benchmark's store."""
-    more = ["--anyway"] if options.anyway else []
+    more = ["--no-wait"] if options.no_wait else []
     return answer(folder, *words, "--json", "--results", str(results_of(options, folder)), *more)
 
 
@@ -208,7 +208,7 @@ def main():
         seconds={"default": 2.0, "help": "of a program alone, about"},
         results={"type": Path, "help": "directory for the records (default: none are kept)"},
         picture={"type": Path, "metavar": "FILE", "help": "draw a PNG file (with --results)"},
-        anyway={"default": False, "help": "measure on a busy host, too"},
+        no_wait={"default": False, "help": "measure on a busy host, too"},
         advice={"default": False, "help": "is the advice of lockstep advise right?"},
     )
     if options.picture and not options.results:

@@ -58,7 +58,7 @@ def main():
         files = folder / "files"
         files.mkdir()
         library = native.library(native.wrapper([launcher]))
-        recorded = library.environment(waiting_rule("spin", switch_us=10, latency_us=2), files)
+        recorded = library.environment(waiting_rule("spin", context_switch_us=10, latency_us=2), files)
         seconds(argv, recorded)  # what is first read from a disk counts for neither
         times = []
         for number in range(options.rounds):

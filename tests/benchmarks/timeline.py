@@ -23,7 +23,9 @@ PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 
 def run_ns(comm, program, number, timeline):
     """Processor time that the program takes on this rank."""
-    rule = waiting_rule("immediate", switch_us=10.0, latency_us=2.0, spin_switches=2, imbalance_us=0.0)
+    rule = waiting_rule(
+        "immediate", context_switch_us=10.0, latency_us=2.0, spin_switches=2, imbalance_us=0.0
+    )
     execution = prepare(LaunchedProgram(comm, program, lambda program: rule, (1, number, 0), 0.0), timeline)
     record = execution.run()
     execution.close()

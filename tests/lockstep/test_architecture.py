@@ -82,7 +82,7 @@ def test_a_policy_from_outside_runs_for_real(tmp_path):
     """tests/lockstep/test_interface.py has it simulated."""
     (tmp_path / "newest.py").write_text(PROGRAMS[0])
     (tmp_path / "toy.toml").write_text(EXPERIMENT)
-    words = ["run", "toy.toml", "--anyway", "--no-simulate", "--quick", "--results", "results"]
+    words = ["run", "toy.toml", "--no-wait", "--no-simulate", "--quick", "--results", "results"]
     line = [sys.executable, "-c", NEWEST, *words]
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -140,7 +140,7 @@ policy = "newest"
     "words",
     [
         ["simulate", *SMALL],
-        ["run", *SMALL, "--no-simulate", "--anyway"],
+        ["run", *SMALL, "--no-simulate", "--no-wait"],
         ["simulate", "model.toml"],
     ],
     ids=["simulate", "run", "simulate jobs"],

@@ -55,7 +55,7 @@ from process_state import EXPERIMENT
 @pytest.mark.parametrize("number", range(2))
 def test_mine(number):
     among_others.settle()
-    found = lockstep.run(EXPERIMENT, results="together", simulate=False, anyway=True)
+    found = lockstep.run(EXPERIMENT, results="together", simulate=False, no_wait=True)
     assert not found.failures
 """
 

@@ -268,7 +268,7 @@ def _stored() -> TemporaryDirectory[str]:
     """A folder with results of the experiment, that lasts as long as the test process."""
     folder = TemporaryDirectory(prefix="ls-kill-results-")
     (Path(folder.name) / "x.toml").write_text(EXPERIMENT)
-    words = [*AMONG_OTHERS, "run", "x.toml", "--anyway", "--results", "stored"]
+    words = [*AMONG_OTHERS, "run", "x.toml", "--no-wait", "--results", "stored"]
     subprocess.run(words, cwd=folder.name, check=True, capture_output=True)
     return folder
 
@@ -310,7 +310,7 @@ COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "compare": _with_stored("compare", "STORED"),
     "report": _with_stored("report", "STORED", "-o", "report.html"),
     "advise": lambda number: [*LOCKSTEP, "advise"],
-    "doctor": lambda number: [*LOCKSTEP, "doctor", "--aa", "--pairs", "3"],
+    "doctor": lambda number: [*LOCKSTEP, "doctor", "--self-test", "--pairs", "3"],
     "submit and wait": lambda number: [*LOCKSTEP, "submit", "x.toml", "--wait"],
 }
 """Command lines on one host, by their names."""

@@ -160,8 +160,8 @@ def differences(before):
 
 
 CALLS = {
-    "run": ((EXPERIMENT,), {"simulate": False, "anyway": True}),
-    "colocate": (([["sleep", "0.1"], ["sleep", "0.1"]],), {"rounds": 1, "anyway": True}),
+    "run": ((EXPERIMENT,), {"simulate": False, "no_wait": True}),
+    "colocate": (([["sleep", "0.1"], ["sleep", "0.1"]],), {"rounds": 1, "no_wait": True}),
     "simulate": ((EXPERIMENT,), {}),
 }
 """The last one leaves something, which all that follow would find."""

@@ -147,13 +147,13 @@ def test_ignored_arguments_and_handled_errors_give_what_they_give_without(compil
 def test_a_call_can_be_left_to_mpi(program):
     argv = [*launcher("here"), "-n", "2", str(program("here")), "1", "50", "60", "Scan"]
     all_waits, fewer = (
-        summary(two_phase(argv, *options))["waits"] for options in ([], ["--leave", "MPI_Scan"])
+        summary(two_phase(argv, *options))["waits"] for options in ([], ["--skip-call", "MPI_Scan"])
     )
     assert fewer <= all_waits - 40
 
 
 def test_a_call_to_be_left_must_be_one_that_is_replaced():
-    result = two_phase(["true"], "--leave", "neighbor_altoall")
+    result = two_phase(["true"], "--skip-call", "neighbor_altoall")
     assert result.returncode == 2
     assert "choose from Neighbor_alltoall" in result.stderr
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def preload():
     """The variables that bring the library into every process."""
     made = native.library(wrapper("here"))
-    return made.environment(waiting_rule("immediate", switch_us=10.0, latency_us=2.0))
+    return made.environment(waiting_rule("immediate", context_switch_us=10.0, latency_us=2.0))
 
 
 def cc(made, *words):

@@ -57,7 +57,7 @@ def rule(tmp_path_factory):
 @pytest.mark.parametrize("name", list(waiting_rules.RULES))
 def test_the_rule_in_c_answers_as_the_leaves_do(rule, name):
     wanted = waiting_rules.waiting_rule(
-        name, switch_us=12.5, latency_us=3, spin_switches=1.5, imbalance_us=40
+        name, context_switch_us=12.5, latency_us=3, spin_switches=1.5, imbalance_us=40
     )
     given = Waiting(*wanted)
     assert rule.read_limit(ctypes.byref(given)) == waiting_rules.read_limit(wanted)

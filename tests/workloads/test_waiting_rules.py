@@ -10,7 +10,7 @@ SWITCH_US, LATENCY_US = 200.0, 10.0
 
 
 def rule(name, **more):
-    return waiting_rules.waiting_rule(name, switch_us=SWITCH_US, latency_us=LATENCY_US, **more)
+    return waiting_rules.waiting_rule(name, context_switch_us=SWITCH_US, latency_us=LATENCY_US, **more)
 
 
 def limits(name, estimate_ns=waiting_rules.UNKNOWN_NS, **more):

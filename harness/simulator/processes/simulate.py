@@ -81,7 +81,7 @@ def simulate(
 
     def rule(program: Program, *, as_mpi: bool) -> Waiting:
         return (DEFAULTS if as_mpi else options).waiting_rule(
-            switch_us=machine.remote_wakeup_us or machine.context_switch_us,
+            context_switch_us=machine.remote_wakeup_us or machine.context_switch_us,
             latency_us=machine.latency_us if machine.rule_latency_us is None else machine.rule_latency_us,
             imbalance_us=program.imbalance_us,
         )

@@ -71,7 +71,7 @@ def test_tune_doubts_copies_that_are_bound_to_one_processor(compiled, capsys, mo
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), "1", "20", "20000"]
-    words = ["tune", "--anyway", "--json", "--jobs", "2", "--rounds", "1", "--only", "as it is"]
+    words = ["tune", "--no-wait", "--json", "--jobs", "2", "--rounds", "1", "--only", "as it is"]
     assert cli.main([*words, "--", *program]) == 0
     doubts = json.loads(capsys.readouterr().out)["doubts"]
     assert any("bound to processors" in doubt for doubt in doubts), doubts

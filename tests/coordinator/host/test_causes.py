@@ -93,7 +93,7 @@ def test_a_cache_from_which_nothing_can_be_loaded_is_refused(tmp_path):
     assert done.returncode == 2 and "noexec" in done.stderr and "XDG_CACHE_HOME" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["exec"], ["record", "--anyway"]])
+@pytest.mark.parametrize("words", [["exec"], ["record", "--no-wait"]])
 def test_a_small_shared_memory_is_named(compiled, tmp_path, words):
     argv = [*launcher("here"), "-n", "4", compiled("here", "bsp.c"), "100", ".25", "10"]
     if words[0] == "record":
@@ -112,7 +112,7 @@ def test_ranks_in_another_network_namespace_are_named(compiled, tmp_path, monkey
     done = two_phase(argv)
     assert done.returncode == 0 and done.stderr.count("namespace apart") == 1
     waited = run(
-        [*LOCKSTEP, "tune", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase", "--", *argv]
+        [*LOCKSTEP, "tune", "--no-wait", "--rounds", "1", "--jobs", "1", "--only", "two-phase", "--", *argv]
     )
     assert waited.returncode == 2 and "network namespace" in waited.stderr and "--mpicc" not in waited.stderr
 
@@ -121,7 +121,7 @@ def test_ranks_in_another_network_namespace_are_named(compiled, tmp_path, monkey
 def test_a_wrapper_that_was_given_is_not_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     argv = [*launcher("here"), "-n", "1", "true"]
-    words = ["tune", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase"]
+    words = ["tune", "--no-wait", "--rounds", "1", "--jobs", "1", "--only", "two-phase"]
     given = run([*LOCKSTEP, *words, "--mpicc", str(wrapper("here")), "--", *argv])
     assert given.returncode == 2 and "name its MPI's" not in given.stderr
 

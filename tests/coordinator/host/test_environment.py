@@ -146,7 +146,7 @@ def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(tmp_path):
     folder.mkdir()
     command = ["mpiexec", "-n", "2", sys.executable, "-c", TELL.format(RANK), str(folder)]
     file.write_text(EXPERIMENT.format(json.dumps(command)))
-    run = ["run", str(file), "--no-simulate", "--anyway", "--results", str(tmp_path / "results")]
+    run = ["run", str(file), "--no-simulate", "--no-wait", "--results", str(tmp_path / "results")]
     argv = found.argv(1, [*AMONG_OTHERS, *run])
     told = found.environment({}, command={}) | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, env=told, capture_output=True, timeout=120, check=False)

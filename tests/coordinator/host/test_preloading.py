@@ -98,7 +98,7 @@ def test_as_it_is_is_measured_without_an_exec_around(tmp_path, monkeypatch):
     seen = tmp_path / "seen"
     rank = f'echo "$LD_PRELOAD$LOCKSTEP_WAITING" >> {seen}; exec {sys.executable} -c "from mpi4py import MPI"'
     program = [*launcher("here"), "-n", "1", "sh", "-c", rank]
-    words = ["tune", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "as it is", "--", *program]
+    words = ["tune", "--no-wait", "--rounds", "1", "--jobs", "1", "--only", "as it is", "--", *program]
     done = two_phase([*LOCKSTEP, *words])
     assert done.returncode == 0, done.stderr
     assert set(seen.read_text().split("\n")) == {""}

@@ -21,7 +21,7 @@ SWITCH_US, LATENCY_US = 100.0, 10.0
 
 def rule(estimate):
     return waiting_rules.waiting_rule(
-        "global-adaptive", switch_us=SWITCH_US, latency_us=LATENCY_US, imbalance_estimate=estimate
+        "global-adaptive", context_switch_us=SWITCH_US, latency_us=LATENCY_US, imbalance_estimate=estimate
     )
 
 

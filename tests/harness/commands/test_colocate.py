@@ -66,13 +66,13 @@ def test_a_policy_has_its_keys():
         ["--policy", "", "--", "true", ":::", "true"],
         ["--file", os.devnull],
         ["--pairs", "--", "true", ":::", "true"],
-        ["--choices", "--", "true"],
-        ["--choices", "--rounds", "0", "--", "true", ":::", "true"],
-        ["--choices", "--policy", "gang", "--", "true", ":::", "true"],
-        ["--choices", "--env", "A=1", "--", "true", ":::", "true"],
-        ["--choices", "--precision", "0.1", "--", "true", ":::", "true"],
-        ["--choices", "--fail-if", "gang > 1", "--", "true", ":::", "true"],
-        ["--choices", "--", "true", ":::", "./not there"],
+        ["--settings", "--", "true"],
+        ["--settings", "--rounds", "0", "--", "true", ":::", "true"],
+        ["--settings", "--policy", "gang", "--", "true", ":::", "true"],
+        ["--settings", "--env", "A=1", "--", "true", ":::", "true"],
+        ["--settings", "--precision", "0.1", "--", "true", ":::", "true"],
+        ["--settings", "--fail-if", "gang > 1", "--", "true", ":::", "true"],
+        ["--settings", "--", "true", ":::", "./not there"],
         ["--env", "NAME", "--", "true", ":::", "true"],
         ["--env", "1=2", "--", "true", ":::", "true"],
         ["--", "./not there", ":::", "true"],
@@ -140,7 +140,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     monkeypatch.chdir(tmp_path)
     burn = "import time; b = time.process_time()\nwhile time.process_time() < b + 0.3: pass"
     exported = tmp_path / "times.json"
-    words = ["--anyway", "--rounds", "1", "--policy", "gang quantum_ms=20", "--json"]
+    words = ["--no-wait", "--rounds", "1", "--policy", "gang quantum_ms=20", "--json"]
     words += ["--export-hyperfine", str(exported)]
     mpi = shlex.join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "2000"])
     commands = [sys.executable, "-c", burn, ":::", mpi]
@@ -159,7 +159,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
 @pytest.mark.usefixtures("uncalibrated")
 def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launchers, "_candidates", lambda: ())
-    words = ["colocate", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
+    words = ["colocate", "--rounds", "1", "--no-wait", "--json", "--results", str(tmp_path)]
     programs = ["--", "sleep", ".2", ":::", "sh", "-c", "exit $(test -t 0)"]
     assert cli.main([*words, *programs]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -173,7 +173,7 @@ def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
 @pytest.mark.usefixtures("uncalibrated")
 def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
     failing = ["sh", "-c", "echo lost >&2; exit 3"]
-    words = ["colocate", "--anyway", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
+    words = ["colocate", "--no-wait", "--results", str(tmp_path), "--", "sleep", ".1", ":::", *failing]
     assert cli.main(words) == 1
     said = capsys.readouterr().err
     assert "sh -c echo lost >&2; exit 3 fails alone: skipped " in said
@@ -185,7 +185,7 @@ def test_a_program_that_fails_alone_is_named_and_not_repeated(tmp_path, capsys):
 @needs_two
 @pytest.mark.usefixtures("uncalibrated")
 def test_pairs_measure_each_program_alone_once_and_resuming_measures_nothing(tmp_path, capsys):
-    words = ["colocate", "--pairs", "--rounds", "1", "--anyway", "--json", "--results", str(tmp_path)]
+    words = ["colocate", "--pairs", "--rounds", "1", "--no-wait", "--json", "--results", str(tmp_path)]
     programs = ["sleep", ".1", ":::", "sleep", ".2", ":::", "sleep", ".15"]
     for resumed in ([], ["--resume"]):
         assert cli.main([*words, *resumed, "--", *programs]) == 0
@@ -207,7 +207,7 @@ def test_the_settings_of_the_libraries_of_all_programs_are_measured_beside_each_
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     threads = [compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), "1", "2", "20"]
-    words = ["--choices", "--rounds", "1", "--anyway", "--json", "--", *threads, ":::", "sleep", ".05"]
+    words = ["--settings", "--rounds", "1", "--no-wait", "--json", "--", *threads, ":::", "sleep", ".05"]
     assert cli.main(["colocate", *words]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["programs"] == [threads, ["sleep", ".05"]] and document["jobs"] == 2
@@ -231,7 +231,7 @@ def test_programs_find_the_variables_of_the_shell_and_of_the_option_and_all_proc
     look = f"import os; print({told}, file=open({{!r}}, 'a'))"
     names = ["ESPRESSO_PSEUDO", "OMPI_COMM_WORLD_RANK", "WM_PROJECT", "EMPTY"]
     commands = [[sys.executable, "-c", look.format(names, str(tmp_path / name))] for name in "ab"]
-    words = ["--rounds", "1", "--anyway", "--results", str(tmp_path / "r"), "--env", "WM_PROJECT=a=b"]
+    words = ["--rounds", "1", "--no-wait", "--results", str(tmp_path / "r"), "--env", "WM_PROJECT=a=b"]
     assert cli.main(["colocate", *words, "--env", "EMPTY=", "--", *commands[0], ":::", *commands[1]]) == 0
     lines = [line for name in "ab" for line in (tmp_path / name).read_text().splitlines()]
     assert len(lines) == 4 and set(lines) == {f"/pseudo None a=b  {os.sched_getaffinity(0)}"}, "also alone"
@@ -245,7 +245,9 @@ def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_store
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, *ENTRY[:2], "import time; time.sleep(1.3)"]
     results = ["--results", str(tmp_path / "kept")]
-    assert cli.main(["colocate", "--anyway", "--rounds", "1", *results, "--", *program, ":::", *program]) == 0
+    assert (
+        cli.main(["colocate", "--no-wait", "--rounds", "1", *results, "--", *program, ":::", *program]) == 0
+    )
     assert f"job 0 and job 1 are both bound to processors {core}, and " in capsys.readouterr().err
     page = tmp_path / "page.html"
     assert cli.main(["report", results[1], "-o", str(page)]) == 0

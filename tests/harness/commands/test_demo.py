@@ -136,7 +136,7 @@ def test_real_processes(monkeypatch, tmp_path, capsys):
     short = ["repeats=1", "program.dedicated_s=0.2"]
     monkeypatch.setattr(experiment, "load", partial(experiment.load, settings=short))
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["demo", "--quick", "--anyway", "--json"]) == 0
+    assert cli.main(["demo", "--quick", "--no-wait", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     first, second, third = document["conclusion"]
     known = {row["scheduler"]["policy"]: row for row in document["rows"]}

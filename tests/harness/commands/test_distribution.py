@@ -88,7 +88,7 @@ def test_its_commands_work(done, built):
     ]
     assert "gang" in done("lockstep", "policies")
     short = ["three-jobs", "--quick", "--json", "--set", 'schedulers=[{policy="gang"}, {policy="implicit"}]']
-    for words in (["run", "--anyway", "--no-simulate", "--set", "repeats=1"], ["simulate"]):
+    for words in (["run", "--no-wait", "--no-simulate", "--set", "repeats=1"], ["simulate"]):
         rows = json.loads(done("lockstep", words[0], *short, *words[1:]))["rows"]
         assert [row["scheduler"]["policy"] for row in rows] == ["gang", "implicit"]
         side = "simulated" if words[0] == "simulate" else "measured"

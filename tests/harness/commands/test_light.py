@@ -67,10 +67,10 @@ def program(compiled):
 def test_commands_for_programs_work_with_nothing_else_installed(lockstep, tmp_path, program):
     started = ["mpiexec", "-n", "2", program, "100", "0.25", "500"]
     assert done(lockstep, tmp_path, "exec", "--", *started).returncode == 0
-    tune = done(lockstep, tmp_path, "tune", "--anyway", "--jobs", "1", "--rounds", "1", "--", *started)
+    tune = done(lockstep, tmp_path, "tune", "--no-wait", "--jobs", "1", "--rounds", "1", "--", *started)
     assert tune.returncode == 0 and "two-phase" in tune.stdout, tune.stderr
     colocated = done(
-        lockstep, tmp_path, "colocate", "--anyway", "--rounds", "1", "--", *started, ":::", *started
+        lockstep, tmp_path, "colocate", "--no-wait", "--rounds", "1", "--", *started, ":::", *started
     )
     assert colocated.returncode == 0 and "one after the other" in colocated.stdout, colocated.stderr
     turns = done(lockstep, tmp_path, "turns", "--", *started, ":::", "echo", "hello")

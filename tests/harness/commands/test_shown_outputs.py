@@ -45,7 +45,7 @@ NOT_HERE = {
     "makes an environment": ("python3 -m venv",),
     "takes minutes": (
         "lockstep tune",
-        "lockstep colocate --choices",
+        "lockstep colocate --settings",
         "OMP_NUM_THREADS=2 lockstep tune",
     ),
 }
@@ -132,8 +132,8 @@ esac
 shift
 case $name in
 simulate) set -- --quick "$@";;
-colocate) set -- --anyway --rounds 1 "$@";;
-record) set -- --anyway "$@";;
+colocate) set -- --no-wait --rounds 1 "$@";;
+record) set -- --no-wait "$@";;
 esac
 exec {sys.executable} -P $run $name "$@"
 """

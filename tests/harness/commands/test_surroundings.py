@@ -53,20 +53,20 @@ policy = "easy"
 """
 
 COMMANDS = {
-    "run": "run {experiment} --no-simulate --anyway",
+    "run": "run {experiment} --no-simulate --no-wait",
     "simulate": "simulate {experiment}",
     "simulate jobs": "simulate {jobs}",
-    "calibrate": "calibrate --anyway",
+    "calibrate": "calibrate --no-wait",
     "exec": "exec -- mpiexec -n 2 true",
-    "record": "record --anyway -- mpiexec -n 2 true",
-    "tune": "tune --anyway --rounds 1 -- mpiexec -n 2 true",
-    "colocate": "colocate --anyway --rounds 1 -- true ::: true",
+    "record": "record --no-wait -- mpiexec -n 2 true",
+    "tune": "tune --no-wait --rounds 1 -- mpiexec -n 2 true",
+    "colocate": "colocate --no-wait --rounds 1 -- true ::: true",
     "turns": "turns -- true ::: true",
     "explore": "explore {experiment}",
     "reproduce": "reproduce hori96 --quick",
     "submit": "submit {experiment}",
     "show": "show gang -o page.html",
-    "doctor": "doctor --anyway",
+    "doctor": "doctor --no-wait",
     "clean": "clean",
 }
 

@@ -46,7 +46,7 @@ def test_a_terminal_that_is_closed_ends_the_command_and_leaves_nothing(tmp_path)
         "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY),
         "cwd": tmp_path,
     }
-    argv = [*AMONG_OTHERS, "run", "three-jobs", "--no-simulate", "--anyway"]
+    argv = [*AMONG_OTHERS, "run", "three-jobs", "--no-simulate", "--no-wait"]
     with running(argv=argv, popen=terminal) as run:
         os.close(theirs)
         assert eventually(lambda: os.read(ours, 1 << 16) and run.part("rank"), 60)

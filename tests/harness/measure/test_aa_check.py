@@ -51,9 +51,9 @@ def lockstep(lockstep, monkeypatch):
 
 
 def test_the_command_measures_pairs_and_says_how_long_that_takes(lockstep):
-    status, out, err = lockstep("doctor", "--aa", "--json", "--results", "kept")
+    status, out, err = lockstep("doctor", "--self-test", "--json", "--results", "kept")
     assert status == 0
-    found = json.loads(out)["aa"]
+    found = json.loads(out)["self_test"]
     assert (found["pairs"], found["repeats"], found["comparisons"]) == (10, 5, 192)
     assert "0/30 dedicated, repeat 1 of 20; 1 min " in err
     with Store(Path("kept"), existing=True) as store:
@@ -63,7 +63,7 @@ def test_the_command_measures_pairs_and_says_how_long_that_takes(lockstep):
 
 
 def test_without_a_directory_nothing_is_kept(lockstep, tmp_path):
-    status, out, _ = lockstep("doctor", "--aa", "--pairs", "3")
+    status, out, _ = lockstep("doctor", "--self-test", "--pairs", "3")
     assert status == 0 and not list(tmp_path.iterdir())
     assert re.search("A/A check, 3 pairs of equal runs: [0-9] of 8 comparisons of 3 repeats", out)
     assert "The smallest difference that 80% of comparisons of 3 repeats tell here: " in out
@@ -71,8 +71,8 @@ def test_without_a_directory_nothing_is_kept(lockstep, tmp_path):
 
 def test_failures_and_too_few_pairs_are_told(lockstep, monkeypatch):
     monkeypatch.setattr("harness.application.real_tools", lambda: failing(lambda workload: True))
-    status, out, _ = lockstep("doctor", "--aa")
+    status, out, _ = lockstep("doctor", "--self-test")
     assert status == 1
     assert "3 runs failed; the first: job 0: rank 1 has gone" in out and "too few pairs" in out
-    status, _, err = lockstep("doctor", "--aa", "--pairs", "2")
+    status, _, err = lockstep("doctor", "--self-test", "--pairs", "2")
     assert status == 2 and "--pairs = 2: is less than 3" in err

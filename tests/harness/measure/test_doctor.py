@@ -99,7 +99,7 @@ def test_what_is_shared_names_no_user_no_host_and_no_path(found, monkeypatch, tm
             [Calibration("s", records.now(), name, values, *rest) for name, values in made]
         )
     with closing(ProcessorClaim("abcd1234", PROCESSORS[:1], processor_claims.RUN)):
-        assert cli.main(["doctor", "--share"]) == 0
+        assert cli.main(["doctor", "--report"]) == 0
     said = capsys.readouterr().out
     for secret in (getpass.getuser(), os.uname().nodename, str(Path.home()), "/", "@", "alice", "abcd1234"):
         assert not re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", said), secret

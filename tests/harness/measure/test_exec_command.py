@@ -254,7 +254,7 @@ def test_a_launcher_that_lost_its_proxy_ends(tmp_path):
 def test_a_program_whose_launcher_lost_its_proxy_is_not_recorded_for_ever(tmp_path):
     if "hydra" not in run([*launcher("here"), "--version"]).stdout.lower():
         pytest.skip("the launcher has no proxies")
-    words = [*LOCKSTEP, "record", "--anyway", "--", "mpiexec", "-n", "2", "sleep", "300"]
+    words = [*LOCKSTEP, "record", "--no-wait", "--", "mpiexec", "-n", "2", "sleep", "300"]
     with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
         proxy, ranks = eventually(lambda: proxy_and_ranks(ours.pid), 60)
         for pid in (proxy, ranks[0]):

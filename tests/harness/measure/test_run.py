@@ -66,7 +66,7 @@ def test_compute_times_follow_seed_and_repeat(tools):
     seen = []
 
     def spy(workload, progress):
-        seen.append((workload.seed, workload.repeat, workload.switch_us, workload.processors))
+        seen.append((workload.seed, workload.repeat, workload.context_switch_us, workload.processors))
         return imitate(workload)
 
     measure(load("three-jobs", settings=["repeats=2"], seed=7), tools(Tools("mpich", probe, spy)))

@@ -192,7 +192,7 @@ def test_one_job_alone_is_measured_once_a_round_with_each_setting(command, locks
 
 def test_different_programs_are_measured_alone_and_all_at_a_time(command):
     host = Host(as_it_is=(1, 2), two_phase=(1, 0.8), setting=(1, 1.5))
-    words = ["--choices", "--rounds", "3", "--json"]
+    words = ["--settings", "--rounds", "3", "--json"]
     one, two = (["mpiexec", "-n", "1", program] for program in ("./one", "./two"))
     behind = ["--", *one, ":::", *two]
     status, out, _ = command(host, *words, behind=behind, name="colocate")
@@ -422,7 +422,7 @@ def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, 
         (["--rounds=0"], "--rounds"),
         (["--timeout-factor=0.5"], "--timeout-factor"),
         (["--only=speed"], "two-phase"),
-        (["--leave=scann"], "Scan"),
+        (["--skip-call=scann"], "Scan"),
         (["--only=heavy yield"], "yield when idle"),
     ],
 )
@@ -505,7 +505,7 @@ def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, mo
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     program = ["mpiexec", "-n", "2", compiled("here", "hybrid.c", "-fopenmp"), "5", "20", "200"]
     words = [
-        *("tune", "--anyway", "--json", "--rounds", "1", "--jobs", "2", "--only", "passive threads", "--"),
+        *("tune", "--no-wait", "--json", "--rounds", "1", "--jobs", "2", "--only", "passive threads", "--"),
         *program,
     ]
     done = run(["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2])), *LOCKSTEP, *words])

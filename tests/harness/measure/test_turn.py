@@ -94,7 +94,7 @@ def test_whoever_waits_begins_when_the_other_has_ended_and_says_once_for_whom_it
     with session.reserved(THERE, watcher, environment={}):
         assert [rival.processors for rival in rivals(HERE)] == [str(FIRST + 1)]
     (said,) = watcher.warnings
-    assert said == f"waiting: {US} measures on processors {FIRST + 1} (--anyway does not wait)"
+    assert said == f"waiting: {US} measures on processors {FIRST + 1} (--no-wait does not wait)"
     assert rivals(THERE) == []
 
 
@@ -154,14 +154,14 @@ def test_a_process_that_is_stopped_in_the_gate_holds_nobody_up_for_long(monkeypa
         ours.close()
 
 
-@pytest.mark.parametrize(("anyway", "environment"), [(True, {}), (False, {"SLURM_JOB_ID": "7"})])
-def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, anyway, environment):
+@pytest.mark.parametrize(("no_wait", "environment"), [(True, {}), (False, {"SLURM_JOB_ID": "7"})])
+def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, no_wait, environment):
     watcher = Quiet()
-    with session.reserved(THERE, watcher, anyway, environment):
+    with session.reserved(THERE, watcher, no_wait, environment):
         assert [rival.processors for rival in rivals([FIRST + 2])] == [str(FIRST + 2)]
     (said,) = watcher.warnings
     assert "so the runs disturb each other" in said and f"process {os.getpid()}" in said
-    assert ("a job of Slurm does not wait" in said) is not anyway
+    assert ("a job of Slurm does not wait" in said) is not no_wait
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def lockstep(lockstep, monkeypatch):
 SMALL = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
 
 
-@pytest.mark.parametrize("command", [SMALL, ("calibrate",), ("doctor", "--aa", "--pairs", "3")])
+@pytest.mark.parametrize("command", [SMALL, ("calibrate",), ("doctor", "--self-test", "--pairs", "3")])
 def test_a_command_that_measures_waits_for_its_turn(lockstep, monkeypatch, theirs, command):
     monkeypatch.setattr(host_check, "aa_records", lambda *given: [])
     monkeypatch.setattr("harness.measure.host_check.check", lambda processors: [])
@@ -187,8 +187,8 @@ def test_a_command_that_measures_waits_for_its_turn(lockstep, monkeypatch, their
     assert status == 0 and err.count("waiting: ") == 1 and "disturb each other" not in err
 
 
-def test_anyway_measures_beside_the_other(lockstep, theirs):
-    status, _, err = lockstep(*SMALL, "--anyway")
+def test_no_wait_measures_beside_the_other(lockstep, theirs):
+    status, _, err = lockstep(*SMALL, "--no-wait")
     assert status == 0 and "disturb each other" in err and "waiting" not in err
     assert theirs.take() == []
 
@@ -222,7 +222,7 @@ def test_a_real_run_waits_and_ends_on_a_signal(tmp_path):
     options = {"cwd": tmp_path, "env": known | {"PYTHONPATH": str(ROOT)}, "text": True}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     other = Reservation(usable_processors()[:2])
-    other.take(anyway=True)
+    other.take(no_wait=True)
     try:
         with subprocess.Popen([sys.executable, "-m", "harness", *SMALL], **options) as run:
             assert any(f"(process {os.getpid()})" in line for line in run.stderr)

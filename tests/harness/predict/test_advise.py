@@ -123,10 +123,10 @@ def on_a_recording(tmp_path, monkeypatch, capsys):
 
     def run(program):
         (tmp_path / "a.toml").write_text(MEASURED.format(program=program))
-        return lockstep("run", "a.toml", "--anyway")
+        return lockstep("run", "a.toml", "--no-wait")
 
     def advised(*words):
-        _, out, _ = lockstep("advise", "--anyway", "--recording", "app.npz", *words)
+        _, out, _ = lockstep("advise", "--no-wait", "--recording", "app.npz", *words)
         return json.loads(out) if words else " ".join(out.split())
 
     return run, advised
@@ -182,7 +182,17 @@ def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkey
     monkeypatch.setattr("harness.application.real_tools", lambda *nodes, **also: TOOLS)
     monkeypatch.setattr(advise, "CANDIDATES", advise.CANDIDATES[-2:])
     program = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "200", "300"]
-    words = ["advise", "--anyway", "--jobs", "2", "--results", str(tmp_path), "--json", "--command", *program]
+    words = [
+        "advise",
+        "--no-wait",
+        "--jobs",
+        "2",
+        "--results",
+        str(tmp_path),
+        "--json",
+        "--command",
+        *program,
+    ]
     assert cli.main(words) == 0
     found = json.loads(capsys.readouterr().out)
     (path,) = (tmp_path / recording.FOLDER).iterdir()

@@ -178,7 +178,7 @@ limit = step(waiting_rules.read_limit)
 @entry
 def kernel(waiting):
     return limit(waiting)
-waiting = waiting_rules.waiting_rule("fixed", switch_us=9, latency_us=0)
+waiting = waiting_rules.waiting_rule("fixed", context_switch_us=9, latency_us=0)
 print(kernel(waiting), sum(kernel.stats.cache_hits.values()))
 """
 

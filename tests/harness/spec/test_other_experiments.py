@@ -273,7 +273,13 @@ def test_simulate_refuses_a_command(tmp_path, capsys):
 @pytest.mark.usefixtures("uncalibrated")
 def test_a_mix_of_all_kinds_runs_on_real_processes(tmp_path, capsys):
     results = str(tmp_path / "results")
-    words = ["run", "--anyway", written(tmp_path, MIX), "--set", "schedulers=[{policy='gang',quantum_ms=10}]"]
+    words = [
+        "run",
+        "--no-wait",
+        written(tmp_path, MIX),
+        "--set",
+        "schedulers=[{policy='gang',quantum_ms=10}]",
+    ]
     assert cli.main([*words, "--json", "--results", results]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     responses = row["measured"]["responses"]

@@ -73,7 +73,7 @@ def test_resume_is_refused_while_another_driver_measures_the_same_runs(claiming,
     other, _ = claiming(wanted.digest, 0)
     monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: fake_runs.TOOLS)
     with pytest.raises(InputError, match=f"process {other.pid} on .* measures these runs into"):
-        options = application.RunOptions(simulate=False, resume=True, anyway=True)
+        options = application.RunOptions(simulate=False, resume=True, no_wait=True)
         application.run(wanted, tmp_path, fake_runs.Quiet(), options)
 
 

@@ -101,7 +101,7 @@ def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "500", "300"]
     place = tmp_path / "with space"
     place.mkdir()
-    done = run([*LOCKSTEP, "record", "--anyway", "--json", "--results", str(place), "--", *argv])
+    done = run([*LOCKSTEP, "record", "--no-wait", "--json", "--results", str(place), "--", *argv])
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["processes"], found["operations"], found["kept"]) == (2, 1002, 1002)
@@ -116,7 +116,7 @@ def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):
 def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "abort"]
     output = tmp_path / "a.npz"
-    done = run([*LOCKSTEP, "record", "--anyway", "-o", str(output), "--", *argv])
+    done = run([*LOCKSTEP, "record", "--no-wait", "-o", str(output), "--", *argv])
     assert done.returncode == 1, done.stderr
     assert "the command failed, and the recording ends there" in done.stdout
     assert recording.read(output).processes == 2
@@ -125,7 +125,7 @@ def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path):
 
 def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user_named(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1000000", "1000"]
-    argv = [*LOCKSTEP, "record", "--anyway", "-o", str(tmp_path / "a.npz"), "--", *argv]
+    argv = [*LOCKSTEP, "record", "--no-wait", "-o", str(tmp_path / "a.npz"), "--", *argv]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         assert eventually(lambda: any(tmp_path.glob(".recording-*/files/rank-*")))
         process.kill()
@@ -146,7 +146,7 @@ def test_what_cannot_be_observed_is_refused_with_a_reason(tmp_path, words, optio
     launcher("here")
     (tmp_path / "file").touch()
     options = [word.format(file=tmp_path / "file") for word in options or ["-o", "{file}-a.npz"]]
-    done = run([*LOCKSTEP, "record", "--anyway", *options, "--", *words])
+    done = run([*LOCKSTEP, "record", "--no-wait", *options, "--", *words])
     assert done.returncode == 2 and complaint in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208

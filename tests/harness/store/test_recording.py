@@ -79,7 +79,7 @@ def shown(rank):
 def variables(folder, mpi="here", rule="spin"):
     """What to set so that ranks leave recordings in a directory."""
     library = native.library(wrapper(mpi))
-    return library.environment(waiting_rule(rule, switch_us=10, latency_us=2), folder)
+    return library.environment(waiting_rule(rule, context_switch_us=10, latency_us=2), folder)
 
 
 def recorded(argv, folder, mpi="here", *, rule="spin", max_bytes=150_000_000):

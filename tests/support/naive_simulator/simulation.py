@@ -88,7 +88,7 @@ class NaiveSimulation:
         differ = any(scatter) or self.rested_switches
         self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter or [0] if differ]
         self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
-        return {"switch_us": rule_us, "latency_us": us["rule_latency"]}
+        return {"context_switch_us": rule_us, "latency_us": us["rule_latency"]}
 
     def expect(self, jobs, policy):
         """Let the jobs arrive in their time."""

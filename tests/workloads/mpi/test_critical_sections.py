@@ -20,7 +20,7 @@ WAITS = pytest.mark.parametrize("waiting", ["spin", "immediate", "fixed"])
 
 
 def rule(waiting):
-    return waiting_rule(waiting, switch_us=5, latency_us=2)
+    return waiting_rule(waiting, context_switch_us=5, latency_us=2)
 
 
 def program(**given):

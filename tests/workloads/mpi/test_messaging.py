@@ -24,8 +24,8 @@ PHASES = 50
 BELLS = pytest.mark.parametrize("network", [False, True], ids=["futex", "datagram"])
 
 
-def rule(name, switch_us=5.0):
-    return waiting_rule(name, switch_us=switch_us, latency_us=2.0, imbalance_us=20.0)
+def rule(name, context_switch_us=5.0):
+    return waiting_rule(name, context_switch_us=context_switch_us, latency_us=2.0, imbalance_us=20.0)
 
 
 class Job:
@@ -222,7 +222,9 @@ def test_the_root_observes_the_spread_of_arrivals(first):
 
 
 def spread_rule():
-    return waiting_rule("global-adaptive", switch_us=5.0, latency_us=2.0, imbalance_estimate="arrival-spread")
+    return waiting_rule(
+        "global-adaptive", context_switch_us=5.0, latency_us=2.0, imbalance_estimate="arrival-spread"
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ PHASES = 60
 
 def rule(name):
     return lambda program: waiting_rule(
-        name, switch_us=20.0, latency_us=2.0, spin_switches=2, imbalance_us=program.imbalance_us
+        name, context_switch_us=20.0, latency_us=2.0, spin_switches=2, imbalance_us=program.imbalance_us
     )
 
 
