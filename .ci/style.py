@@ -92,7 +92,7 @@ RULES = (
     Rule(
         "S14",
         "W",
-        r"\b(?:line|table|column|picture|page|doubt|file|policy|report|message|row|record|survey)"
+        r"\b(?:line|table|column|picture|page|warning|file|policy|report|message|row|record|survey)"
         r" (?:says|tells|said|told)\b",
         "shows, lists, reports, states",
     ),

@@ -15,7 +15,7 @@ from coordinator.host import mechanisms, processes
 from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node
 from harness import Interrupted
-from harness.analyse import caveats, results_document, summary
+from harness.analyse import result_warnings, results_document, summary
 from harness.analyse.agreement import by_scheduler, errors_of
 from harness.analyse.columns import duration
 from harness.analyse.precision import RowPrecision, scattered
@@ -344,7 +344,7 @@ def simulate(
         earlier = f", {len(before)} found there" if resume else ""
         notes.insert(0, f"{len(made)} simulated runs recorded in {store.path}{earlier}")
     found = results_document.results(wanted, [*before, *made], tau_s)
-    return Simulations(replace(found, machine=prepared.machine, failures=failures, doubts=()), notes, files)
+    return Simulations(replace(found, machine=prepared.machine, failures=failures, warnings=()), notes, files)
 
 
 @dataclass(frozen=True)
@@ -434,20 +434,20 @@ def advise(
 ) -> advice.Advice:
     """Simulate the candidates for ``jobs`` jobs with this host's last good calibration, made now without one.
 
-    ``asked`` is the program, or its recording; without it ``record`` makes one, and gives doubts of it.
+    ``asked`` is the program, or its recording; without it ``record`` makes one, and gives warnings of it.
     """
     within("--jobs", jobs)
     processors = len(usable_processors())
     known = _jobs_of(asked, jobs, processors) if asked else None  # bad input shows before a calibration
     taken = _calibration(results, watcher, no_wait=no_wait)
     age = duration(trust.age_s(taken.calibration)) if taken.calibration else ""
-    doubts = list(caveats.of_use(taken, conditions.of_session(usable_processors(), "")))
+    warnings = list(result_warnings.of_use(taken, conditions.of_session(usable_processors(), "")))
     if isinstance(asked, Path) and (lacks := recording.read(asked).lacks):
-        doubts.append(lacks)
+        warnings.append(lacks)
     if known is None:
         assert record is not None
         path, more = record()
-        known, doubts = _jobs_of(path, jobs, processors), [*doubts, *more]
+        known, warnings = _jobs_of(path, jobs, processors), [*warnings, *more]
     wanted, program = known
     used = taken.constants or Constants()
     announce_compiler(watcher)
@@ -462,7 +462,7 @@ def advise(
             compared = advice.compared(store)
     rows.sort(key=advice.slowdown)
     missed = errors_of(compared), by_scheduler(compared)
-    return advice.Advice(program, rows, ranges, processors, used, taken.calibration, age, doubts, *missed)
+    return advice.Advice(program, rows, ranges, processors, used, taken.calibration, age, warnings, *missed)
 
 
 def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:

@@ -16,14 +16,14 @@ class Results:
     """The results of one experiment.
 
     Attributes:
-        found: rows, doubts and agreement; internal.
+        found: rows, warnings and agreement; internal.
     """
 
     found: ResultsDocument
 
     def __repr__(self) -> str:
-        """The experiment, and how many failures and doubts there are; rows are a frame."""
-        counts = f"{len(self.failures)} failures, {len(self.doubts)} doubts"
+        """The experiment, and how many failures and warnings there are; rows are a frame."""
+        counts = f"{len(self.failures)} failures, {len(self.warnings)} warnings"
         return f"<Results of {self.experiment}: rows(), jobs(), {counts}>"
 
     @property
@@ -32,9 +32,9 @@ class Results:
         return self.found.experiment
 
     @property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Weaknesses of the results, in numbers, with remedies."""
-        return list(self.found.doubts)
+        return list(self.found.warnings)
 
     @property
     def failures(self) -> list[str]:

@@ -72,23 +72,23 @@ class Clock:
 
     def uncertainty_ns(self) -> int:
         """The largest error that the offset may have now."""
-        return self._doubt_ns(self._best, self._read()) if self._best else 0
+        return self._uncertainty_ns(self._best, self._read()) if self._best else 0
 
     def learn(self, sample: Sample) -> None:
         if self._best is not None:
             surprise_ns = abs(sample.offset_ns - self.offset_ns(sample.at_ns))
-            if surprise_ns > self._doubt_ns(self._best, sample.at_ns) + sample.trip_ns / 2:
+            if surprise_ns > self._uncertainty_ns(self._best, sample.at_ns) + sample.trip_ns / 2:
                 # No division of the trip explains this: a clock has jumped; old samples are worthless.
                 self._samples.clear()
                 self._anchors.clear()
                 self.drift = 0.0
                 self.steps += 1
         self._samples.append(sample)
-        self._best = min(self._samples, key=lambda one: self._doubt_ns(one, sample.at_ns))
+        self._best = min(self._samples, key=lambda one: self._uncertainty_ns(one, sample.at_ns))
         self._learn_drift(sample)
 
     @staticmethod
-    def _doubt_ns(sample: Sample, at_ns: int) -> int:
+    def _uncertainty_ns(sample: Sample, at_ns: int) -> int:
         return sample.trip_ns // 2 + round(DRIFT_BOUND * max(0, at_ns - sample.at_ns))
 
     def _learn_drift(self, sample: Sample) -> None:

@@ -1,1 +1,1 @@
-"""From records to results: rows, statistics, agreement, caveats, timelines."""
+"""From records to results: rows, statistics, agreement, warnings, timelines."""

@@ -158,7 +158,7 @@ class Advice:
     # The calibration from which they are, empty for the machine of 1996; ``age`` in words.
     calibrated: Sequence[Calibration]
     age: str
-    doubts: list[str]  # weaknesses of calibration and recording
+    warnings: list[str]  # weaknesses of calibration and recording
     # What simulations of recorded programs have missed: of all schedulers, and of each.
     overall: Errors | None
     errors: dict[str, Errors]
@@ -171,7 +171,7 @@ class Advice:
             "processors": self.processors,
             "constants": self.used.of_run("signals").recorded(),
             "calibrated_at": max((one.recorded_at for one in self.calibrated), default=None),
-            "doubts": self.doubts,
+            "warnings": self.warnings,
             "rows": [
                 {"scheduler": row.scheduler, **results_document.summary_document(row.simulated)}
                 | {"errors": asdict(errors) if (errors := self.errors.get(row.name)) else None}

@@ -68,10 +68,10 @@ def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[s
         "differences": [
             {"field": field, "before": old, "after": new} for field, old, new in conditions.differences(*last)
         ],
-        "doubts": [
+        "warnings": [
             f"{side}: {it}" if side else it
             for side, found in ends.items()
-            for it in (found.results.notice, *found.results.doubts)
+            for it in (found.results.notice, *found.results.warnings)
             if it
         ],
         "rows": [row.plain() for row in rows],

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analyse import summary
 from harness.analyse.agreement import Agreement, agreement
-from harness.analyse.caveats import doubts, notice
 from harness.analyse.columns import MEASURED, SIMULATED
+from harness.analyse.result_warnings import notice, warnings_of
 from harness.analyse.rows import COLUMNS, Row, Summary
 from harness.measure.plan import label
 from harness.spec.experiment import Experiment
@@ -40,7 +40,7 @@ class ResultsDocument:
     rows: Sequence[Row]
     agreement: Agreement | None
     failures: Sequence[str]
-    doubts: Sequence[str]
+    warnings: Sequence[str]
     notice: str = ""  # that rows are withheld, and why; empty if all are shown
     # Of jobs without processes: the machine's processors and those ``lost``, how many jobs there are, were
     # ``skipped`` and ``assumed``, and the seed; else empty.
@@ -60,7 +60,7 @@ class ResultsDocument:
             "agreement": self.agreement and _agreement(self.agreement),
             "failures": self.failures,
             "notice": self.notice,
-            "doubts": self.doubts,
+            "warnings": self.warnings,
         }
 
 
@@ -86,7 +86,7 @@ def results(
             f"{label(one.kind, one.scheduler, one.settings)}, repeat {one.repeat + 1}: {one.failure}"
             for one in failed
         ],
-        doubts=list(_lacking(rows)) if last.schedule else doubts(rows, measured),
+        warnings=list(_lacking(rows)) if last.schedule else warnings_of(rows, measured),
         notice=notice(rows, measured),
         by_job=_of_jobs(last.schedule, last.seed) if last.schedule else {},
     )

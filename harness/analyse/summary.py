@@ -432,14 +432,14 @@ def _switches(runs: Sequence[RunRecord]) -> Switches | None:
     if not switches:
         return None
     apart = [time_ns for run in runs for time_ns in between_nodes_ns(run.switches)]
-    doubts = [node["uncertainty_ns"] for run in runs for node in run.conditions.nodes_after]
+    uncertainties = [node["uncertainty_ns"] for run in runs for node in run.conditions.nodes_after]
     return Switches(
         n=len(switches),
         mechanism=runs[-1].mechanism,
         lateness_us=_percentiles([switch.lateness_ns for switch in switches]),
         skew_us=_percentiles([switch.skew_ns for switch in switches]),
         between_nodes_us=_percentiles(apart) if apart else None,
-        clock_uncertainty_us=max(doubts, default=0) / 1e3 if apart else None,
+        clock_uncertainty_us=max(uncertainties, default=0) / 1e3 if apart else None,
     )
 
 

@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         watcher.note(f"recorded in {seen.path}")
         if seen.failure:
             raise LaunchError(seen.failure)
-        return seen.path, seen.doubts
+        return seen.path, seen.warnings
 
     found = application.advise(asked, jobs, options.results, watcher, no_wait=options.no_wait, record=record)
     return Answer(found.document(), text.advice(found))

@@ -5,7 +5,7 @@ from typing import Any
 
 from coordinator.host import mechanisms
 from harness import application
-from harness.analyse.caveats import of_calibration
+from harness.analyse.result_warnings import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
 from harness.commands.shared import add
@@ -36,7 +36,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         with session.reserved(watcher, no_wait=options.no_wait):
             session.warn_of_disturbances(watcher)
             found = session.calibrate([options.working_set_bytes], usable, watcher)
-        doubts = list(of_calibration(found))
+        warnings = list(of_calibration(found))
         taken = trust.chosen(store.calibrations(), session.conditions, options.results)
         notes = (f"{store.path} holds the samples", *([taken.line] if taken.line else []))
     document = {
@@ -48,7 +48,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             if calibration.quantity != CACHE
             and (calibration.quantity != "walk_step_ns" or options.working_set_bytes)
         ],
-        "doubts": doubts,
+        "warnings": warnings,
     }
     return Answer(document, listing.constants(document), notes=notes)
 

@@ -58,6 +58,6 @@ def _before_after(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:
-    keys = ("experiment", "digest", "machine", "agreement", "doubts", "rows")
+    keys = ("experiment", "digest", "machine", "agreement", "warnings", "rows")
     experiments = [{key: known[key] for key in keys} for known in (one.document() for one in judged)]
     return {"schema": SCHEMA, "tolerance": tolerance, "experiments": experiments}

@@ -38,8 +38,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             shared.show(path)
         except InputError as error:  # the sentences are there nevertheless
             notes.append(str(error))
-    doubts = [*([Line(ran.results.notice, "bold yellow")] if ran.results.notice else ())]
-    doubts += cells.doubts(ran.results.doubts)
+    warnings = [*([Line(ran.results.notice, "bold yellow")] if ran.results.notice else ())]
+    warnings += cells.warning_lines(ran.results.warnings)
     following = Line(f"Next: lockstep report {options.results} --open; lockstep run three-jobs", "dim")
     document = ran.results.document() | {"conclusion": said}
-    return Answer(document, [*doubts, *said, following], status=1 if failed else 0, notes=tuple(notes))
+    return Answer(document, [*warnings, *said, following], status=1 if failed else 0, notes=tuple(notes))

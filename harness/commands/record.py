@@ -12,7 +12,7 @@ from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
 from coordinator.host.launchers import launched, program_name
 from coordinator.host.named_hosts import elsewhere
-from harness.analyse import caveats, program_profile
+from harness.analyse import program_profile, result_warnings
 from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import command_of, library, mpicc_argument
 from harness.measure import session
@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     command = command_of(options, "record")
     seen = record_program(options, command, options.output, watcher)
     document = {"schema": SCHEMA, "command": command, "recording": str(seen.path), **seen.profile}
-    document["doubts"] = seen.doubts
+    document["warnings"] = seen.warnings
     return Answer(document, documents.observation(document), status=1 if seen.failure else 0, verbatim=True)
 
 
@@ -55,7 +55,7 @@ class RecordedProgram:
 
     path: Path
     profile: dict[str, Any]
-    doubts: list[str]  # why the recording may not stand for the program
+    warnings: list[str]  # why the recording may not stand for the program
     failure: str  # why the command failed; empty if it did not
 
 
@@ -69,11 +69,11 @@ def record_program(
     with session.reserved(usable_processors(), watcher, options.no_wait):
         before = Moment.now(usable_processors())
         found, failure = _recorded(options, command, made, path.absolute().parent, watcher)
-        disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
+        disturbed = result_warnings.of_waits(before, Moment.now(usable_processors()), complete=not failure)
     recording.write(found[0], path)
     profile = program_profile.profile(found[0])
-    doubts = [*_doubts(found, failure, profile), *disturbed]
-    return RecordedProgram(path, profile, doubts, failure)
+    warnings = [*_warnings(found, failure, profile), *disturbed]
+    return RecordedProgram(path, profile, warnings, failure)
 
 
 def _recorded(
@@ -100,7 +100,7 @@ def _recorded(
     return found, str(failure or "")
 
 
-def _doubts(found: Sequence[Recording], failure: str, profile: dict[str, Any]) -> Iterator[str]:
+def _warnings(found: Sequence[Recording], failure: str, profile: dict[str, Any]) -> Iterator[str]:
     one, covered, variation = found[0], profile["covered"], profile["variation"] or 0
     if failure:
         yield f"the command failed, and the recording ends there: {failure}"

@@ -73,11 +73,11 @@ class AsStarted:
         """Run a task, and return its record; raises InputError if no rank that should wait two-phase does."""
         processors = self.session.processors
         limit_s = self._limit_s(task)
-        spent, failure, doubts = Spent(), "", list[str]()
+        spent, failure, warnings = Spent(), "", list[str]()
         before = conditions.Moment.now(processors)
         begin_s = time.monotonic()
         try:
-            spent = self._spent(task, limit_s, doubts)
+            spent = self._spent(task, limit_s, warnings)
         except LaunchError as error:
             failure = str(error)
         wall_s = time.monotonic() - begin_s
@@ -92,7 +92,7 @@ class AsStarted:
             launcher=self.session.tools.launcher,
             wall_s=wall_s,
             failure=failure,
-            conditions=replace(during, warnings=doubts, exceeded=exceeded),
+            conditions=replace(during, warnings=warnings, exceeded=exceeded),
             jobs=_jobs(task, spent, failure),
         )
 
@@ -104,8 +104,8 @@ class AsStarted:
         alone_s = self.alone.sum_s([job.program for job in task.jobs])
         return None if alone_s is None else factor * alone_s
 
-    def _spent(self, task: Task, limit_s: float | None, doubts: list[str]) -> Spent:
-        """Run the commands of a task; ``doubts`` gets a sentence on bad bindings."""
+    def _spent(self, task: Task, limit_s: float | None, warnings: list[str]) -> Spent:
+        """Run the commands of a task; ``warnings`` gets a sentence on bad bindings."""
         setting = task.scheduler
         assert isinstance(setting, Setting)
         programs = [job.program for job in task.jobs]
@@ -113,7 +113,7 @@ class AsStarted:
             environment = dict(setting.environment)
 
             def look(pids: Sequence[int]) -> None:
-                doubts.extend(_bound(programs, pids, self.session.processors))
+                warnings.extend(_bound(programs, pids, self.session.processors))
 
             return run_copies([(one.argv, environment) for one in programs], limit_s, look)
         return self._two_phase(setting, programs, limit_s)

@@ -109,8 +109,8 @@ def chosen(known: Iterable[Sequence[Calibration]], here: Conditions, folder: Pat
             reason = "".join(f" ({one})" for one in loaded[:1])
             line = f"constants of {at} UTC: a later calibration was made under load{reason}"
             lines = [line] if loaded else []
-            if doubtful := unsteady(found):
-                lines.append(f"the host changed during its calibration ({doubtful}): {REMEDY}")
+            if reason := unsteady(found):
+                lines.append(f"the host changed during its calibration ({reason}): {REMEDY}")
             return Chosen(found, "; ".join(lines))
     which, remedy = "no calibration", ""
     if loaded:

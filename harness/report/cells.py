@@ -87,6 +87,6 @@ def headed(column: Column, records: Sequence[Any]) -> Column:
     return replace(column, heading=fitted)
 
 
-def doubts(sentences: Iterable[str]) -> Iterator[Line]:
-    """A line for each doubt, to stand above what it weakens."""
-    return (Line(f"Doubt: {sentence}.", style="bold yellow") for sentence in sentences)
+def warning_lines(sentences: Iterable[str]) -> Iterator[Line]:
+    """A line for each warning, to stand above what it weakens."""
+    return (Line(f"Warning: {sentence}.", style="bold yellow") for sentence in sentences)

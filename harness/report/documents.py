@@ -11,7 +11,7 @@ from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import INTERVAL, Row, setting
 from harness.analyse.statistics import CONFIDENCE, FEWEST
-from harness.report.cells import Line, Part, Table, doubts, listed
+from harness.report.cells import Line, Part, Table, listed, warning_lines
 from harness.spec.naming import setting_names
 from harness.spec.settings import AS_IT_IS
 
@@ -21,12 +21,12 @@ STYLES = {BETTER: "green", WORSE: "bold red", NO_VERDICT: "dim"}
 
 
 def before_after(document: Document) -> Iterator[Part]:
-    """One experiment of ``commands.before_after``: doubts, a row for each comparison, and counts."""
+    """One experiment of ``commands.before_after``: warnings, a row for each comparison, and counts."""
     digests = ", ".join(digest[:8] for digest in dict.fromkeys(document["digests"]))
     yield Line(f"{document['experiment']} ({digests}): slowdowns", style="bold")
     for one in document["differences"]:
         yield f"Differs: {one['field']}: {one['before']!r} before, {one['after']!r} after."
-    yield from doubts(document["doubts"])
+    yield from warning_lines(document["warnings"])
     rows = document["rows"]
     settings = setting_names(dict.fromkeys(key for row in rows for key in row["settings"]))
     told = [setting(key, heading) for key, heading in settings.items()]
@@ -68,7 +68,7 @@ def tune(found: ResultsDocument, told: Document) -> Iterator[Part]:
         yield listed(_of_settings(found.rows), found.rows)
         yield "No advice: repeat it when the other programs have ended."
         return
-    yield from doubts(found.doubts)
+    yield from warning_lines(found.warnings)
     if told["alone_s"]["n"]:
         yield _alone(told)
     yield listed(_of_settings(found.rows), found.rows)
@@ -78,7 +78,7 @@ def tune(found: ResultsDocument, told: Document) -> Iterator[Part]:
     if chosen is None:
         yield "No setting is known to be best: none ended in time."
         return
-    yield from _verdict_on_settings(chosen, told, doubtful=bool(found.doubts))
+    yield from _verdict_on_settings(chosen, told, warned=bool(found.warnings))
     yield f"To have {chosen.name}:" if chosen.scheduler["lines"] else "There is nothing to set."
     yield from (f"    {line}" for line in chosen.scheduler["lines"])
 
@@ -91,9 +91,9 @@ def _alone(told: Document) -> str:
     return f"{how}: {alone['median']:.2f} s{between}, the median of {rounds}."
 
 
-def _verdict_on_settings(fastest: Row, told: Document, *, doubtful: bool) -> Iterator[Part]:
+def _verdict_on_settings(fastest: Row, told: Document, *, warned: bool) -> Iterator[Part]:
     if told["best"]:
-        yield Line(f"Best: {fastest.name}.", style="" if doubtful else "bold")
+        yield Line(f"Best: {fastest.name}.", style="" if warned else "bold")
         return
     if fastest.measured and not fastest.measured.workload_slowdown.ci95:
         yield f"Fastest in the median: {fastest.name}. Noise is unknown: that takes --rounds {FEWEST}."
@@ -140,7 +140,7 @@ def jobs_table(program: Document) -> str:
 
 
 def observation(document: Document) -> Iterator[Part]:
-    yield from doubts(document["doubts"])
+    yield from warning_lines(document["warnings"])
     share = f"{document['computing']:.1%} computing, {document['in_mpi']:.1%} in MPI"
     yield f"{document['processes']} ranks, {document['elapsed_s']:.2f} s alone: {share}."
     yield _kept(document)

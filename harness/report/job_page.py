@@ -49,7 +49,7 @@ def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
         facts=list(_facts(schedules)),
         behind="Experiment",
         conditions=list(_conditions(results.by_job, schedule.source, first)),
-        doubts=[*results.doubts, *saturated],
+        warnings=[*results.warnings, *saturated],
         failures=(),
         pictures=_pictures(known, schedules, warm_up, tau_s),
         tables=list(_tables(results.rows, known, warm_up, tau_s)),

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.analyse.columns import minute
 from harness.analyse.comparison import EXPECTED, POWER
-from harness.report.cells import Heading, Line, Part, Table, doubts, table
+from harness.report.cells import Heading, Line, Part, Table, table, warning_lines
 from workloads.constants import CONSTANTS
 
 MEANING = {one.quantity.removesuffix("_ns"): one.meaning for one in CONSTANTS} | {
@@ -26,7 +26,7 @@ def constants(document: Mapping[str, Any]) -> Iterator[Part]:
         numbers.insert(1, "{:.2f}-{:.2f}".format(*row["ci95_us"]) if row["ci95_us"] else "-")
         meaning = MEANING.get(row["quantity"].split()[0], "")
         made.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
-    yield from doubts(document["doubts"])
+    yield from warning_lines(document["warnings"])
     yield made
 
 
@@ -102,7 +102,7 @@ def findings(document: Mapping[str, Any]) -> Iterator[Part]:
 
 def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[Part]:
     yield ""
-    yield from doubts(f"{len(failures)} runs failed; the first: {failures[0]}" for _ in failures[:1])
+    yield from warning_lines(f"{len(failures)} runs failed; the first: {failures[0]}" for _ in failures[:1])
     if found is None:
         yield "A/A check: too few pairs of runs succeeded."
         return
@@ -112,7 +112,9 @@ def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Itera
         f"comparisons of {repeats} repeats call the same scheduler different (false positives: {share:.1%})."
     )
     if share > EXPECTED:
-        yield from doubts([f"that is more than {EXPECTED:.0%}: this host drifts; measure more repeats"])
+        yield from warning_lines(
+            [f"that is more than {EXPECTED:.0%}: this host drifts; measure more repeats"]
+        )
     yield (
         f"The smallest difference that {POWER:.0%} of comparisons of {repeats} repeats tell here: "
         f"{found['smallest']:.1%} of a slowdown."

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.analyse.caveats import conclusive
 from harness.analyse.columns import SIDES, Column, at, minute, needed
+from harness.analyse.result_warnings import conclusive
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
@@ -91,7 +91,7 @@ def of_runs(content: Content) -> Page:
         facts=list(_facts(content)),
         behind="Experiment and host",
         conditions=list(_conditions(content)),
-        doubts=[*([results.notice] if results.notice else []), *results.doubts],
+        warnings=[*([results.notice] if results.notice else []), *results.warnings],
         failures=results.failures,
         pictures=content.pictures(),
         tables=list(tables(results.rows, content.tolerance)),

@@ -54,7 +54,7 @@ class Page:
     facts: Sequence[tuple[str, str]]
     behind: str  # the heading of ``conditions``, which are names and values
     conditions: Sequence[tuple[str, str]]
-    doubts: Sequence[str]
+    warnings: Sequence[str]
     failures: Sequence[str]
     pictures: Sequence[Picture]  # also those without data, as are the tables
     tables: Sequence[Table]

@@ -62,11 +62,11 @@ def lines_of_values(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def markdown(found: ResultsDocument) -> str:
-    """A heading, the doubts and a table."""
+    """A heading, the warnings and a table."""
     shown = _columns(found.rows)
     lines = [f"# {_short(found.experiment)}", ""]
     lines += [found.notice, ""] if found.notice else []
-    lines += [*(f"- Doubt: {doubt}." for doubt in found.doubts), ""] if found.doubts else []
+    lines += [*(f"- Warning: {warning}." for warning in found.warnings), ""] if found.warnings else []
     lines += [f"| {' | '.join(one.csv for one in shown)} |", "|---" * len(shown) + "|"]
     lines += [f"| {' | '.join(_short(one.value(row)) for one in shown)} |" for row in found.rows]
     return "\n".join(lines) + "\n"

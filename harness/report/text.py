@@ -65,7 +65,7 @@ LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % i
 
 
 def render(found: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
-    """The doubts, a table for each point of the sweep, and the agreement.
+    """The warnings, a table for each point of the sweep, and the agreement.
 
     On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
     are asked for. ``programs`` asks for a line for each job, with its processor time.
@@ -76,8 +76,8 @@ def render(found: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
         return
     if found.notice:
         yield Line(found.notice, style="bold yellow")
-    if found.doubts and not (found.notice and all(row.median("measured") is None for row in found.rows)):
-        yield from cells.doubts(["; ".join(found.doubts) + ". Next: lockstep doctor"])
+    if found.warnings and not (found.notice and all(row.median("measured") is None for row in found.rows)):
+        yield from cells.warning_lines(["; ".join(found.warnings) + ". Next: lockstep doctor"])
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Line(_title(found.experiment, block[0]), style="bold")
@@ -212,7 +212,7 @@ def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterat
         yield Line(f"{found.experiment} ({found.digest[:8]})", style="bold")
         if found.notice:
             yield Line(found.notice, style="bold yellow")
-        yield from cells.doubts(found.doubts)
+        yield from cells.warning_lines(found.warnings)
         yield listed([*places(found.rows), *JUDGED], found.rows)
         if any(row.repeats == 2 for row in found.rows):
             yield Line(LEGEND_TWO, style="dim")
@@ -251,10 +251,10 @@ def advice(found: Advice) -> Iterator[Part]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes."""
     best, jobs = found.rows[0], len(found.rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
-    yield from cells.doubts(found.doubts)
+    yield from cells.warning_lines(found.warnings)
     constants = f"this host's constants of {found.age} ago" if found.age else f"constants of {PAPER}"
     yield f"{what} on {found.processors} processors, simulated with {constants}"
-    if found.doubts:
+    if found.warnings:
         yield f"Not conclusive; {best.name} has the least slowdown."
     else:
         yield Line(f"Use {best.name}.", style="bold")

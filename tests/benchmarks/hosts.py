@@ -52,8 +52,8 @@ def cells(row):
     name = scheduler["policy"] + (f" {scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else "")
     known = [switches.get(key) for key in ("lateness_us", "between_nodes_us")]
     pairs = [f"{found['p50']:.0f}/{found['p99']:.0f}" if found else "" for found in known]
-    doubt = f"{switches['clock_uncertainty_us']:.0f}" if "clock_uncertainty_us" in switches else ""
-    return name, f"{slowdown['median']:.2f}", f"{low:.2f} to {high:.2f}", *pairs, doubt
+    uncertainty = f"{switches['clock_uncertainty_us']:.0f}" if "clock_uncertainty_us" in switches else ""
+    return name, f"{slowdown['median']:.2f}", f"{low:.2f} to {high:.2f}", *pairs, uncertainty
 
 
 def main():

@@ -51,7 +51,7 @@ def test_an_experiment_is_a_dictionary_and_its_rows_are_a_frame_of_plain_columns
     assert len(jobs) == 3 * len(rows)
     assert jobs.groupby("job")["arrival_s"].first().tolist() == [0, 0, 0.1]
     again = lockstep.load(tmp_path)
-    assert str(again) == f"<Results of mine: rows(), jobs(), 0 failures, {len(again.doubts)} doubts>"
+    assert str(again) == f"<Results of mine: rows(), jobs(), 0 failures, {len(again.warnings)} warnings>"
     assert again.rows().drop(columns="granularity_us").equals(rows.drop(columns="granularity_us"))
     assert made.to_dict()["experiment"] == again.experiment == "mine"
     assert "gang 20 ms, buddy" in made._repr_html_()

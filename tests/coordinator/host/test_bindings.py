@@ -66,12 +66,12 @@ def test_running_programs_are_looked_at(capsys):
 
 
 @needs_two
-def test_tune_doubts_copies_that_are_bound_to_one_processor(compiled, capsys, monkeypatch, tmp_path):
+def test_tune_warns_of_copies_that_are_bound_to_one_processor(compiled, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), "1", "20", "20000"]
     words = ["tune", "--no-wait", "--json", "--jobs", "2", "--rounds", "1", "--only", "as it is"]
     assert cli.main([*words, "--", *program]) == 0
-    doubts = json.loads(capsys.readouterr().out)["doubts"]
-    assert any("bound to processors" in doubt for doubt in doubts), doubts
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert any("bound to processors" in warning for warning in warnings), warnings

@@ -143,7 +143,7 @@ def test_what_is_withheld_has_no_number_no_advice_and_no_verdict(experiment, rec
     found = verdicts.judged(results_document.results(experiment, spoilt), spoilt, 0.15)
     assert found.notice == "Not measurable now: other programs took up to 87% of the processors."
     first, *shown = map(str, text.render(found))
-    assert first == found.notice and not any("Doubt" in line for line in shown)
+    assert first == found.notice and not any("Warning" in line for line in shown)
     assert not any(row.median("measured") for row in found.rows) and advice(found.rows) is None
     assert {row.verdict.verdict for row in found.rows} == {verdicts.NOT_COMPARABLE}
     assert found.notice in tables.markdown(found) and "other programs took" in tables.comma_separated(found)

@@ -241,7 +241,7 @@ def test_programs_find_the_variables_of_the_shell_and_of_the_option_and_all_proc
 @pytest.mark.slow
 @needs_two
 @pytest.mark.usefixtures("uncalibrated")
-def test_programs_that_bind_themselves_to_one_processor_are_a_doubt_of_the_stored_row(tmp_path, capsys):
+def test_programs_that_bind_themselves_to_one_processor_are_a_warning_of_the_stored_row(tmp_path, capsys):
     core = str(min(os.sched_getaffinity(0)))
     program = ["taskset", "-c", core, *ENTRY[:2], "import time; time.sleep(1.3)"]
     results = ["--results", str(tmp_path / "kept")]

@@ -89,7 +89,7 @@ def imitated(monkeypatch, tmp_path):
 
 
 @needs_two
-def test_the_command_tells_what_the_store_holds_below_its_doubts(imitated, capsys):
+def test_the_command_tells_what_the_store_holds_below_its_warnings(imitated, capsys):
     assert cli.main(["demo", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     with Store(Path("lockstep-results"), existing=True) as store:
@@ -99,7 +99,7 @@ def test_the_command_tells_what_the_store_holds_below_its_doubts(imitated, capsy
     assert document["conclusion"] == conclusion(summary.rows(experiment_of(records), records))
     assert cli.main(["demo"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert out.index(document["conclusion"][0]) > out.find("Doubt: ")
+    assert out.index(document["conclusion"][0]) > out.find("Warning: ")
     assert all(sentence in out for sentence in document["conclusion"])
 
 

@@ -1,4 +1,4 @@
-"""Bad conditions end in the right doubt, above the numbers, and in no number that stands out."""
+"""Bad conditions end in the right warning, above the numbers, and in no number that stands out."""
 
 import dataclasses
 import json
@@ -81,28 +81,28 @@ def test_the_report_opens_in_a_browser_or_says_that_there_is_none(lockstep, monk
     assert status == 2 and "there is no browser" in err
 
 
-def is_above_the_table(doubt, out):
-    return f"Doubt: {doubt}" in out and out.index("Doubt: ") < out.index("slowdown")
+def is_above_the_table(warning, out):
+    return f"Warning: {warning}" in out and out.index("Warning: ") < out.index("slowdown")
 
 
 def test_on_a_quiet_host_the_numbers_stand_out(lockstep):
     out, bold = reported(lockstep)
-    assert "Doubt" not in out
+    assert "Warning" not in out
     assert bold == {"least slowdown", "greatest slowdown", "measured runs"}
 
 
 @pytest.mark.parametrize(
-    ("steal", "warnings", "doubt"),
+    ("steal", "warnings", "said"),
     [
         (0, (RIVAL,), "another run of Lockstep used the same processors in 9 of 9 runs"),
         (0.1, (), "the hypervisor took more than 1% of the processors' time in 9 of 9 runs"),
     ],
 )
-def test_runs_that_something_disturbs_are_doubted(lockstep, tools, monkeypatch, steal, warnings, doubt):
+def test_runs_that_something_disturbs_have_a_warning(lockstep, tools, monkeypatch, steal, warnings, said):
     monkeypatch.setattr(Moment, "now", Clock(steal).now)
     tools(run_workload=lambda workload, _: dataclasses.replace(imitate(workload), warnings=warnings))
     out, bold = reported(lockstep)
-    assert is_above_the_table(doubt, out) and bold == {"measured runs"}
+    assert is_above_the_table(said, out) and bold == {"measured runs"}
 
 
 def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
@@ -114,7 +114,7 @@ def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
         lockstep("report", "lockstep-results", "-o", f"r.{kind}")
     csv, markdown = Path("r.csv").read_text(), Path("r.md").read_text()
     assert csv.count(",least to most,") == 2 and markdown.count("| least to most |") == 2
-    assert markdown.index("- Doubt: ") < markdown.index("| program")
+    assert markdown.index("- Warning: ") < markdown.index("| program")
 
 
 def row(name, *ratios):
@@ -173,9 +173,9 @@ def test_simulate_and_explore_go_by_the_same_calibration_as_advise(lockstep, too
 
 def test_advice_on_a_calm_calibration_recommends_and_says_how_old_it_is(advised):
     status, out, _ = advised(1e4)
-    assert status == 0 and "Doubt" not in out
+    assert status == 0 and "Warning" not in out
     assert re.search(r"constants of \d s ago", out) and "Use gang" in out
-    assert json.loads(advised(1e4, "--json")[1])["doubts"] == []
+    assert json.loads(advised(1e4, "--json")[1])["warnings"] == []
 
 
 def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(lockstep, tools):

@@ -7,8 +7,8 @@ from fake_runs import TOOLS, Quiet, failing, imitate, measure, probe
 
 from coordinator.workload import Node
 from harness.analyse import summary
-from harness.analyse.caveats import doubts
 from harness.analyse.columns import needed
+from harness.analyse.result_warnings import warnings_of
 from harness.analyse.rows import COLUMNS
 from harness.analyse.statistics import estimate
 from harness.measure import calibrate, runner
@@ -242,30 +242,30 @@ def test_a_command_is_bound_alone_if_it_always_is_beside_others(binds, bound):
     }
 
 
-def test_threads_that_share_processors_are_doubted_with_the_number_that_fits(place):
+def test_threads_that_share_processors_have_a_warning_with_the_number_that_fits(place):
     def told(bind, threads, processes=1, shell="8"):
         table = {**COMMANDS, "schedulers": [{"policy": "none", "bind": bind}]}
         job = {"command": ["{launcher}", "-n", str(processes), "true"], **threads}
         records = measure(load(table | {"jobs": [job]}), place)
         known = dataclasses.replace(records[0].conditions, environment={"OMP_NUM_THREADS": shell})
         records = [dataclasses.replace(record, conditions=known) for record in records]
-        return [doubt for doubt in doubts([], records) if "OMP_NUM_THREADS" in doubt]
+        return [warning for warning in warnings_of([], records) if "OMP_NUM_THREADS" in warning]
 
     two = {"environment": {"OMP_NUM_THREADS": "2,4"}}
-    (doubt,) = told(True, two)
-    assert "true: 1 process of 2 threads on 1 of the processors" in doubt
-    assert "set OMP_NUM_THREADS=1, threads = 2 or bind = false, since each process is bound to 1" in doubt
+    (warning,) = told(True, two)
+    assert "true: 1 process of 2 threads on 1 of the processors" in warning
+    assert "set OMP_NUM_THREADS=1, threads = 2 or bind = false, since each process is bound to 1" in warning
     assert told(True, {"threads": 2}) == []
     assert told(False, two) == []
-    (doubt,) = told(False, two, processes=2)
-    assert "2 processes of 2 threads on 2 of the processors: set OMP_NUM_THREADS=1" in doubt
-    (doubt,) = told(False, {})
-    assert "1 process of 8 threads" in doubt and doubt.endswith("set OMP_NUM_THREADS=2")
+    (warning,) = told(False, two, processes=2)
+    assert "2 processes of 2 threads on 2 of the processors: set OMP_NUM_THREADS=1" in warning
+    (warning,) = told(False, {})
+    assert "1 process of 8 threads" in warning and warning.endswith("set OMP_NUM_THREADS=2")
     for unknown in ("", "1", "all"):
         assert told(True, {}, shell=unknown) == []
 
 
-def test_doubts_are_told_in_numbers(place):
+def test_warnings_are_told_in_numbers(place):
     experiment = load("three-jobs", settings=["repeats=3"])
     records = measure(experiment, place)
     quiet = {"steal": 0.0, "others": 0.0, "load_before": 0.0}
@@ -274,14 +274,14 @@ def test_doubts_are_told_in_numbers(place):
         return dataclasses.replace(record, conditions=dataclasses.replace(record.conditions, **changes))
 
     calm = [during(record, **quiet) for record in records]
-    assert doubts(summary.rows(experiment, calm), calm) == []
+    assert warnings_of(summary.rows(experiment, calm), calm) == []
     stolen = [during(record, steal=0.031) for record in calm[:2]] + calm[2:]
     loaded = [during(record, wanting=3, cores=2, processors=[0, 1]) for record in calm]
     single = [record for record in calm if record.repeat == 0]
     double = [record for record in calm if record.repeat < 2]
 
     def told(records):
-        return " ".join(doubts(summary.rows(experiment, records), records))
+        return " ".join(warnings_of(summary.rows(experiment, records), records))
 
     assert "2 of 27 runs, up to 3.1%" in told(stolen)
     assert "3 threads of other programs waited" in told(loaded)
@@ -308,7 +308,7 @@ def test_doubts_are_told_in_numbers(place):
     for shortest_ms, told_of in ((80, True), (240, False)):
         scheduler = row.scheduler | queues | {"quanta_ms": (shortest_ms, 400)}
         del scheduler["quantum_ms"]
-        found = " ".join(doubts([dataclasses.replace(row, scheduler=scheduler)], late))
+        found = " ".join(warnings_of([dataclasses.replace(row, scheduler=scheduler)], late))
         assert ("one slot in a hundred" in found) == told_of
 
     def slower(kind, policy):

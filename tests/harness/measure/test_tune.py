@@ -19,7 +19,7 @@ from runs import eventually, running
 
 from coordinator.host.launch import LaunchError
 from coordinator.host.processes import children
-from harness.analyse import caveats
+from harness.analyse import result_warnings
 from harness.analyse.rows import Row, Summary
 from harness.analyse.statistics import estimate
 from harness.analyse.tuning import tuned
@@ -323,7 +323,7 @@ def test_settings_are_compared_and_reported_as_other_schedulers(command, lockste
 
 def test_nothing_is_best_if_others_took_the_processors(command, monkeypatch):
     host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), setting=(1.1, 1.2))
-    for module in (disturbance, caveats):
+    for module in (disturbance, result_warnings):
         monkeypatch.setattr(module, "lost", lambda record: 0.45)
     monkeypatch.setattr(runner, "AGAIN", 0)
     _, out, _ = command(host, "--rounds", "3")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.host.quotas import Throttled
-from harness.analyse import caveats
-from harness.analyse.caveats import of_calibration, of_waits
+from harness.analyse import result_warnings
+from harness.analyse.result_warnings import of_calibration, of_waits
 from harness.measure import trust
 from harness.measure.trust import Chosen
 from harness.store.conditions import Conditions, Moment, of_run
@@ -48,7 +48,9 @@ def test_nothing_is_said_of_a_calm_host():
     assert not list(of_calibration(between(CALM, LATER)))
     assert not list(of_calibration(between(moment(CALM, frequency_mhz=None), LATER)))
     assert not list(of_calibration([]))
-    assert not list(caveats.of_use(Chosen(between(CALM, LATER), ""), HERE, datetime.fromisoformat(MADE)))
+    assert not list(
+        result_warnings.of_use(Chosen(between(CALM, LATER), ""), HERE, datetime.fromisoformat(MADE))
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,8 @@ def test_nothing_is_said_of_a_calm_host():
     ],
 )
 def test_each_disturbance_is_told_with_its_number(before, after, more, said):
-    (doubt,) = of_calibration(between(before, after, *more))
-    assert said in doubt
+    (warning,) = of_calibration(between(before, after, *more))
+    assert said in warning
 
 
 @pytest.mark.parametrize(
@@ -80,18 +82,20 @@ def test_each_disturbance_is_told_with_its_number(before, after, more, said):
     ],
 )
 def test_a_change_of_the_frequency_is_told_in_both_directions(first, last, told):
-    doubts = list(
-        caveats.of_host(of_run(HERE, moment(CALM, frequency_mhz=first), moment(LATER, frequency_mhz=last)))
+    warnings = list(
+        result_warnings.of_host(
+            of_run(HERE, moment(CALM, frequency_mhz=first), moment(LATER, frequency_mhz=last))
+        )
     )
-    assert bool(doubts) == told
-    assert not told or f"from {first:.0f} to {last:.0f} MHz" in doubts[0]
+    assert bool(warnings) == told
+    assert not told or f"from {first:.0f} to {last:.0f} MHz" in warnings[0]
 
 
 def test_programs_of_others_are_told_where_our_own_time_is_known():
     theirs = moment(LATER, own_s=0.0)
     assert of_waits(CALM, moment(LATER, own_s=7.8), complete=True) == []
-    (doubt,) = of_waits(CALM, theirs, complete=True)
-    assert "other programs took 80% of" in doubt
+    (warning,) = of_waits(CALM, theirs, complete=True)
+    assert "other programs took 80% of" in warning
     assert of_waits(CALM, theirs, complete=False) == []
 
 
@@ -104,10 +108,10 @@ def test_programs_of_others_are_told_where_our_own_time_is_known():
         ([dataclasses.replace(one, conditions=HERE) for one in STEADY], HERE, 0, "not say what else ran"),
     ],
 )
-def test_what_rests_on_a_calibration_shares_its_doubts(found, here, days, said):
+def test_what_rests_on_a_calibration_shares_its_warnings(found, here, days, said):
     now = datetime.fromisoformat(MADE) + timedelta(days=days)
-    (doubt,) = caveats.of_use(Chosen(found, ""), here, now)
-    assert said in doubt
+    (warning,) = result_warnings.of_use(Chosen(found, ""), here, now)
+    assert said in warning
     assert trust.age_s(found, now) == days * 86_400
 
 

@@ -1,4 +1,4 @@
-"""Doubts: weaknesses of conditions, results and calibrations, in numbers, with remedies."""
+"""Warnings: weaknesses of conditions, results and calibrations, in numbers, with remedies."""
 
 import re
 import statistics
@@ -32,8 +32,8 @@ WAITING = "{} threads of other programs waited for a processor: repeat on an idl
 SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep exec)"
 
 
-def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
-    """The doubts as sentences, the gravest first; they are about the runs that stand."""
+def warnings_of(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
+    """The warnings as sentences, the gravest first; they are about the runs that stand."""
     left = that_stand(records)
     of_runs = *_machine(left), *_threads(left), *_dedicated(left), *_set_aside(records, left)
     of_runs += tuple(why for one in records if (why := one.conditions.calibration))
@@ -234,11 +234,11 @@ def of_calibration(found: Sequence[Calibration]) -> Iterator[str]:
 
 
 def of_use(taken: Chosen, here: Conditions, now: datetime | None = None) -> Iterator[str]:
-    """Doubts about what rests on a calibration, now and on a host with the conditions ``here``."""
+    """Warnings about what rests on a calibration, now and on a host with the conditions ``here``."""
     found = taken.calibration
     if taken.line:
         yield taken.line
-    yield from (f"the calibration: {doubt}" for doubt in of_calibration(found))
+    yield from (f"the calibration: {warning}" for warning in of_calibration(found))
     then, remedy = found[-1].conditions if found else here, "repeat it (lockstep calibrate)"
     days = trust.age_s(found, now) / 86_400
     if days > OLD_DAYS:
