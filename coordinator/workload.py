@@ -74,7 +74,7 @@ class Workload:
         latency_us: one-way message latency for the waiting rules.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
-        walk_step_ns: calibrated cost of a step through the working set, 0 without one.
+        memory_step_ns: calibrated cost of a step through the working set, 0 without one.
         timeout_s: a run that takes longer fails.
         timeline: whether ranks record a timeline (``workloads.timeline``).
         nodes: the hosts, whose processors are numbered node by node; empty for this host alone.
@@ -91,7 +91,7 @@ class Workload:
     latency_us: float = 2.0
     seed: int = 0
     repeat: int = 0
-    walk_step_ns: float = 0.0
+    memory_step_ns: float = 0.0
     timeout_s: float = 600.0
     timeline: bool = False
     nodes: tuple[Node, ...] = ()

@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> list[RankResult]:
             imbalance_us=program.imbalance_us,
         )
 
-    execution = prepare(LaunchedProgram(comm, program, rule, (options.seed, 0, 0), walk_step_ns=0.0))
+    execution = prepare(LaunchedProgram(comm, program, rule, (options.seed, 0, 0), memory_step_ns=0.0))
     result = execution.run()
     execution.close()
     results: list[RankResult] | None = comm.gather(result, 0)

@@ -17,13 +17,13 @@ CALIBRATION_STEPS = 2000
 class Compute:
     """Spends compute time; keeps the CPU time at which the last phase began and ended.
 
-    The memory to walk, 0 for none, is rounded up to whole steps; ``walk_step_ns`` is the CPU time of one
+    The memory to walk, 0 for none, is rounded up to whole steps; ``memory_step_ns`` is the CPU time of one
     (:func:`measured_step_ns`).
     """
 
-    def __init__(self, working_set_bytes: int = 0, walk_step_ns: float = 0.0) -> None:
+    def __init__(self, working_set_bytes: int = 0, memory_step_ns: float = 0.0) -> None:
         self.began_ns = self.ended_ns = thread_time_ns()
-        self._walk_step_ns = walk_step_ns
+        self._memory_step_ns = memory_step_ns
         self.pieces = _steps(working_set_bytes)
         self._owed = 0.0
         self._next = 0
@@ -50,7 +50,7 @@ class Compute:
 
     def _walk(self, amount_ns: int) -> None:
         # Carry the rounding error over, so that the sum over many phases is exact.
-        self._owed += amount_ns / self._walk_step_ns
+        self._owed += amount_ns / self._memory_step_ns
         count = int(self._owed)
         self._owed -= count
         steps, position = self.pieces, self._next

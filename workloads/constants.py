@@ -57,32 +57,35 @@ class MachineConstants:
     local_switch_us: float = _constant(
         "switch between two processes of one processor", said="a context switch {:.1f} us"
     )
-    detour_length_us: float = _constant(
-        "length of the operating system's detours",
-        quantity="detour_ns",
+    os_noise_length_us: float = _constant(
+        "how long the operating system takes a processor",
         mean=True,
-        said="a detour of the operating system {:.1f} us",
+        said="the operating system takes {:.1f} us",
     )
-    detour_gap_us: float = _constant(
-        "time from one detour to the next, one sample for each processor",
+    os_noise_interval_us: float = _constant(
+        "time from the begin of one such noise to the next, one sample for each processor",
         mean=True,
-        said="one every {:.0f} us",
+        said="every {:.0f} us",
     )
     yield_us: float = _constant("switch to another process of the processor by sched_yield")
     idle_wakeup_us: float = _constant("wake-up of a blocked process on an idle processor")
     send_us: float = _constant("processor time to send a message", given=True)
-    ring_us: float = _constant("processor time to wake the receiver of a message, if it sleeps", given=True)
+    wake_us: float = _constant("processor time to wake the receiver of a message, if it sleeps", given=True)
     receive_us: float = _constant("processor time to receive a message", given=True)
     serve_us: float = _constant("processor time to answer a read, beyond receiving and sending", given=True)
     poll_us: float = _constant("poll that finds no message", given=True)
     tick_us: float = _constant("the kernel's clock tick")
     slice_us: float = _constant("the slice of the default scheduling class")
-    turn_us: float = _constant("the turn of a process that asks for its processor time, beside another one")
+    queried_slice_us: float = _constant(
+        "the time slice of a process that queries its CPU clock, while another one runs"
+    )
     rr_interval_us: float = _constant("the turn of SCHED_RR")
     cache_kb: float = _constant("the largest cache of a processor's own, in KiB", given=True)
-    reload_us: float = _constant("time to load all of it after a move", quantity="move_ns", given=True)
-    walk_step_ns: float = _constant("one step through the working set")
-    switch_scatter_us: Samples = _constant(
+    cache_reload_us: float = _constant(
+        "time to load all of it after a move", quantity="migration_ns", given=True
+    )
+    memory_step_ns: float = _constant("one step through the working set")
+    switch_deviation_us: Samples = _constant(
         "how much longer or shorter than usual a switch is",
         (),
         quantity="local_switch_pair_ns",

@@ -70,7 +70,7 @@ class LaunchedProgram(NamedTuple):
     program: Program
     rule: Rule  # gives the waiting rule of the ranks that run
     key: tuple[int, ...]  # (seed, repeat, job, ...) of the compute times
-    walk_step_ns: float  # CPU time of one step through the working set
+    memory_step_ns: float  # CPU time of one step through the working set
     clock: Callable[[], int] = time_ns  # returns nanoseconds of a clock that all ranks share
     checkpoint: Checkpoint | None = None
     # The file for the locks of the pattern LOCK, if its ranks have a directory in common.
@@ -103,7 +103,7 @@ class Execution:
         self._messenger = messenger
         self._recorder = recorder
         self._draws = Draws(program, messenger.rank, launched.key)
-        self._compute = compute(program.working_set_bytes, launched.walk_step_ns)
+        self._compute = compute(program.working_set_bytes, launched.memory_step_ns)
         self._targets: list[int] = program.reads()[messenger.rank].tolist()
         self._checkpoint = launched.checkpoint
         self._observer = launched.observer

@@ -14,19 +14,20 @@ of samples in nanoseconds:
 - ``switch_after_idle_ns T``: of each single hand-off, its time if the process has not run for T us;
 - ``idle_wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
-- ``ring_ns``: to wake the receiver of a message, if it sleeps on a processor that a rival keeps busy;
+- ``wake_ns``: to wake the receiver of a message, if it sleeps on a processor that a rival keeps busy;
 - ``send_after_idle_ns T``: of each single read, the extra time if the reader has computed for T us before;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
 - ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does after
   it before it communicates;
-- ``detour_ns``: lengths of the detours of processors that only compute (``workloads.detours``);
+- ``os_noise_length_ns``: lengths of the detours of processors that only compute (``workloads.os_noise``);
 - ``tick_lateness_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
-- ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least the time watched;
-- ``walk_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
+- ``os_noise_interval_ns``: mean time from one detour to the next, one sample a processor; at least the time
+  watched;
+- ``memory_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
 - ``reload_ns``: with a working set, extra time of a walk through all of it after another process has walked
   through another one on the same processor, while as much happens on the other one;
-- ``move_ns``: with a working set, extra time of a walk after a move to the other processor.
+- ``migration_ns``: with a working set, extra time of a walk after a move to the other processor.
 
 With ``--between`` and its second rank on another host, only ``latency_ns`` and ``idle_wakeup_ns`` are
 measured, between the two hosts, each rank on the first core that it may use.
@@ -53,7 +54,7 @@ from itertools import cycle, islice
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar
 
-from workloads import detours
+from workloads import os_noise
 from workloads.compute import Compute, measured_step_ns
 from workloads.messaging import REQUEST, RESPONSE, Messenger, end, world
 from workloads.record import Recorder
@@ -80,7 +81,7 @@ LOOK_S = 0.005  # how often a rival without work looks for some
 
 ACROSS = (
     *("latency", "idle_wakeup", "ring", "send", "receive", "serve", "poll"),
-    *("detour", "detour_gap", "tick_lateness"),
+    *("os_noise_length", "os_noise_interval", "tick_lateness"),
 )
 """Quantities that take two processors."""
 
@@ -193,7 +194,7 @@ class Probe:
         both_ns = statistics.median(sent) + statistics.median(received)
         serves = [max(0.0, time_ns - both_ns) for time_ns in served]
         rings = [time_ns - statistics.median(sent) for time_ns in to_sleeper]
-        found = {"send_ns": sent, "ring_ns": rings, "receive_ns": received, "serve_ns": serves}
+        found = {"send_ns": sent, "wake_ns": rings, "receive_ns": received, "serve_ns": serves}
         return found | {"poll_ns": polls}
 
     def _sends_to_sleeper_ns(self, place: int) -> list[float]:
@@ -221,41 +222,42 @@ class Probe:
                 found.append(float(perf_counter_ns() - begin - STEP_NS))
         return found
 
-    def detours_ns(self, places: tuple[int, int]) -> Samples:
+    def os_noise_ns(self, places: tuple[int, int]) -> Samples:
         """The detours and clock ticks of ``places``, watched at the same time, while the rival sleeps."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
         self._tell_rival(WATCH_NS / 1e9)
         self._pair.barrier()
-        seen = detours.watch(WATCH_NS)
+        seen = os_noise.watch(WATCH_NS)
         lengths = [jump.length_ns for jump in seen if jump.switched]
-        found = self._pair.allgather((lengths, detours.ticks_ns(seen, WATCH_NS, detours.tick_ns())))
+        found = self._pair.allgather((lengths, os_noise.ticks_ns(seen, WATCH_NS, os_noise.tick_ns())))
         return {
-            "detour_ns": [float(length_ns) for lengths, _ in found for length_ns in lengths] or [0.0],
-            "detour_gap_ns": [WATCH_NS / max(1, len(lengths)) for lengths, _ in found],
+            "os_noise_length_ns": [float(length_ns) for lengths, _ in found for length_ns in lengths]
+            or [0.0],
+            "os_noise_interval_ns": [WATCH_NS / max(1, len(lengths)) for lengths, _ in found],
             "tick_lateness_ns": [float(late_ns) for _, ticks in found for late_ns in ticks] or [0.0],
         }
 
-    def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, walk_step_ns: float) -> Samples:
+    def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, memory_step_ns: float) -> Samples:
         """Extra time of a walk through the working set after the other process's walk, and after a move.
 
         ``reload_ns``: both processes are on the first place. Processors may share a cache, so the rival
         walks on the second one, if it is another: through one working set while the reader walks alone,
         then through two.
-        ``move_ns``: the reader moves from one place to the other, and nobody else walks.
+        ``migration_ns``: the reader moves from one place to the other, and nobody else walks.
         """
         here, there = places
         os.sched_setaffinity(0, {here})
-        walk = Compute(working_set_bytes, walk_step_ns)
+        walk = Compute(working_set_bytes, memory_step_ns)
         messenger = Messenger(self._pair, BLOCKING, Recorder())
         samples = ROUNDS * self.samples
 
         def took_ns() -> int:
-            walk(round(walk_step_ns * walk.steps))
+            walk(round(memory_step_ns * walk.steps))
             return walk.ended_ns - walk.began_ns
 
         def beside(sets: int) -> None:
             if there != here:
-                self._tell_rival((there, sets * working_set_bytes, walk_step_ns) if sets else None)
+                self._tell_rival((there, sets * working_set_bytes, memory_step_ns) if sets else None)
 
         # The server sleeps at the first barrier until the reader comes, too; then they take turns.
         beside(1)
@@ -275,7 +277,7 @@ class Probe:
             moves.append(took_ns())
         usual_ns = statistics.median(alone)
         found = {"reload_ns": [time_ns - usual_ns for time_ns in turns[1:]]}
-        return found | {"move_ns": [time_ns - usual_ns for time_ns in moves]}
+        return found | {"migration_ns": [time_ns - usual_ns for time_ns in moves]}
 
     def _tell_rival(self, wish: Any) -> None:
         """Let the rival act on a wish (``compete``), if this is the reader."""
@@ -325,7 +327,7 @@ def _batches(times_ns: list[int]) -> list[float]:
 
 
 def measure(probe: Probe, a: int, b: int) -> Samples:
-    """Constants of processors ``a`` and ``b`` in one round: all but detours, ``walk_step_ns`` and reloads."""
+    """Constants of processors ``a`` and ``b`` in one round: all but OS noise, ``memory_step_ns``, reloads."""
     each = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
     handed, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
     yields_ns = probe.yields_ns(a)
@@ -422,12 +424,12 @@ def _measure_here(probe: Probe, pair: Any, options: argparse.Namespace) -> Sampl
     places = a, others[-1] if others else a
     found = _rounds(partial(measure, probe, *places))
     if others:
-        found |= probe.detours_ns(places)
+        found |= probe.os_noise_ns(places)
     size = options.working_set_bytes
-    walk_step_ns = pair.bcast(measured_step_ns(size), READER)
+    memory_step_ns = pair.bcast(measured_step_ns(size), READER)
     if size:
-        found |= probe.reloads_ns(places, size, walk_step_ns)
-    return found | {"walk_step_ns": [walk_step_ns]}
+        found |= probe.reloads_ns(places, size, memory_step_ns)
+    return found | {"memory_step_ns": [memory_step_ns]}
 
 
 def _rounds(measured: Callable[[], Samples]) -> Samples:

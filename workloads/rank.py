@@ -43,10 +43,10 @@ def prepare(
     An evolving program tells ``evolve`` how many processes it can use from now on.
     """
     program = launched.program
-    if program.working_set_bytes and not launched.walk_step_ns:
+    if program.working_set_bytes and not launched.memory_step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = launched.comm.allreduce(measured_step_ns(program.working_set_bytes), MPI.MIN)
-        launched = launched._replace(walk_step_ns=step_ns)
+        launched = launched._replace(memory_step_ns=step_ns)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish, evolve)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
@@ -89,7 +89,7 @@ def main(spec: dict[str, Any]) -> None:
         program,
         rule,
         (seed, repeat, job),
-        spec["walk_step_ns"],
+        spec["memory_step_ns"],
         clock=agent.clock(),
         checkpoint=checkpoint,
         page=page_file(folder, job),

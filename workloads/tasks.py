@@ -139,7 +139,7 @@ class TaskExecution:
         self._program, self._tasks = program, program.phase_count()
         self._queue = TaskQueue(self._comm)
         self._wish, self._evolve = wish, evolve
-        self._compute = compute(program.working_set_bytes, launched.walk_step_ns)
+        self._compute = compute(program.working_set_bytes, launched.memory_step_ns)
         # All draw the times of all tasks, so that a task takes as long in each of them.
         self._times = _times(Draws(program, ROOT, launched.key))
         self._drawn = 0

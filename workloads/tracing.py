@@ -21,8 +21,8 @@ another process had the processor."""
 class TracedCompute(Compute):
     """Notes when another process ran during a phase (not in walks through a working set)."""
 
-    def __init__(self, timeline: Timeline, working_set_bytes: int = 0, walk_step_ns: float = 0.0) -> None:
-        super().__init__(working_set_bytes, walk_step_ns)
+    def __init__(self, timeline: Timeline, working_set_bytes: int = 0, memory_step_ns: float = 0.0) -> None:
+        super().__init__(working_set_bytes, memory_step_ns)
         self._timeline = timeline
 
     def _spend(self, end: int) -> int:

@@ -13,7 +13,18 @@ from typing import Any, ClassVar
 
 LONGEST = 300  # characters of a value that a message shows
 
-RENAMED = {"blocking": "waiting", "least": "min", "most": "max"}
+RENAMED = {
+    "blocking": "waiting",
+    "least": "min",
+    "most": "max",
+    "detour_length_us": "os_noise_length_us",
+    "detour_gap_us": "os_noise_interval_us",
+    "turn_us": "queried_slice_us",
+    "ring_us": "wake_us",
+    "reload_us": "cache_reload_us",
+    "walk_step_ns": "memory_step_ns",
+    "switch_scatter_us": "switch_deviation_us",
+}
 """Former keys of experiment files, and those that replace them."""
 
 

@@ -78,7 +78,7 @@ def parallel(workload: Workload, number: int, program: Program, count: int) -> d
         "options": asdict(workload.options),
         "context_switch_us": workload.context_switch_us,
         "latency_us": workload.latency_us,
-        "walk_step_ns": workload.walk_step_ns,
+        "memory_step_ns": workload.memory_step_ns,
         "timeline": workload.timeline,
         "coscheduling": dict(workload.policy.coscheduling),
         "observation": dict(workload.policy.observation),

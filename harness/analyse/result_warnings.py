@@ -218,7 +218,7 @@ MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns
 def of_calibration(found: Sequence[Calibration]) -> Iterator[str]:
     during = found[-1].conditions if found else Conditions()
     yield from of_host(during)
-    lost = max(trust.in_detours(found), during.others or 0.0)
+    lost = max(trust.in_os_noise(found), during.others or 0.0)
     if lost > DETOURS:
         agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
         yield f"other programs took {lost:.1%} of the processors' time: end them, and repeat{agrees}"

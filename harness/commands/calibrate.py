@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             _row(calibration)
             for calibration in found
             if calibration.quantity != CACHE
-            and (calibration.quantity != "walk_step_ns" or options.working_set_bytes)
+            and (calibration.quantity != "memory_step_ns" or options.working_set_bytes)
         ],
         "warnings": warnings,
     }

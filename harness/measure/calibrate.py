@@ -17,7 +17,7 @@ from coordinator.host.priority import own_slice_ns
 from coordinator.policies import create
 from coordinator.workload import ParallelJob, Result, Workload
 from harness.store.records import Calibration, quantile
-from workloads import detours
+from workloads import os_noise
 from workloads.constants import CONSTANTS, Constant, MachineConstants, Rows, Samples
 from workloads.options import Options
 from workloads.program import Program
@@ -67,14 +67,14 @@ class Constants(MachineConstants):
     # The constants of slot switches by mechanism, then by name.
     slots: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     # Time of a step through a working set, by its size in bytes.
-    walk_steps_ns: Mapping[int, float] = field(default_factory=dict)
+    memory_steps_ns: Mapping[int, float] = field(default_factory=dict)
     # Why they may not be those of this host now, in one line; empty if nothing says so.
     warning: str = field(default="", compare=False)
 
-    def walk_step_of(self, working_sets: Collection[int]) -> float:
+    def memory_step_of(self, working_sets: Collection[int]) -> float:
         """The step time if all programs have one working set; else 0, and each rank measures its own."""
         sizes = set(working_sets)
-        return self.walk_steps_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
+        return self.memory_steps_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
 
     def of_run(self, mechanism: str) -> MachineConstants:
         known: dict[str, Any] = {one.name: getattr(self, one.name) for one in CONSTANTS if not one.of_slots}
@@ -87,8 +87,8 @@ def mpi_probe(launcher: Launcher) -> Probe:
     def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
         places = ",".join(map(str, processors))
         found = _probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
-        turns = [*PYTHON, "-m", "workloads.detours", str(processors[0])]
-        return {**found, "turn_ns": [float(run_session(turns, passed_on({}), PROBE_TIMEOUT_S))]}
+        turns = [*PYTHON, "-m", "workloads.os_noise", str(processors[0])]
+        return {**found, "queried_slice_ns": [float(run_session(turns, passed_on({}), PROBE_TIMEOUT_S))]}
 
     return probe
 
@@ -150,7 +150,7 @@ def of_slots(
 
 def kernel(processor: int) -> Iterator[Measurement]:
     """Times of the kernel's local schedulers, and the size of ``processor``'s own cache: one sample each."""
-    yield Measurement("tick_ns", [float(detours.tick_ns())])
+    yield Measurement("tick_ns", [float(os_noise.tick_ns())])
     if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_OTHER and (slice_ns := own_slice_ns()):
         yield Measurement("slice_ns", [float(slice_ns)])
     if RR_INTERVAL.exists():
@@ -180,14 +180,14 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     moves: list[tuple[int, float]] = []
     scatter: list[float] = []
     for one in calibrations:
-        if one.quantity == "walk_step_ns":
+        if one.quantity == "memory_step_ns":
             steps[one.working_set_bytes] = statistics.median(one.samples)
         else:
             samples[one.quantity] += one.samples
         if one.quantity == "local_switch_pair_ns":  # of each probe apart: the machine may drift between two
             usual_ns = statistics.median(one.samples)
             scatter += [sample_ns - usual_ns for sample_ns in one.samples]
-        if one.quantity == "move_ns":
+        if one.quantity == "migration_ns":
             moves += [(one.working_set_bytes, time_ns) for time_ns in one.samples]
     parts = [quantity.split() for quantity in samples if " " in quantity]
     rests = [{of for name, of in parts if name == one.quantity} for one in CONSTANTS if one.kind == Rows]
@@ -195,8 +195,8 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     known = {one.name: _value(one, samples, idle_times) for one in CONSTANTS}
     scatter_us = _shares_us(scatter)
     known["cache_kb"] = max(samples[CACHE], default=0.0)
-    known["reload_us"] = _us([ns * max(1.0, known["cache_kb"] * 1024 / size) for size, ns in moves])
-    known["switch_scatter_us"] = [more_us - statistics.fmean(scatter_us) for more_us in scatter_us]
+    known["cache_reload_us"] = _us([ns * max(1.0, known["cache_kb"] * 1024 / size) for size, ns in moves])
+    known["switch_deviation_us"] = [more_us - statistics.fmean(scatter_us) for more_us in scatter_us]
     known["idle_times_us"] = [float(idle_us) for idle_us in idle_times]
     slots = {
         mechanism: {
@@ -208,7 +208,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
         for name, mechanism in parts
         if name == "slot_cost_ns"
     }
-    return Constants(**known, slots=slots, walk_steps_ns=steps)
+    return Constants(**known, slots=slots, memory_steps_ns=steps)
 
 
 def _value(one: Constant, samples: Mapping[str, list[float]], idle_times: Sequence[str]) -> Any:

@@ -14,16 +14,16 @@ from harness.store.records import Calibration
 from workloads.constants import CONSTANTS, Rows
 
 NOT_COMPARED = (
-    *("detour_length_us", "detour_gap_us"),  # what other programs do: ``trust.taken`` judges it
+    *("os_noise_length_us", "os_noise_interval_us"),  # what other programs do: ``trust.taken`` judges it
     *("tick_us", "slice_us", "rr_interval_us", "cache_kb", "idle_times_us"),  # settings, no measurements
-    "walk_step_ns",  # by working set; the first of a session holds
-    "switch_scatter_us",  # its mean is 0
+    "memory_step_ns",  # by working set; the first of a session holds
+    "switch_deviation_us",  # its mean is 0
 )
 
 FINE_US = 10.0
 """Messages and switches come once in so much time at the most."""
 
-RARELY = {"tick_lateness_us": 4000.0, "reload_us": 1e3 * SLOT_MS}
+RARELY = {"tick_lateness_us": 4000.0, "cache_reload_us": 1e3 * SLOT_MS}
 """The time from one such cost to the next, where it is longer."""
 
 PARTS = 4

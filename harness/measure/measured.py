@@ -60,7 +60,7 @@ class Measured:
         return task.record(
             session.name,
             processors=session.processors[: task.cell.processors],
-            constants=replace(constants.of_run(result.mechanism), walk_step_ns=workload.walk_step_ns),
+            constants=replace(constants.of_run(result.mechanism), memory_step_ns=workload.memory_step_ns),
             mechanism=result.mechanism,
             mechanism_reason=result.mechanism_reason,
             launcher=result.launcher,
@@ -96,7 +96,7 @@ class Measured:
             latency_us=constants.latency_us or Workload.latency_us,
             seed=experiment.seed,
             repeat=task.repeat,
-            walk_step_ns=constants.walk_step_of(jobs.working_sets(task.jobs)),
+            memory_step_ns=constants.memory_step_of(jobs.working_sets(task.jobs)),
             timeout_s=60 + 20 * self.guess_s(task),
             timeline=self.timeline,
             lease_s=experiment.lease_s * self._slowness(before),
@@ -154,7 +154,9 @@ class Recalibrated:
         elif group != self._group and self.clock() >= self._until_s:
             try:
                 # All but the times of steps, so that programs do the same work as before.
-                self._known = replace(self._calibrated(again=True), walk_steps_ns=self._known.walk_steps_ns)
+                self._known = replace(
+                    self._calibrated(again=True), memory_steps_ns=self._known.memory_steps_ns
+                )
             except (LaunchError, StoreError) as error:
                 self._until_s = self.clock() + FRESH_S
                 self.watcher.warn(f"the machine constants are not measured again: {error}")

@@ -32,17 +32,17 @@ PAPER = "Dusseau et al. 1996"  # has the machine where none is calibrated
 def taken(found: Sequence[Calibration]) -> float:
     """The share of the processors' time that others and the hypervisor took during a calibration."""
     during = found[-1].conditions if found else Conditions()
-    return max(in_detours(found), during.others or 0.0, during.steal or 0.0)
+    return max(in_os_noise(found), during.others or 0.0, during.steal or 0.0)
 
 
-def in_detours(found: Iterable[Calibration]) -> float:
+def in_os_noise(found: Iterable[Calibration]) -> float:
     """The share of the processors' time in detours; 0 where it is unknown."""
-    samples: dict[str, list[float]] = {"detour_ns": [], "detour_gap_ns": []}
+    samples: dict[str, list[float]] = {"os_noise_length_ns": [], "os_noise_interval_ns": []}
     for one in found:
         samples.get(one.quantity, []).extend(one.samples)
     if not all(samples.values()):
         return 0.0
-    return statistics.fmean(samples["detour_ns"]) / statistics.fmean(samples["detour_gap_ns"])
+    return statistics.fmean(samples["os_noise_length_ns"]) / statistics.fmean(samples["os_noise_interval_ns"])
 
 
 def load(found: Sequence[Calibration]) -> str:

@@ -138,7 +138,7 @@ class Host:
                 given.pop("local", None)
                 likeness = machine_like(self.constants, len(self.processors), scheduler)
                 if "context_switch_us" in given:  # these belong to the calibrated switch
-                    given = {"switch_scatter_us": (), "switch_after_idle_us": ()} | given
+                    given = {"switch_deviation_us": (), "switch_after_idle_us": ()} | given
                 return replace(likeness, **given)
             if self.constants.known:
                 like = {"context_switch_us": self.constants.local_switch_us}

@@ -191,7 +191,7 @@ class Store:
             yield self._calibration(made["session"], made["recorded_at"])
 
     def _calibration(self, session: str, recorded_at: str) -> list[Calibration]:
-        lasting = "quantity IN ('walk_step_ns', 'unit_ns')"
+        lasting = "quantity IN ('memory_step_ns', 'unit_ns')"
         groups = "GROUP BY quantity, working_set_bytes"
         first = f"SELECT min(id) FROM calibrations WHERE session = ? AND {lasting} {groups}"
         its = f"session = ? AND recorded_at = ? AND NOT {lasting}"

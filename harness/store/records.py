@@ -136,7 +136,7 @@ class RunRecord:
     repeat: int  # number of the repetition, from 0
     seed: int  # of the experiment
     processors: Sequence[int]  # ids of the cores it could use
-    constants: MachineConstants  # from ``harness.measure.calibrate``, and walk_step_ns
+    constants: MachineConstants  # from ``harness.measure.calibrate``, and memory_step_ns
     mechanism: str  # the way to stop and continue processes; ``mechanism_reason`` says why this one
     mechanism_reason: str
     launcher: str  # the MPI that started the ranks

@@ -83,7 +83,7 @@ def check_calibration(one: Calibration) -> None:
     times = [float(words) for words in of if name.endswith("_after_idle_ns")]
     if not all(map(math.isfinite, [*one.samples, *times])) or len(of) > 1:
         raise ValueError(f"calibrations.{_short(one.quantity)} holds {_short(one.samples)}")
-    if name == "move_ns" and one.working_set_bytes < 1:
+    if name == "migration_ns" and one.working_set_bytes < 1:
         raise ValueError(f"calibrations.working_set_bytes holds {one.working_set_bytes}")
     if datetime.fromisoformat(one.recorded_at).tzinfo is None:
         raise ValueError(f"calibrations.recorded_at holds {_short(one.recorded_at)}")

@@ -43,8 +43,8 @@ MACHINE = SimulatedMachine(
     messages_to_self=False,
     handles_when_waiting=True,
     spin_clock="wall",
-    detour_gap_us=100_000.0,
-    detour_length_us=50.0,
+    os_noise_interval_us=100_000.0,
+    os_noise_length_us=50.0,
 )
 """Like a small Linux host."""
 

@@ -182,9 +182,9 @@ def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[f
         "overrun_ns": [2e3, 4e3],
         "latency_ns": [2e3],
         "idle_wakeup_ns": [3e4],
-        "detour_ns": [1e4, 1e4, 1e5],
-        "detour_gap_ns": [2e7, 3e7],
-        "walk_step_ns": [64.0],
+        "os_noise_length_ns": [1e4, 1e4, 1e5],
+        "os_noise_interval_ns": [2e7, 3e7],
+        "memory_step_ns": [64.0],
     }
 
 

@@ -57,7 +57,7 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
 
 
 def test_rounding_to_whole_steps_is_carried_on():
-    compute = Compute(1 << 15, walk_step_ns=1000.0)
+    compute = Compute(1 << 15, memory_step_ns=1000.0)
     taken = _Counting()
     compute.pieces = [taken]
     for _ in range(1000):

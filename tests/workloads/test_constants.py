@@ -106,7 +106,7 @@ def test_what_is_not_drawn_is_empty():
     nothing, idle = simulated(SimulatedMachine()), simulated(SimulatedMachine(**rows))
     lists = [one.in_ns for one in CONSTANTS if one.in_ns in State._fields]
     assert [name for name in lists if len(getattr(nothing, name))] == ["lateness_ns"]
-    drawn = ["switch_scatter_ns", "idle_times_ns", "switch_after_idle_ns", "lateness_ns"]
+    drawn = ["switch_deviation_ns", "idle_times_ns", "switch_after_idle_ns", "lateness_ns"]
     assert [name for name in lists if len(getattr(idle, name))] == drawn
 
 
@@ -153,13 +153,13 @@ def test_programs_of_a_session_go_by_its_first_time_of_a_step(tmp_path):
     steps_ns = iter((64.0, 99.0))
 
     def steps(processors, size):
-        return probe(processors, size) | {"walk_step_ns": [next(steps_ns)]}
+        return probe(processors, size) | {"memory_step_ns": [next(steps_ns)]}
 
     with Store(tmp_path) as store:
         session = MeasurementSession.begin((0, 1), dataclasses.replace(TOOLS, probe=steps), store)
         for _ in range(2):
             session.calibrate([4096], ["signals"], Quiet())
-        assert constants(next(store.calibrations())).walk_step_of({4096}) == 64.0
+        assert constants(next(store.calibrations())).memory_step_of({4096}) == 64.0
 
 
 @pytest.mark.parametrize("key", [one.name for one in CONSTANTS if one.minimum == 0])

@@ -98,7 +98,7 @@ def switch_cost_ns(state: State, p: int, q: int, reason: int) -> int:
     """
     machine, process = state.machine, state.processes[q]
     cost_ns = machine.context_switch_ns
-    if len(state.switch_scatter_ns) > 0:
+    if len(state.switch_deviation_ns) > 0:
         cost_ns = drawn_switch_ns(state, p, q)
     if process.kernel:
         idle = state.processors[p].category == IDLE
@@ -119,7 +119,7 @@ def drawn_switch_ns(state: State, p: int, q: int) -> int:
         index = drawn_idle_time(state, processor, state.clock.now_ns - state.accounts[q, LEFT])
         if index >= 0:
             return drawn(processor, state.switch_after_idle_ns[index])
-    return max(0, int(state.machine.context_switch_ns) + drawn(processor, state.switch_scatter_ns))
+    return max(0, int(state.machine.context_switch_ns) + drawn(processor, state.switch_deviation_ns))
 
 
 @step
@@ -154,7 +154,7 @@ def load_set(state: State, p: int, q: int) -> None:
     process = state.processes[q]
     state.processors[p].turns += 1
     if process.set_bytes > 0:
-        cold_ns = int(missing_bytes(state, p, q) / state.machine.cache_bytes * state.machine.reload_ns)
+        cold_ns = int(missing_bytes(state, p, q) / state.machine.cache_bytes * state.machine.cache_reload_ns)
         process.warm_on = p
         if process.activity == COMPUTE:
             process.remaining_ns += cold_ns

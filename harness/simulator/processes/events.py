@@ -93,7 +93,7 @@ def set_alarm(state: State, p: int) -> None:
     """Let processor ``p``'s alarm ring at the earliest of what it waits for."""
     processor = state.processors[p]
     processor.alarm_ns = min(
-        processor.detour_ns,
+        processor.os_noise_at_ns,
         processor.deferral_ns,
         processor.activation_end_ns,
         processor.slice_end_ns,

@@ -13,7 +13,7 @@ from harness.simulator.processes.costs import drawn
 from harness.simulator.processes.events import set_alarm, set_timers
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import State
-from harness.simulator.processes.processor import detour, end_slice, give_away, reconsider, tick, wake
+from harness.simulator.processes.processor import end_slice, give_away, os_noise, reconsider, tick, wake
 from harness.simulator.processes.program import carry_out, receive, resume_deferred, resume_suspended
 from harness.simulator.processes.skipping import may_skip, skip
 from workloads.options import ACTIVATIONS
@@ -85,8 +85,8 @@ def expire(state: State, p: int) -> None:
         return
     if state.machine.remedy == ACTIVATIONS:
         locks.end_activation(state, p)
-    if processor.detour_ns <= state.clock.now_ns:
-        detour(state, p)
+    if processor.os_noise_at_ns <= state.clock.now_ns:
+        os_noise(state, p)
     if processor.deferral_ns <= state.clock.now_ns:
         locks.retry_slot(state, p)
     if processor.slice_end_ns <= state.clock.now_ns:

@@ -32,7 +32,7 @@ class SimulatedMachine(MachineConstants):
     Attributes:
         processors: how many.
         context_switch_us: cost of a dispatch, and of an activation (``locks``).
-        switch_scatter_us: how much more or less than that a dispatch costs; none costs less than 0.
+        switch_deviation_us: how much more or less than that a dispatch costs; none costs less than 0.
         remote_wakeup_us: the context switch that waiting rules assume. By what it exceeds ``local_switch_us``
             a dispatch of a process that a message has just woken costs more. 0: ``context_switch_us``.
         local_switch_us: the part of a wake-up that is the switch. 0: ``context_switch_us``.
@@ -45,7 +45,8 @@ class SimulatedMachine(MachineConstants):
         send_after_idle_us: additional time to send a read request or an arrival at a barrier if the last wait
             ended so long ago.
         tick_us, slice_us: 0 for the local scheduler's own. ``tick_lateness_us`` is shorter than a tick.
-        turn_us: about a slice where slices end at once; 0, or longer, where they end at the next clock tick.
+        queried_slice_us: about a slice where slices end at once; 0, or longer, where they end at the next
+            clock tick.
         slot_cost_us: of the first, the second, ... processor; further processors lose the last value.
         poll_us: time until a waiting process notices a message.
         cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
@@ -153,8 +154,10 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
     record.slice_ns = record.slice_ns or eevdf.SLICE_NS
     # Slices end at once if measured turns exceed a slice by less than a quarter of the time to the next tick.
     to_tick_ns = -record.slice_ns % record.tick_ns
-    beyond_slice_ns = record.turn_ns - record.slice_ns
-    record.slices_end = machine.local == "eevdf" and record.turn_ns > 0 and 4 * beyond_slice_ns < to_tick_ns
+    beyond_slice_ns = record.queried_slice_ns - record.slice_ns
+    record.slices_end = (
+        machine.local == "eevdf" and record.queried_slice_ns > 0 and 4 * beyond_slice_ns < to_tick_ns
+    )
     record.context_switch_ns = round(machine.context_switch_us * 1e3)
     record.wakeup_beyond_switch_ns, record.idle_wakeup_beyond_switch_ns = machine.wakeups_ns
     record.hop_latency_ns = round(machine.hop_latency_us * 1e3)
@@ -189,7 +192,7 @@ def samples_ns(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
     }
     kept = {"lateness_ns", "switch_after_idle_ns"}  # every slot has a lateness, and some switches are free
     if len(found["switch_after_idle_ns"]) > 0:
-        kept.add("switch_scatter_ns")  # what a process draws that has not been idle
+        kept.add("switch_deviation_ns")  # what a process draws that has not been idle
     return {name: array if name in kept or array.any() else array[:0] for name, array in found.items()}
 
 

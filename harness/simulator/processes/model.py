@@ -23,12 +23,12 @@ processor has a sequence, which begins with the phase of its tick. A detour draw
 gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole number. Where ticks can be late,
 the last thing that a tick does is to draw how late the next one of its processor is: tick_lateness_ns[(x >>
 8) mod n] of n values. The first tick is in time. Where switches differ, each dispatch draws in the same way
-from switch_scatter_ns what it costs beyond context_switch_ns; so does a dispatch by a yield, although it has
+from switch_deviation_ns what it costs beyond context_switch_ns; so does a dispatch by a yield, though it has
 a cost of its own. Where they differ by idle times, a process that waits and has run before first gets one of
 two idle times: the longest in idle_times_ns that it has had, or none, and the next longer one. It gets the
 longer one if (x >> 8) mod 4096 is below 4096 times the way to it, rounded down. From the last idle time on it
 gets that one, and nothing is drawn. The dispatch then draws its cost from the row of the idle time, or
-without one from switch_scatter_ns. Where sends differ, each request or arrival gets an idle time in the same
+without one from switch_deviation_ns. Where sends differ, each request or arrival gets an idle time in this
 way, by the time since the sender's last wait ended, and draws from its row what it costs more; without an
 idle time, nothing. The root of a barrier with others does so, too, and a read from oneself does not, unless
 it is a message. Where computations overrun, each that begins draws by how much from overrun_ns, before
@@ -186,7 +186,7 @@ PROCESSOR = whole_lines(
         ("slot_cost_ns", np.int64),  # time that it loses by a slot switch
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
         ("random", np.int64),  # state of its random numbers
-        ("detour_ns", np.int64),  # when the operating system takes it next: processor.py
+        ("os_noise_at_ns", np.int64),  # when the operating system takes it next: processor.py
         ("slice_end_ns", np.int64),  # of the process that computes, which notices it: processor.py
         ("spin_began_ns", np.int64),  # the next two: of the process that spins and yields: processor.py
         ("yield_at_ns", np.int64),
@@ -397,7 +397,7 @@ class State(NamedTuple):
     """How late slots end, all values equally likely, as in all that follows."""
     tick_lateness_ns: NDArray[np.int64]
     """How late ticks are; empty if they come in time."""
-    switch_scatter_ns: NDArray[np.int64]
+    switch_deviation_ns: NDArray[np.int64]
     """How much more or less than usual dispatches cost; empty if all cost the same."""
     overrun_ns: NDArray[np.int64]
     """By how much longer than asked computations take; empty without overruns."""

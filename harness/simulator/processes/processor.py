@@ -331,12 +331,12 @@ def sleep(state: State, p: int, length_ns: int) -> None:
 
 
 @step
-def detour(state: State, p: int) -> None:
+def os_noise(state: State, p: int) -> None:
     """Begin a detour on processor ``p``, and set the time of the next one."""
     processor = state.processors[p]
-    length_ns = exponential_ns(processor, state.machine.detour_length_ns)
-    gap_ns = exponential_ns(processor, state.machine.detour_gap_ns)
-    processor.detour_ns = state.clock.now_ns + length_ns + 1 + gap_ns
+    length_ns = exponential_ns(processor, state.machine.os_noise_length_ns)
+    gap_ns = exponential_ns(processor, state.machine.os_noise_interval_ns)
+    processor.os_noise_at_ns = state.clock.now_ns + length_ns + 1 + gap_ns
     q = processor.current
     if q == m.NOBODY:
         return

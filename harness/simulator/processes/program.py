@@ -407,7 +407,7 @@ def go_on_handling(state: State, p: int, q: int) -> int:
         other = job.first + process.broadcast
         send(state, other << 1 | 1)
         if state.processes[other].state == m.BLOCKED:
-            rings_ns = state.machine.ring_ns
+            rings_ns = state.machine.wake_ns
         process.broadcast += 1
         if process.broadcast == job.processes:
             process.handling = m.FREE

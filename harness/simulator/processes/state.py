@@ -131,12 +131,12 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     state.clock.random = ticks[0]
     costs = machine.slot_cost_us or (0.0,)
     processors.slot_cost_ns = [round(costs[min(p, len(costs) - 1)] * 1e3) for p in range(count)]
-    processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock.never_ns
+    processors.activity_ns = processors.alarm_ns = processors.os_noise_at_ns = state.clock.never_ns
     processors.deferral_ns = processors.activation_end_ns = processors.slice_end_ns = state.clock.never_ns
     processors.yield_at_ns = state.clock.never_ns
-    if machine.detour_gap_us > 0:
-        gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
-        processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
+    if machine.os_noise_interval_us > 0:
+        gaps = random.exponential(machine.os_noise_interval_us * 1e3, size=count)
+        processors.alarm_ns = processors.os_noise_at_ns = gaps.astype(np.int64) + 1
     processors.tick_ns = ticks if independent else tick_ns
     processors.ticks_to_update = updates if independent else TICKS_PER_UPDATE
     processors.stale = 1

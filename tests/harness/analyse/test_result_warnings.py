@@ -35,8 +35,8 @@ def between(before, after, *more):
 
 STEADY = [
     sampled("remote_wakeup_ns", *[20_000.0] * 20),
-    sampled("detour_ns", 100_000.0),
-    sampled("detour_gap_ns", 50e6, 50e6),
+    sampled("os_noise_length_ns", 100_000.0),
+    sampled("os_noise_interval_ns", 50e6, 50e6),
 ]
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_said_of_a_calm_host():
     [
         (moment(CALM, wanting=1), LATER, [], "1 threads of other programs waited"),
         (CALM, moment(LATER, steal_s=0.5), [], "took 5.0% of the processors' time: repeat"),
-        (CALM, LATER, [sampled("detour_ns", 4e6)], "other programs took 4.1%"),
+        (CALM, LATER, [sampled("os_noise_length_ns", 4e6)], "other programs took 4.1%"),
         (CALM, LATER, [sampled("remote_wakeup_ns", *[90_000.0] * 5)], "remote_wakeup (4.5x)"),
         (CALM, moment(LATER, frequency_mhz=2400.0), [], "from 3000 to 2400 MHz"),
         (CALM, moment(LATER, throttled=Throttled(7, 4.8)), [], "a CPU quota stopped the processes for 48%"),
@@ -130,7 +130,7 @@ def made(at, *, others=0.0, host="h", **known):
         (between(moment(CALM, load=3.0), LATER), ""),  # the average lags in both directions
         (made(0), ""),
         (between(CALM, moment(LATER, steal_s=1.0)), "others took 10%"),
-        (between(CALM, LATER, sampled("detour_ns", 50e6)), "others took 50%"),
+        (between(CALM, LATER, sampled("os_noise_length_ns", 50e6)), "others took 50%"),
         (made(0, others=0.3), "others took 30%"),
         (between(moment(CALM, wanting=1), LATER), "1 threads of other programs waited"),
         ([], ""),

@@ -67,7 +67,7 @@ def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     assert constants["lateness signals"]["n"] == 20
     assert "lockstep-results" in err
     recorded = database.load(tmp_path / "lockstep-results").calibrations
-    assert set(recorded["quantity"].str.replace("_ns", "")) == set(constants) | {"walk_step", "cache_kb"}
+    assert set(recorded["quantity"].str.replace("_ns", "")) == set(constants) | {"memory_step", "cache_kb"}
     assert "5.00" in lockstep("calibrate")[1]
 
 

@@ -82,7 +82,8 @@ def test_the_report_opens_in_a_browser_or_says_that_there_is_none(lockstep, monk
 
 
 def is_above_the_table(warning, out):
-    return f"Warning: {warning}" in out and out.index("Warning: ") < out.index("slowdown")
+    words = " ".join(out.split())
+    return f"Warning: {warning}" in words and words.index("Warning: ") < words.index("slowdown")
 
 
 def test_on_a_quiet_host_the_numbers_stand_out(lockstep):
@@ -128,8 +129,8 @@ def advised(lockstep, tools, monkeypatch):
     rows = [row("none", 1.5, 1.5, 1.5), row("gang", 1.1, 1.1, 1.1)]
     monkeypatch.setattr(advise, "predict", lambda *given: rows)
 
-    def advised(detour_ns, *words):
-        tools(probe=lambda *given: probe(*given) | {"detour_ns": [detour_ns]})
+    def advised(os_noise_length_ns, *words):
+        tools(probe=lambda *given: probe(*given) | {"os_noise_length_ns": [os_noise_length_ns]})
         assert lockstep("calibrate")[0] == 0
         return lockstep("advise", *words)
 
@@ -158,7 +159,7 @@ def test_simulate_and_explore_go_by_the_same_calibration_as_advise(lockstep, too
     monkeypatch.setattr(neighbourhood, "IMBALANCES", (0.25,))
     small = ("three-jobs", "--set", "repeats=1", "--set", "schedulers=[{policy='gang'}]")
     small += ("--set", "program.dedicated_s=0.01")
-    tools(probe=lambda *given: probe(*given) | {"detour_ns": [1e7]})
+    tools(probe=lambda *given: probe(*given) | {"os_noise_length_ns": [1e7]})
     assert "values missing in [machine] are from Dusseau et al. 1996" in lockstep("calibrate")[2]
     for command in (("simulate", *small), ("explore", *small[:1])):
         status, _, err = lockstep(*command)
@@ -166,7 +167,7 @@ def test_simulate_and_explore_go_by_the_same_calibration_as_advise(lockstep, too
     tools()
     assert "1996" not in lockstep("calibrate")[2]
     assert "1996" not in lockstep("simulate", *small)[2]
-    tools(probe=lambda *given: probe(*given) | {"detour_ns": [1e7]})
+    tools(probe=lambda *given: probe(*given) | {"os_noise_length_ns": [1e7]})
     lockstep("calibrate")
     assert "a later calibration was made under load" in lockstep("simulate", *small)[2]
 

@@ -16,7 +16,10 @@ ROWS = [f"{one.quantity} {rest}" for one in CONSTANTS if one.kind == Rows for re
 OTHERS = [
     one.quantity
     for one in CONSTANTS
-    if one.kind != Rows and one.name not in NOT_COMPARED and not one.of_slots and one.quantity != "turn_ns"
+    if one.kind != Rows
+    and one.name not in NOT_COMPARED
+    and not one.of_slots
+    and one.quantity != "queried_slice_ns"
 ]
 COMPARED = [*OTHERS, *ROWS]
 
@@ -24,7 +27,7 @@ MOVED_BYTES = 4096
 
 
 def taken(quantity, samples):
-    size = MOVED_BYTES if quantity == "move_ns" else 0
+    size = MOVED_BYTES if quantity == "migration_ns" else 0
     return Calibration(
         "s", "2026-03-01T12:00:00+00:00", quantity, samples, [0, 1], size, "mpich", Conditions()
     )
@@ -34,7 +37,7 @@ def calibration(*more):
     """One of a steady host: a hundred samples of each quantity, that differ by a fifth."""
     chance = random.Random(1)
     usual = {quantity: [chance.uniform(18e3, 22e3) for _ in range(100)] for quantity in COMPARED}
-    known = usual | {"turn_ns": [4e6]} | {"slot_cost_ns signals": [4e5, 1e5]} | dict(more)
+    known = usual | {"queried_slice_ns": [4e6]} | {"slot_cost_ns signals": [4e5, 1e5]} | dict(more)
     return [taken(quantity, samples) for quantity, samples in known.items()]
 
 
@@ -59,7 +62,7 @@ def test_a_steady_host_agrees_with_itself():
 @pytest.mark.parametrize("quantity", COMPARED)
 def test_two_levels_of_each_constant_are_found(quantity):
     """First half against second half, one quarter against the others, and both in all quarters."""
-    high_ns = 50e6 if quantity in ("tick_lateness_ns", "move_ns") else 5e6
+    high_ns = 50e6 if quantity in ("tick_lateness_ns", "migration_ns") else 5e6
     for shares in ((1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 0, 0), (0.9, 0.9, 0.1, 0.9)):
         assert names(calibration((quantity, two_levels(high_ns, 20e3, shares)))), shares
     changed = calibration((quantity, two_levels(high_ns, 20e3, (1, 1, 1, 1))))
@@ -112,7 +115,7 @@ def test_a_mixture_that_stays_the_same_is_none(quantity, one, longer):
     [
         ("remote_wakeup_ns", [18.5e3], True),
         ("remote_wakeup_ns", [25e3], False),
-        ("turn_ns", [2.8e6], False),
+        ("queried_slice_ns", [2.8e6], False),
         ("slot_cost_ns signals", [4.1e5, 2e5], True),
         ("slot_cost_ns signals", [1.4e6, 2e5], False),
         ("serve_ns", [0.0], False),

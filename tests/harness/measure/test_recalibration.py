@@ -35,11 +35,11 @@ class DriftingHost:
         if self.busy:
             raise TooLongError("mpiexec took longer than 120 s")
         drift = self.probed if self.drifts else 1
-        times = {"remote_wakeup_ns": [1e3 * drift], "walk_step_ns": [64.0 * drift]}
+        times = {"remote_wakeup_ns": [1e3 * drift], "memory_step_ns": [64.0 * drift]}
         if self.levels:
             quarters = self.levels.pop(0) if len(self.levels) > 1 else self.levels[0]
             times["switch_after_idle_ns 500"] = [level for level in quarters for _ in range(25)]
-        return probe(processors, working_set_bytes) | times | {"detour_ns": [self.load * 25e6]}
+        return probe(processors, working_set_bytes) | times | {"os_noise_length_ns": [self.load * 25e6]}
 
     def run_workload(self, workload, progress=None):
         result = TOOLS.run_workload(workload, progress)
@@ -94,9 +94,9 @@ def test_programs_do_the_same_work_after_a_new_calibration(constants, fake, task
     fake.now_s = FRESH_S
     after = constants(tasks[0])
     assert (before.remote_wakeup_us, after.remote_wakeup_us) == (1.0, 2.0)
-    assert before.walk_step_of({4096}) == after.walk_step_of({4096}) == 64.0
+    assert before.memory_step_of({4096}) == after.memory_step_of({4096}) == 64.0
     found = calibrate.constants(next(constants.session.store.calibrations()))
-    assert (found.remote_wakeup_us, found.walk_step_of({4096})) == (2.0, 64.0)
+    assert (found.remote_wakeup_us, found.memory_step_of({4096})) == (2.0, 64.0)
 
 
 def test_a_first_calibration_that_fails_ends_the_series(constants, fake, tasks):

@@ -187,16 +187,22 @@ def test_calibration_gives_medians_and_keeps_samples(place):
     found = place.calibrate([0], ["signals"], Quiet())
     constants = calibrate.constants(found)
     assert (constants.remote_wakeup_us, constants.local_switch_us, constants.latency_us) == (5.0, 3.0, 2.0)
-    assert constants.detour_length_us == pytest.approx((10 + 10 + 100) / 3)
-    assert constants.detour_gap_us == 25_000
-    assert constants.switch_scatter_us == pytest.approx([0.2 * share - 0.9 for share in range(10)])
+    assert constants.os_noise_length_us == pytest.approx((10 + 10 + 100) / 3)
+    assert constants.os_noise_interval_us == 25_000
+    assert constants.switch_deviation_us == pytest.approx([0.2 * share - 0.9 for share in range(10)])
     assert constants.idle_times_us == (500.0, 10_000.0)
     assert constants.switch_after_idle_us[0] == pytest.approx([4.2 + 0.4 * share for share in range(10)])
     assert constants.send_after_idle_us[0] == pytest.approx([1.1 + 0.2 * share for share in range(10)])
     assert (constants.switch_after_idle_us[1], constants.send_after_idle_us[1]) == ((0.0,) * 10, (9.0,) * 10)
     assert constants.overrun_us == pytest.approx([2.1 + 0.2 * share for share in range(10)])
     told = {calibration.quantity for calibration in found}
-    assert {"remote_wakeup_ns", "detour_ns", "slot_cost_ns signals", "lateness_ns signals", "tick_ns"} <= told
+    assert {
+        "remote_wakeup_ns",
+        "os_noise_length_ns",
+        "slot_cost_ns signals",
+        "lateness_ns signals",
+        "tick_ns",
+    } <= told
 
 
 def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
@@ -210,7 +216,7 @@ def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
 
 def test_steps_are_known_for_each_working_set(place):
     constants = calibrate.constants(place.calibrate([4096, 8192], [], Quiet()))
-    assert (constants.walk_step_of({4096}), constants.walk_step_of({4096, 8192})) == (64.0, 0.0)
+    assert (constants.memory_step_of({4096}), constants.memory_step_of({4096, 8192})) == (64.0, 0.0)
 
 
 COMMANDS = {

@@ -180,7 +180,13 @@ SAMPLES_NS = {
         "idle_wakeup_ns": 3e4,
         "poll_ns": 400.0,
     },
-    **{"tick_ns": 4e6, "slice_ns": 3e6, "rr_interval_ns": 2e7, "detour_ns": 1e4, "detour_gap_ns": 2e7},
+    **{
+        "tick_ns": 4e6,
+        "slice_ns": 3e6,
+        "rr_interval_ns": 2e7,
+        "os_noise_length_ns": 1e4,
+        "os_noise_interval_ns": 2e7,
+    },
     **{"slot_cost_ns signals": 5e4, "slot_cost_ns freezer": 4e5, "lateness_ns signals": 6e4},
 }
 
@@ -228,7 +234,7 @@ def test_the_command_simulates_the_calibrated_host_unless_the_file_asks_for_anot
         machines.append(json.loads(capsys.readouterr().out)["machine"])
     host, paper, changed = machines
     assert (host["local"], host["context_switch_us"], host["remote_wakeup_us"]) == ("eevdf", 3.0, 5.0)
-    assert host["detour_gap_us"] == 25_000
+    assert host["os_noise_interval_us"] == 25_000
     assert host["slot_cost_us"] == [], "the first scheduler holds nothing"
-    assert (paper["local"], paper["context_switch_us"], paper["detour_gap_us"]) == ("svr4", 3.0, 0.0)
+    assert (paper["local"], paper["context_switch_us"], paper["os_noise_interval_us"]) == ("svr4", 3.0, 0.0)
     assert changed == host | {"latency_us": 7}

@@ -52,14 +52,14 @@ def test_a_given_context_switch_has_no_calibrated_scatter_and_no_rests():
         "idle_times_us": (100.0, 1000.0),
         "switch_after_idle_us": ((40.0,), (200.0,)),
         "send_after_idle_us": ((3.0,), (7.0,)),
-        "switch_scatter_us": (-2.0, 2.0),
+        "switch_deviation_us": (-2.0, 2.0),
         "overrun_us": (2.0,),
     }
     calibrated = replace(CONSTANTS, **measured)
     machine = Host(range(2), calibrated).machine(NONE)
     assert {name: getattr(machine, name) for name in measured} == measured
     given = Host(range(2), calibrated, {"context_switch_us": 7.0}).machine(NONE)
-    assert (given.context_switch_us, given.switch_scatter_us, given.switch_after_idle_us) == (7.0, (), ())
+    assert (given.context_switch_us, given.switch_deviation_us, given.switch_after_idle_us) == (7.0, (), ())
     assert given.send_after_idle_us == measured["send_after_idle_us"]
 
 
@@ -72,7 +72,7 @@ def test_what_an_older_record_lacks_costs_nothing():
     older = MachineConstants.of_record({"remote_wakeup_us": 20.0, "latency_us": 3.0})
     machine = machine_like(older, 2, NONE)
     assert (machine.context_switch_us, machine.wakeups_ns, machine.latency_us) == (20.0, [0, 0], 3.0)
-    assert (machine.detour_gap_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), 0.0)
+    assert (machine.os_noise_interval_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), 0.0)
     assert not machine.tick_lateness_us
     assert not machine.overrun_us
 
@@ -132,7 +132,7 @@ def test_the_time_to_load_a_cache_goes_by_walks_after_a_move():
     def calibration(quantity, samples, size=0):
         return Calibration("s", "", quantity, samples, [0, 1], size, "", Conditions())
 
-    moves = calibration("move_ns", [4e3, 5e3, 6e3], 512 * 1024)
+    moves = calibration("migration_ns", [4e3, 5e3, 6e3], 512 * 1024)
     found = constants([calibration("cache_kb", [1024.0]), moves])
-    assert (found.cache_kb, found.reload_us) == (1024.0, 10.0)
-    assert constants([]).reload_us == 0.0
+    assert (found.cache_kb, found.cache_reload_us) == (1024.0, 10.0)
+    assert constants([]).cache_reload_us == 0.0

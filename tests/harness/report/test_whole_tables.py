@@ -27,7 +27,7 @@ def test_a_number_is_whole_or_its_column_is_named_and_words_give_way_first(width
 
 
 def test_the_constants_of_a_calibration_have_their_warnings_above_and_whole_numbers():
-    row = {"quantity": "detour_gap", "median_us": 20123.25, "ci95_us": [20000.11, 21000.22], "n": 1200}
+    row = {"quantity": "os_noise_interval", "median_us": 20123.25, "ci95_us": [20000.11, 21000.22], "n": 1200}
     document = {"constants": [row | {"p10_us": 19999.99, "p90_us": 22222.22}], "warnings": ["it is noisy"]}
     text = printed(listing.constants(document), 80)
     assert text.startswith("Warning: it is noisy.") and "Too narrow for: samples. COLUMNS=" in text

@@ -48,10 +48,10 @@ LINUX = {"local": "eevdf"}
         (2, {**LINUX, "tick_us": 1000}),
         (3, {**LINUX, "tick_us": 1000, "slice_us": 3000}),
         # A process that asks for its time, where measured turns are nearer to a slice than to a clock tick.
-        (1.4, {**LINUX, "turn_us": 1400}),
-        (1.4, {**LINUX, "turn_us": 1900}),
-        (1.4, {**LINUX, "turn_us": 1900, "tasks": True}),
-        (4, {**LINUX, "turn_us": 3900}),
+        (1.4, {**LINUX, "queried_slice_us": 1400}),
+        (1.4, {**LINUX, "queried_slice_us": 1900}),
+        (1.4, {**LINUX, "queried_slice_us": 1900, "tasks": True}),
+        (4, {**LINUX, "queried_slice_us": 3900}),
     ],
 )
 def test_turns_of_linux_last_for_whole_ticks_or_for_a_slice(length_ms, machine):
@@ -64,10 +64,12 @@ def test_turns_of_linux_last_for_whole_ticks_or_for_a_slice(length_ms, machine):
 def test_spinning_jobs_that_meet_lose_each_other_again_where_slices_end_between_ticks():
     """Who waits keeps its turn up to the tick, who computes only for a slice."""
     jobs = [SimulatedJob(number, Program("BARRIER", 2, 100, phases=1000)) for number in range(3)]
-    detours = {"detour_length_us": 50, "detour_gap_us": 1e6}
+    detours = {"os_noise_length_us": 50, "os_noise_interval_us": 1e6}
 
-    def takes_ns(turn_us):
-        machine = SimulatedMachine(2, 5, local="eevdf", timers="synchronised", turn_us=turn_us, **detours)
+    def takes_ns(queried_slice_us):
+        machine = SimulatedMachine(
+            2, 5, local="eevdf", timers="synchronised", queried_slice_us=queried_slice_us, **detours
+        )
         ran = (simulate(jobs, machine, policies.create("none", {}), seed=seed) for seed in range(9))
         return sorted(outcome.end_ns for outcome in ran)[4]
 

@@ -59,8 +59,8 @@ def test_processes_that_only_load_their_working_sets_are_found_out():
     """A turn is shorter than the time to load the set that the other process has displaced."""
     walks = program(processes=1, granularity_us=20_000, working_set_bytes=100 << 10)
     small = {"local": "eevdf", "slice_us": 300, "tick_us": 300, "cache_kb": 100}
-    quick = machine(processors=1, context_switch_us=1, reload_us=100, **small)
-    slow = machine(processors=1, context_switch_us=1, reload_us=9000, **small)
+    quick = machine(processors=1, context_switch_us=1, cache_reload_us=100, **small)
+    slow = machine(processors=1, context_switch_us=1, cache_reload_us=9000, **small)
     assert run(walks, walks, on=quick).failure == ""
     assert run(walks, walks, on=slow).failure.startswith("stuck: no program has got on")
 
@@ -97,7 +97,7 @@ def test_detours_take_their_share_of_the_time():
     alone = program(processes=1, granularity_us=500.0, phases=4000)
     host = {"processors": 1, "local": "eevdf", "messages_to_self": False}
     undisturbed = run(alone, on=machine(**host))
-    disturbed = run(alone, on=machine(**host, detour_gap_us=1000.0, detour_length_us=100.0))
+    disturbed = run(alone, on=machine(**host, os_noise_interval_us=1000.0, os_noise_length_us=100.0))
     assert disturbed.makespan_ns - undisturbed.makespan_ns == pytest.approx(0.2e9, rel=0.15)
 
 
@@ -118,7 +118,7 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
         (lambda: machine(local="eevdf", queue="central"), "queue"),
         (lambda: machine(lateness_us=[1.0, -2.0]), "lateness_us[1]"),
         (lambda: machine(tick_lateness_us=[1.0, 10_000.0]), "tick_lateness_us[1]"),
-        (lambda: machine(switch_scatter_us=[0.0, float("nan")]), "switch_scatter_us[1]"),
+        (lambda: machine(switch_deviation_us=[0.0, float("nan")]), "switch_deviation_us[1]"),
         (lambda: machine(idle_times_us=[5.0, 5.0]), "idle_times_us[1]"),
         (lambda: machine(send_after_idle_us=[[1.0]]), "send_after_idle_us"),
         (lambda: machine(switch_after_idle_us=[[]]), "switch_after_idle_us"),

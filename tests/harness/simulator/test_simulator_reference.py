@@ -41,11 +41,11 @@ def machines(draw):
         queue=queue,
         within_job=draw(st.booleans()),
         cache_kb=draw(st.sampled_from([0.0, 0.0, 100.0])),
-        reload_us=draw(st.sampled_from([0.0, 40.0, 250.0])),  # shorter than a slice
+        cache_reload_us=draw(st.sampled_from([0.0, 40.0, 250.0])),  # shorter than a slice
         sides=(processors, 1) if topology == "torus" else (),
         hop_latency_us=0.0 if topology == "flat" else draw(st.sampled_from([0.0, 3.0, 40.0])),
         context_switch_us=draw(st.sampled_from([0.0, 5.0, 50.0, 200.0])),
-        switch_scatter_us=draw(st.sampled_from([(), (), (-8.0, 0.0, 25.0)])),
+        switch_deviation_us=draw(st.sampled_from([(), (), (-8.0, 0.0, 25.0)])),
         **draw(rests()),
         latency_us=draw(st.sampled_from([0.0, 1.0, 10.0, 100.0])),
         remote_wakeup_us=draw(st.sampled_from([0.0, 30.0, 220.0])),
@@ -68,12 +68,12 @@ def machines(draw):
         tick_us=1000.0 if roams else draw(st.sampled_from([0.0, 1000.0])),
         tick_lateness_us=draw(st.sampled_from([(), (), (15.0, 40.0, 90.0)])),
         slice_us=draw(st.sampled_from([0.0, 300.0])),
-        ring_us=draw(st.sampled_from([0.0, 7.0])),
-        turn_us=draw(st.sampled_from([0.0, 300.0, 4000.0])),
+        wake_us=draw(st.sampled_from([0.0, 7.0])),
+        queried_slice_us=draw(st.sampled_from([0.0, 300.0, 4000.0])),
         slot_cost_us=draw(st.sampled_from([(), (300.0, 50.0)])),
         lateness_us=draw(st.sampled_from([(), (100.0, 300.0, 700.0)])),
-        detour_gap_us=draw(st.sampled_from([0.0, 0.0, 5000.0, 5000.0 if roams else 500.0])),
-        detour_length_us=draw(st.sampled_from([5.0, 200.0])),
+        os_noise_interval_us=draw(st.sampled_from([0.0, 0.0, 5000.0, 5000.0 if roams else 500.0])),
+        os_noise_length_us=draw(st.sampled_from([5.0, 200.0])),
     )
 
 

@@ -50,7 +50,7 @@ machines = st.builds(
     SimulatedMachine,
     processors=st.just(4),
     context_switch_us=st.sampled_from([0.0, 50.0, 200.0]),
-    switch_scatter_us=st.sampled_from([(), (-8.0, 25.0)]),
+    switch_deviation_us=st.sampled_from([(), (-8.0, 25.0)]),
     idle_times_us=st.just((200.0,)),
     switch_after_idle_us=st.sampled_from([(), (), ((40.0, 90.0),)]),
     overrun_us=st.sampled_from([(), (), (3.0, 5.5)]),
@@ -65,8 +65,8 @@ machines = st.builds(
     receive_us=st.sampled_from([0.0, 0.0, 0.0, 3.0]),
     lateness_us=st.sampled_from([(), (100.0, 300.0, 700.0)]),
     tick_lateness_us=st.sampled_from([(), (), (15.0, 90.0)]),
-    detour_gap_us=st.sampled_from([0.0, 0.0, 5000.0]),
-    detour_length_us=st.just(200.0),
+    os_noise_interval_us=st.sampled_from([0.0, 0.0, 5000.0]),
+    os_noise_length_us=st.just(200.0),
 )
 programs = st.fixed_dictionaries(
     {

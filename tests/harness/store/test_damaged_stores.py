@@ -98,7 +98,7 @@ def test_many_damaged_stores(lockstep, whole, tmp_path):
     "fields",
     [
         *({"recorded_at": time} for time in ("yesterday", "2026-01-01T00:00:00")),
-        *({"quantity": name} for name in ("move_ns", "slot_cost_ns a b")),
+        *({"quantity": name} for name in ("migration_ns", "slot_cost_ns a b")),
         *({"quantity": f"send_after_idle_ns {length}"} for length in ("x", "nan")),
     ],
 )

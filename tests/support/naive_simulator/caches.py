@@ -4,7 +4,7 @@
 class Cache:
     def __init__(self, machine):
         self.bytes = round(machine.cache_kb * 1024)
-        self.reload_ns = round(machine.reload_us * 1e3)
+        self.cache_reload_ns = round(machine.cache_reload_us * 1e3)
         self.latest = []
 
     def missing(self, process):
@@ -21,4 +21,4 @@ class Cache:
 
     def load_ns(self, process):
         missing = self.missing(process)
-        return int(missing / self.bytes * self.reload_ns) if missing else 0
+        return int(missing / self.bytes * self.cache_reload_ns) if missing else 0

@@ -320,12 +320,12 @@ class Processor:
             visitor.has_left, visitor.wants.left = True, 0 if visitor.wait is None else visitor.wants.left
             visitor.lock.give_up(visitor, fair=visitor.job.program.lock != "test-and-test-and-set")
 
-    def detour(self):
+    def os_noise(self):
         """The operating system takes the processor: what it is at takes longer, at nobody's charge."""
-        length_ns, gap_ns = (self.exponential(of) for of in ("detour_length", "detour_gap"))
-        self.at(self.simulation.now + length_ns + 1 + gap_ns, ALARM, self.detour)
+        length_ns, gap_ns = (self.exponential(of) for of in ("os_noise_length", "os_noise_interval"))
+        self.at(self.simulation.now + length_ns + 1 + gap_ns, ALARM, self.os_noise)
         if self.process:
-            self.local.detour(self.process)
+            self.local.os_noise(self.process)
         if self.process:  # the quota may have stopped it
             self.process.cpu_ns -= length_ns if self.process.state == "running" else 0
             action, left = self.end.action, self.stop_timer()

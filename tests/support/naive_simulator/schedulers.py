@@ -6,7 +6,7 @@ COLUMNS = "quantum", "tqexp", "slpret", "maxwait", "lwait"
 class DispatchTable:
     """SVR4's time-sharing class; with one row a round robin, or a fifo (sections 3.3 and 7.2)."""
 
-    leave = fall_asleep = wake_up = detour = lambda self, process: None
+    leave = fall_asleep = wake_up = os_noise = lambda self, process: None
     balances = False
 
     def __init__(self, machine):
@@ -146,7 +146,7 @@ class Eevdf:
         process.offset += self.average(processor) + lag - process.virtual()
         process.deadline = process.virtual() + left
 
-    def detour(self, process):
+    def os_noise(self, process):
         if process.state == "running" and self.outranked(process):
             process.processor.preempt()
 
@@ -171,6 +171,6 @@ class Inheritance:
             return not process.lifted
         return self.local.outranked(process)
 
-    def detour(self, process):
+    def os_noise(self, process):
         if isinstance(self.local, Eevdf) and process.state == "running" and self.outranked(process):
             process.processor.preempt()

@@ -56,7 +56,7 @@ class NaiveSimulation:
             imbalance_us=program.imbalance_us, **costs
         )
         self.local = Eevdf(machine) if machine.local == "eevdf" else DispatchTable(machine)
-        self.slices_end = machine.local == "eevdf" and 0 < machine.turn_us < 1000
+        self.slices_end = machine.local == "eevdf" and 0 < machine.queried_slice_us < 1000
         self.local = Inheritance(self.local) if self.lifts else self.local
         self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2**31 + stream)))
         self.processors = [Processor(self, p) for p in range(machine.processors)]
@@ -84,7 +84,7 @@ class NaiveSimulation:
         parts_cost = any(self.cost[name] for name in ("receive", "serve", "poll"))
         self.messages_cost = self.sends_cost or parts_cost
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
-        scatter = [round(more * 1e3) for more in machine.switch_scatter_us]
+        scatter = [round(more * 1e3) for more in machine.switch_deviation_us]
         differ = any(scatter) or self.rested_switches
         self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter or [0] if differ]
         self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
@@ -116,8 +116,8 @@ class NaiveSimulation:
         ticks = (self.random.integers(machine.tick_ns, size=count) + 1).tolist()
         updates = (self.random.integers(100, size=count) + 1).tolist()
         detours = [2.0**60] * count
-        if machine.detour_gap_us:
-            detours = self.random.exponential(machine.detour_gap_us * 1e3, size=count)
+        if machine.os_noise_interval_us:
+            detours = self.random.exponential(machine.os_noise_interval_us * 1e3, size=count)
         self.lateness_random = ticks[0]
         costs = list(machine.slot_cost_us or [0.0])
         for p, processor in enumerate(self.processors):
@@ -126,7 +126,7 @@ class NaiveSimulation:
             processor.ticks_to_update = updates[p] if independent else 100
             processor.due = ticks[p] if independent else machine.tick_ns
             processor.at(processor.due, TICK, processor.tick)
-            processor.at(int(detours[p]) + 1, ALARM, processor.detour)
+            processor.at(int(detours[p]) + 1, ALARM, processor.os_noise)
 
     def limit(self, options):
         """Turner et al. 2010: in each period the processes have so much time of all processors together."""

@@ -245,7 +245,7 @@ def test_programs_run_and_account_for_every_wait(options, name):
     program = Program(processes=COMM.size, granularity_us=50, imbalance=0.5, phases=PHASES, **options)
     recorder = Recorder()
     messenger = Messenger(COMM, rule(name), recorder, one_sided=program.read == "rma")
-    launched = LaunchedProgram(COMM, program, rule, (1, 0, 0), walk_step_ns=1000.0)
+    launched = LaunchedProgram(COMM, program, rule, (1, 0, 0), memory_step_ns=1000.0)
     record = Execution(launched, messenger, recorder).run()
     messenger.close()
     waits = record.waits

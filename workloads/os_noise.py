@@ -4,7 +4,8 @@ If the clock jumps and the kernel has counted an involuntary switch, another pro
 without a switch are interrupts, and time that a hypervisor takes; they slow all processes down alike. A
 change of turns at a clock tick, such an interrupt, happens only at its end. Source: Beckman, Iskra, Yoshii,
 Coghlan, "The Influence of Operating Systems on the Performance of Collective Operations at Extreme Scale",
-2006 (the selfish detour benchmark). ``python -P -m workloads.detours PROCESSOR`` prints :func:`turn_ns`.
+2006 (the selfish detour benchmark). ``python -P -m workloads.os_noise PROCESSOR`` prints
+:func:`queried_slice_ns`.
 """
 
 import os
@@ -56,7 +57,7 @@ def watch(duration_ns: int) -> list[Jump]:
     return found
 
 
-def turn_ns(processor: int) -> float:
+def queried_slice_ns(processor: int) -> float:
     """How long this process, from now on on ``processor``, runs before one of another session has its turn.
 
     The most frequent length, to 0.1 ms, for others may cut turns short. Both ask for their processor time
@@ -108,4 +109,4 @@ def _involuntary_switches() -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{turn_ns(int(sys.argv[1]))}\n")
+    sys.stdout.write(f"{queried_slice_ns(int(sys.argv[1]))}\n")

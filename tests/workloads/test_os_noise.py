@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from coordinator.host.environment import PYTHON, passed_on
-from workloads.detours import TURNS_NS, Jump, tick_ns, ticks_ns
+from workloads.os_noise import TURNS_NS, Jump, tick_ns, ticks_ns
 
 S = 1_000_000_000
 TICK_NS = 4_000_000
@@ -24,7 +24,7 @@ def jumps(phase_ns, length_ns, share=1.0):
 
 @pytest.mark.slow
 def test_two_processes_take_turns_on_a_processor():
-    command = [*PYTHON, "-m", "workloads.detours", str(min(os.sched_getaffinity(0)))]
+    command = [*PYTHON, "-m", "workloads.os_noise", str(min(os.sched_getaffinity(0)))]
     said = subprocess.run(command, env=passed_on({}), capture_output=True, check=True).stdout
     assert 0.1 * tick_ns() <= float(said) < TURNS_NS / 2
 
