@@ -14,7 +14,7 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 from harness.cli import parser
-from harness.commands import DOORS
+from harness.commands import COMMAND_GROUPS
 
 ROOT = Path(__file__).resolve().parent.parent
 MOVED = {"docs/first-steps.ipynb": "first-steps.md", "CHANGELOG.md": "changelog.md"}
@@ -61,8 +61,8 @@ def notebook(document):
 def command_line():
     """Every command with its options, by what it is for; from the parser."""
     commands = {command.name: command for command in parser().get_default("whole")()[1]}
-    for door, names in DOORS.items():
-        yield f"## {door.capitalize()}"
+    for group, names in COMMAND_GROUPS.items():
+        yield f"## {group.capitalize()}"
         for command in map(commands.get, names):
             command.formatter_class = partial(command.formatter_class, width=80)
             yield f"### lockstep {command.name}\n\n{plain(command.description)} {plain(command.epilog or '')}"

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from harness.analyse import advise as advice
     from harness.predict import missing, recorded_programs, schedule_files, simulations
     from harness.predict import pool as threads
-    from harness.predict.neighbourhood import Neighbourhood
+    from harness.predict.parameter_grid import ParameterGrid
     from harness.predict.pool import Pool
     from harness.predict.recorded_programs import RecordedPrograms
     from harness.predict.simulations import SimulatedBackEnd
@@ -228,7 +228,7 @@ class _Series:
         precision, watcher, earlier = self._precision, self._watcher, len(self._made)
         self._session.warn_of_disturbances(watcher)
         for standing in precision.unknown():
-            watcher.standing(standing)
+            watcher.row_status(standing)
         to_do = list(tasks.values())
         try:
             back_end = self._back_end(to_do)
@@ -394,15 +394,15 @@ LOST = "lost; with -o DIR they would have been kept"
 
 def explore(
     base: Experiment, results: Path, watcher: Watcher
-) -> tuple[Neighbourhood, list[RunRecord], Chosen]:
+) -> tuple[ParameterGrid, list[RunRecord], Chosen]:
     """Simulate the neighbours with timelines; also returns the calibration in ``results`` for that."""
     recorded_programs.check(base)
-    from harness.predict import neighbourhood, process_level  # noqa: PLC0415 - numba is slow to load
+    from harness.predict import parameter_grid, process_level  # noqa: PLC0415 - numba is slow to load
 
     taken, recorded = _stored(results, base)
     for line in recorded.lacks():
         watcher.warn(line)
-    around = neighbourhood.around(base)
+    around = parameter_grid.around(base)
     announce_compiler(watcher)
     progress = Counted(watcher, f"around {base.name}")
     made = process_level.predict(

@@ -24,7 +24,7 @@ from typing import Any, TextIO, cast
 
 from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
-from harness.commands import COMMANDS, DOORS, RENAMED, Answer
+from harness.commands import COMMAND_GROUPS, COMMANDS, RENAMED, Answer
 from workloads.validation import LockstepError, brief
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
@@ -106,13 +106,13 @@ class _TopParser(argparse.ArgumentParser):
         return super().parse_known_args(words, namespace)
 
     def format_help(self) -> str:
-        doors = []
-        for door, commands in DOORS.items():
+        groups = []
+        for group, commands in COMMAND_GROUPS.items():
             lines = (f"  {name:<11} {line}" for name, line in commands.items())
             filled = (textwrap.fill(line, 79, subsequent_indent=" " * 14) for line in lines)
-            doors.append("\n".join([door, *filled]))
+            groups.append("\n".join([group, *filled]))
         options = "lockstep COMMAND --help tells more; lockstep --version prints the version."
-        return "\n\n".join([self.format_usage().strip(), QUESTION, *doors, f"{options}\n"])
+        return "\n\n".join([self.format_usage().strip(), QUESTION, *groups, f"{options}\n"])
 
 
 def parser(only: str = "") -> argparse.ArgumentParser:
@@ -343,8 +343,8 @@ class _LateWatcher(AbstractContextManager["_LateWatcher"]):
     def progress(self, progress: Any) -> None:
         self._watcher.progress(progress)
 
-    def standing(self, standing: Any) -> None:
-        self._watcher.standing(standing)
+    def row_status(self, status: Any) -> None:
+        self._watcher.row_status(status)
 
     def note(self, text: str) -> None:
         self._watcher.note(text)

@@ -82,7 +82,7 @@ def run(
         resume: whether to leave out runs that are recorded already.
         timeline: whether to record a timeline of every rank.
         no_wait: whether to measure even while another Lockstep uses these processors, instead of waiting.
-        watcher: an object with the methods ``progress``, ``standing``, ``note`` and ``warn``, which receive
+        watcher: an object with the methods ``progress``, ``row_status``, ``note`` and ``warn``, which receive
             the progress (``harness.measure.session.Watcher``); without it only warnings are passed on.
 
     Raises:
@@ -202,9 +202,9 @@ def load(results: str | Path = RESULTS, experiment: str | None = None) -> Result
         InputError: if there is no such directory or experiment.
         LockstepError: if the store is damaged.
     """
-    from harness.analyse import stored  # noqa: PLC0415
+    from harness.analyse import stored_runs  # noqa: PLC0415
 
-    return Results(stored.read(Path(results), experiment, _watching(None))[-1].results)
+    return Results(stored_runs.read(Path(results), experiment, _watching(None))[-1].results)
 
 
 def compare(

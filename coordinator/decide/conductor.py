@@ -20,13 +20,13 @@ from coordinator.policies.sharing import folded
 from coordinator.view import Job, Placement, Reason
 
 
-class Crew(Protocol):
+class JobSet(Protocol):
     """Carries decisions out."""
 
     def launch(self, job: int, placement: Placement) -> None:
         """Start the job's processes, which then wait at their first line.
 
-        Rank r goes to the node of processor ``placement[r]``. If the job was launched before, the crew ends
+        Rank r goes to the node of processor ``placement[r]``. If the job was launched before, this ends
         those processes. A moldable job may get more processes than it starts with; the others never begin.
         """
 
@@ -62,7 +62,7 @@ class Conductor:
     Args:
         session: a new session over ``jobs``.
         jobs: the workload.
-        crew: carries the decisions out.
+        job_set: carries the decisions out.
         lead_ns: how long before a foreseeable event (arrival, end of a table) the conductor decides
             about it, so that the agents know in time.
         node_of: the node of each processor; by default one node has all.
@@ -77,7 +77,7 @@ class Conductor:
         self,
         session: Session,
         jobs: Iterable[Job],
-        crew: Crew,
+        job_set: JobSet,
         lead_ns: int = 0,
         node_of: Sequence[int] | None = None,
         owners: Iterable[OwnerChange] = (),
@@ -86,7 +86,7 @@ class Conductor:
         self._node_of = node_of or [0] * session.machine.processors
         self._launched: dict[int, Placement] = {}
         self._session = session
-        self._crew = crew
+        self._job_set = job_set
         self._lead_ns = lead_ns
         self._agenda = Agenda(session, ((job.arrival_ns, job.number) for job in self._jobs.values()), owners)
         self._stages = dict.fromkeys(self._jobs, Stage.ABSENT)
@@ -202,14 +202,14 @@ class Conductor:
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:
                 self._stages[number] = Stage.ABSENT
-                self._crew.vacate(number)
+                self._job_set.vacate(number)
         for number, placement in plan.decision.placements.items():
             changed = placement != self.placements.get(number)
             if changed and self._stages[number] is Stage.BEGUN:
-                follow = self._crew.resize if self._jobs[number].malleable else self._crew.move
+                follow = self._job_set.resize if self._jobs[number].malleable else self._job_set.move
                 follow(number, placement)
         self.placements.update(plan.decision.placements)
-        self._crew.publish(plan, self._last_ns)
+        self._job_set.publish(plan, self._last_ns)
         self._begin_placed(self._last_ns)
 
     def _begin_placed(self, at_ns: int) -> None:
@@ -227,7 +227,7 @@ class Conductor:
                 self._launch(job, placement)
             elif self._stages[job] is Stage.READY and job in scheduled:
                 self._stages[job] = Stage.BEGUN
-                self._crew.begin(job, at_ns, placement)
+                self._job_set.begin(job, at_ns, placement)
 
     def _seated(self, number: int, placement: Placement) -> bool:
         """Whether a job's launched ranks fit the placement; a rigid job needs all, in their order."""
@@ -238,7 +238,7 @@ class Conductor:
     def _launch(self, job: int, placement: Placement) -> None:
         self._stages[job] = Stage.LAUNCHED
         self._launched[job] = placement
-        self._crew.launch(job, placement)
+        self._job_set.launch(job, placement)
 
 
 def active_ranks(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from coordinator.host import launch
-from coordinator.host.environment import PYTHON, passed_on
+from coordinator.host.environment import PYTHON, forwarded
 from coordinator.host.launch import Started
 from coordinator.host.launchers import Launcher
 from coordinator.host.rundir import RunDirectory
@@ -75,7 +75,7 @@ def start_here(directory: RunDirectory, setup: Setup) -> AgentLaunch:
     log, driver = directory.log(log_name(0)), os.pidfd_open(os.getpid())
     try:
         given = replace(setup, driver=driver).encode()
-        environment = passed_on(directory.marks)
+        environment = forwarded(directory.marks)
         agent = launch.start(ARGV, environment, log, log, inherited=[driver], given=given)
     finally:
         os.close(driver)

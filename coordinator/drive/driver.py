@@ -195,9 +195,9 @@ class Driver:
             case protocol.SwitchReport(switches):
                 if self._context.workload.timeout_s < FOR_EVER_S:
                     self._context.switches += (Switch(*switch, node=node) for switch in switches)
-            case protocol.Trouble(text, fatal=True):
+            case protocol.Failure(text, fatal=True):
                 raise RunFailed(text)
-            case protocol.Trouble(text):
+            case protocol.Failure(text):
                 self._context.warn(text)
             case _:
                 self._jobs.hear(node, message)

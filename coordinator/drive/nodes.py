@@ -277,7 +277,7 @@ class Nodes:
             node.dropped += 1
             if node.dropped == 1 and not node.lost:
                 text = f"{node.name} says what is no message of ours; nothing of that kind is acted upon"
-                self._on_message(number, protocol.Trouble(text, fatal=False))
+                self._on_message(number, protocol.Failure(text, fatal=False))
             return
         if not node.lost:  # else its guardian has released everything
             node.heard_ns = time.monotonic_ns()
@@ -373,7 +373,7 @@ class Nodes:
                 match TO_DRIVER.decode(frame):
                     case protocol.Released():
                         self._nodes[number].over = True
-                    case protocol.SwitchReport() | protocol.Trouble(fatal=False) as message:
+                    case protocol.SwitchReport() | protocol.Failure(fatal=False) as message:
                         self._on_message(number, message)
                     case _ if number in ending:  # it has joined late, or has not received our message
                         self._say(number, protocol.End())

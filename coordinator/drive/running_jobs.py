@@ -1,6 +1,6 @@
 """The jobs of a run: launching, starting, watching and ending them.
 
-``RunningJobs`` is the conductor's crew: it carries out decisions about jobs, and reports when a job is
+``RunningJobs`` is the conductor's job set: it carries out decisions about jobs, and reports when a job is
 ready, ends, or is lost.
 """
 
@@ -92,7 +92,7 @@ REPORT_S = 20.0  # how long agents may take to report the end of a program after
 
 
 class RunningJobs:
-    """Starts, watches and ends jobs, whose ``states`` it keeps, as the crew of the ``conductor``."""
+    """Starts, watches and ends jobs, whose ``states`` it keeps, as the job set of the ``conductor``."""
 
     conductor: Conductor
 

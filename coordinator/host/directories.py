@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from coordinator.host.environment import PYTHON, passed_on
+from coordinator.host.environment import PYTHON, forwarded
 from workloads.own_directories import check_own, check_way
 from workloads.validation import InputError
 
@@ -77,7 +77,7 @@ class ReleasingShell(DirectoryGuardian):
 
     def __init__(self, path: Path) -> None:
         words = [*PYTHON, "-S", "-m", "coordinator.host.release", str(path)]
-        self._start('exec "$0" "$@"\n', words, passed_on({}))
+        self._start('exec "$0" "$@"\n', words, forwarded({}))
 
 
 LOCK_S = 20.0

@@ -47,7 +47,7 @@ INSIDE = (
 """Variables that a launcher sets for its ranks: they describe the job around us, not the jobs we start."""
 
 
-def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
+def forwarded(extra: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
     """The allowed part of ``source`` (default: our own environment), overridden by ``extra``.
 
     PYTHONPATH begins with the directory of our packages, so that ranks import the same ones in an

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from coordinator.host.environment import PYTHON, passed_on
+from coordinator.host.environment import PYTHON, forwarded
 from coordinator.host.priority import prompt
 from coordinator.host.processes import GRACE_S, STUBBORN_S, Process
 from coordinator.host.rundir import RunDirectory
@@ -43,7 +43,7 @@ def start(
     with its, directory.log("guardian").open("ab") as log:
         guardian = subprocess.Popen(
             [*COMMAND, str(directory.path), str(its.fileno()), json.dumps(lease_s)],
-            env=passed_on(directory.marks),
+            env=forwarded(directory.marks),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from coordinator.host.environment import HELD, PYTHON, UNDO, of_command, passed_on
+from coordinator.host.environment import HELD, PYTHON, UNDO, forwarded, of_command
 from coordinator.host.launch import LaunchError, run_session
 from workloads.own_directories import check_own
 from workloads.validation import InputError
@@ -54,7 +54,7 @@ class Launcher(ABC):
     unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
     unbinding: ClassVar[Sequence[str]] = ("bind-to none",)
     # Libraries of MPIs whose ranks do not find each other under it.
-    strangers: ClassVar[tuple[str, ...]] = ()
+    incompatible_mpis: ClassVar[tuple[str, ...]] = ()
 
     path: str  # path of the program
     version: str  # its version
@@ -87,7 +87,7 @@ class Launcher(ABC):
         root: bool | None = None,
         command: Variables | None = None,
     ) -> dict[str, str]:
-        """The environment for the launcher: ``environment.passed_on`` and the variables that its kind needs.
+        """The environment for the launcher: ``environment.forwarded`` and the variables that its kind needs.
 
         ``hosts`` is as in ``argv``. Only a launcher that must use Slurm's allocation sees it. A command of
         users, with variables ``command``, gets ``environment.of_command``. HELD has what would change the
@@ -107,10 +107,10 @@ class Launcher(ABC):
             needed["SLURM_OVERLAP"] = "1"  # otherwise launches wait for each other
         seen = {name: value for name, value in wanted.items() if not name.startswith(hidden)}
         if command is None:
-            return passed_on(needed | dict(extra), seen)
+            return forwarded(needed | dict(extra), seen)
         held = {"PYTHONPATH", *(wanted.keys() - seen.keys()), *(command.keys() & extra.keys())}
         rest = json.dumps({name: wanted.get(name) for name in held})
-        return {**needed, **seen, **extra, "PYTHONPATH": passed_on({}, seen)["PYTHONPATH"], HELD: rest}
+        return {**needed, **seen, **extra, "PYTHONPATH": forwarded({}, seen)["PYTHONPATH"], HELD: rest}
 
     def needs(self, *, root: bool) -> dict[str, str]:
         """The variables that it needs, as ``root`` or as another user."""
@@ -122,7 +122,7 @@ class Launcher(ABC):
 
     def strange(self, program: str) -> str:
         """The library of another MPI that a program loads; empty if there is none, or nobody knows."""
-        return next((name for name in self.strangers if name in _loaded(program)), "")
+        return next((name for name in self.incompatible_mpis if name in _loaded(program)), "")
 
     def found_again(self) -> Launcher | None:
         """The launcher that is at the same path now."""
@@ -161,7 +161,7 @@ class Hydra(Launcher):
     rank = "PMI_RANK"
     unbound = ("-bind-to", "none")
     unbinding = ("bind-to none", "binding none")
-    strangers = ("libopen-rte.so", "libopen-pal.so")
+    incompatible_mpis = ("libopen-rte.so", "libopen-pal.so")
     options: ClassVar = (
         "genvall envall l prepend-rank pmi-port print-all-exitcodes v verbose",
         "wdir iface usize prepend-pattern outfile-pattern errfile-pattern launcher launcher-exec demux",
@@ -208,7 +208,7 @@ class OpenMpi(Launcher):
     srun_plugin = "pmix"
     rank = "OMPI_COMM_WORLD_RANK"
     unbinding = ("bind-to none", "bind-to-none")
-    strangers = ("libmpi.so.12", "libmpich.so.12")
+    incompatible_mpis = ("libmpi.so.12", "libmpich.so.12")
     options: ClassVar = (
         "allow-run-as-root oversubscribe tag-output timestamp-output report-bindings q quiet v verbose",
         "x wdir wd path prefix am tune output output-filename",
@@ -553,7 +553,7 @@ def _candidates() -> Iterator[str]:
 def _identify(path: str) -> Launcher | None:
     try:
         answer = subprocess.run(
-            [path, "--version"], env=passed_on({}), capture_output=True, text=True, timeout=20, check=False
+            [path, "--version"], env=forwarded({}), capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -83,7 +83,7 @@ class Agent:
         try:
             self._settle()
         except OSError as error:
-            self._tell(protocol.Trouble(f"{socket.gethostname()}: no place for the run: {error}", fatal=True))
+            self._tell(protocol.Failure(f"{socket.gethostname()}: no place for the run: {error}", fatal=True))
             self._line.close()
             if isinstance(error, OtherHostError):  # that host releases it
                 return
@@ -205,7 +205,7 @@ class Agent:
             seen += [(name, pid), (f"the parent of {name}", launch.parent(pid))]
         for what, pid in seen:
             if text := self._stopped.look(what, pid):
-                self._tell(protocol.Trouble(text, fatal=False))
+                self._tell(protocol.Failure(text, fatal=False))
 
     def _look_at_bindings(self) -> None:
         """Report programs that have bound themselves to shared processors while others idle, once."""
@@ -216,7 +216,7 @@ class Agent:
         found = bindings.overlaps([bindings.job(name, *pids) for name, pids in roots.items()], self._cores)
         for overlap in itertools.islice(found, 1):
             self._unseen_ns = 0
-            self._tell(protocol.Trouble(f"{overlap.sentence}: {overlap.remedy}", fatal=False))
+            self._tell(protocol.Failure(f"{overlap.sentence}: {overlap.remedy}", fatal=False))
 
     def _on_echo(self, echo: protocol.Echo) -> None:
         missing = self._contact.learn(echo)
@@ -238,7 +238,7 @@ class Agent:
         syslog.syslog(syslog.LOG_WARNING, f"lockstep agent: {text}")
         with suppress(OSError):
             sys.stderr.write(f"{text}\n")
-        self._tell(protocol.Trouble(text, fatal=False))
+        self._tell(protocol.Failure(text, fatal=False))
         self._over, self._linger_s = True, 0.1
 
     # The driver.
@@ -300,7 +300,7 @@ class Agent:
 
     def _tell_of_others(self) -> None:
         for other in self._claim.others() if self._claim else ():
-            self._tell(protocol.Trouble(f"{socket.gethostname()}: {other}", fatal=False))
+            self._tell(protocol.Failure(f"{socket.gethostname()}: {other}", fatal=False))
 
     def _start(self, start: protocol.Start) -> None:
         of_job = tuple(sorted({core for _, core in start.cores}))
@@ -328,7 +328,7 @@ class Agent:
         self._loop.unwatch(self._guardian)
         with suppress(subprocess.TimeoutExpired):
             self._guardian_process.wait(1.0)
-        self._tell(protocol.Trouble("the guardian has ended; the run cannot continue without it", fatal=True))
+        self._tell(protocol.Failure("the guardian has ended; the run cannot continue without it", fatal=True))
 
     # The ranks.
 
@@ -340,7 +340,7 @@ class Agent:
             self._switcher.adopt(peer.job, peer.rank, peer.process, unplaced)
         except OSError as error:
             text = f"cannot take over rank {peer.rank} of job {peer.job}: {error}"
-            self._tell(protocol.Trouble(text, fatal=True))
+            self._tell(protocol.Failure(text, fatal=True))
 
     def said(self, peer: Peer, message: Any) -> None:
         """Pass on a rank's message, with times by the run's clock."""
@@ -371,7 +371,7 @@ class Agent:
     def refused(self, reason: str) -> None:
         """Report a process that the roster has refused."""
         self._dropped += 1
-        self._tell(protocol.Trouble(reason, fatal=False))
+        self._tell(protocol.Failure(reason, fatal=False))
 
 
 def _by_rank(cores: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:

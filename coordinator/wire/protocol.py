@@ -253,7 +253,7 @@ class SwitchReport(Framed):
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Failure:
     """A fault of a node; if ``fatal``, the run cannot continue."""
 
     text: str
@@ -360,7 +360,7 @@ _TO_DRIVER = _messages(
     AGENTS_VERSION,
     join=Join,
     rank=OfRank,
-    trouble=Trouble,
+    failure=Failure,
     released=Released,
 )
 TO_DRIVER = Frames(_TO_DRIVER, AGENTS_VERSION, {b"B": Beat, b"S": SwitchReport})

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.analyse import comparison
 from harness.analyse.comparison import Comparison, SlowdownSeries
-from harness.analyse.stored import Found, read
+from harness.analyse.stored_runs import Found, read
 from harness.measure.session import Watcher
 from harness.store import conditions
 from harness.store.records import MEASURED_KINDS, RunRecord

@@ -12,7 +12,7 @@ from harness.analyse import summary
 from harness.analyse.statistics import FEWEST, Estimate, more_values
 from harness.measure import plan
 from harness.measure.plan import Series, Task, label
-from harness.measure.session import Standing, Watcher
+from harness.measure.session import RowStatus, Watcher
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.scheduler import Scheduler
 from harness.store.records import DEDICATED, FURTHER, MEASURED_KINDS, POLICY, SIMULATED, RunRecord
@@ -56,8 +56,8 @@ class RowPrecision:
     def heard(self, record: RunRecord, watcher: Watcher) -> None:
         """Take in a run or simulation, and tell the rows that have a new value by it."""
         self.add(record)
-        for standing in self.news(record):
-            watcher.standing(standing)
+        for status in self.news(record):
+            watcher.row_status(status)
 
     def needs(self, task: Task) -> bool:
         """Whether a row needs this run; a dedicated run is one of every row of its cell.
@@ -79,12 +79,12 @@ class RowPrecision:
         schedulers = [task.scheduler] if task.kind == POLICY else self._experiment.schedulers
         return any(task.repeat < self._repeats(task.cell, scheduler) for scheduler in schedulers)
 
-    def unknown(self) -> Iterator[Standing]:
+    def unknown(self) -> Iterator[RowStatus]:
         for name, cell, scheduler in self._rows():
             if not self.estimate(cell, scheduler).n:
-                yield Standing(name, None, None, 0)
+                yield RowStatus(name, None, None, 0)
 
-    def news(self, record: RunRecord) -> Iterator[Standing]:
+    def news(self, record: RunRecord) -> Iterator[RowStatus]:
         """The rows with a new value since ``record``, the last run or simulation that was taken in."""
         least, most = self._experiment.min_repeats, self._experiment.repeats
         kind = POLICY if record.kind in MEASURED_KINDS else SIMULATED
@@ -99,7 +99,7 @@ class RowPrecision:
             if new.n and new.n != self._told.get(row):
                 self._told[row] = new.n
                 predicted = new.median if kind == SIMULATED else None
-                yield Standing(name, known.median, known.ends, known.n, final, predicted)
+                yield RowStatus(name, known.median, known.ends, known.n, final, predicted)
 
     def wide(self) -> Iterator[tuple[str, float]]:
         """The rows whose intervals are wider than the experiment asks, with the widths over the medians."""

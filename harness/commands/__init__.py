@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-DOORS = {
+COMMAND_GROUPS = {
     "measure policies": {
         "demo": "measure three short jobs for a minute, and tell the result in three sentences",
         "init": "write an experiment file to start from, with comments",
@@ -49,7 +49,7 @@ DOORS = {
 }
 """Every subcommand with its line of help, by what it is for."""
 
-COMMANDS = {name: line for commands in DOORS.values() for name, line in commands.items()}
+COMMANDS = {name: line for commands in COMMAND_GROUPS.values() for name, line in commands.items()}
 
 RENAMED = {
     **{"waits": "tune", "beside": "colocate", "observe": "record"},

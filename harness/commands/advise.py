@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coordinator.host.launch import LaunchError
 from harness import application
-from harness.analyse import advise, stored
+from harness.analyse import advise, stored_runs
 from harness.commands import Answer, shared
 from harness.commands.exec import command_of, mpicc_argument
 from harness.commands.record import record_program
@@ -62,9 +62,9 @@ def _command(options: argparse.Namespace) -> list[str] | None:
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
     if options.like:
-        known = stored.read(options.like, None, watcher)
+        known = stored_runs.read(options.like, None, watcher)
         remedy = f"lockstep report {options.like} shows them"
-        last = stored.of_processes(known, options.like, remedy)[-1].experiment
+        last = stored_runs.of_processes(known, options.like, remedy)[-1].experiment
         return advise.like(options.like, last.cells[0].jobs())
     shape = {name: getattr(options, name) for name in ("pattern", "processes", "granularity_us", "imbalance")}
     return Program(**shape, dedicated_s=advise.LEAST_S), options.jobs

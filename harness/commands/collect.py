@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.commands import Answer, report
 from harness.commands.shared import add
 from harness.measure.session import Watcher
@@ -32,7 +32,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if len(missing) == len(options.parts):
         rule = "holds no records, and neither does any other part"
         raise InputError("PART", str(options.parts[0]), rule, "read the logs of the parts")
-    found = stored.read(options.results, None, watcher)[-1]
+    found = stored_runs.read(options.results, None, watcher)[-1]
     page = options.results / "report.html"
     report.write(page, "html", found, options.results)
     known = found.results

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.analyse import before_after, comparison, verdicts
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.stored import of_processes, read
+from harness.analyse.stored_runs import of_processes, read
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import documents, tables, text

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from harness import application
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.application import RunOptions
 from harness.commands import Answer, explore, shared
 from harness.measure.session import Watcher
@@ -28,7 +28,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     run = RunOptions(no_wait=options.no_wait, timeline=path is not None)
     ran = application.run(wanted, options.results, watcher, run)
     if path:
-        found = stored.read(options.results, "demo", watcher)[-1]
+        found = stored_runs.read(options.results, "demo", watcher)[-1]
         explore.write(path, wanted, found, options.results, watcher)
     said = text.conclusion(ran.results.rows)
     failed = [record.failure for record in (*ran.made, *ran.simulated) if record.failure]

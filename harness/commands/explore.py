@@ -4,12 +4,12 @@ import argparse
 from pathlib import Path
 
 from harness import application
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.analyse.timelines import Span
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.measure.trust import PAPER
-from harness.predict.neighbourhood import PANELS
+from harness.predict.parameter_grid import PANELS
 from harness.spec import experiment
 from harness.spec.experiment import Experiment
 from harness.store.database import FILE_NAME, Store
@@ -28,9 +28,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     path, found = options.output, None
     shared.check_writable("--output", path)
     if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():
-        known = stored.read(options.results, None, watcher)
+        known = stored_runs.read(options.results, None, watcher)
         remedy = f"lockstep report {options.results} shows them"
-        found = stored.of_processes(known, options.results, remedy)[-1]
+        found = stored_runs.of_processes(known, options.results, remedy)[-1]
         base = found.experiment
     else:
         base = experiment.load(options.experiment or "demo", settings=options.settings)
@@ -44,21 +44,21 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def write(
-    path: Path, base: Experiment, found: stored.Found | None, results: Path, watcher: Watcher
+    path: Path, base: Experiment, found: stored_runs.Found | None, results: Path, watcher: Watcher
 ) -> list[str]:
     """Write the page, with measured runs of what was ``found``; returns the policies of these runs."""
     from harness.report import explore  # noqa: PLC0415 - numpy and jinja are slow to import
 
-    around, simulated, taken = application.explore(base, results, watcher)
+    grid, simulated, taken = application.explore(base, results, watcher)
     machine = "this host's calibrated constants" if taken.calibration else f"the machine of {PAPER}"
     if taken.line:
         watcher.warn(taken.line)
     measured = _measured(results, found) if found else {}
-    shared.write("--output", path, explore.html(around, simulated, measured, machine))
+    shared.write("--output", path, explore.html(grid, simulated, measured, machine))
     return list(measured)
 
 
-def _measured(results: Path, found: stored.Found) -> dict[str, tuple[RunRecord, list[Span]]]:
+def _measured(results: Path, found: stored_runs.Found) -> dict[str, tuple[RunRecord, list[Span]]]:
     """The first run with a timeline of each policy of a page, at the first point of the sweep."""
     first = found.experiment.cells[0].index
     with Store(results, existing=True) as store:
@@ -67,4 +67,4 @@ def _measured(results: Path, found: stored.Found) -> dict[str, tuple[RunRecord, 
         for record in found.records:
             if record.kind == POLICY and record.cell == first and record.id in traced and record.makespan_ns:
                 known.setdefault(record.scheduler["policy"], record)
-        return {one: (known[one], stored.spans_of(store, known[one])) for one in PANELS if one in known}
+        return {one: (known[one], stored_runs.spans_of(store, known[one])) for one in PANELS if one in known}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.analyse import stored, verdicts
-from harness.analyse.stored import Found
+from harness.analyse import stored_runs, verdicts
+from harness.analyse.stored_runs import Found
 from harness.analyse.verdicts import TOLERANCE
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
@@ -29,7 +29,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the report of one experiment, by default the last one."""
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
-    found = stored.read(options.results, options.experiment, watcher)[-1]
+    found = stored_runs.read(options.results, options.experiment, watcher)[-1]
     if kind == "text":
         return _text(options, found)
     path = options.output or Path(f"report.{kind}")
@@ -62,7 +62,7 @@ def write(
         page = job_page.of_jobs(results, found.records[0])
     else:
         results = verdicts.judged(results, found.records, tolerance)
-        lanes = stored.lanes(folder, found)
+        lanes = stored_runs.lanes(folder, found)
         page = run_page.of_runs(run_page.Content(results, found.records, lanes, tolerance))
     made: str | bytes
     if kind == "md":

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from harness import INTERRUPTED, application
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.application import Ran, RunOptions
 from harness.commands import Answer, report
 from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, load, show, thresholds_of
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "--slowdown-bound", "--results", "--no-wait", "--open", *VERDICTS)
 
 
-def passed_on(options: argparse.Namespace) -> list[str]:
+def forwarded(options: argparse.Namespace) -> list[str]:
     """The words that repeat these arguments in another invocation, except EXPERIMENT and --resume."""
     words = [word for policy in options.policies for word in ("--policy", policy)]
     words += [word for setting in options.settings for word in ("--set", setting)]
@@ -74,7 +74,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     following = "--resume repeats what failed" if bad else f"lockstep report {folder} --open"
     shown = [*text.render(found), Line(f"Next: {following}", "dim")]
     if options.open:
-        all_runs = stored.read(options.results, wanted.digest, watcher)[-1]
+        all_runs = stored_runs.read(options.results, wanted.digest, watcher)[-1]
         report.write(page := Path("report.html"), "html", all_runs, options.results)
         show(page)
     answer = Answer(found.document(), shown, status=bad, notes=tuple(notes))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import application
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.commands import Answer, report
 from harness.commands.shared import EXPERIMENT, VERDICTS, add, judged, load, thresholds_of
 from harness.measure.session import Watcher
@@ -69,7 +69,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _pages(digest: str, folder: Path, watcher: Watcher) -> Iterator[Path]:
     """Write the table of means, the page and the picture of means; yields their paths."""
-    (found,) = stored.read(folder, digest, watcher)
+    (found,) = stored_runs.read(folder, digest, watcher)
     for name, kind in (("metrics.csv", "csv"), ("report.html", "html"), ("metrics.png", "png")):
         if kind != "png" or any(record.schedule and record.schedule.metrics for record in found.records):
             report.write(folder / name, kind, found, folder)

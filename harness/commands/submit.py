@@ -13,9 +13,9 @@ from typing import Any
 from coordinator.host.environment import PYTHON
 from coordinator.host.interrupt import Interrupt
 from harness import Interrupted
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.commands import SCHEMA, Answer
-from harness.commands.run import passed_on
+from harness.commands.run import forwarded
 from harness.commands.shared import EXPERIMENT, MEASURING, add, load
 from harness.measure import slurm_wait
 from harness.measure.session import Watcher, session_name
@@ -137,7 +137,7 @@ def _scripts(
     """The script of the run; with --array, a script for the parts and one that collects their results."""
     name = _file_name(wanted.name)
     lockstep = how.started(["lockstep"], [*PYTHON, "-m", "harness.cli"])
-    run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *passed_on(options)]
+    run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *forwarded(options)]
     parts = options.array
     if parts is None:
         run += ["--results", str(results)]
@@ -217,7 +217,7 @@ def _awaited(plan: _Plan, jobs: Mapping[str, SlurmJob], found: dict[str, Any], w
         if state is not JobState.COMPLETED
     ]
     try:
-        result = stored.read(plan.results, plan.wanted.digest, watcher)[-1].results
+        result = stored_runs.read(plan.results, plan.wanted.digest, watcher)[-1].results
     except InputError as error:
         return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
     found |= {"result": result.document()}

@@ -5,7 +5,7 @@ import json
 import math
 from pathlib import Path
 
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.plan import label, plan
 from harness.measure.session import Watcher, session_name
@@ -37,9 +37,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         twin, sides = record, []
         if record.kind == POLICY:
             twin = _counterpart(store, record, watcher)
-            known = stored.spans_of(store, record), stored.messages_of(store, record), record.switches
-            sides.append(perfetto.Side(perfetto.MEASURED, f"measured: run {record.id}", *known))
-        spans = stored.spans_of(store, twin)
+            spans, messages = stored_runs.spans_of(store, record), stored_runs.messages_of(store, record)
+            measured = spans, messages, record.switches
+            sides.append(perfetto.Side(perfetto.MEASURED, f"measured: run {record.id}", *measured))
+        spans = stored_runs.spans_of(store, twin)
         sides.append(perfetto.Side(perfetto.SIMULATED, f"simulated: run {twin.id}", spans))
     made = perfetto.document(sides)
     if options.window:

@@ -27,7 +27,7 @@ from coordinator.workload import Workload
 from harness import Interrupted
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import check_program
-from harness.measure.passing_on import passed_on
+from harness.measure.forward_output import forwarded
 from harness.measure.registrar import start_without_signals
 from harness.spec import colocate, turns
 from harness.spec.colocate import FEWEST, SEPARATOR
@@ -169,7 +169,7 @@ def _names(commands: Sequence[Sequence[str]]) -> list[str]:
 def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[list[Path]]]:
     if (folder := options.output) is None:
         out = sys.stderr if options.json else sys.stdout
-        with passed_on([row["name"] for row in rows], out.buffer, sys.stderr.buffer) as found:
+        with forwarded([row["name"] for row in rows], out.buffer, sys.stderr.buffer) as found:
             yield found
         return
     with refused("--output", folder, "cannot be made", "name a directory of yours"):

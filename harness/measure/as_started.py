@@ -16,7 +16,7 @@ from coordinator.host import bindings
 from coordinator.host.launch import LaunchError
 from coordinator.host.launchers import launched
 from coordinator.host.named_hosts import elsewhere
-from harness.measure.guarded_copies import Spent, Started, run_copies
+from harness.measure.guarded_copies import CpuUsage, Started, run_copies
 from harness.measure.plan import Task
 from harness.measure.registrar import RankListener, Registrar, unheard
 from harness.measure.session import MeasurementSession
@@ -73,7 +73,7 @@ class AsStarted:
         """Run a task, and return its record; raises InputError if no rank that should wait two-phase does."""
         processors = self.session.processors
         limit_s = self._limit_s(task)
-        spent, failure, warnings = Spent(), "", list[str]()
+        spent, failure, warnings = CpuUsage(), "", list[str]()
         before = conditions.Moment.now(processors)
         begin_s = time.monotonic()
         try:
@@ -104,7 +104,7 @@ class AsStarted:
         alone_s = self.alone.sum_s([job.program for job in task.jobs])
         return None if alone_s is None else factor * alone_s
 
-    def _spent(self, task: Task, limit_s: float | None, warnings: list[str]) -> Spent:
+    def _spent(self, task: Task, limit_s: float | None, warnings: list[str]) -> CpuUsage:
         """Run the commands of a task; ``warnings`` gets a sentence on bad bindings."""
         setting = task.scheduler
         assert isinstance(setting, Setting)
@@ -118,7 +118,7 @@ class AsStarted:
             return run_copies([(one.argv, environment) for one in programs], limit_s, look)
         return self._two_phase(setting, programs, limit_s)
 
-    def _two_phase(self, setting: Setting, programs: Sequence[Work], limit_s: float | None) -> Spent:
+    def _two_phase(self, setting: Setting, programs: Sequence[Work], limit_s: float | None) -> CpuUsage:
         with ExitStack() as stack:
             away = elsewhere([list(one.argv) for one in programs], os.environ)
             registrar = stack.enter_context(Registrar(None, self.warn, elsewhere=away))
@@ -149,7 +149,7 @@ def _bound(programs: Sequence[Work], pids: Sequence[int], processors: Sequence[i
         yield f"{one.sentence}: {one.remedy}"
 
 
-def _jobs(task: Task, spent: Spent, failure: str) -> tuple[JobRecord, ...]:
+def _jobs(task: Task, spent: CpuUsage, failure: str) -> tuple[JobRecord, ...]:
     known = len(spent.wall_s) == len(task.jobs)
     return tuple(
         JobRecord(

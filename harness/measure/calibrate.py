@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coordinator.host import guarded_program
-from coordinator.host.environment import PYTHON, passed_on
+from coordinator.host.environment import PYTHON, forwarded
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Launcher
 from coordinator.host.priority import own_slice_ns
@@ -88,7 +88,7 @@ def mpi_probe(launcher: Launcher) -> Probe:
         places = ",".join(map(str, processors))
         found = _probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
         turns = [*PYTHON, "-m", "workloads.os_noise", str(processors[0])]
-        return {**found, "queried_slice_ns": [float(run_session(turns, passed_on({}), PROBE_TIMEOUT_S))]}
+        return {**found, "queried_slice_ns": [float(run_session(turns, forwarded({}), PROBE_TIMEOUT_S))]}
 
     return probe
 

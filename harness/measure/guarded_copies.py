@@ -39,7 +39,7 @@ LOOK_S = 0.5  # by then ranks have been bound, if their launcher binds them
 
 
 @dataclass(frozen=True)
-class Spent:
+class CpuUsage:
     """The times of commands that ran at once; none if they were stopped before all had ended."""
 
     wall_s: tuple[float, ...] = ()  # of each, time until its end
@@ -51,7 +51,7 @@ def run_copies(
     copies: Sequence[Started],
     limit_s: float | None,
     look: Callable[[Sequence[int]], None] | None = None,
-) -> Spent:
+) -> CpuUsage:
     """Run commands at once, from here and without input, and wait ``limit_s`` for them to end.
 
     ``look`` is called with their pids once they have run for LOOK_S, unless all have ended by then.
@@ -68,11 +68,11 @@ def run_copies(
             if look is not None and not _ended(started, commands, directory, begin + LOOK_S, ended):
                 look([process.pid for process in started])
             if not _ended(started, commands, directory, deadline, ended):
-                return Spent()
+                return CpuUsage()
             in_order = [ended[copy] for copy in range(len(copies))]
             walls_s = tuple(one.at_s - begin for one in in_order)
             said = [launch.tail(directory.log(f"err-{copy}")) for copy in range(len(copies))]
-            return Spent(walls_s, tuple(one.cpu_s for one in in_order), "\n".join(said))
+            return CpuUsage(walls_s, tuple(one.cpu_s for one in in_order), "\n".join(said))
     finally:
         launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
 

@@ -46,7 +46,7 @@ GET_ADDRESS = 0x8915  # SIOCGIFADDR
 
 
 @dataclass
-class Attendance:
+class Registrations:
     """Which ranks of a job have come."""
 
     # Its processes that have the library, and have not yet heard the answer.
@@ -84,12 +84,12 @@ class Roll:
     """The jobs whose ranks are about to begin, by their launchers' names for them. No clock inside."""
 
     def __init__(self) -> None:
-        self.jobs: dict[str, Attendance] = {}
+        self.jobs: dict[str, Registrations] = {}
         self._job_of: dict[object, str] = {}
 
     def announce(self, member: object, name: str, now_s: float) -> None:
         """A process of a job has the library."""
-        job = self.jobs.setdefault(name, Attendance())
+        job = self.jobs.setdefault(name, Registrations())
         job.members.add(member)
         job.news_s = now_s
         self._job_of[member] = name
@@ -112,7 +112,7 @@ class Roll:
         if not job.members:
             del self.jobs[name]
 
-    def decided(self, now_s: float) -> Iterator[Attendance]:
+    def decided(self, now_s: float) -> Iterator[Registrations]:
         """Jobs whose answer is known from now on."""
         return (job for job in list(self.jobs.values()) if job.decide(now_s))
 
@@ -123,7 +123,7 @@ class Roll:
                 yield from ((member, job.answer) for member in list(job.members) if member in job.ranks)
 
 
-def sentence(job: Attendance) -> str:
+def sentence(job: Registrations) -> str:
     missing = job.missing
     if not missing:
         return (

@@ -56,7 +56,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RowStatus:
     """The workload slowdown of a row so far."""
 
     row: str
@@ -73,7 +73,7 @@ class Watcher(Protocol):
     def progress(self, progress: Progress) -> None:
         """A run begins, or all are done."""
 
-    def standing(self, standing: Standing) -> None:
+    def row_status(self, status: RowStatus) -> None:
         """A row has a new value."""
 
     def note(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Silent:
     def note(self, told: Any) -> None:
         pass
 
-    progress = standing = note
+    progress = row_status = note
 
     def warn(self, text: str) -> None:
         warnings.warn(text, stacklevel=2)

@@ -19,7 +19,7 @@ class Line:
         return self.text
 
 
-class Pieces(tuple[Line, ...]):
+class Fragments(tuple[Line, ...]):
     """Texts with styles of their own that make one line."""
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Fitting:
     otherwise: Sequence["Part"]
 
 
-Part = str | Line | Pieces | Table | Fitting  # what a report consists of
+Part = str | Line | Fragments | Table | Fitting  # what a report consists of
 
 
 def table(words: Iterable[str], numbers: Iterable[str] = (), *, wrap: bool = True) -> Table:

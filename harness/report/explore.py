@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from harness.analyse.timelines import STATES, Span, lanes, spans
-from harness.predict.neighbourhood import PANELS, Neighbourhood
+from harness.predict.parameter_grid import PANELS, ParameterGrid
 from harness.report.rendering import rendered
 from harness.spec.naming import scheduler_name
 from harness.store.records import SIMULATED, RunRecord
@@ -26,14 +26,14 @@ Traced = tuple[RunRecord, Sequence[Span]]  # a run, and the spans of its timelin
 
 
 def html(
-    around: Neighbourhood, simulated: Sequence[RunRecord], measured: Mapping[str, Traced], machine: str
+    grid: ParameterGrid, simulated: Sequence[RunRecord], measured: Mapping[str, Traced], machine: str
 ) -> str:
     """The page, with measured runs by their policies; ``machine`` says whose constants simulations have."""
-    cell = around.experiment.cells[around.own[1]]
-    order: list[Mapping[str, Any]] = [one.table for one in around.experiment.schedulers]
+    cell = grid.experiment.cells[grid.own[1]]
+    order: list[Mapping[str, Any]] = [one.table for one in grid.experiment.schedulers]
     about = {
-        "sliders": around.values,
-        "own": around.own,
+        "sliders": grid.values,
+        "own": grid.own,
         "looks": LOOKS,
         "measured": [[*PANELS].index(policy) for policy in measured],
         "processes": [(job.number, rank) for job in cell.jobs() for rank in range(job.program.processes)],
@@ -46,12 +46,12 @@ def html(
         runs.append((one, [span for rank, text in traced for span in spans(rank, base64.b64decode(text))], 0))
     for record, found in measured.values():
         runs.append((record, [*found], max(rank.start_ns for rank in record.ranks)))
-    window_ns = around.window_ns
+    window_ns = grid.window_ns
     while len(text := _lanes(about, runs, window_ns)) > MOST_BYTES:
         window_ns = window_ns * 2 // 3
     return rendered(
         "explore",
-        name=around.experiment.name,
+        name=grid.experiment.name,
         cell=cell,
         machine=machine,
         window=f"{window_ns / 1e6:.3g} ms",

@@ -73,10 +73,10 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
             left = f"; {duration(progress.left_s)} left" if progress.left_s else ""
             self._say(f"{progress.done}/{progress.total} {progress.label}{left}")
 
-    def standing(self, standing: session.Standing) -> None:
-        if standing.final:
-            simulated = "" if standing.simulated is None else f", simulated {standing.simulated:.2f}"
-            self._say(f"{standing.row}: {' '.join(told(standing)[1:])}{simulated}")
+    def row_status(self, status: session.RowStatus) -> None:
+        if status.final:
+            simulated = "" if status.simulated is None else f", simulated {status.simulated:.2f}"
+            self._say(f"{status.row}: {' '.join(told(status)[1:])}{simulated}")
 
     def note(self, text: str) -> None:
         """Print nothing: notes are too many for a log."""
@@ -92,5 +92,5 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
             self._stream.flush()
 
 
-def told(standing: session.Standing) -> tuple[str, str, str, str]:
-    return standing.row, fixed(standing.median), interval(standing.interval, standing.n), f"n = {standing.n}"
+def told(status: session.RowStatus) -> tuple[str, str, str, str]:
+    return status.row, fixed(status.median), interval(status.interval, status.n), f"n = {status.n}"

@@ -38,7 +38,7 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
             console=console,
         )
         self._task = self._bar.add_task("starting", total=None, count="", detail="", until_s=None)
-        self._rows: dict[str, session.Standing] = {}
+        self._rows: dict[str, session.RowStatus] = {}
         self._console = console
         self._live = Live(console=console, get_renderable=self._picture, refresh_per_second=8, transient=True)
 
@@ -58,12 +58,12 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
             return self._bar
         running = self._bar.tasks[0].description
         shown = list(self._rows.values())[-room:]
-        simulated = any(standing.simulated is not None for standing in shown)
+        simulated = any(status.simulated is not None for status in shown)
         made = table(["", "so far"], [*MEASURED, "simu-\nlated"] if simulated else MEASURED)
-        for standing in shown:
-            runs = (f"{standing.row}, repeat ", f"simulated {standing.row}, repeat ")
-            mark = ">" if running.startswith(runs) else "=" if standing.final else ""
-            made.add_row(mark, *told(standing), *([fixed(standing.simulated)] if simulated else []))
+        for status in shown:
+            runs = (f"{status.row}, repeat ", f"simulated {status.row}, repeat ")
+            mark = ">" if running.startswith(runs) else "=" if status.final else ""
+            made.add_row(mark, *told(status), *([fixed(status.simulated)] if simulated else []))
         return Group(drawn(made), self._bar)
 
     def progress(self, progress: session.Progress) -> None:
@@ -79,10 +79,10 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
             detail="",
         )
 
-    def standing(self, standing: session.Standing) -> None:
+    def row_status(self, status: session.RowStatus) -> None:
         if len(self._rows) > self._console.height:  # then the table shows those that changed last
-            self._rows.pop(standing.row, None)
-        self._rows[standing.row] = standing
+            self._rows.pop(status.row, None)
+        self._rows[status.row] = status
 
     def note(self, text: str) -> None:
         """Show a note beside the bar until the next one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.predict import pictures
 from harness.predict.pictures import Cell, Picture, Scene
-from harness.report.cells import Line, Part, Pieces
+from harness.report.cells import Fragments, Line, Part
 
 WIDTH = 80
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red")
@@ -54,7 +54,7 @@ def _drawn(picture: Picture, names: Sequence[str]) -> Iterator[Part]:
                 wide, text = cell.span * (size + 1) - 1, cell.text or "."
                 shown = text if len(text) <= wide else f"{text[: max(0, wide - 3)]}..."[:wide]
                 pieces.append(Line(f" {shown:{wide}}", style))
-            yield Pieces(pieces)
+            yield Fragments(pieces)
 
 
 def _between(row: Sequence[Cell], first: int, end: int) -> Iterator[Cell]:

@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from harness.report import cells
-from harness.report.cells import Fitting, Line, Part, Pieces
+from harness.report.cells import Fitting, Fragments, Line, Part
 from harness.report.plain import width
 
 ENDLESS = 10_000  # a width, in characters, in which every table fits
@@ -38,7 +38,7 @@ def drawn(part: Part, *, wide: bool = False) -> RenderableType:
             return _WholeTable(part, wide=wide)
         case Fitting():
             return _Fitting(part, wide=wide)
-        case Pieces():
+        case Fragments():
             line = Text.assemble(*((one.text, one.style) for one in part))
             line.rstrip()
             return line

@@ -47,7 +47,7 @@ SHORT_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lasting:
+class StableConditions:
     """The conditions that stay the same while Lockstep runs (docs/reference); None for an unknown one."""
 
     host: str | None = None
@@ -68,7 +68,7 @@ class Lasting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passing:
+class PassingConditions:
     """The conditions that change during a run, as shares of the processors' time; None for an unknown one."""
 
     load_before: float | None = None
@@ -84,7 +84,7 @@ class Passing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conditions(Passing, Lasting):
+class Conditions(PassingConditions, StableConditions):
     """The conditions of a session, a run or a calibration."""
 
     nodes: Sequence[str] = ()  # the hosts with their numbers of processors, if there are several
@@ -112,8 +112,8 @@ class Conditions(Passing, Lasting):
 
     def recorded(self) -> dict[str, Any]:
         """The conditions for a record: the lasting and the passing ones also where one is unknown."""
-        complete = {one.name for one in fields(Lasting) if self.host is not None}
-        complete |= {one.name for one in fields(Passing) if self.steal is not None}
+        complete = {one.name for one in fields(StableConditions) if self.host is not None}
+        complete |= {one.name for one in fields(PassingConditions) if self.steal is not None}
         return {name: value for name, value in vars(self).items() if value or name in complete}
 
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.store import spool, stored
+from harness.store import payloads, spool
+from harness.store.payloads import BROKEN, StoreError, decoded, reading, run_record
 from harness.store.records import Calibration, RunRecord, plain, switch_summary, typed
 from harness.store.schema import connect, uri
 from harness.store.spool import Spool
-from harness.store.stored import BROKEN, StoreError, decoded, reading, run_record
 from harness.store.tables import PARTS, TABLES
 from workloads import timeline
 from workloads.validation import InputError
@@ -115,7 +115,7 @@ class Store:
             ) from None
         self._kept += 1
         kept = f"{path} holds the finished run, and the next invocation adds it to the store"
-        if stored.primary_code(cause) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if payloads.primary_code(cause) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             remedy = "make room, or choose another directory with --results, and continue with --resume"
             raise StoreError(f"{self._refusal(cause)}; {kept}; {remedy}") from None
         self._warn(f"{self._refusal(cause)}; {kept}")
@@ -168,7 +168,7 @@ class Store:
             every = json.dumps([dataclasses.astuple(switch) for switch in record.switches])
             blob = zlib.compress(every.encode())
             self._insert("switches", {"run": run} | summary | {"every": blob})
-        self._insert("checksums", {"run": run, "sha256": stored.checksum(self._database, run)})
+        self._insert("checksums", {"run": run, "sha256": payloads.checksum(self._database, run)})
         return run
 
     def add_calibrations(self, calibrations: Iterable[Calibration]) -> None:
@@ -205,7 +205,7 @@ class Store:
             known = [decoded("calibrations", row) for row in rows]
             found = [Calibration(**typed({name: row[name] for name in fields})) for row in known]
             for made in found:
-                stored.check_calibration(made)
+                payloads.check_calibration(made)
             return found
 
     def merge(self, other: Store) -> int:
@@ -300,7 +300,7 @@ class Store:
     def timelines(self, run: int) -> dict[tuple[int, int], bytes]:
         """The timelines of a run by job and rank, as ``workloads.timeline`` packs them."""
         with reading(self.path):
-            found = [decoded("timelines", row) for row in stored.rows_of(self._database, "timelines", run)]
+            found = [decoded("timelines", row) for row in payloads.rows_of(self._database, "timelines", run)]
             for row in found:
                 timeline.unpack(row["rows"])  # it has a separate checksum
             return {(row["job"], row["rank"]): row["rows"] for row in found}

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from benchmark import SUPPORT, parsed
 from runs import between_nodes_ns, eventually
 
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -51,7 +51,7 @@ class Crowd:
             self.listen()
 
     def start(self, directory, argv, **variables):
-        environment = passed_on({**directory.marks, **variables})
+        environment = forwarded({**directory.marks, **variables})
         self.children.append(subprocess.Popen(argv, env=environment, start_new_session=True))
 
     def listen(self):

@@ -43,7 +43,7 @@ from coordinator.drive import nodes as drive
 from coordinator.drive.agents import AgentLaunch
 from coordinator.host import processes
 from coordinator.host.clock import Clock
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.launchers import Hydra
 from coordinator.host.loop import Loop
 from coordinator.host.rundir import RunDirectory
@@ -159,7 +159,7 @@ class Crowd:
         self.holders = [
             subprocess.Popen(
                 [sys.executable, "-P", __file__, "--hold", str(self.file), "--processors", str(processors)],
-                env=passed_on(self.directory.marks),
+                env=forwarded(self.directory.marks),
                 stdin=subprocess.PIPE,
                 text=True,
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import slurm_replies
-from programs import programs
+from fake_commands import fake_commands
 
 from harness import cli
 from slurm import client, command, partition
@@ -36,7 +36,7 @@ def site(tmp_path, monkeypatch):
 
     def site(**scripts):
         told = f'echo "${{0##*/}} $*" >> {tmp_path}/asked'
-        programs(tmp_path, **{name: f"{told}\n{text}" for name, text in scripts.items()})
+        fake_commands(tmp_path, **{name: f"{told}\n{text}" for name, text in scripts.items()})
         return tmp_path / "asked"
 
     return site

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_commands import fake_commands
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from places import ROOT
-from programs import programs
 from runs import eventually
 
 from slurm.allocation import nodes, per_node
@@ -27,7 +27,7 @@ def script(folder, command=("true",), **changes):
 
 def started(folder, command, variables=JOB, **changes):
     """The script as Slurm would start it, with a scontrol that notes what it is asked."""
-    path = programs(folder, scontrol=f'echo "$@" >> {folder}/asked')
+    path = fake_commands(folder, scontrol=f'echo "$@" >> {folder}/asked')
     file = folder / "x.sbatch"
     file.write_text(script(folder, command, **changes).text)
     return subprocess.Popen(["bash", str(file)], env={**os.environ, "PATH": path, **variables})
@@ -259,12 +259,12 @@ def test_the_callers_options_do_not_reach_slurm():
 
 def test_the_script_by_hand_is_one(tmp_path):
     shipped = ROOT / "slurm" / "three-jobs.sbatch"
-    path = programs(tmp_path, lockstep=f'echo "$@" > {tmp_path}/said; exit 3')
+    path = fake_commands(tmp_path, lockstep=f'echo "$@" > {tmp_path}/said; exit 3')
     done = subprocess.run(["bash", shipped, "--quick"], env={"PATH": path, **JOB}, check=False)
     assert done.returncode == 3
     assert (tmp_path / "said").read_text() == "run three-jobs --allocation --results three-jobs-7 --quick\n"
     begin = time.monotonic()
-    programs(tmp_path, lockstep=f"cd {tmp_path}; {OBEDIENT}")
+    fake_commands(tmp_path, lockstep=f"cd {tmp_path}; {OBEDIENT}")
     job = subprocess.Popen(["bash", shipped], env={"PATH": path, **JOB})
     assert eventually((tmp_path / "ready").exists)
     job.send_signal(signal.SIGUSR1)
@@ -289,7 +289,7 @@ sbatch: fatal: Could not establish a configuration source
 def test_a_command_that_fails_is_told_in_a_line(monkeypatch, tmp_path, said, told):
     monkeypatch.setenv("PATH", str(tmp_path))
     if said:
-        programs(tmp_path, sbatch=f"echo '{said}' >&2; exit 1")
+        fake_commands(tmp_path, sbatch=f"echo '{said}' >&2; exit 1")
     with pytest.raises(SlurmError, match=told) as error:
         ask("sbatch", "x")
     assert "DNS" not in str(error.value) and "\n" not in str(error.value)

@@ -79,7 +79,7 @@ class Holder:
 
 
 class Real:
-    """The real machine without its processes: the crew of a conductor, and one agent's slots."""
+    """The real machine without its processes: the job set of a conductor, and one agent's slots."""
 
     def __init__(
         self,

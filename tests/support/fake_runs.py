@@ -21,8 +21,8 @@ from harness.measure import runner
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
 from harness.measure.plan import Key, Task, plan
-from harness.measure.session import MeasurementSession, Progress, Standing, Tools, Watcher
-from harness.predict import missing, neighbourhood
+from harness.measure.session import MeasurementSession, Progress, RowStatus, Tools, Watcher
+from harness.predict import missing, parameter_grid
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
 from harness.store.database import Store
@@ -217,13 +217,13 @@ class Quiet:
     def __init__(self) -> None:
         self.steps: list[Progress] = []
         self.warnings: list[str] = []
-        self.standings: list[Standing] = []
+        self.statuses: list[RowStatus] = []
 
     def progress(self, progress: Progress) -> None:
         self.steps.append(progress)
 
-    def standing(self, standing: Standing) -> None:
-        self.standings.append(standing)
+    def row_status(self, status: RowStatus) -> None:
+        self.statuses.append(status)
 
     def note(self, text: str) -> None:
         pass
@@ -264,7 +264,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
 
         replace(rendering, "drawn", lambda draw: {})
     for name, value in {"FACTORS": (1,), "IMBALANCES": (0.25,), "MOST_SPANS": 10_000}.items():
-        replace(neighbourhood, name, value)
+        replace(parameter_grid, name, value)
     return cli.main(arguments)
 
 

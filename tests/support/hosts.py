@@ -10,7 +10,7 @@ from typing import Any
 
 from runs import eventually
 
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -40,7 +40,7 @@ class Host:
         )
         self.agent = subprocess.Popen(
             [sys.executable, "-m", "coordinator.node.agent"],
-            env=passed_on(directory.marks),
+            env=forwarded(directory.marks),
             stdin=subprocess.PIPE,
             start_new_session=True,
             stderr=stderr,
@@ -79,7 +79,7 @@ class Host:
         script = Path(__file__).parent / "fake_rank.py"
         child = subprocess.Popen(
             [sys.executable, "-S", str(script), str(self.directory.socket), str(job), str(rank)],
-            env=passed_on({**self.directory.marks, JOB: str(job), **variables}),
+            env=forwarded({**self.directory.marks, JOB: str(job), **variables}),
         )
         self.children.append(child)
         return child

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import lockstep
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.measure.session import Silent
 from harness.store import database, recording
 from workloads.native.recorded import KINDS
@@ -44,10 +44,10 @@ def unpacked(version: str, folder: Path) -> Path:
 
 def told(version: str, results: Path) -> dict[str, Any]:
     """What is read from the unpacked store and from the recording of a version, in types of JSON."""
-    (shown,) = stored.read(results, "shown", Silent())
+    (shown,) = stored_runs.read(results, "shown", Silent())
     with database.Store(results, existing=True) as store:
-        spans = [stored.spans_of(store, record) for record in shown.records]
-    (queues,) = (one for one in stored.read(results, "queues", Silent()) if one.by_job)
+        spans = [stored_runs.spans_of(store, record) for record in shown.records]
+    (queues,) = (one for one in stored_runs.read(results, "queues", Silent()) if one.by_job)
     samples = database.load(results).calibrations
     return {
         "rows": [

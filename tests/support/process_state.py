@@ -152,7 +152,7 @@ class Watcher:
     def progress(self, *_, **__):
         self.seen |= differences(self.before)
 
-    standing = note = warn = progress
+    row_status = note = warn = progress
 
 
 def differences(before):

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import of_nobody
+import run_unprivileged
 from places import ROOT, SUPPORT
 
 from coordinator import policies
@@ -29,7 +29,7 @@ from workloads.options import DEFAULTS, Options
 from workloads.program import Program
 from workloads.work import Command
 
-NOBODY = of_nobody.NOBODY
+NOBODY = run_unprivileged.NOBODY
 
 if __name__ != "__main__":  # the import takes a driver as long as its own modules
     import pytest
@@ -256,15 +256,15 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     return value
 
 
-def as_nobody(deed: Callable[..., None], *words: str | Path) -> bool:
-    """Whether a process that is not root's can do a deed of ``deeds_of_nobody`` without an error."""
-    return _of_nobody(deed, words).wait() == 0
+def as_nobody(action: Callable[..., None], *words: str | Path) -> bool:
+    """Whether a process that is not root's can call such a function without an error."""
+    return _run_unprivileged(action, words).wait() == 0
 
 
 @contextmanager
-def nobody_at(deed: Callable[..., None], *words: str | Path) -> Iterator[None]:
+def nobody_at(action: Callable[..., None], *words: str | Path) -> Iterator[None]:
     """A context in which a process that is not root's does something, until it ends or the context does."""
-    child = _of_nobody(deed, words)
+    child = _run_unprivileged(action, words)
     try:
         yield
     finally:
@@ -272,8 +272,8 @@ def nobody_at(deed: Callable[..., None], *words: str | Path) -> Iterator[None]:
         child.wait()
 
 
-def _of_nobody(deed: Callable[..., None], words: Sequence[str | Path]) -> subprocess.Popen[bytes]:
-    program = [sys.executable, str(SUPPORT / "of_nobody.py"), deed.__module__, deed.__name__]
+def _run_unprivileged(action: Callable[..., None], words: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+    program = [sys.executable, str(SUPPORT / "run_unprivileged.py"), action.__module__, action.__name__]
     paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
     return subprocess.Popen([*program, *map(str, words)], env=os.environ | paths)
 

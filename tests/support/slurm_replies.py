@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from programs import programs
+from fake_commands import fake_commands
 
 from slurm import client, partition
 from slurm.command import SlurmError
@@ -81,7 +81,7 @@ class Tools:
         (self.folder / f"{name}.out").write_text(out, newline="")
         (self.folder / f"{name}.err").write_text("\n".join(said) + "\n")
         place, told = self.folder / name, f'echo "${{0##*/}} $*" >> {self.log}'
-        programs(self.folder, **{name: f"{told}\ncat {place}.out\ncat {place}.err >&2\nexit {status}"})
+        fake_commands(self.folder, **{name: f"{told}\ncat {place}.out\ncat {place}.err >&2\nexit {status}"})
 
 
 def submission(tools: Tools, job: SlurmJob) -> Check:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from coordinator.host.environment import PYTHON, passed_on
+from coordinator.host.environment import PYTHON, forwarded
 from workloads.os_noise import TURNS_NS, Jump, tick_ns, ticks_ns
 
 S = 1_000_000_000
@@ -25,7 +25,7 @@ def jumps(phase_ns, length_ns, share=1.0):
 @pytest.mark.slow
 def test_two_processes_take_turns_on_a_processor():
     command = [*PYTHON, "-m", "workloads.os_noise", str(min(os.sched_getaffinity(0)))]
-    said = subprocess.run(command, env=passed_on({}), capture_output=True, check=True).stdout
+    said = subprocess.run(command, env=forwarded({}), capture_output=True, check=True).stdout
     assert 0.1 * tick_ns() <= float(said) < TURNS_NS / 2
 
 

@@ -4,8 +4,8 @@ import os
 import stat
 from pathlib import Path
 
-import deeds_of_nobody
 import pytest
+import unprivileged_actions
 from runs import NOBODY, as_nobody
 
 from workloads.own_directories import check_way, open_own, private
@@ -99,5 +99,5 @@ def test_the_other_user_cannot_do_what_the_checks_prevent(tmp_path):
     """The attack itself: to rename a directory that has passed them."""
     place = private(tmp_path / "cache")
     for above in (tmp_path, *tmp_path.parents):
-        assert not as_nobody(deeds_of_nobody.rename, above / "cache", "away")
+        assert not as_nobody(unprivileged_actions.rename, above / "cache", "away")
     assert place.exists()

@@ -6,9 +6,9 @@ from itertools import islice
 from typing import ClassVar
 
 import pytest
-from crews import conduct
 from hypothesis import given
 from hypothesis import strategies as st
+from job_sets import conduct
 from runs import usable, workload
 
 from coordinator import policies
@@ -28,33 +28,33 @@ def two_process_jobs(*arrivals_ms):
 
 def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
     gang = policies.create("gang", {"quantum_ms": 10})
-    conductor, crew = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)
-    assert crew.launched == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
+    conductor, job_set = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)
+    assert job_set.launched == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
     for job in range(3):
         assert not conductor.prepared
         conductor.ready(job, 0)
-    assert conductor.prepared and not crew.begun
+    assert conductor.prepared and not job_set.begun
     assert conductor.due_ns() == -5 * MS
     conductor.advance(-5 * MS)
-    assert crew.begun == {0: (0, (0, 1)), 1: (0, (0, 1))}
-    assert [at for at, _ in crew.published] == [0], "jobs of one instant arrive together"
+    assert job_set.begun == {0: (0, (0, 1)), 1: (0, (0, 1))}
+    assert [at for at, _ in job_set.published] == [0], "jobs of one instant arrive together"
     assert conductor.due_ns() == 20 * MS
     conductor.advance(20 * MS)
-    assert crew.begun[2] == (25 * MS, (0, 1))
+    assert job_set.begun[2] == (25 * MS, (0, 1))
     # The table for the arrival is out; what happens before it cannot go back in time.
     conductor.leave(1)
     conductor.advance(22 * MS)
-    assert crew.published[-1][0] == 25 * MS
+    assert job_set.published[-1][0] == 25 * MS
     for job, now_ms in ((0, 40), (2, 50)):
         conductor.leave(job)
         assert conductor.due_ns() <= now_ms * MS
         conductor.advance(now_ms * MS)
     assert conductor.over and conductor.due_ns() is None
-    assert crew.whys == [Reason.ARRIVAL] * 2 + [Reason.DEPARTURE] * 3
+    assert job_set.reasons == [Reason.ARRIVAL] * 2 + [Reason.DEPARTURE] * 3
 
 
 def test_a_job_that_fails_before_it_arrives_never_arrives():
-    conductor, crew = conduct(policies.create("none", {}), two_process_jobs(0, 50))
+    conductor, job_set = conduct(policies.create("none", {}), two_process_jobs(0, 50))
     conductor.ready(0, 0)
     conductor.advance(0)
     conductor.leave(1)
@@ -63,7 +63,7 @@ def test_a_job_that_fails_before_it_arrives_never_arrives():
     conductor.advance(20 * MS)
     conductor.leave(0)
     assert conductor.over and conductor.due_ns() is None
-    assert crew.whys == [Reason.ARRIVAL, Reason.DEPARTURE]
+    assert job_set.reasons == [Reason.ARRIVAL, Reason.DEPARTURE]
 
 
 @dataclass(frozen=True)
@@ -83,35 +83,35 @@ class AdmittingLater:
 
 
 def test_a_moldable_job_whose_size_admission_tells_waits_with_all_that_it_can_use():
-    conductor, crew = conduct(AdmittingLater(), two_process_jobs(0, 0))
-    assert crew.launched == {0: (0, 1), 1: (0, 1)} and not conductor.prepared
+    conductor, job_set = conduct(AdmittingLater(), two_process_jobs(0, 0))
+    assert job_set.launched == {0: (0, 1), 1: (0, 1)} and not conductor.prepared
     conductor.ready(0, -1)
     conductor.ready(1, -1)
-    crew.launched.clear()
+    job_set.launched.clear()
     conductor.advance(0)
-    assert crew.begun == {0: (0, (0,)), 1: (0, (0,))} and not crew.launched
+    assert job_set.begun == {0: (0, (0,)), 1: (0, (0,))} and not job_set.launched
 
 
 def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready():
-    conductor, crew = conduct(AdmittingLater(), [Job(0, 2)])
-    assert conductor.prepared and not crew.launched
+    conductor, job_set = conduct(AdmittingLater(), [Job(0, 2)])
+    assert conductor.prepared and not job_set.launched
     conductor.advance(0)
-    assert crew.launched == {0: (0,)} and not crew.begun
+    assert job_set.launched == {0: (0,)} and not job_set.begun
     conductor.ready(0, 3 * MS)
-    assert crew.begun == {0: (3 * MS, (0,))}
+    assert job_set.begun == {0: (3 * MS, (0,))}
     assert conductor.admitted_ns == {0: 0}
 
 
 def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed():
     """Two nodes of two processors: job 0 takes three of them, job 1 gets the last, on the second node."""
     jobs = [Job(0, 3), Job(1, 3, MS, moldable=True, estimate=ExecutionTime(1.0, beta_s=0.2))]
-    conductor, crew = conduct(policies.create("asp", {}), jobs, 4, node_of=[0, 0, 1, 1])
-    assert crew.launched == {0: (0, 1, 2), 1: (0, 1, 2, 3)}
-    crew.launched.clear()
+    conductor, job_set = conduct(policies.create("asp", {}), jobs, 4, node_of=[0, 0, 1, 1])
+    assert job_set.launched == {0: (0, 1, 2), 1: (0, 1, 2, 3)}
+    job_set.launched.clear()
     for job in range(2):
         conductor.ready(job, 0)
     conductor.advance(MS)
-    assert crew.begun == {0: (0, (0, 1, 2)), 1: (MS, (3,))} and not crew.launched
+    assert job_set.begun == {0: (0, (0, 1, 2)), 1: (MS, (3,))} and not job_set.launched
 
 
 def test_seats_are_the_first_free_ranks_of_each_node():
@@ -136,23 +136,23 @@ def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
     policy, arrivals, order, lead_ms
 ):
     jobs = two_process_jobs(*arrivals)
-    conductor, crew = conduct(policies.create(policy, {}), jobs, lead_ns=lead_ms * MS)
+    conductor, job_set = conduct(policies.create(policy, {}), jobs, lead_ns=lead_ms * MS)
     for job in jobs:
         conductor.ready(job.number, 0)
     now_ns, left = -lead_ms * MS, set()
     while not conductor.over:
         conductor.advance(now_ns)
-        for job in order.sample(sorted(crew.begun), len(crew.begun)):
+        for job in order.sample(sorted(job_set.begun), len(job_set.begun)):
             if job not in left and order.random() < 0.5:
                 left.add(job)
                 conductor.leave(job)
         now_ns += 3 * MS
-    assert all(crew.begun[job.number][0] >= job.arrival_ns for job in jobs)
-    times = [at for at, _ in crew.published]
-    assert times == sorted(times) and len(crew.decided) <= len(set(arrivals)) + len(jobs)
+    assert all(job_set.begun[job.number][0] >= job.arrival_ns for job in jobs)
+    times = [at for at, _ in job_set.published]
+    assert times == sorted(times) and len(job_set.decided) <= len(set(arrivals)) + len(jobs)
 
 
-def course(conductor, crew, jobs, choices):
+def course(conductor, job_set, jobs, choices):
     """What happens on two processors, of which one may be lost: methods of the conductor with arguments."""
     now_ns = -5 * MS
     lost = False
@@ -164,17 +164,19 @@ def course(conductor, crew, jobs, choices):
         job = choices.choice(jobs).number
         if conductor.is_over(job):
             continue
-        if job in crew.places and job not in crew.begun:
+        if job in job_set.places and job not in job_set.begun:
             yield "ready", job, now_ns
-        elif job in crew.begun and choices.random() < 0.5:
+        elif job in job_set.begun and choices.random() < 0.5:
             yield "leave", job
         elif not lost and choices.random() < 0.1:
             lost = True
             gone = choices.randrange(2)
-            here = [one for one, place in crew.places.items() if gone in place and not conductor.is_over(one)]
-            failed = tuple(one for one in here if one in crew.begun)
+            here = [
+                one for one, place in job_set.places.items() if gone in place and not conductor.is_over(one)
+            ]
+            failed = tuple(one for one in here if one in job_set.begun)
             for displaced in {*here} - {*failed}:
-                del crew.places[displaced]
+                del job_set.places[displaced]
             yield "lose", (gone,), failed
 
 
@@ -186,31 +188,35 @@ def course(conductor, crew, jobs, choices):
 def test_the_same_events_lead_to_the_same_decisions(policy, arrivals, choices):
     jobs = [Job(number, 1, at * MS, moldable=True) for number, at in enumerate(arrivals)]
 
-    (conductor, crew), (again, other) = (
+    (conductor, job_set), (again, other) = (
         conduct(policies.create(policy, {}), jobs, lead_ns=5 * MS, node_of=[0, 1]) for _ in range(2)
     )
     seen = []
-    for name, *arguments in islice(course(conductor, crew, jobs, choices), 60):
+    for name, *arguments in islice(course(conductor, job_set, jobs, choices), 60):
         seen.append((name, arguments))
         getattr(conductor, name)(*arguments)
     for name, arguments in seen:
         getattr(again, name)(*arguments)
-    assert (other.decided, other.orders, other.published) == (crew.decided, crew.orders, crew.published)
+    assert (other.decided, other.orders, other.published) == (
+        job_set.decided,
+        job_set.orders,
+        job_set.published,
+    )
     assert again.placements == conductor.placements and again.due_ns() == conductor.due_ns()
 
 
 def test_jobs_that_a_loss_ends_do_not_move_as_others_end():
     """Gang scheduling would give the place of the first to the second, which is about to end as well."""
     jobs = [Job(number, 1, number * MS) for number in range(3)]
-    conductor, crew = conduct(policies.create("gang", {}), jobs)
+    conductor, job_set = conduct(policies.create("gang", {}), jobs)
     conductor.advance(5 * MS)
     for job in range(3):
         conductor.ready(job, 5 * MS)
     conductor.advance(500 * MS)
-    assert crew.begun.keys() == {0, 1, 2} and crew.places[0] == crew.places[2]
-    conductor.lose(crew.places[0], [0, 2])
+    assert job_set.begun.keys() == {0, 1, 2} and job_set.places[0] == job_set.places[2]
+    conductor.lose(job_set.places[0], [0, 2])
     conductor.advance(600 * MS)
-    assert crew.whys[-2:] == [Reason.ARRIVAL, Reason.NODE_LOST]
+    assert job_set.reasons[-2:] == [Reason.ARRIVAL, Reason.NODE_LOST]
     assert not conductor.is_over(1) and conductor.is_over(2)
 
 
@@ -318,48 +324,48 @@ class Swapping:
 
 def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_were_not():
     jobs = [Job(number, 1, number * MS) for number in range(3)]
-    conductor, crew = conduct(Swapping(), jobs, node_of=[0, 1])
+    conductor, job_set = conduct(Swapping(), jobs, node_of=[0, 1])
     # Only the first job is placed in the rehearsal; the others are guessed to begin at processor 0.
-    assert crew.launched == {0: (0,), 1: (0,), 2: (0,)}
+    assert job_set.launched == {0: (0,), 1: (0,), 2: (0,)}
     for number in range(3):
         conductor.ready(number, 0)
     conductor.advance(2 * MS)
     conductor.leave(0)
     conductor.advance(3 * MS)
-    assert crew.begun[1] == (3 * MS, (0,))
+    assert job_set.begun[1] == (3 * MS, (0,))
     conductor.lose([1])
     conductor.advance(4 * MS)
-    assert crew.whys[-1] is Reason.NODE_LOST
+    assert job_set.reasons[-1] is Reason.NODE_LOST
 
 
 def test_a_job_that_waits_on_the_wrong_node_is_started_again():
     jobs = [Job(number, 1, 0) for number in range(2)]
-    conductor, crew = conduct(policies.create("gang", {"quantum_ms": 10}), jobs, node_of=[0, 1])
-    assert crew.launched == {0: (0,), 1: (1,)}
+    conductor, job_set = conduct(policies.create("gang", {"quantum_ms": 10}), jobs, node_of=[0, 1])
+    assert job_set.launched == {0: (0,), 1: (1,)}
     # The first fails before it arrives: its place is free, and the second is to have it.
     conductor.ready(1, 0)
     conductor.leave(0)
     conductor.advance(0)
-    assert crew.launched[1] == (0,) and 1 not in crew.begun
+    assert job_set.launched[1] == (0,) and 1 not in job_set.begun
     conductor.ready(1, 5 * MS)
-    assert crew.begun[1] == (5 * MS, (0,))
+    assert job_set.begun[1] == (5 * MS, (0,))
 
 
 def test_a_job_whose_node_is_lost_before_it_begins_starts_anew_elsewhere():
     """Two nodes of one processor; job 1 is to arrive on the second, which is lost before."""
     jobs = [Job(0, 1, 0), Job(1, 1, 10 * MS), Job(2, 1, 0)]
-    conductor, crew = conduct(policies.create("gang", {"quantum_ms": 10}), jobs, node_of=[0, 1])
-    assert crew.launched == {0: (0,), 1: (0,), 2: (1,)}
+    conductor, job_set = conduct(policies.create("gang", {"quantum_ms": 10}), jobs, node_of=[0, 1])
+    assert job_set.launched == {0: (0,), 1: (0,), 2: (1,)}
     for job in range(3):
         conductor.ready(job, 0)
     conductor.advance(0)
-    assert set(crew.begun) == {0, 2}
+    assert set(job_set.begun) == {0, 2}
     conductor.lose([0], failed=[0])
     assert conductor.is_over(0) and not conductor.is_over(2)
     conductor.advance(5 * MS)
     conductor.advance(10 * MS)
-    assert crew.launched[1] == (1,) and 1 not in crew.begun
+    assert job_set.launched[1] == (1,) and 1 not in job_set.begun
     conductor.ready(1, 12 * MS)
-    assert crew.begun[1] == (12 * MS, (1,))
-    runs = [slot.runs for slot in crew.published[-1][1].decision.slots]
+    assert job_set.begun[1] == (12 * MS, (1,))
+    runs = [slot.runs for slot in job_set.published[-1][1].decision.slots]
     assert runs == [((), (2,)), ((), (1,))]

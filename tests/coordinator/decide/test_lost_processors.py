@@ -5,9 +5,9 @@ import tomllib
 
 import numpy as np
 import pytest
-from crews import Crew, conduct
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from job_sets import JobSet, conduct
 from sessions import session, slots
 
 from coordinator import policies
@@ -51,7 +51,7 @@ def machines(draw):
     return processors, frozenset(lost)
 
 
-class Launching(Crew):
+class Launching(JobSet):
     """Launches jobs at once, and fails those that it is to launch on lost processors; ``running`` in turn.
 
     No plan puts a process on a lost processor, except those of jobs that are too large for what is left.
@@ -106,36 +106,36 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
         for number, (size, arrival_ms, moldable) in enumerate(rows)
     ]
     policy = policies.create(name, options)
-    conductor, crew = conduct(policy, jobs, processors, crew=Launching())
-    crew.serve(conductor, 0)
+    conductor, job_set = conduct(policy, jobs, processors, job_set=Launching())
+    job_set.serve(conductor, 0)
     now_ns, loss_ns = 0, loss_ms * MS
     while (due_ns := conductor.due_ns()) is not None and due_ns <= loss_ns:
         now_ns = max(now_ns, due_ns)
         conductor.advance(now_ns)
-        crew.serve(conductor, now_ns)
+        job_set.serve(conductor, now_ns)
     fit = {
         job.number
         for job in jobs
         if policy.allows_oversubscription or job.processes <= processors - len(lost)
     }
-    crew.lost, crew.large = lost, {job.number for job in jobs} - fit
-    hit = [job for job in crew.running if not lost.isdisjoint(conductor.placements[job])]
+    job_set.lost, job_set.large = lost, {job.number for job in jobs} - fit
+    hit = [job for job in job_set.running if not lost.isdisjoint(conductor.placements[job])]
     conductor.lose(sorted(lost), hit)
     conductor.advance(max(loss_ns, 0))
-    crew.running = [job for job in crew.running if job not in hit]
-    crew.serve(conductor, now_ns)
+    job_set.running = [job for job in job_set.running if job not in hit]
+    job_set.serve(conductor, now_ns)
     finished = []
     for _ in range(200):
         if conductor.over:
             break
-        if crew.running:
-            finished.append(crew.running.pop(0))
+        if job_set.running:
+            finished.append(job_set.running.pop(0))
             conductor.leave(finished[-1])
             conductor.advance(now_ns)
         elif (due_ns := conductor.due_ns()) is not None:
             now_ns = max(now_ns, due_ns)
             conductor.advance(now_ns)
-        crew.serve(conductor, now_ns)
+        job_set.serve(conductor, now_ns)
     assert conductor.over
     assert fit - {*hit} <= {*finished} <= (fit | {job.number for job in jobs if job.moldable}) - {*hit}
 

@@ -130,8 +130,8 @@ def test_what_is_no_message_is_told_once_and_is_no_sign_of_life(eight):
     due_ns = eight.nodes.due_ns()
     eight.now_ns += 5
     eight.hear(1, b"garbage", b"garbage", b"garbage")
-    ((number, trouble),) = eight.told
-    assert number == 1 and "no message of ours" in trouble.text and not trouble.fatal
+    ((number, failure),) = eight.told
+    assert number == 1 and "no message of ours" in failure.text and not failure.fatal
     assert [node.dropped for node in eight.nodes.results()] == [0, 3, 0, 0, 0, 0, 0, 0]
     eight.nodes.check(due_ns)
     assert (1,) in eight.lost

@@ -9,8 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import deeds_of_nobody
 import pytest
+import unprivileged_actions
 from runs import NOBODY, as_nobody, eventually, running, state, usable
 
 from coordinator.host import cleanup, directories, mechanisms
@@ -244,7 +244,7 @@ def test_a_folder_that_may_not_be_listed_is_no_obstacle(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0o311)
-    assert as_nobody(deeds_of_nobody.remove_old_files, closed)
+    assert as_nobody(unprivileged_actions.remove_old_files, closed)
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def anybodys(monkeypatch):
 def test_what_a_program_has_closed_to_itself_is_removed(anybodys):
     if os.getuid() == 0:
         os.chown(anybodys, NOBODY, NOBODY)
-    assert as_nobody(deeds_of_nobody.remove_what_is_closed)
+    assert as_nobody(unprivileged_actions.remove_what_is_closed)
     assert list(anybodys.iterdir()) == [] and anybodys.stat().st_mode & 0o777 == 0o700
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import deeds_of_nobody
 import pytest
+import unprivileged_actions
 from runs import HIDE, NOBODY, as_nobody, command, eventually, running, state
 
 from coordinator.host import cleanup, identity
@@ -92,7 +92,7 @@ def test_who_may_only_be_executed_is_released_by_the_journal():
     with tempfile.TemporaryDirectory(prefix="ls-") as runtime:
         if os.getuid() == 0:
             os.chown(runtime, NOBODY, NOBODY)
-        assert as_nobody(deeds_of_nobody.execute_only, runtime)
+        assert as_nobody(unprivileged_actions.execute_only, runtime)
         assert list(Path(runtime).iterdir()) == []
 
 

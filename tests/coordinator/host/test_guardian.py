@@ -18,7 +18,7 @@ from runs import HIDE, Run, eventually, everything_in, spawned, state
 
 from coordinator.host import cleanup, guarded_program, guardian, processes
 from coordinator.host.directories import DirectoryGuardian
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
 from coordinator.host.processes import find
@@ -35,7 +35,7 @@ def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(direct
         rank.send_signal(signal.SIGSTOP)
         subprocess.run(
             [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps(None)],
-            env=passed_on({}),
+            env=forwarded({}),
             pass_fds=[its.fileno()],
             check=True,
             timeout=20,

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_commands import fake_commands
 from places import ROOT, SUPPORT
-from programs import programs
 from runs import eventually, spawned, workload
 
 from coordinator.host import launch, launchers
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher, recognize, unchanged
 from coordinator.host.processes import RUN, marked
@@ -97,17 +97,17 @@ def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path):
 def test_the_environment_is_an_allow_list():
     source = {"PATH": "/bin", "SECRET": "x", "LC_ALL": "C", "UCX_TLS": "sm", "OMPI_COMM_WORLD_RANK": "1"}
     source["SSH_AUTH_SOCK"] = "/agent"
-    passed = passed_on({"LOCKSTEP_RUN": "r"}, source)
+    passed = forwarded({"LOCKSTEP_RUN": "r"}, source)
     assert {"PATH", "LC_ALL", "UCX_TLS", "LOCKSTEP_RUN", "SSH_AUTH_SOCK"} <= passed.keys()
     assert passed.keys().isdisjoint({"SECRET", "OMPI_COMM_WORLD_RANK"})
     assert passed["OMP_NUM_THREADS"] == "1"
-    first, *rest = passed_on({}, {"PYTHONPATH": "/a:/b"})["PYTHONPATH"].split(":")
+    first, *rest = forwarded({}, {"PYTHONPATH": "/a:/b"})["PYTHONPATH"].split(":")
     assert (Path(first) / "workloads" / "rank.py").exists()
     assert rest == ["/a", "/b"]
 
 
 def fake(directory, answer):
-    programs(directory, mpiexec=f"echo '{answer}'")
+    fake_commands(directory, mpiexec=f"echo '{answer}'")
 
 
 def test_the_launcher_beside_python_comes_before_path(tmp_path, monkeypatch):
@@ -125,7 +125,7 @@ def test_the_launcher_beside_python_comes_before_path(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_session_returns_its_output_and_leaves_no_directory(tmp_path):
-    assert run_session([sys.executable, "-c", "print(6 * 7)"], passed_on({}), 10) == "42\n"
+    assert run_session([sys.executable, "-c", "print(6 * 7)"], forwarded({}), 10) == "42\n"
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_pat
     script = f"setsid sleep 60 & echo $! > '{pid_file}'; trap '' TERM; wait; sleep 60"
     begin = time.monotonic()
     with pytest.raises(LaunchError, match=r"longer than 0\.5 s"):
-        run_session(["/bin/sh", "-c", script], passed_on({}), 0.5)
+        run_session(["/bin/sh", "-c", script], forwarded({}), 0.5)
     assert time.monotonic() - begin < 10
     sleeper = int(pid_file.read_text())
     assert eventually(lambda: RUN not in marked().get(sleeper, {}))
@@ -156,14 +156,14 @@ def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has
     monkeypatch.setattr(launch, "LOST_NS", 200_000_000)
     monkeypatch.setattr(launch, "ORPHANED_NS", 600_000_000)
     with pytest.raises(LaunchError, match="waits for processes that have ended"):
-        run_session(["/bin/sh", "-c", f"{child}exec sleep 60"], passed_on({}), 30)
+        run_session(["/bin/sh", "-c", f"{child}exec sleep 60"], forwarded({}), 30)
 
 
 @pytest.mark.slow
 def test_a_session_may_have_no_children(monkeypatch):
     monkeypatch.setattr(launch, "LOOK_S", 0.02)
     monkeypatch.setattr(launch, "ORPHANED_NS", 0)
-    assert run_session(["/bin/sleep", "0.1"], passed_on({}), 30, parent=False) == ""
+    assert run_session(["/bin/sleep", "0.1"], forwarded({}), 30, parent=False) == ""
 
 
 def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed():
@@ -252,7 +252,7 @@ def test_another_launcher_is_one_class(tmp_path, monkeypatch):
             return [command[0], *given, *command[1:]] if command[0] == "toyrun" else command
 
     program = tmp_path / "toyrun"
-    monkeypatch.setenv("PATH", programs(tmp_path, toyrun="echo Toy 1.2"))
+    monkeypatch.setenv("PATH", fake_commands(tmp_path, toyrun="echo Toy 1.2"))
     found = launchers.launcher_at("toyrun")
     assert found == Toy(str(program), "1.2") == unchanged(found)
     assert found.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]

@@ -13,7 +13,7 @@ import pytest
 from runs import eventually, spawned, state, usable
 
 from coordinator.host import mechanisms, priority
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.mechanisms import Freezer, Realtime, Signals, choose, known
 from coordinator.host.priority import prompt
 from coordinator.host.processes import Process, end, ending, find, kept_limits
@@ -217,7 +217,7 @@ os.kill(child, 9)
 @pytest.mark.slow
 def test_a_user_with_a_limit_has_realtime_ranks_below_it():
     words = [sys.executable, "-c", LIMITED]
-    done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=False)
+    done = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=False)
     if done.returncode == 77:
         pytest.skip("this user cannot give itself a limit")
     assert (done.stdout, done.stderr) == ("10 9\n", "")

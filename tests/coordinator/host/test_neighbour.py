@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import deeds_of_nobody
 import pytest
+import unprivileged_actions
 from hosts import Host
 from runs import NOBODY, as_nobody, eventually, spawned, workload
 
@@ -120,12 +120,12 @@ def test_no_socket_of_a_run_hears_another_user(shared):
     host = Host(directory, "signals", lease_s=20.0)
     guardian = Process(host.hear(protocol.Join)[0].guardian)
     for path in (directory.socket, directory.hub):
-        assert as_nobody(deeds_of_nobody.be_forbidden, path)
+        assert as_nobody(unprivileged_actions.be_forbidden, path)
     for path in (directory.path.parent, directory.path, directory.socket):
         path.chmod(0o777)
-    assert as_nobody(deeds_of_nobody.hang_up_on, directory.socket)
-    (trouble,) = host.hear(protocol.Trouble)
-    assert "it is not of this run" in trouble.text and not trouble.fatal
+    assert as_nobody(unprivileged_actions.hang_up_on, directory.socket)
+    (failure,) = host.hear(protocol.Failure)
+    assert "it is not of this run" in failure.text and not failure.fatal
     host.say(protocol.End())
     host.agent.wait(10)
     host.hub.close()

@@ -28,8 +28,8 @@ def test_an_agent_there_says_so_and_leaves_everything_as_it_is(directory):
     journal = json.dumps({**made, "host": "frontend 1-2-3"}) + "\n"
     (directory.path / "journal").write_text(journal)
     host = Host(directory, None)
-    (trouble,) = host.hear(protocol.Trouble)
-    assert trouble.fatal and "frontend shares the directory" in trouble.text
+    (failure,) = host.hear(protocol.Failure)
+    assert failure.fatal and "frontend shares the directory" in failure.text
     assert host.agent.wait(10) == 0
     host.hub.close()
     assert (directory.path / "journal").read_text() == journal

@@ -11,7 +11,7 @@ import pytest
 from places import SUPPORT
 from runs import command, eventually, everything_in, running
 
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.rundir import RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_directory_whose_maker_is_killed_before_it_has_begun_anything_is_removed(tmp_path):
-    environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
+    environment = forwarded({"XDG_RUNTIME_DIR": str(tmp_path)})
     assert subprocess.run([sys.executable, "-c", MAKING], env=environment, check=False).returncode < 0
     assert eventually(lambda: not everything_in(tmp_path))
 
@@ -55,7 +55,7 @@ def test_an_interrupt_while_a_directory_is_made_leaves_none(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("call", ["create()", "adopt(directories.home() / '0123abcd')"])
 def test_the_directory_of_all_runs_is_removed_if_its_maker_is_killed_at_once(call, tmp_path):
-    environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
+    environment = forwarded({"XDG_RUNTIME_DIR": str(tmp_path)})
     code = [sys.executable, "-c", MAKING_HOME.replace("{call}", call)]
     assert subprocess.run(code, env=environment, check=False).returncode == -signal.SIGKILL
     assert eventually(lambda: not everything_in(tmp_path))

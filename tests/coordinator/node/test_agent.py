@@ -289,9 +289,9 @@ def test_the_driver_hears_what_a_rank_says_of_its_peers(host):
 
 def test_strangers_and_liars_are_refused(host):
     assert host.rank(0, 0, LOCKSTEP_RUN="another").wait(10) == 1
-    assert "not of this run" in host.hear(protocol.Trouble)[0].text
+    assert "not of this run" in host.hear(protocol.Failure)[0].text
     assert host.rank(0, 0, LOCKSTEP_JOB="7").wait(10) == 1
-    assert "not rank 0 of job 0" in host.hear(protocol.Trouble, 2)[1].text
+    assert "not rank 0 of job 0" in host.hear(protocol.Failure, 2)[1].text
     # The test itself carries no mark either.
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(str(host.directory.socket))
@@ -312,7 +312,7 @@ def test_whoever_is_lost_stopped_ranks_do_not_remain(host, how):
         host.agent.send_signal(signal.SIGSTOP)
     if how == "guardian":
         Process(host.hear(protocol.Join)[0].guardian).send(signal.SIGKILL)
-        assert host.hear(protocol.Trouble)[0].fatal
+        assert host.hear(protocol.Failure)[0].fatal
         host.say(protocol.End())
     begin_s = time.monotonic()
     # Nobody listens from here on: the lease of the agent, or of its guardian, ends.

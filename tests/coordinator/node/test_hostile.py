@@ -16,9 +16,9 @@ from typing import get_args, get_origin, get_type_hints
 
 import pytest
 import zmq
-from crews import Crew
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from job_sets import JobSet
 from places import SUPPORT
 from runs import eventually
 
@@ -30,7 +30,7 @@ from coordinator.drive.preflight import LaunchPlan
 from coordinator.drive.run_context import RunContext
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import processes
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.launchers import Hydra
 from coordinator.host.processes import JOB
@@ -108,7 +108,7 @@ def test_an_agent_drops_what_is_no_message_and_goes_on(host, count):
 
 
 def test_who_has_no_key_is_not_heard_and_hears_nothing(host):
-    message = TO_DRIVER.encode(protocol.Trouble("let me in", fatal=True))
+    message = TO_DRIVER.encode(protocol.Failure("let me in", fatal=True))
     heard = len(host.heard)
     with (
         contextlib.closing(Line(host.endpoint, host.keys.public, Keys.make())) as stranger,
@@ -123,7 +123,7 @@ def test_who_has_no_key_is_not_heard_and_hears_nothing(host):
                 deaf.send(message, zmq.NOBLOCK)
             host.listen()
         assert host.eventually(lambda: host.hub.refused > 0)
-        assert not any(isinstance(message, protocol.Trouble) for message in host.heard[heard:])
+        assert not any(isinstance(message, protocol.Failure) for message in host.heard[heard:])
         assert stranger.receive() == [] and not deaf.poll(100)
 
 
@@ -133,7 +133,7 @@ def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(h
     script = SUPPORT / "hostile_rank.py"
     rank = subprocess.Popen(
         [sys.executable, str(script), str(host.directory.socket), "0", "3", str(count)],
-        env=passed_on({**host.directory.marks, JOB: "0"}),
+        env=forwarded({**host.directory.marks, JOB: "0"}),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -177,7 +177,7 @@ def test_a_driver_drops_what_is_no_message_and_goes_on(nodes, count):
         line.send(text)
         if number % 100 == 0:
             nodes.receive()
-    line.send(TO_DRIVER.encode(protocol.Trouble("the last", fatal=False)))
+    line.send(TO_DRIVER.encode(protocol.Failure("the last", fatal=False)))
     assert eventually(lambda: nodes.receive() or len(nodes.heard) > 1)
     (_, complaint), _ = nodes.heard
     assert nodes.results()[0].dropped == count and len(nodes.heard) == 2
@@ -219,11 +219,11 @@ def strategy(hint):
 def messages():
     """Any message that an agent with the right key could send, however absurd."""
     kinds = [protocol.Join, protocol.OfRank, protocol.SwitchReport]
-    kinds += [protocol.Beat, protocol.Trouble]
+    kinds += [protocol.Beat, protocol.Failure]
     return st.one_of(map(strategy, kinds))
 
 
-class NoNodes(Crew):
+class NoNodes(JobSet):
     """In the place of the nodes: carries out nothing."""
 
     node_of = (0, 0)
@@ -251,7 +251,7 @@ def begun(directory, interrupt):
     made = Driver(context, session, views, interrupt)
     made._nodes = NoNodes()
     made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True
-    conductor = Conductor(session, views, Crew())
+    conductor = Conductor(session, views, JobSet())
     conductor.prepare()
     made._jobs.conductor = conductor
     for number, part in made._jobs.states.items():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from crews import conduct
+from job_sets import conduct
 from runs import workload
 from sessions import MS, after, session
 
@@ -67,7 +67,7 @@ def test_a_policy_that_reads_service_without_weighing_it_is_told(read):
 
 def test_a_program_is_not_believed_more_than_it_can_know():
     """What comes before its start is ignored; numbers are cut to what it has; repetition decides nothing."""
-    conductor, crew = conduct(policies.create("dynamic", {}), [Job(0, 4, malleable=True)], 4)
+    conductor, job_set = conduct(policies.create("dynamic", {}), [Job(0, 4, malleable=True)], 4)
     conductor.evolve(0, 1)
     conductor.ready(0, 0)
     conductor.advance(1)
@@ -77,9 +77,9 @@ def test_a_program_is_not_believed_more_than_it_can_know():
     conductor.leave(0)
     conductor.evolve(0, 1)
     conductor.advance(10)
-    told = [(job, len(place)) for order, job, place in (o for o in crew.orders if o[0] == "resize")]
+    told = [(job, len(place)) for order, job, place in (o for o in job_set.orders if o[0] == "resize")]
     assert told == [(0, 1), (0, 4), (0, 2)]
-    assert crew.whys == [Reason.ARRIVAL, Reason.PHASE, Reason.PHASE, Reason.PHASE, Reason.DEPARTURE]
+    assert job_set.reasons == [Reason.ARRIVAL, Reason.PHASE, Reason.PHASE, Reason.PHASE, Reason.DEPARTURE]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from crews import conduct
 from hypothesis import given
 from hypothesis import strategies as st
+from job_sets import conduct
 from runs import workload
 from sessions import MS, session
 
@@ -103,7 +103,7 @@ def test_the_policy_is_asked_only_if_a_set_changes():
 
 
 def test_a_rank_is_not_believed_more_than_it_can_know():
-    conductor, crew = conduct(policies.create("working-sets", {}), [Job(0, 2), Job(1, 2)])
+    conductor, job_set = conduct(policies.create("working-sets", {}), [Job(0, 2), Job(1, 2)])
     conductor.observe(0, 0, (1,))
     for job in range(2):
         conductor.ready(job, 1)
@@ -120,7 +120,7 @@ def test_a_rank_is_not_believed_more_than_it_can_know():
     conductor.leave(0)
     conductor.observe(0, 0, ())
     conductor.advance(8)
-    assert [at_ns for reason, at_ns, _ in crew.decided if reason is Reason.OBSERVATION] == [5]
+    assert [at_ns for reason, at_ns, _ in job_set.decided if reason is Reason.OBSERVATION] == [5]
 
 
 # What the policy decides.

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crews import conduct
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from job_sets import conduct
 from runs import eventually, running, workload
 from sessions import session
 
@@ -107,33 +107,33 @@ def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch):
 
 
 def begun(policy, processes, loads, processors):
-    """A conductor with a job that has begun, and its crew; the first processor has an owner."""
+    """A conductor with a job that has begun, and its job set; the first processor has an owner."""
     owner = Owner((0,), loads=loads)
-    conductor, crew = conduct(policy, [Job(0, processes)], processors, owners=changes([owner], 1, 0))
+    conductor, job_set = conduct(policy, [Job(0, processes)], processors, owners=changes([owner], 1, 0))
     conductor.ready(0, 0)
     conductor.advance(0)
-    crew.orders.clear()
-    return conductor, crew
+    job_set.orders.clear()
+    return conductor, job_set
 
 
 def test_the_driver_launches_a_vacated_job_again_when_it_has_a_workstation():
     condor = policies.create("condor", {"grace_s": 2})
-    conductor, crew = begun(condor, 1, ((1.0, 1.0), (9.0, 0.0)), processors=1)
+    conductor, job_set = begun(condor, 1, ((1.0, 1.0), (9.0, 0.0)), processors=1)
     assert conductor.due_ns() == S
     conductor.advance(S)
-    assert conductor.due_ns() == 3 * S and crew.orders == []
+    assert conductor.due_ns() == 3 * S and job_set.orders == []
     conductor.advance(3 * S)
-    assert crew.orders == [("vacate", 0)]
+    assert job_set.orders == [("vacate", 0)]
     conductor.advance(9 * S)
     conductor.ready(0, 9 * S + 1)
-    assert crew.orders[1:] == [("launch", 0, (0,)), ("begin", 0, 9 * S + 1, (0,))]
-    assert crew.whys == [Reason.ARRIVAL, Reason.OWNER, Reason.TIMER, Reason.OWNER]
+    assert job_set.orders[1:] == [("launch", 0, (0,)), ("begin", 0, 9 * S + 1, (0,))]
+    assert job_set.reasons == [Reason.ARRIVAL, Reason.OWNER, Reason.TIMER, Reason.OWNER]
 
 
 def test_the_driver_lets_a_process_continue_on_another_processor():
-    conductor, crew = begun(policies.create("idle-partition", {}), 2, ((1.0, 1.0),), processors=3)
+    conductor, job_set = begun(policies.create("idle-partition", {}), 2, ((1.0, 1.0),), processors=3)
     conductor.advance(S)
-    assert crew.orders == [("move", 0, (2, 1))]
+    assert job_set.orders == [("move", 0, (2, 1))]
 
 
 def file(owners, policy="condor", **job):

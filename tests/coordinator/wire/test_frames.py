@@ -16,9 +16,9 @@ from coordinator.wire.protocol import (
     TO_DRIVER,
     Beat,
     Echo,
+    Failure,
     SwitchReport,
     Table,
-    Trouble,
 )
 
 NUMBER = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -31,7 +31,7 @@ TABLE = Table(2, 3, True, (10, None), (((0, 1), ()), ((2,), (3,))), ((0, 0, 0), 
 @given(
     st.builds(Beat, *[NUMBER] * 6)
     | REPORTS
-    | st.builds(Trouble, st.text(max_size=9).map(ascii), st.booleans())
+    | st.builds(Failure, st.text(max_size=9).map(ascii), st.booleans())
 )
 def test_a_message_comes_back_as_it_was(message):
     assert TO_DRIVER.decode(TO_DRIVER.encode(message)) == message

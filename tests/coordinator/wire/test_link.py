@@ -7,7 +7,7 @@ import sys
 import pytest
 from places import SUPPORT
 
-from coordinator.host.environment import passed_on
+from coordinator.host.environment import forwarded
 from coordinator.wire.zmq_transport import TcpListener
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ print(longest_s)
 
 def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed():
     words = [sys.executable, "-c", KILLED]
-    done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=True, timeout=120)
     assert float(done.stdout) < 5
 
 
@@ -120,7 +120,7 @@ sys.stdout.write("as if nothing had been\\n")
 def test_a_crowd_at_the_door_takes_no_place_from_who_has_a_key():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     words = [sys.executable, "-c", CROWDED, NODE]
-    with subprocess.Popen(words, env=passed_on({}), **pipes) as driver:
+    with subprocess.Popen(words, env=forwarded({}), **pipes) as driver:
         address, port = driver.stdout.readline().strip().removeprefix("tcp://").split(":")
         attack = [sys.executable, str(SUPPORT / "attack.py"), address, port, "1100"]
         with subprocess.Popen(attack, **pipes) as attacker:
@@ -148,5 +148,5 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 def test_we_have_all_descriptors_that_we_may_and_what_we_start_as_many_as_before(tmp_path):
     words = [sys.executable, "-c", LIMITS, str(tmp_path)]
-    done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=True)
+    done = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["(1000, 1000)", "100 1000", "(936, 1000)"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from runs import needs_two
 
 import lockstep
-from harness.analyse import comparison, precision, stored, summary, verdicts
+from harness.analyse import comparison, precision, stored_runs, summary, verdicts
 from harness.analyse.comparison import SlowdownSeries
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
@@ -124,10 +124,10 @@ def test_an_experiment_is_rebuilt_from_its_records(two_repeats):
 
 def test_what_is_missing_is_simulated_once_and_recorded(two_repeats, tmp_path, monkeypatch):
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
-    (found,) = stored.read(tmp_path, None, Quiet(), simulate=True)
+    (found,) = stored_runs.read(tmp_path, None, Quiet(), simulate=True)
     assert sum(record.kind == "simulated" for record in found.records) == 16
     monkeypatch.setattr(missing, "back_end", None)
-    (again,) = stored.read(tmp_path, None, Quiet(), simulate=True)
+    (again,) = stored_runs.read(tmp_path, None, Quiet(), simulate=True)
     assert len(again.records) == len(found.records)
     rows = summary.rows(again.experiment, again.records)
     assert all(one.error == pytest.approx(-0.03, abs=0.001) for one in rows)

@@ -15,7 +15,7 @@ from runs import needs_two
 
 from harness import application
 from harness.cli import parser
-from harness.commands import DOORS, run, shared
+from harness.commands import COMMAND_GROUPS, run, shared
 from harness.spec.experiment import load
 from harness.store import database
 
@@ -223,16 +223,16 @@ def test_policies_of_the_command_line_replace_the_files_schedulers(words):
     options = parser("run").parse_args(["run", "--policy", *words, "three-jobs", "--policy", "none"])
     (gang, none) = shared.load(options).schedulers
     assert (gang.name, gang.policy.quantum_ms, none.name) == ("gang", 20, "none")
-    repeated = parser("run").parse_args(["run", "three-jobs", *run.passed_on(options)])
+    repeated = parser("run").parse_args(["run", "three-jobs", *run.forwarded(options)])
     assert shared.load(repeated).digest == shared.load(options).digest != load("three-jobs").digest
 
 
 def test_without_a_command_it_shows_where_to_begin(lockstep):
     status, out, err = lockstep()
     assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 80
-    for door in DOORS:
-        begin = [line for line in out.splitlines() if line.startswith(f"{door} ")]
-        assert door == "this host" or begin[0].split("lockstep ")[1].split()[0] in DOORS[door]
+    for group in COMMAND_GROUPS:
+        begin = [line for line in out.splitlines() if line.startswith(f"{group} ")]
+        assert group == "this host" or begin[0].split("lockstep ")[1].split()[0] in COMMAND_GROUPS[group]
 
 
 def test_help_is_a_command_and_an_option(lockstep):

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_commands import fake_commands
 from fake_runs import Quiet
-from programs import programs
 
 from harness.measure.slurm_wait import LATE_S, SILENCE_S, wait
 from harness.spec import experiment, submission
@@ -197,7 +197,7 @@ def test_values_stay_as_they_are(dry, tmp_path):
 @pytest.mark.parametrize("wait", [(), ("--wait",)])
 def test_what_was_submitted_is_told_if_the_rest_is_refused(lockstep, monkeypatch, tmp_path, wait):
     refuse = 'case "$*" in *collect*) echo "no more jobs" >&2; exit 1;; esac'
-    monkeypatch.setenv("PATH", programs(tmp_path, sbatch=f"{refuse}\necho 4711"))
+    monkeypatch.setenv("PATH", fake_commands(tmp_path, sbatch=f"{refuse}\necho 4711"))
     status, out, err = lockstep("submit", "x.toml", "--array=2", "--json", *wait)
     assert status == 1 and json.loads(out)["jobs"] == {"two-words.sbatch": "4711"}
     assert "collect.sbatch is not submitted: sbatch: no more jobs" in err

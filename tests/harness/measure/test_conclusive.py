@@ -14,7 +14,7 @@ from harness.analyse import advise
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.measure import host_check
-from harness.predict import neighbourhood
+from harness.predict import parameter_grid
 from harness.spec.experiment import usable_processors
 from harness.spec.jobs import described
 from harness.spec.scheduler import scheduler_of
@@ -155,8 +155,8 @@ def test_advice_goes_by_the_last_good_calibration_and_without_one_recommends_not
 
 @pytest.mark.slow
 def test_simulate_and_explore_go_by_the_same_calibration_as_advise(lockstep, tools, monkeypatch):
-    monkeypatch.setattr(neighbourhood, "FACTORS", (1,))
-    monkeypatch.setattr(neighbourhood, "IMBALANCES", (0.25,))
+    monkeypatch.setattr(parameter_grid, "FACTORS", (1,))
+    monkeypatch.setattr(parameter_grid, "IMBALANCES", (0.25,))
     small = ("three-jobs", "--set", "repeats=1", "--set", "schedulers=[{policy='gang'}]")
     small += ("--set", "program.dedicated_s=0.01")
     tools(probe=lambda *given: probe(*given) | {"os_noise_length_ns": [1e7]})

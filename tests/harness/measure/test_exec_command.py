@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import deeds_of_nobody
 import pytest
+import unprivileged_actions
 from native_programs import (
     LOCKSTEP,
     hasty_wrapper,
@@ -214,7 +214,7 @@ def test_records_count_that_show_the_key_whoever_sends_them():
     record = json.dumps(rank_result(cpu_ns=5).recorded())
     with RankListener() as listener:
         name, key = listener.variables["LOCKSTEP_LISTENER"].split(",")
-        send = deeds_of_nobody.send
+        send = unprivileged_actions.send
         assert as_nobody(send, name, f"{key} {record}")
         assert as_nobody(send, name, f"other {record}")
         for text in ("", "other ", f"{key} 5", f"{key} {{}}", f"{key} x"):

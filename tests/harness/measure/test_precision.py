@@ -12,7 +12,7 @@ from harness.analyse.precision import RowPrecision
 from harness.measure import runner
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
-from harness.measure.session import MeasurementSession, Progress, Standing, Tools
+from harness.measure.session import MeasurementSession, Progress, RowStatus, Tools
 from harness.report.plain import PlainWatcher
 from harness.report.progress import BarWatcher
 from harness.spec.experiment import load
@@ -51,7 +51,7 @@ def series(tmp_path):
             for record in runner.run(tasks, back_end, store, watcher, precision.needs, precision.expects):
                 made.append(record)
                 precision.add(record)
-                watcher.standings += precision.news(record)
+                watcher.statuses += precision.news(record)
         assert not done & {record.recorded_at for record in made}
         return made, watcher, precision
 
@@ -66,7 +66,7 @@ def test_steady_rows_end_after_the_least_number_of_repeats(series):
     """The time left goes by the repeats that rows probably need, at first the geometric mean of 3 and 6."""
     made, watcher, precision = series(imitate)
     assert runs(made) == {"none": 3, "gang": 3, "batch": 3}
-    assert [one.final for one in watcher.standings if one.n == 3] == [True, True]
+    assert [one.final for one in watcher.statuses if one.n == 3] == [True, True]
     assert not list(precision.wide())
     assert watcher.steps[0].total == 12 and watcher.steps[-1].done == watcher.steps[-1].total == 9
 
@@ -76,7 +76,7 @@ def test_an_unsteady_row_is_repeated_alone_and_named(series):
     assert runs(made) == {"none": 6, "gang": 3, "batch": 6}
     ((name, width),) = precision.wide()
     assert name == "none" and width > 0.05
-    assert watcher.standings[-1].n == 6 and watcher.standings[-1].final
+    assert watcher.statuses[-1].n == 6 and watcher.statuses[-1].final
     assert "of at most 6" in watcher.steps[0].label and watcher.steps[9].total == 9 + 3 + 3
 
 
@@ -116,9 +116,9 @@ def test_simulated_values_reach_the_table_as_they_come(tmp_path, series):
 def test_a_log_gets_a_line_for_each_row_that_is_final():
     out = io.StringIO()
     watcher = PlainWatcher(out)
-    watcher.standing(Standing("gang 10 ms", 1.04, None, 1))
-    watcher.standing(Standing("gang 10 ms", 1.03, (1.01, 1.05), 3, final=True))
-    watcher.standing(Standing("gang 10 ms", 1.03, (1.01, 1.05), 2, final=True, simulated=1.0249))
+    watcher.row_status(RowStatus("gang 10 ms", 1.04, None, 1))
+    watcher.row_status(RowStatus("gang 10 ms", 1.03, (1.01, 1.05), 3, final=True))
+    watcher.row_status(RowStatus("gang 10 ms", 1.03, (1.01, 1.05), 2, final=True, simulated=1.0249))
     assert out.getvalue() == (
         "gang 10 ms: 1.03 1.01-1.05 n = 3\ngang 10 ms: 1.03 1.01 to 1.05 n = 2, simulated 1.02\n"
     )
@@ -129,11 +129,11 @@ def test_a_terminal_shows_a_table_whole_and_marks_the_running_row(size):
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=size[0], height=size[1], color_system=None)
     with BarWatcher(console) as watcher:
-        watcher.standing(Standing("modified-two-queue 20 ms, long 60 ms", None, None, 0))
-        watcher.standing(Standing("gang 10 ms", 1.0312, (1.01, 1.05), 3, final=True))
+        watcher.row_status(RowStatus("modified-two-queue 20 ms, long 60 ms", None, None, 0))
+        watcher.row_status(RowStatus("gang 10 ms", 1.0312, (1.01, 1.05), 3, final=True))
         watcher.progress(Progress("gang 10 ms, repeat 4 of at most 8", 3, 24, 10.0, 70.0))
         watcher._live.refresh()
-        watcher.standing(Standing("gang 10 ms", 1.0312, (1.01, 1.05), 3, simulated=1.0412))
+        watcher.row_status(RowStatus("gang 10 ms", 1.0312, (1.01, 1.05), 3, simulated=1.0412))
         watcher.progress(Progress("simulated gang 10 ms, repeat 2 of 3", 3, 24, 10.0, None))
         watcher._live.refresh()
     lines = [line.rstrip() for line in out.getvalue().split("\n")]

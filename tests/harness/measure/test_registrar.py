@@ -9,8 +9,8 @@ import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import deeds_of_nobody
 import pytest
+import unprivileged_actions
 from hypothesis import given
 from hypothesis import strategies as st
 from native_programs import LOCKSTEP, launcher, losing, missing, summary, two_phase, wrapper
@@ -279,7 +279,7 @@ def test_a_job_begins_though_another_user_takes_all_connections(tmp_path, compil
         try:
             assert eventually((tmp_path / "told").exists, 60)
             port = (tmp_path / "told").read_text().split(",")[2]
-            with nobody_at(deeds_of_nobody.hammer, port, "400"):
+            with nobody_at(unprivileged_actions.hammer, port, "400"):
                 (tmp_path / "go").touch()
                 _, said = ours.communicate(timeout=60)
         finally:

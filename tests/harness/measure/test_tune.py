@@ -25,7 +25,7 @@ from harness.analyse.statistics import estimate
 from harness.analyse.tuning import tuned
 from harness.commands import tune
 from harness.measure import as_started, disturbance, runner
-from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
+from harness.measure.guarded_copies import CpuUsage, libraries_loaded, run_copies
 from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED
 from harness.store import conditions
 from workloads import native
@@ -115,8 +115,8 @@ class Host:
         alone_s, factor = self.seconds[setting.replace(" ", "_").replace("-", "_")]
         wall_s = alone_s * (copies * factor if copies > 1 else 1) * (1 + 0.001 * len(self.asked))
         if limit_s is not None and wall_s > limit_s:
-            return Spent()
-        return Spent((wall_s,) * copies, (2 * wall_s / copies,) * copies)
+            return CpuUsage()
+        return CpuUsage((wall_s,) * copies, (2 * wall_s / copies,) * copies)
 
 
 RECORD = json.dumps(rank_result().recorded())
@@ -454,7 +454,7 @@ def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path,
     with pytest.raises(LaunchError, match=r"(?s)status 7.*for a reason"):
         fails = "echo for a reason >&2; test {copy} = 0 || exit 7; sleep 1000"
         run_copies([(["sh", "-c", fails], {})] * 2, None)
-    assert run_copies([(["sleep", "1000"], {})] * 2, 0.01) == Spent()
+    assert run_copies([(["sleep", "1000"], {})] * 2, 0.01) == CpuUsage()
     assert set(children(os.getpid())) <= before, "not all have been waited for"
     assert not list(tmp_path.glob("lockstep-*"))
 

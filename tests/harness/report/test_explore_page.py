@@ -10,7 +10,7 @@ from fake_runs import TOOLS
 from runs import needs_two
 
 from harness import application, cli
-from harness.predict import neighbourhood
+from harness.predict import parameter_grid
 
 pytestmark = [
     needs_two,
@@ -81,11 +81,11 @@ setTimeout(() => document.body.append(Object.assign(document.createElement("p"),
 """
 
 
-def written(folder, *words, factors=neighbourhood.FACTORS, imbalances=neighbourhood.IMBALANCES):
+def written(folder, *words, factors=parameter_grid.FACTORS, imbalances=parameter_grid.IMBALANCES):
     """A page; few ``factors`` and ``imbalances`` make the grid behind its sliders small."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbourhood, "FACTORS", factors)
-        patch.setattr(neighbourhood, "IMBALANCES", imbalances)
+        patch.setattr(parameter_grid, "FACTORS", factors)
+        patch.setattr(parameter_grid, "IMBALANCES", imbalances)
         assert cli.main(["explore", *words, "-o", str(folder / "page.html")]) == 0
     return (folder / "page.html").read_text()
 

@@ -4,8 +4,8 @@ import dataclasses
 import json
 
 import pytest
+from fake_commands import fake_commands
 from fake_runs import TOOLS, Quiet, imitate, measured, probe
-from programs import programs
 from runs import needs_two
 
 from coordinator.workload import seen
@@ -149,7 +149,7 @@ def test_unknown_options_are_refused_with_those_that_are_known(tmp_path, option)
 
 def test_a_program_is_looked_for_on_the_path_of_its_job(tmp_path):
     (own := tmp_path / "own").mkdir()
-    programs(own, **{"some-program": "exit"})
+    fake_commands(own, **{"some-program": "exit"})
     command = 'processors = 1\nrepeats = 1\n[[jobs]]\ncommand = ["{launcher}", "-n", "1", "some-program"]\n'
     after = '[[schedulers]]\npolicy = "none"\n'
     load(written(tmp_path, f'{command}environment = {{ PATH = "{own}" }}\n{after}'), here=True)

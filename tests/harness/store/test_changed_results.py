@@ -15,7 +15,7 @@ from contextlib import closing
 import pytest
 from fake_records import records
 
-from harness.analyse import stored
+from harness.analyse import stored_runs
 from harness.measure.session import Silent
 from harness.spec import experiment
 from harness.store.database import FILE_NAME, Store, StoreError
@@ -64,7 +64,7 @@ def changed(value, chance):
 def read(place):
     """How a store reads: with rows, or refused in a message that names it."""
     try:
-        stored.read(place, None, Silent())[-1].results.document()
+        stored_runs.read(place, None, Silent())[-1].results.document()
     except (StoreError, InputError) as error:
         assert "\n" not in str(error)
         return "refused"

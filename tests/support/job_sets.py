@@ -1,4 +1,4 @@
-"""A crew that only writes down what a conductor orders."""
+"""A job set that only writes down what a conductor orders."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from coordinator.policies import Policy
 from coordinator.view import Decision, Job, Machine, Reason
 
 
-class Crew:
+class JobSet:
     """Keeps orders in turn, plans, and by job where it is, where it was launched, when and where it began."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Crew:
         return session
 
     @property
-    def whys(self) -> list[Reason]:
+    def reasons(self) -> list[Reason]:
         return [reason for reason, _, _ in self.decided]
 
     def publish(self, plan: Plan, from_ns: int) -> None:
@@ -61,11 +61,11 @@ class Crew:
 
 
 def conduct(
-    policy: Policy, jobs: Sequence[Job], processors: int = 2, crew: Crew | None = None, **how: Any
-) -> tuple[Conductor, Crew]:
-    """A conductor that has prepared, and its crew, which notes the decisions of the session."""
-    crew = crew or Crew()
-    session = crew.watch(Session(policy, Machine(processors), jobs))
-    conductor = Conductor(session, jobs, crew, **how)
+    policy: Policy, jobs: Sequence[Job], processors: int = 2, job_set: JobSet | None = None, **how: Any
+) -> tuple[Conductor, JobSet]:
+    """A conductor that has prepared, and its job set, which notes the decisions of the session."""
+    job_set = job_set or JobSet()
+    session = job_set.watch(Session(policy, Machine(processors), jobs))
+    conductor = Conductor(session, jobs, job_set, **how)
     conductor.prepare()
-    return conductor, crew
+    return conductor, job_set

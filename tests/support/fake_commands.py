@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def programs(folder: Path, **texts: str) -> str:
+def fake_commands(folder: Path, **texts: str) -> str:
     """Write a script of each name; returns the PATH that finds these before all others."""
     for name, text in texts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")

@@ -13,7 +13,7 @@ PATIENCE_S = 1.0  # after an interruption, the rest of an output is passed on fo
 
 
 @contextmanager
-def passed_on(names: Sequence[str], *sinks: BinaryIO) -> Iterator[list[list[Path]]]:
+def forwarded(names: Sequence[str], *sinks: BinaryIO) -> Iterator[list[list[Path]]]:
     """A context with a file for each program and sink; what programs write there goes on to the sink.
 
     A slow reader of a sink holds up the programs that write, and nothing else. On exit, all have ended.

@@ -1,4 +1,4 @@
-"""Does a deed of tests as a user who is not root: ``of_nobody.py MODULE FUNCTION WORDS...``."""
+"""Calls a function of tests as a user who is not root: ``run_unprivileged.py MODULE FUNCTION WORDS...``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ NOBODY = 65534
 
 
 def main(module: str, function: str, *words: str) -> None:
-    deed = getattr(importlib.import_module(module), function)
+    action = getattr(importlib.import_module(module), function)
     if os.getuid() == 0:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-    deed(*words)
+    action(*words)
 
 
 if __name__ == "__main__":

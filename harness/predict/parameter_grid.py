@@ -29,7 +29,7 @@ WINDOW_NS, MOST_SPANS, MOST_SPANS_OF_PROCESS = 200_000_000, 330_000, 50_000
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
+class ParameterGrid:
     """Points of a grid around an experiment; simulations of all of them begin alike."""
 
     # A cell for each granularity and imbalance, the latter fastest, under ``none``, a two-phase scheduler
@@ -42,7 +42,7 @@ class Neighbourhood:
     window_ns: int  # how much of each simulation there is to show
 
 
-def around(base: Experiment) -> Neighbourhood:
+def around(base: Experiment) -> ParameterGrid:
     """The neighbours of an experiment's first point; InputError if no job has a bulk-synchronous program."""
     cell = base.cells[0]
     ours = [job.program for job in cell.jobs() if _varies(job.program)]
@@ -77,7 +77,7 @@ def around(base: Experiment) -> Neighbourhood:
         "spin": list(RULES),
     }
     own = 0, imbalances.index(first.imbalance), [it in own_ms for it in quanta_ms].index(True), len(RULES) - 1
-    return Neighbourhood(made, values, own, window_ns)
+    return ParameterGrid(made, values, own, window_ns)
 
 
 def _varies(one: object) -> TypeGuard[Program]:
