@@ -173,7 +173,7 @@ class View:
         lost: processors that are no longer there.
         owner_load: the load that the owner of a workstation makes on each of its processors at this
             moment; a processor that is missing has no load of an owner.
-        attained_ns: processor time that decisions have given each of ``jobs`` so far
+        attained_ns: CPU time that decisions have given each of ``jobs`` so far
             (``coordinator.decide.session``); for policies with ``uses_attained_service``, else an error.
     """
 

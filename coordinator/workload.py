@@ -13,7 +13,7 @@ from workloads.record import RankResult
 from workloads.work import Command, CommandLine, InteractiveWork, SequentialWork, Work
 
 FOR_EVER_S = 1e9
-"""A time limit for a run without one, in which nobody keeps the changes of slot."""
+"""A time limit for a run without one, in which changes of slot are not kept."""
 
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
@@ -177,7 +177,7 @@ class Result:
     of the run. ``failure`` is empty if every job finished. ``warnings`` are faults that did not end the run.
     ``origin_ns`` is when it began, by the clock of the driver's host (time.monotonic_ns()); None if that is
     not known. ``throttled``: in how many periods the CPU quota of the workload's options has stopped
-    processes, and the processor time that this has cost, in seconds; None without one.
+    processes, and the CPU time that this has cost, in seconds; None without one.
     """
 
     jobs: tuple[JobResult, ...]

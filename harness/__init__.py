@@ -13,7 +13,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def end_quietly_when_interrupted() -> None:
-    """Let an ending signal end the process with one line, as long as nobody else handles it.
+    """Let an ending signal end the process with one line, unless it is handled elsewhere.
 
     That is while the rest is still being imported: nothing has been started yet that would have to
     be released.

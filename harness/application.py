@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from harness.predict.recorded_programs import RecordedPrograms
     from harness.predict.simulations import SimulatedBackEnd
     from harness.store import recording
-else:  # nobody waits for simulators who only measures
+else:  # measuring alone does not load simulators
     advice = Late("harness.analyse.advise")
     missing, recorded_programs = Late("harness.predict.missing"), Late("harness.predict.recorded_programs")
     threads, simulations = Late("harness.predict.pool"), Late("harness.predict.simulations")

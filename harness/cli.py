@@ -199,7 +199,7 @@ def _too_small(error: ImportError) -> int:
 
 
 def _ended(options: argparse.Namespace) -> int:
-    """Carry out a command, whatever ends it; return the exit status."""
+    """Run a command, whatever ends it; return the exit status."""
     try:
         with _interruptible():
             return _answered(options)

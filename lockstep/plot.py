@@ -19,7 +19,7 @@ def slowdowns(results: Results, width: int = WIDTH) -> Figure:
 
 
 def breakdowns(results: Results, width: int = WIDTH) -> Figure:
-    """The breakdown of the processors' time under each scheduler."""
+    """The breakdown of the CPU time under each scheduler."""
     return _drawn(charts.breakdowns, results, width)
 
 

@@ -56,7 +56,7 @@ class Results:
         ``kind``, ``slowdown`` (of the workload) with ``low`` and ``high`` (the ends of
         ``interval``: "95 %", of two repeats "least to most") and ``n``,
         ``job_mean`` and ``job_max`` (slowdowns of jobs), ``makespan_s``, ``dedicated_s``, shares of the
-        processors' time (``computing``, ...), and ``error`` (simulated over measured slowdown, minus 1).
+        CPU time (``computing``, ...), and ``error`` (simulated over measured slowdown, minus 1).
         Unknown numbers are NaN.
         """
         from harness.analyse.results_document import frame_of_rows  # noqa: PLC0415 - slow to load

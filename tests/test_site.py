@@ -19,7 +19,7 @@ WIDE = '<!doctype html><body><img src="http://lockstep.example/x.png"><p style="
 
 
 BUILD_S = 30
-"""Processor time, so that a busy host does not fail the test."""
+"""CPU time, so that a busy host does not fail the test."""
 
 
 def processor_s():

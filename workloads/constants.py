@@ -69,10 +69,10 @@ class MachineConstants:
     )
     yield_us: float = _constant("switch to another process of the processor by sched_yield")
     idle_wakeup_us: float = _constant("wake-up of a blocked process on an idle processor")
-    send_us: float = _constant("processor time to send a message", given=True)
-    wake_us: float = _constant("processor time to wake the receiver of a message, if it sleeps", given=True)
-    receive_us: float = _constant("processor time to receive a message", given=True)
-    serve_us: float = _constant("processor time to answer a read, beyond receiving and sending", given=True)
+    send_us: float = _constant("CPU time to send a message", given=True)
+    wake_us: float = _constant("CPU time to wake the receiver of a message, if it sleeps", given=True)
+    receive_us: float = _constant("CPU time to receive a message", given=True)
+    serve_us: float = _constant("CPU time to answer a read, beyond receiving and sending", given=True)
     poll_us: float = _constant("poll that finds no message", given=True)
     tick_us: float = _constant("the kernel's clock tick")
     slice_us: float = _constant("the slice of the default scheduling class")
@@ -95,10 +95,10 @@ class MachineConstants:
         "times for which a process has not run, or not communicated", (), quantity="switch_after_idle_ns"
     )
     switch_after_idle_us: Rows = _constant(
-        "switch to a process that waits and has not run for so many us", ()
+        "switch to a process that waits and has not run for this many us", ()
     )
     send_after_idle_us: Rows = _constant(
-        "additional time of the next send of a process that has sent nothing for so many us", ()
+        "additional time of the next send of a process that has sent nothing for this many us", ()
     )
     overrun_us: Samples = _constant("by how much longer than asked a computation takes", ())
     tick_lateness_us: Samples = _constant("how late turns change after the clock tick", ())

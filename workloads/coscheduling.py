@@ -1,9 +1,9 @@
-"""Dynamic coscheduling: a rank that waits in vain for a rank on another core has the kernel run it next.
+"""Dynamic coscheduling: a rank that waits for a descheduled rank on another core has the kernel run it next.
 
 A message cannot interrupt the process that runs where it arrives. So its sender looks after it: a rank that
 spins for an answer longer than ``patience_ns`` writes into a page which all ranks of the node share that its
-core spins in vain. If its peer's core does so for another job, one of the two jobs gets both cores: the one
-that longer ago got some this way. Nobody loses a core that a message has brought less than ``min_run_ns``
+core spins uselessly. If its peer's core does so for another job, one of the two jobs gets both cores: the one
+that longer ago got some this way. No job loses a core that a message has brought less than ``min_run_ns``
 ago, nor one on which it computes.
 
 Ranks are in the class SCHED_RR, at one priority. A rank that goes one priority up and back down is first in
@@ -12,7 +12,7 @@ Sobalvarro and Weihl, Demand-based coscheduling, 1995: a message preempts in fav
 fair.
 
 Other ranks only observe: at the end of a phase, ``observe_ms`` or more after its last look, a rank looks from
-which others it gets more than ``messages_per_ms`` messages per millisecond of its processor time; half of
+which others it gets more than ``messages_per_ms`` messages per millisecond of its CPU time; half of
 that is enough for those from which it got so many before, so that no working set comes and goes. The first
 look only begins. Source: Feitelson and Rudolph 1995, which counts accesses to shared objects.
 """
@@ -30,7 +30,7 @@ CORES, JOBS = 4096, 1024
 
 ROW = 4
 BY, SEEN_NS, GIVEN_NS = range(3)
-"""Words of a core's row: 1 + the job that spins in vain there, when it last did, when a message gave it."""
+"""Words of a core's row: 1 + the job that spins uselessly there, when it last did, when a message gave it."""
 
 
 class Turns:
@@ -46,7 +46,7 @@ class Turns:
             os.close(handle)
 
     def spins_in_vain(self, core: int, job: int, now_ns: int) -> None:
-        """Note that ``job`` has just been seen to spin in vain on ``core``."""
+        """Note that ``job`` has just been seen to spin uselessly on ``core``."""
         row = core * ROW
         self.words[row + BY], self.words[row + SEEN_NS] = job + 1, now_ns
 
@@ -136,7 +136,7 @@ class Correspondents:
         self.ranks: tuple[int, ...] = ()
 
     def look(self, got: Sequence[int], cpu_ns: int) -> bool:
-        """Whether ``ranks`` changes, after ``got`` messages from each in ``cpu_ns`` of processor time."""
+        """Whether ``ranks`` changes, after ``got`` messages from each in ``cpu_ns`` of CPU time."""
         last, self._last = self._last, (got, cpu_ns)
         if last is None:
             return False

@@ -57,7 +57,7 @@ def node_bytes(ranks: int) -> int:
 class NodeBell:
     """The bell for jobs whose ranks all share a node: for each rank a flag, which is a futex, and counts.
 
-    The counts follow the flag: how many messages the rank has sent to each rank. Nobody rings before all
+    The counts follow the flag: how many messages the rank has sent to each rank. No rank rings before all
     bells are made. At ``address`` begins the memory shared by the ranks, ``node_bytes`` for each; ``fence``
     makes earlier stores visible to all ranks before later loads.
     """

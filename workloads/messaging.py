@@ -70,7 +70,7 @@ class Messenger:
         network: use the doorbell that works between nodes, whether needed or not.
         clock: returns nanoseconds of a clock that all ranks share; by default the wall clock, as
             accurate as the nodes keep it.
-        coscheduling: looks after peers that let this rank wait; by default nobody does.
+        coscheduling: looks after peers that let this rank wait; by default nothing does.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Messenger:
         self._near: frozenset[int] = frozenset()
         self._node_bell: NodeBell | None = None
         self._network_bell: NetworkBell | None = None
-        if waiting.rule != waiting_rules.SPIN and comm.size > 1:  # else nobody ever sleeps
+        if waiting.rule != waiting_rules.SPIN and comm.size > 1:  # else no rank ever sleeps
             self._make_bells(network)
         self.enter(range(comm.size), waiting)
         self._out = [memoryview(bytearray(24)).cast("q") for _ in range(5)]

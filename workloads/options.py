@@ -111,7 +111,7 @@ class Options(Checked):
 
     @property
     def quota_ns(self) -> int:
-        """The processor time of all jobs together in each period; 0 without a limit."""
+        """The CPU time of all jobs together in each period; 0 without a limit."""
         return round(self.quota_processors * self.quota_period_ms * 1e6)
 
     def check_adapting(self) -> None:

@@ -1,6 +1,6 @@
 """Directories that no other user can change: checks of the whole way to them, and making one.
 
-Whoever can write to a directory can replace everything below it. So code is loaded only from directories
+A user who can write to a directory can replace everything below it. So code is loaded only from directories
 whose way is checked from the root directory on, as ssh does for its keys. Once a directory on the way is
 known to be safe, no other user can replace what it contains: the next one is checked for good.
 """
@@ -62,7 +62,7 @@ def open_own(path: Path) -> int:
 def private(path: Path) -> Path:
     """A directory that only we can change, made if it is missing, with all that is missing above it.
 
-    One of ours that was open to others is closed. If they could write to it, it is emptied: nobody knows who
+    One of ours that was open to others is closed. If they could write to it, it is emptied: it is unknown who
     has put there what it holds.
 
     Raises:
@@ -90,7 +90,7 @@ def _close(path: Path, found: os.stat_result) -> None:
         if found.st_mode & 0o022:
             raise
     if _others_write(found):
-        import shutil  # noqa: PLC0415 - seldom needed, and each start of a rank's program counts
+        import shutil  # noqa: PLC0415 - rarely needed, and each start of a rank's program counts
 
         for inner in path.iterdir():
             if inner.is_dir() and not inner.is_symlink():
@@ -130,7 +130,7 @@ def _others_write(found: os.stat_result) -> bool:
 
 def _is_ours_alone(group: int) -> bool:
     """Whether a group is of this user only, and has its name; never root's, which administrators share."""
-    import grp  # noqa: PLC0415 - seldom needed
+    import grp  # noqa: PLC0415 - rarely needed
     import pwd  # noqa: PLC0415
 
     try:

@@ -13,7 +13,7 @@ of samples in nanoseconds:
 - ``yield_ns``: time from a call of sched_yield in one process of a processor to its return in the other one;
 - ``switch_after_idle_ns T``: of each single hand-off, its time if the process has not run for T us;
 - ``idle_wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
-- ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
+- ``send_ns``, ``receive_ns``: CPU time to send a message, and to take one in;
 - ``wake_ns``: to wake the receiver of a message, if it sleeps on a processor that a rival keeps busy;
 - ``send_after_idle_ns T``: of each single read, the extra time if the reader has computed for T us before;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
@@ -175,7 +175,7 @@ class Probe:
         return found[APART:-APART]
 
     def overheads_ns(self, places: tuple[int, int]) -> Samples:
-        """Processor time of the parts of a read with both ends spinning; empty on the server."""
+        """CPU time of the parts of a read with both ends spinning; empty on the server."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
         polls = []
         with _talking(TimedMessenger(self._pair)) as messenger:
@@ -198,7 +198,7 @@ class Probe:
         return found | {"poll_ns": polls}
 
     def _sends_to_sleeper_ns(self, place: int) -> list[float]:
-        """Processor time of a send to a server that sleeps on ``place``, which the rival keeps busy."""
+        """CPU time of a send to a server that sleeps on ``place``, which the rival keeps busy."""
         if not self._reads:
             with _talking(Messenger(self._pair, BLOCKING, Recorder())):
                 return []
@@ -243,7 +243,7 @@ class Probe:
         ``reload_ns``: both processes are on the first place. Processors may share a cache, so the rival
         walks on the second one, if it is another: through one working set while the reader walks alone,
         then through two.
-        ``migration_ns``: the reader moves from one place to the other, and nobody else walks.
+        ``migration_ns``: the reader moves from one place to the other, and no other process walks.
         """
         here, there = places
         os.sched_setaffinity(0, {here})

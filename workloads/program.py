@@ -52,7 +52,7 @@ class Program(Work):
     moldable: ClassVar[bool] = True
 
     # BARRIER (the opening barrier only), NEWS, TRANSPOSE, or TASKS: a central queue of tasks
-    # (``workloads.tasks``). Each task is a phase, which one of the processes carries out.
+    # (``workloads.tasks``). Each task is a phase, which one of the processes executes.
     pattern: Annotated[str, OneOf((*patterns.BULK_SYNCHRONOUS, TASKS))] = "BARRIER"
     processes: Annotated[int, PROCESSES] = 2  # P, one process per processor
     # G, mean computation between communication phases, or of a task.
@@ -63,7 +63,7 @@ class Program(Work):
     # has the same mean g and a long tail.
     imbalance_kind: Annotated[str, OneOf(IMBALANCE_KINDS)] = "uniform"
     read_gap_us: Annotated[float, Bounds(0, 1e8)] = 8.0  # c, mean computation before each read
-    # W / c, from 0 to 2: each process's gap is drawn anew in each phase from uniform(c - w/2, c + w/2), an
+    # W / c, from 0 to 2: each process's gap is drawn again in each phase from uniform(c - w/2, c + w/2), an
     # imbalance inside the communication phase.
     read_imbalance: Annotated[float, Bounds(0, 2)] = 0.0
     opening_barrier: bool = True  # whether a barrier precedes the reads
@@ -196,7 +196,7 @@ class Program(Work):
 
         The sum of: mean computation of the slowest of P processes (for the uniform interval
         g + v/2 (P-1)/(P+1), for the exponential one g + v/2 (H_P - 1)), a round trip for
-        each barrier, a gap and a round trip for each read. Of tasks as many are carried out in
+        each barrier, a gap and a round trip for each read. Of tasks as many are executed in
         that time as there are processes to take them, so it is g / P without a profile.
         """
         p = self.processes

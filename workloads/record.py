@@ -107,8 +107,8 @@ class RankResult(Checked):
     phases: CountOrNone = None  # completed phases, tasks taken, or bursts
     start_ns: Time
     finish_ns: Time
-    cpu_ns: CountOrNone = None  # processor time between start and finish
-    computing_ns: CountOrNone = None  # processor time by activity
+    cpu_ns: CountOrNone = None  # CPU time between start and finish
+    computing_ns: CountOrNone = None  # CPU time by activity
     communicating_ns: CountOrNone = None
     synchronizing_ns: CountOrNone = None
     voluntary_switches: CountOrNone = None  # context switches
@@ -118,7 +118,7 @@ class RankResult(Checked):
     rechecks: CountOrNone = None  # sleeps that ended by the safety time-out and found a message
     waits: Waits | None = None
     # Every rank of our programs has all of the above (``OURS``), and some have of the following:
-    switching_ns: CountOrNone = None  # processor time in context switches; simulated ranks
+    switching_ns: CountOrNone = None  # CPU time in context switches; simulated ranks
     responses_ns: tuple[Count, ...] | None = None  # response times of bursts; interactive jobs
     # Roots of programs that adapt: phases or tasks, and with how many processes, between changes.
     sizes: tuple[tuple[Count, ...], ...] | None = None

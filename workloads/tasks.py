@@ -57,7 +57,7 @@ class TaskQueue:
         node.Free()
 
     def take(self, task: int) -> bool:
-        """Take the task of this number; False if somebody has taken it."""
+        """Take the task of this number; False if another process has taken it."""
         self._one[0], self._expected[0] = task + 1, task
         self._window.Compare_and_swap(self._one, self._expected, self._found, ROOT, NEXT)
         self._window.Flush(ROOT)
@@ -75,12 +75,12 @@ class TaskQueue:
 
     @property
     def over(self) -> bool:
-        """Whether somebody has found that no task is left."""
+        """Whether a process has found that no task is left."""
         return self._words[OVER] > 0
 
     @property
     def allotted(self) -> int:
-        """How many processes may run; 0 if nobody has said."""
+        """How many processes may run; 0 if it is not known yet."""
         return self._words[ALLOTTED]
 
     @property
@@ -97,7 +97,7 @@ class TaskQueue:
         self.wake(range(len(cores)))
 
     def suspend(self, may_run: Callable[[], bool]) -> None:
-        """Sleep until somebody wakes this process, unless it may run already or no task is left."""
+        """Sleep until another one wakes this process, unless it may run already or no task is left."""
         mine = self._places[self._rank]
         self._flags[mine] = 1
         self._window.Sync()

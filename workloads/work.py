@@ -111,7 +111,7 @@ class SequentialWork(Work):
     kind: ClassVar[str] = "sequential"
     sign: ClassVar[str] = "work_s"
 
-    work_s: Annotated[float, WORK_S]  # its processor time
+    work_s: Annotated[float, WORK_S]  # its CPU time
 
     @property
     def alone_s(self) -> float:
@@ -133,7 +133,7 @@ class InteractiveWork(Work):
     kind: ClassVar[str] = "interactive"
     sign: ClassVar[str] = "burst_ms"
 
-    burst_ms: Annotated[float, Bounds(0.001, 1e9)]  # processor time of a burst
+    burst_ms: Annotated[float, Bounds(0.001, 1e9)]  # CPU time of a burst
     think_ms: Annotated[float, Bounds(0, 1e7)]  # how long the process sleeps before each burst
     bursts: Annotated[int, Bounds(1, 100_000)]  # how many there are
 
@@ -271,4 +271,4 @@ class CommandLine(Work):
 
 
 OF_USERS = (Command, CommandLine)
-"""The kinds of programs that are not ours."""
+"""The kinds of third-party programs."""

@@ -140,7 +140,7 @@ class Driver:
     def _launch(self) -> None:
         """Launch programs ahead of time; on other hosts only after every node has its guardian.
 
-        Before that, nobody there would remove the segments of killed ranks.
+        Before that, no process there would remove the segments of killed ranks.
         """
         self._launched = True
         plan = self._context.launch_plan

@@ -104,7 +104,7 @@ def _preloaded(
 
 def _rule(workload: Workload) -> Waiting:
     if workload.options.waiting == "oracle":
-        known = "nobody knows the imbalance of a command"
+        known = "the imbalance of a command is unknown"
         raise InputError("waiting", "oracle", known, "choose another rule for jobs with two-phase waits")
     return workload.options.waiting_rule(
         context_switch_us=workload.context_switch_us, latency_us=workload.latency_us

@@ -85,7 +85,7 @@ def _of_ranks(records: Sequence[RankResult]) -> Iterator[str]:
 
 
 def _shared_memory() -> tuple[float, float]:
-    """Bytes that are free where ranks share memory, and all; infinite where nobody knows."""
+    """Bytes that are free where ranks share memory, and all; infinite where that is unknown."""
     try:
         found = os.statvfs(SHARED_MEMORY)
     except OSError:

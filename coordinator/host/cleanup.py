@@ -93,7 +93,7 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
 
     @contextmanager
     def step() -> Iterator[None]:
-        """The next steps must follow a failed one; nobody else will do them."""
+        """The next steps must follow a failed one; no other process will do them."""
         try:
             yield
         except Exception as error:

@@ -2,7 +2,7 @@
 
 All users share the directory for temporary files, and any of them can take a name first. So before
 we read or lock anything, we check each directory on the path (``workloads.own_directories``). The lock
-protects a run that is being made: nobody takes it for a leftover, and the directory does not vanish
+protects a run that is being made: no process takes it for a leftover, and the directory does not vanish
 meanwhile.
 """
 
@@ -63,7 +63,7 @@ class DirectoryGuardian:
 
     def dismiss(self) -> None:
         """End the directory guardian: another process takes over the directory, or it is gone."""
-        with suppress(OSError):  # somebody has killed it
+        with suppress(OSError):  # it has been killed
             os.write(self._word, b"go\n")
         os.close(self._word)
         self._shell.wait()
@@ -72,7 +72,7 @@ class DirectoryGuardian:
 class ReleasingShell(DirectoryGuardian):
     """Releases the whole run of a directory in that case (``python -m coordinator.host.release DIRECTORY``).
 
-    It is there also where no guardian is yet, and where somebody has killed or stopped the guardian.
+    It is there also where no guardian is yet, and where the guardian was killed or stopped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,7 +107,7 @@ def check_name() -> None:
 
 
 def remove_home(parent: Path) -> None:
-    """Remove the directory of all runs if it is empty and nobody is making a run."""
+    """Remove the directory of all runs if it is empty and no run is being made."""
     with suppress(OSError):
         descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
         try:
@@ -120,7 +120,7 @@ def remove_home(parent: Path) -> None:
 
 @contextmanager
 def locked_home() -> Iterator[Path]:
-    """A context in which nobody else creates runs; yields the directory of all runs."""
+    """A context in which no other process creates runs; yields the directory of all runs."""
     parent = home()
     with ExitStack() as stack:
         with as_input(parent):

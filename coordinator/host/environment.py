@@ -1,8 +1,8 @@
 """The environment of the processes of a run.
 
 Our programs get an allow-list of variables, because a forgotten variable of a shell can change a measurement.
-Commands of users get what a shell would give them. Nobody gets the variables of an MPI job around us, which
-would make our launchers part of that job.
+Commands of users get what a shell would give them. No program gets the variables of an MPI job around it,
+which would make our launchers part of that job.
 """
 
 import json
@@ -27,7 +27,7 @@ NAMES = frozenset(
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR"),
         *("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV"),
         "CONDA_PREFIX",
-        "NUMBA_CACHE_DIR",  # else the ranks of a simulation would compile anew
+        "NUMBA_CACHE_DIR",  # else the ranks of a simulation would compile again
         *("SSH_AUTH_SOCK", "KRB5CCNAME"),  # with which launchers log in to other hosts
     )
 )

@@ -36,7 +36,7 @@ def start(
     """Start a guardian in its own session, watching; return it and the socket that holds it back.
 
     The guardian releases the run when we or the kernel close the socket, and with a lease also when we send
-    nothing for so long. If the guardian ends, the socket shows end of file.
+    nothing for that long. If the guardian ends, the socket shows end of file.
     ``meanwhile`` is called while the guardian starts.
     """
     ours, its = socket.socketpair()
@@ -50,7 +50,7 @@ def start(
             pass_fds=[its.fileno()],
             start_new_session=True,
         )
-    if lease_s is not None:  # else the releasing shell stays: somebody may stop the guardian
+    if lease_s is not None:  # else the releasing shell stays: the guardian may be stopped
         directory.entrust()
     ours.settimeout(START_S)
     try:

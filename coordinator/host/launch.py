@@ -155,7 +155,7 @@ def run_session(
 def _unended(process: subprocess.Popen[bytes], timeout_s: float, orphaned: OrphanedLauncher) -> str:
     """Wait for the end of a program; returns why it does not come, in words, or nothing after it.
 
-    MPICH's launcher may wait for ever after somebody has killed its proxy.
+    MPICH's launcher may wait for ever after its proxy was killed.
     """
     deadline = time.monotonic() + timeout_s
     with closing(handle(process)) as ending:
@@ -260,7 +260,7 @@ class Stopped:
         if pid in self._told:
             return ""
         self._told.add(pid)
-        return f"somebody else has stopped {what} (process {pid}); kill -CONT {pid} continues it"
+        return f"another program has stopped {what} (process {pid}); kill -CONT {pid} continues it"
 
 
 class Launchers:

@@ -121,7 +121,7 @@ class Launcher(ABC):
         return {}
 
     def strange(self, program: str) -> str:
-        """The library of another MPI that a program loads; empty if there is none, or nobody knows."""
+        """The library of another MPI that a program loads; empty if there is none, or it is unknown."""
         return next((name for name in self.incompatible_mpis if name in _loaded(program)), "")
 
     def found_again(self) -> Launcher | None:

@@ -1,4 +1,4 @@
-"""Launchers that wait for ever: MPICH's does if somebody has killed its proxy, which has started its ranks.
+"""Launchers that wait for ever: MPICH's does if its proxy was killed, which has started its ranks.
 
 Below a command of users there may be any launcher, and others may well have no child: Open MPI's has none for
 ranks on other hosts. MPICH's has one for each host as long as its ranks live.

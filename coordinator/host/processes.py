@@ -107,7 +107,7 @@ LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun", "prte", "orted", "prted"
 """The same of launchers and proxies, up to a point: mpirun.openmpi."""
 
 GRACE_S = 2.0  # time from SIGTERM to SIGKILL
-STUBBORN_S = 5.0  # how long to wait for the kernel to carry out SIGKILL
+STUBBORN_S = 5.0  # how long to wait for the kernel to execute SIGKILL
 
 BEGINNING_S = 0.25
 """How long to wait for the environment of a process that is just executing a new program."""
@@ -286,7 +286,7 @@ Steps = Generator[tuple[Process, float], None, tuple[int, int]]
 
 
 def end(steps: Steps) -> tuple[int, int]:
-    """Carry out the steps of ``ending``, and wait between them; returns its result."""
+    """Execute the steps of ``ending``, and wait between them; returns its result."""
     while True:
         try:
             process, wait_s = next(steps)

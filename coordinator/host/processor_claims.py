@@ -1,6 +1,6 @@
 """Claims: public notices of the processors that runs, and series of runs, use on a host.
 
-A claim is a socket in the abstract namespace that nobody connects to: its name holds the claim, and
+A claim is a socket in the abstract namespace that no process connects to: its name holds the claim, and
 /proc/net/unix shows the names of all users' sockets. The kernel removes the socket with its process. Anybody
 can make such a name, so a claim justifies a warning, or a wait that the user can end.
 
@@ -106,7 +106,7 @@ def _numbers(text: str) -> Iterator[int]:
 GATE = "\0lockstep-gate"
 
 GATE_S = 5.0
-"""How long to wait for the gate. Nobody needs it for more than milliseconds; its holder may be stopped."""
+"""How long to wait for the gate. It is needed for milliseconds only; its holder may be stopped."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Reservation:
         self._claim: ProcessorClaim | None = None
 
     def take(self, *, no_wait: bool = False) -> list[Rival]:
-        """Reserve the processors if nobody uses any of them, or ``no_wait``; returns the rivals there."""
+        """Reserve the processors if none of them is in use, or ``no_wait``; returns the rivals there."""
         with _gate():
             found = rivals(self._processors, self._name)
             if self._claim is None and (no_wait or not found):

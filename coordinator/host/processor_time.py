@@ -34,7 +34,7 @@ class ProcessorTime:
             self._alone = len(family) == 1
 
     def look_at_end(self) -> None:
-        """Read the counts of the process, which nobody has reaped yet, if it had no descendants."""
+        """Read the counts of the process, which has not been reaped yet, if it had no descendants."""
         if self._alone:
             self.look()
 

@@ -1,6 +1,6 @@
-"""CPU quotas of control groups: the processor time that they leave, and how long they have stopped processes.
+"""CPU quotas of control groups: the CPU time that they leave, and how long they have stopped processes.
 
-The kernel gives a group with a quota so much processor time in each period (``cpu.max``; in version 1
+The kernel gives a group with a quota so much CPU time in each period (``cpu.max``; in version 1
 ``cpu.cfs_quota_us``), and stops its processes once that is used up. Waiting by spinning uses it, too.
 """
 
@@ -18,7 +18,7 @@ from workloads.options import Options
 
 @dataclass(frozen=True)
 class Throttled:
-    """How often a quota has stopped processes, in periods, and the processor time that this has cost."""
+    """How often a quota has stopped processes, in periods, and the CPU time that this has cost."""
 
     periods: int = 0
     lost_s: float = 0.0

@@ -49,7 +49,7 @@ class _Cycle(ctypes.Structure):
 
 
 class SlotHelper:
-    """Carries out one cycle of slots at a time; ``cores`` has the core of each of the first processors."""
+    """Executes one cycle of slots at a time; ``cores`` has the core of each of the first processors."""
 
     def __init__(self) -> None:
         code = ctypes.CDLL(str(native.compiled(SOURCE, care=DirectoryGuardian)))

@@ -194,7 +194,7 @@ class Agent:
             self._look_at_bindings()
 
     def _look(self) -> None:
-        """Report processes that somebody else has stopped; each call looks at one rank only, to be short."""
+        """Report processes that were stopped by others; each call looks at one rank only, to be short."""
         self._looks += 1
         seen = [(f"the guardian of {socket.gethostname()}", self._guardian_process.pid)]
         known = (peer for peer in self._roster if peer.begun or peer.job not in self._trees)

@@ -161,7 +161,7 @@ class Roster:
             self._loop.watch_room(peer.channel, lambda: self._flush(peer.channel))
 
     def look_below(self) -> None:
-        """Note new descendants of programs, and their processor time; too slow for a slot switch."""
+        """Note new descendants of programs, and their CPU time; too slow for a slot switch."""
         seen = set()
         for peer in self:
             if peer.time is not None:
@@ -306,7 +306,7 @@ def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
 
 
 def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
-    """The record of a rank that became a program: when and where it ran, its processor time, its counts."""
+    """The record of a rank that became a program: when and where it ran, its CPU time, its counts."""
     if peer.program is None or peer.time is None:
         return {FLAW: "it has not begun"}
     record = {

@@ -45,7 +45,7 @@ class SectionPages:
         return self._known[job]
 
     def forget(self, job: int) -> None:
-        """Look for the page anew: a job that starts again has another one."""
+        """Look for the page again: a job that starts again has another one."""
         self._known.pop(job, None)
 
     def announce(self, job: int, rank: int, at_ns: int) -> None:
@@ -57,7 +57,7 @@ class SectionPages:
 class SectionMechanism(Mechanism):
     """Holds and runs processes by ``mechanism``, and knows the page of locks of each.
 
-    Whether a process is in a section must be looked up each time. ``pause`` waits for so many seconds; the
+    Whether a process is in a section must be looked up each time. ``pause`` waits for that many seconds; the
     processes run meanwhile.
     """
 

@@ -45,10 +45,10 @@ class _Rank:
 
 
 class Switcher:
-    """Carries out tables on adopted processes.
+    """Executes tables on adopted processes.
 
     Args:
-        mechanism: holds and runs processes; None if the policy's slots exclude nobody.
+        mechanism: holds and runs processes; None if the policy's slots exclude no process.
         clock: returns nanoseconds of the run's clock.
         helper: makes changes in C where nothing has to be looked up for them.
         announce: if given, without a helper, it gets the job and number of every rank after every change,
@@ -93,7 +93,7 @@ class Switcher:
         self.forget()
 
     def forget(self) -> None:
-        """Work out anew how processes change: some have come, gone, or become families."""
+        """Work out again how processes change: some have come, gone, or become families."""
         self._prepared = self._loaded = None
 
     def holds(self, job: int, rank: int) -> bool:
@@ -223,7 +223,7 @@ class Switcher:
         allowed_ranks = set(self._table.allowed_ranks[slot]) if self._table.allowed_ranks else set()
         apart = {job for job, _ in allowed_ranks}
         for rank in ranks:
-            # A rank without a place waits at its first or last line, where it harms nobody.
+            # A rank without a place waits at its first or last line, where it does no harm.
             processor = self._places.get((rank.job, rank.rank), -1)
             chosen = rank.job not in apart or (rank.job, rank.rank) in allowed_ranks
             placed = HOLD if processor >= 0 else rank.unplaced

@@ -238,7 +238,7 @@ def bound(
     * KNEE: the whole number with the greatest efficiency over execution time, so the least p T(p)^2; the
       processor working set (Ghosal, Serazzi, Tripathi 1991).
     * DEVIATION: ``average`` plus the standard deviation. The parallelism of a job that can use either 1
-      or m = ``max_processes`` processors, and A = ``average`` in the mean, has the variance (m - A) (A - 1).
+      or m = ``max_processes`` processors, and A = ``average`` on average, has the variance (m - A) (A - 1).
     """
     found = float(max_processes)
     if kind == AVERAGE:

@@ -111,7 +111,7 @@ class ProcessControl(Policy):
     allows_oversubscription = True
 
     def decide(self, view: View, reason: Reason) -> Decision:
-        """Divide the processors again among all jobs, the larger shares to earlier arrivals; nobody waits.
+        """Divide the processors again among all jobs, the larger shares to earlier arrivals; no job waits.
 
         The processes of jobs that cannot suspend any count as given; the others share what they leave, and
         have one process at least. Processes stay where they are unless others are better off.
@@ -151,7 +151,7 @@ def _shares(processors: int, jobs: list[Job]) -> dict[int, int]:
 
 
 def _spread(processes: int, load: Counter[int], without: Iterable[int] = ()) -> Placement:
-    """Processors for so many processes, the least loaded ones, ``without`` some; each once, then again."""
+    """Processors for that many processes, the least loaded ones, ``without`` some; each once, then again."""
     if not processes:
         return ()
     order = sorted(set(load) - set(without), key=lambda p: (load[p], p))

@@ -35,7 +35,7 @@ class HierarchicalControl(TimeSlicing):
 
     Attributes:
         quantum_ms: length of a slot.
-        share: whether "sequential" jobs share everybody's slots, as under ``gang``.
+        share: whether "sequential" jobs share the slots of all jobs, as under ``gang``.
     """
 
     share: partitions.Share = "none"

@@ -207,7 +207,7 @@ class TwoQueue(_Queueing):
     Attributes:
         service: places in the service queue (N); 0 for any number (round robin); 1 is batch.
         quantum_ms: length of a slot.
-        share: whether "sequential" jobs share everybody's slots, as under ``gang``.
+        share: whether "sequential" jobs share the slots of all jobs, as under ``gang``.
     """
 
     service: Places = 3
@@ -230,7 +230,7 @@ class ModifiedTwoQueue(_Queueing):
         quantum_ms: length of a slot of a new job (q_0).
         long_quantum_ms: length of a slot of a long job.
         insert: whether a new job gets the next slot instead of waiting for the next round.
-        share: whether "sequential" jobs share everybody's slots, as under ``gang``.
+        share: whether "sequential" jobs share the slots of all jobs, as under ``gang``.
     """
 
     service: Places = 3
@@ -258,7 +258,7 @@ class MultilevelTwoQueue(_Queueing):
         limits: most jobs of each level in the service queue, 0 for any number, with the same
             rule (the adaptive service queue).
         insert: whether a new job gets the next slot instead of waiting for the next round.
-        share: whether "sequential" jobs share everybody's slots, as under ``gang``.
+        share: whether "sequential" jobs share the slots of all jobs, as under ``gang``.
     """
 
     service: Places = 4

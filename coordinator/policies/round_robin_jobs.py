@@ -36,7 +36,7 @@ class RoundRobinJobs(TimeSlicing):
 
         A process stays on the processor where the least service was due when it came, even beside
         another one of its job. The round goes on where it was interrupted. While no two processes
-        are on one processor, nobody is stopped. The state holds where in the round the table begins.
+        are on one processor, none is stopped. The state holds where in the round the table begins.
         """
         placements = partitions.still_running(view)
         due_ns = self._due_ns(view, placements)

@@ -78,8 +78,8 @@ class ProcessorSets(Policy):
     def decide(self, view: View, reason: Reason) -> Decision:
         """Start jobs in order of arrival while the pool has enough processors for the first that waits.
 
-        The pool has the processors that nobody has, and the processors of jobs whose time is over. A job that
-        gets only processors that nobody has keeps them to itself for its time. No process moves. If a job
+        The pool has the processors that no job has, and the processors of jobs whose time is over. A job that
+        gets only processors that no job has keeps them to itself for its time. No process moves. If a job
         waits, the table ends when the next set's time does. The state holds the ends of these times.
         """
         placements = partitions.still_running(view)

@@ -25,7 +25,7 @@ class WorkingSets(TimeSlicing):
     """Slots for processes that get messages from each other often; the local schedulers share out the rest.
 
     A pair of processes communicates from the moment at which one of the two gets more than
-    ``messages_per_ms`` messages of the other per millisecond of its processor time, until neither gets
+    ``messages_per_ms`` messages of the other per millisecond of its CPU time, until neither gets
     half of that. The connected sets of these pairs are the activity working sets.
 
     Attributes:

@@ -1,7 +1,7 @@
 """The set-up of an agent, and how the driver passes it on.
 
 It contains the node's secret key. So it travels on standard input, also through a launcher, or in a file of
-mode 0600, never on a command line, which everybody can read, or in the environment, which launchers send
+mode 0600, never on a command line, which all users can read, or in the environment, which launchers send
 unencrypted.
 """
 

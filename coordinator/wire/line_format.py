@@ -170,7 +170,7 @@ class Framed:
 
 
 def rows(numbers: Iterable[int], columns: int) -> tuple[Any, ...]:
-    """Numbers in rows of so many; a ValueError if the last row is too short."""
+    """Numbers in rows of equal length; a ValueError if the last row is too short."""
     return tuple(zip(*[iter(numbers)] * columns, strict=True))
 
 

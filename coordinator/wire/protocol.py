@@ -108,7 +108,7 @@ class Table(Framed):
 
     @classmethod
     def of(cls, longs: Sequence[int], shorts: Sequence[int]) -> Table:
-        """The inverse of ``numbers``; a ValueError if there is none that can be carried out."""
+        """The inverse of ``numbers``; a ValueError if there is none that can be executed."""
         from_ns, start_ns, cyclic, slots, width, *lengths_ns = longs
         known_ns = tuple(None if length == -1 else length for length in lengths_ns)
         placements, *cells = _sized(shorts)
@@ -173,7 +173,7 @@ class ClaimCores:
 
 @dataclass(frozen=True)
 class Discard:
-    """End all processes of ``job`` on the node: it has failed, or starts anew elsewhere."""
+    """End all processes of ``job`` on the node: it has failed, or starts again elsewhere."""
 
     job: int
 

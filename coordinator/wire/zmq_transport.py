@@ -112,7 +112,7 @@ class Keys:
         return cls(public.decode(), secret.decode())
 
     def of(self, number: int) -> Keys:
-        """The keys of a node that only those who have these secret ones can work out; 0: these."""
+        """The keys of a node that only holders of these secret keys can work out; 0: these."""
         if not number:
             return self
         made = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=32, key=self.secret.encode())
@@ -165,7 +165,7 @@ class Hub:
         return next(matching, self.endpoints[0])
 
     def listen(self, on: bool) -> None:
-        """Let nodes connect, or let nobody connect; existing connections stay."""
+        """Let nodes connect, or let none connect; existing connections stay."""
         if self._listeners and on is not self._listening:
             self._listening = on
             processes.raise_descriptor_limit(processes.RESERVED_DESCRIPTORS if on else 0)

@@ -155,7 +155,7 @@ class Advice:
     ranges: list[Range]  # of granularities in which one candidate is best; none for a recorded program
     processors: int  # how many the jobs share
     used: Constants  # the constants of the simulations
-    # The calibration from which they are, empty for the machine of 1996; ``age`` in words.
+    # The calibration from which they are, empty for the 1996 machine; ``age`` in words.
     calibrated: Sequence[Calibration]
     age: str
     warnings: list[str]  # weaknesses of calibration and recording

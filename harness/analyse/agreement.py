@@ -79,7 +79,7 @@ def _orders(rows: Sequence[Row]) -> Iterator[float]:
 def sentence(found: Agreement) -> str:
     errors = found.errors
     said = (
-        f"Simulated against measured, {errors.rows} rows: error {errors.median_error:.1%} in the median, "
+        f"Simulated against measured, {errors.rows} rows: median error {errors.median_error:.1%}, "
         f"90th percentile {errors.p90_error:.1%}"
     )
     if found.kendall_tau is None:

@@ -62,7 +62,7 @@ def _spins(alone: RunRecord) -> bool:
 
 
 def _computing_ns(alone: RunRecord) -> int | None:
-    """The processor time of a job without its waits: of a command in a run in which it blocks; or None."""
+    """The CPU time of a job without its waits: of a command in a run in which it blocks; or None."""
     if not alone.ranks:  # of a command that ran as it was started nothing is known
         return None
     computing_ns = total(rank.computing_ns for rank in alone.ranks)

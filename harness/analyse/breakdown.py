@@ -1,7 +1,7 @@
 """Shares of time: of each processor in six parts, the breakdown, and of the ranks of commands in three.
 
 Source of the breakdown: Dusseau, Arpaci, Culler 1996, figures 3 and 5. Commands record no activities, so
-their processors' time has none; the kernel knows of their ranks whether they run, are ready, or sleep.
+their CPU time has none; the kernel knows of their ranks whether they run, are ready, or sleep.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,11 +18,11 @@ GRAIN = 2.0**40  # shares are whole multiples of 1 / GRAIN, so that all of them 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Shares of a processor's time, none negative, whose sum is exactly 1 in any order."""
+    """Shares of the CPU time, none negative, whose sum is exactly 1 in any order."""
 
     computing: float
-    communicating: float  # processor time in waits of reads
-    synchronizing: float  # processor time in waits of barriers
+    communicating: float  # CPU time in waits of reads
+    synchronizing: float  # CPU time in waits of barriers
     switching: float  # the cost of context switches
     idle: float  # the rest
     others: float = 0.0  # the time of other programs
@@ -51,7 +51,7 @@ def of_run(
     The window of each processor lasts from the first arrival to the last finish. The ranks
     on the processor recorded the CPU time of their activities. A context switch costs the
     calibrated ``switch_ns``. The kernel charges a voluntary switch to the wait that causes it, so its
-    cost moves from the wait to ``switching``. It charges an involuntary switch to nobody, so its cost
+    cost moves from the wait to ``switching``. It charges an involuntary switch to no process, so its cost
     comes out of the unaccounted time, up to all of it. Simulated ranks record the cost (``switching_ns``).
     """
     placed: dict[int, list[RankResult]] = {processor: [] for processor in processors}

@@ -19,7 +19,7 @@ SOONER_S = 0.5  # waits that differ by less count as the same: logs have whole s
 
 @dataclass(frozen=True)
 class SizeClass:
-    """The jobs that ask for so many processors: their number, mean wait and bounded slowdown."""
+    """The jobs that ask for this number of processors: their number, mean wait and bounded slowdown."""
 
     min_processes: int
     max_processes: int

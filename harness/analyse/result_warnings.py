@@ -25,7 +25,7 @@ FEW_SLOTS = 10
 LATE = 0.10
 FREQUENCY = 0.05
 THROTTLED = 0.01
-"""Most share of the processors' time in which a CPU quota stops programs that are measured."""
+"""Most share of the CPU time in which a CPU quota stops programs that are measured."""
 
 WAITING = "{} threads of other programs waited for a processor: repeat on an idle host"
 
@@ -74,7 +74,7 @@ def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
     """Disturbances between two moments; what others took is unknown unless all programs ran to their end."""
     during = of_run(Conditions(), before, after)
     others = (during.others or 0.0) if complete else 0.0
-    took = f"other programs took {others:.0%} of the processors' time: end them, and repeat"
+    took = f"other programs took {others:.0%} of the CPU time: end them, and repeat"
     return [*of_host(during), *([took] if others > OTHERS else [])]
 
 
@@ -82,9 +82,9 @@ def of_host(during: Conditions) -> Iterator[str]:
     """Disturbances in the conditions of a measurement (``conditions.of_run``)."""
     steal, waiting = during.steal or 0.0, crowding(during)
     if steal > STEAL:
-        yield f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host"
+        yield f"the hypervisor took {steal:.1%} of the CPU time: repeat on a quieter host"
     if (lost := during.throttled or 0.0) > THROTTLED:
-        yield f"a CPU quota stopped the processes for {lost:.0%} of the processors' time: {SPARE}"
+        yield f"a CPU quota stopped the processes for {lost:.0%} of the CPU time: {SPARE}"
     if waiting:
         yield WAITING.format(waiting)
     first_mhz, last_mhz = during.frequency_before_mhz, during.frequency_mhz
@@ -103,7 +103,7 @@ def _mean(records: Sequence[RunRecord], share: str) -> float:
 
 
 def _throttled(records: Sequence[RunRecord]) -> list[float]:
-    """The shares of the processors' time in which a CPU quota stopped runs that ask for none."""
+    """The shares of the CPU time in which a CPU quota stopped runs that ask for none."""
     free = [record.conditions for record in records if not record.scheduler.get("quota_processors")]
     return [share for during in free if (share := during.throttled or 0.0) > THROTTLED]
 
@@ -121,7 +121,7 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
     ):
         if above := [share for share in shares if share and share > most]:
             of_runs = f"in {len(above)} of {len(records)} runs, up to {max(above):.{digits}%}"
-            yield f"{what} {most:.0%} of the processors' time {of_runs}: {remedy}"
+            yield f"{what} {most:.0%} of the CPU time {of_runs}: {remedy}"
     own = ([one for one in r.conditions.warnings if not tells_of_another_run(one)] for r in records)
     if warned := [warnings[0] for warnings in own if warnings]:
         yield f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}"
@@ -221,7 +221,7 @@ def of_calibration(found: Sequence[Calibration]) -> Iterator[str]:
     lost = max(trust.in_os_noise(found), during.others or 0.0)
     if lost > DETOURS:
         agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
-        yield f"other programs took {lost:.1%} of the processors' time: end them, and repeat{agrees}"
+        yield f"other programs took {lost:.1%} of the CPU time: end them, and repeat{agrees}"
     samples = _samples(found)
     unsteady = [
         f"{name.replace('_ns', '')} ({spread:.1f}x)"

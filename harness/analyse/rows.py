@@ -237,7 +237,7 @@ GROUPS = {
     TIMES: "median over the repeats",
     SPINNING: "makespan / sum of the dedicated times of spinning jobs",
     RESPONSES: "response times of the bursts of interactive jobs: mean and 99th percentile",
-    BREAKDOWN: "share of the processors' time",
+    BREAKDOWN: "share of the CPU time",
     RANKS: "share of the ranks' time",
     SLOTS: "of slot switches: median/99th percentile",
 }
@@ -304,7 +304,7 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
     Column(
         *("measured.throttled", "throttled\n%", percent, "throttled", "throttled", "throttled", "%"),
         needs="measured.throttled",
-        meaning="share of the processors' time in which a CPU quota stopped the processes",
+        meaning="share of the CPU time in which a CPU quota stopped the processes",
     ),
     Column(
         "simulated.throttled", csv="simulated_throttled", needs="simulated.throttled", meaning="by simulation"

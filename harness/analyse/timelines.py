@@ -191,9 +191,9 @@ def _job(job: JobRecord) -> Job:
     return seen(job.job, job.work, job.arrival_ns / 1e9, estimate)
 
 
-STATES = ("computing", "spinning", "spinning in vain", "switching", "blocked", "idle")
+STATES = ("computing", "spinning", "spinning uselessly", "switching", "blocked", "idle")
 """States of a processor. Spinning: the process that is read from runs, or at a barrier all others of the job;
-in vain: it does not, or one of them. Blocked: nobody runs, and the last who did waits for a message."""
+uselessly: it does not, or one of them. Blocked: none runs, and the last that did waits for a message."""
 
 _COMPUTING, _SPINNING, _IN_VAIN, _SWITCHING, _BLOCKED, _IDLE = range(len(STATES))
 

@@ -76,7 +76,7 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
 
 
 def _of_jobs(pids: Sequence[int]) -> Answer:
-    """How the jobs with these launchers are bound; the status is 1 if some share processors in vain."""
+    """How the jobs with these launchers are bound; the status is 1 if some share processors without need."""
     jobs = []
     for pid in dict.fromkeys(pids):
         jobs.append(found := bindings.job(f"job {pid}", pid))

@@ -41,7 +41,7 @@ BECOMING = ("su", "runuser", "sudo", "doas", "setpriv", "gosu", "su-exec")
 
 START_S, AGAIN_S = 3.0, 0.5
 """Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it. As often we
-look whether it waits in vain."""
+look whether its waiting is useless."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def rule_arguments(parser: ArgumentParser) -> None:
 
 def call_of(name: str) -> str:
     """The name of a call that can be left to MPI, without "MPI_"."""
-    import difflib  # noqa: PLC0415 - seldom needed
+    import difflib  # noqa: PLC0415 - rarely needed
 
     from workloads.native import calls  # noqa: PLC0415
 
@@ -176,7 +176,7 @@ def _prepare(
 @contextmanager
 def _readable(command: Sequence[str], made: native.Library, variables: dict[str, str]) -> Iterator[None]:
     """If the command makes root another user, who cannot read root's cache, that user's ranks get a copy."""
-    import shutil  # noqa: PLC0415 - seldom needed
+    import shutil  # noqa: PLC0415 - rarely needed
     import tempfile  # noqa: PLC0415
 
     from workloads import native  # noqa: PLC0415
@@ -295,5 +295,5 @@ def _line(document: Mapping[str, Any], options: Namespace, made: native.Library,
     share = document["blocked"] / max(1, document["waits"])
     return (
         f"two-phase waits: {document['ranks']} ranks, {document['waits']} waits, {100 * share:.1f} % blocked,"
-        f" {document['given_back_s']:.1f} s of processor time given back (used: {document['cpu_s']:.1f} s)"
+        f" {document['given_back_s']:.1f} s of CPU time given back (used: {document['cpu_s']:.1f} s)"
     )

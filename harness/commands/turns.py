@@ -43,7 +43,7 @@ Row = dict[str, Any]
 QUANTUM_MS = 100.0
 STANDING_S = 60.0  # from one line about the jobs to the next
 
-GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program when somebody continues it
+GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program when it is continued
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,7 +189,7 @@ def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory
 
 @contextmanager
 def _watched(roots: Sequence[str], rows: Sequence[Row], own: Sequence[int]) -> Iterator[None]:
-    """A context in which a line each minute says how much processor time each job has had since its begin.
+    """A context in which a line each minute says how much CPU time each job has had since its begin.
 
     Launchers of our ``own`` programs that wait for ever end; what runs already is never ended.
     """
@@ -213,7 +213,7 @@ def _watched(roots: Sequence[str], rows: Sequence[Row], own: Sequence[int]) -> I
                 if time.monotonic() >= due_s:
                     due_s += STANDING_S
                     minutes = (time.monotonic() - begin_s) / 60
-                    _tell(f"after {minutes:.0f} min, processor time: {', '.join(look())}")
+                    _tell(f"after {minutes:.0f} min, CPU time: {', '.join(look())}")
 
         thread = threading.Thread(target=watch, daemon=True)
         start_without_signals(thread)
@@ -245,5 +245,5 @@ def _tell(text: str) -> None:
 
 def _line(row: Row) -> str:
     how = "has ended" if row["status"] is None else launch.describe(row["status"])
-    times = ((" after", row["seconds"], "s"), (" with", row["processor_s"], "s of processor time"))
+    times = ((" after", row["seconds"], "s"), (" with", row["processor_s"], "s of CPU time"))
     return f"{row['name']} {how}" + "".join(f"{a} {s:.1f} {b}" for a, s, b in times if s is not None)

@@ -9,21 +9,21 @@ from typing import Any
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
 DISTURBED = 0.02
-"""A run that lost more than this share of its processors' time is repeated, and then set aside.
+"""A run that lost more than this share of its CPU time is repeated, and then set aside.
 
 What one processor loses, all that wait for it may lose: on two processors a run may lose twice as much time.
 """
 
 OWN_S = 0.08
-"""Processor time of a run's own processes, such as guardians, that its conditions count as that of others."""
+"""CPU time of a run's own processes, such as guardians, that its conditions count as that of others."""
 
 MOST, IN_THE_MEAN, LEFT = 0.20, 0.15, 0.06
-"""Nothing is known if most runs lost more than the first, all of them in the mean more than the second, or
+"""Nothing is known if most runs lost more than the first, all of them on average more than the second, or
 those that stand more than the third."""
 
 
 def lost(record: RunRecord) -> float:
-    """The share of its processors' time that others took from a measured run; 0 where it is unknown.
+    """The share of its CPU time that others took from a measured run; 0 where it is unknown.
 
     In a dedicated run with a processor for each rank, ranks wait for processors only while others have these:
     the kernel counts that exactly, and from the start of the program to its end.

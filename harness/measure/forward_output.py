@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 LINE_BYTES = 1 << 16  # a longer line is passed on in parts
-PATIENCE_S = 1.0  # after an interruption, the rest of an output is passed on for so long
+PATIENCE_S = 1.0  # after an interruption, the rest of an output is passed on for at most this long
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def forwarded(names: Sequence[str], *sinks: BinaryIO) -> Iterator[list[list[Path
         for sink in sinks if patience_s is None else ():
             try:
                 sink.flush()
-            except OSError:  # what nobody reads is lost, else the end of this process would fail by it
+            except OSError:  # unread output is lost, else the end of this process would fail by it
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sink.fileno())
 
 

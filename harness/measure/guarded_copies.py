@@ -93,7 +93,7 @@ def libraries_loaded(command: Sequence[str]) -> dict[Path, int]:
 
 
 def _children_s() -> float:
-    """Processor time of all descendants of this process that have been waited for, in seconds."""
+    """CPU time of all descendants of this process that have been waited for, in seconds."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
 

@@ -26,7 +26,7 @@ from harness.store.records import DEDICATED, Calibration, RunRecord
 from workloads.validation import InputError
 
 OTHERS, STEAL = 0.05, 0.01
-"""Most share of the processors' time that other programs, and the hypervisor, take on a quiet host."""
+"""Most share of the CPU time that other programs, and the hypervisor, take on a quiet host."""
 
 WATCH_S = 2.0
 GLANCE_S = 0.7

@@ -21,13 +21,13 @@ NOT_COMPARED = (
 )
 
 FINE_US = 10.0
-"""Messages and switches come once in so much time at the most."""
+"""Messages and switches come at most once in this time."""
 
 RARELY = {"tick_lateness_us": 4000.0, "cache_reload_us": 1e3 * SLOT_MS}
 """The time from one such cost to the next, where it is longer."""
 
 PARTS = 4
-"""The samples of a quantity, in the order of time, are compared in so many parts of equal length."""
+"""The samples of a quantity, in the order of time, are compared in this number of equal parts."""
 
 FEWEST = 20  # samples that tell something in parts
 

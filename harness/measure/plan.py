@@ -116,16 +116,16 @@ class Task:
 
 
 class BackEnd(Protocol):
-    """A way to carry out tasks."""
+    """A way to run tasks."""
 
     def refusal(self, task: Task) -> InputError | None:
-        """Why it cannot carry out ``task``, in an error to raise; None if it can."""
+        """Why it cannot run ``task``, in an error to raise; None if it can."""
 
     def guess_s(self, task: Task) -> float:
         """About how long ``task`` takes."""
 
     def run(self, task: Task) -> RunRecord:
-        """Carry out ``task``; a run that fails has a record as well."""
+        """Run ``task``; a run that fails has a record as well."""
 
 
 def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 1.0
 """So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun."""
-MOST_GRACE_S = 10.0  # for so long a rank that has the library may be on its way out of MPI_Init
+MOST_GRACE_S = 10.0  # for at most this long a rank that has the library may be on its way out of MPI_Init
 ANSWER_S = 30.0
 """So long after its first question a job gets a no. A rank waits twice as long, and then as MPI does."""
 
@@ -349,7 +349,7 @@ class RankListener:
 
 
 def summed(records: Sequence[RankResult]) -> dict[str, Any]:
-    """The records of ranks, summed up: ranks, waits, and processor time."""
+    """The records of ranks, summed up: ranks, waits, and CPU time."""
     kinds = [kind for record in records if record.waits for kind in record.waits.kinds]
     blocked = sum(kind.blocked for kind in kinds)
     return {

@@ -1,4 +1,4 @@
-"""Carry out the runs of an experiment one after the other, and record every one."""
+"""Run the tasks of an experiment one after the other, and record every one."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -17,7 +17,7 @@ from harness.store.conditions import Conditions, crowding
 from harness.store.records import Calibration
 
 LOADED = 0.05
-"""A calibration in which others took more of the processors' time than this was made under load."""
+"""A calibration in which others took more of the CPU time than this was made under load."""
 
 SPOILT = 0.20
 """One in which they took more than this is not good, whatever the next one finds."""
@@ -30,13 +30,13 @@ PAPER = "Dusseau et al. 1996"  # has the machine where none is calibrated
 
 
 def taken(found: Sequence[Calibration]) -> float:
-    """The share of the processors' time that others and the hypervisor took during a calibration."""
+    """The share of the CPU time that others and the hypervisor took during a calibration."""
     during = found[-1].conditions if found else Conditions()
     return max(in_os_noise(found), during.others or 0.0, during.steal or 0.0)
 
 
 def in_os_noise(found: Iterable[Calibration]) -> float:
-    """The share of the processors' time in detours; 0 where it is unknown."""
+    """The share of the CPU time in detours; 0 where it is unknown."""
     samples: dict[str, list[float]] = {"os_noise_length_ns": [], "os_noise_interval_ns": []}
     for one in found:
         samples.get(one.quantity, []).extend(one.samples)
@@ -81,7 +81,7 @@ def same_host(one: Conditions, other: Conditions) -> bool:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The calibration that a command goes by, none for the machine of 1996, and a warning in one line.
+    """The calibration that a command goes by, none for the 1996 machine, and a warning in one line.
 
     The line is empty where it is the newest calibration, and that one was steady.
     """

@@ -166,7 +166,7 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _draw_chart(figure: str, results: Results) -> papers.Picture:
-    """Bars as high as the slowdown, divided like the processors' time; a panel for each pattern and spin."""
+    """Bars as high as the slowdown, divided like the CPU time; a panel for each pattern and spin."""
     shown = groupby(PAPER.figures[figure].cells, key=lambda cell: (cell.pattern, cell.spin_switches))
     charts = [(pattern, spins, list(cells)) for (pattern, spins), cells in shown]
     picture, (row,) = panels(1, len(charts), 5 * len(charts), 4, sharey=True)
@@ -342,7 +342,7 @@ FINEST: dict[str, Any] = {"granularity_us": 100}
 
 
 def _of(figure: str, above_us: float = -1, max_us: float = math.inf, **parameters: Any) -> list[Cell]:
-    """The cells of a figure with these parameters and an imbalance of so many microseconds."""
+    """The cells of a figure with these parameters and an imbalance in microseconds."""
     return [
         cell
         for cell in PAPER.figures[figure].cells
@@ -434,9 +434,7 @@ def _slower(results: Results) -> Iterator[Finding]:
     yield _said(results, worst), abs(_value(results, worst) / 16.0 - 1) <= ABOUT
 
 
-@PAPER.claim(
-    "4", "published cells (BARRIER, NEWS) are met within a factor of 1.12 in the mean, 1.35 at worst"
-)
+@PAPER.claim("4", "published cells (BARRIER, NEWS) are met within a mean factor of 1.12, 1.35 at worst")
 def _published(results: Results) -> Finding:
     errors = [abs(math.log(_value(results, cell) / theirs)) for cell, theirs in PUBLISHED.items()]
     mean, most = sum(errors) / len(errors), max(errors)
@@ -470,7 +468,7 @@ def _reads(results: Results) -> Finding:
     reading = _of("5", **FINEST, pattern=PATTERNS[1:])
     shares = [results[cell].spun_reads for cell in reading]
     mean = sum(shares) / len(shares)
-    return f"{mean:.1%} in the mean, at least {min(shares):.1%}", mean >= 0.985
+    return f"{mean:.1%} on average, at least {min(shares):.1%}", mean >= 0.985
 
 
 def _by_spin() -> list[list[Cell]]:
@@ -624,7 +622,7 @@ def _up_to_25(results: Results) -> Finding:
     return f"down to {best:.2f}", abs(best * 1.25 - 1) <= ABOUT  # coscheduling takes 25 % longer
 
 
-@PAPER.claim("13", "a fine-grained job is given less processor time than coarse-grained ones (section 8)")
+@PAPER.claim("13", "a fine-grained job is given less CPU time than coarse-grained ones (section 8)")
 def _fine_against_coarse(results: Results) -> Finding:
     """Section 8, "preliminary simulations"."""
     later = {}

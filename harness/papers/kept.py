@@ -55,7 +55,7 @@ class KeptCells:
             return
         if about != self._about:
             rule = f"{self.path} has simulations with other options, or of another version"
-            raise InputError("--resume", True, rule, "leave --resume out to begin anew")
+            raise InputError("--resume", True, rule, "leave --resume out to begin again")
         for line in lines:
             with suppress(KeyError, TypeError, ValueError):  # a kill has cut it off
                 cell, outcome = json.loads(line)

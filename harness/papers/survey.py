@@ -149,7 +149,7 @@ def idle(sizes: Sequence[int], processors: int) -> float:
 def most_idle(processors: int, jobs: int) -> tuple[float, tuple[int, ...]]:
     """The largest such share over all sequences of up to ``jobs`` gangs, and a shortest sequence with it."""
     every = (sizes for n in range(2, jobs + 1) for sizes in product(range(1, processors + 1), repeat=n))
-    # Gangs that fit into one row do not count: nobody could use the rest of that row.
+    # Gangs that fit into one row do not count: no job could use the rest of that row.
     several = (sizes for sizes in every if sum(sizes) > processors)
     return max(((idle(sizes, processors), sizes) for sizes in several), key=lambda found: found[0])
 

@@ -86,7 +86,7 @@ def run_and_count(
 
 
 def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
-    """The ordered jobs with so many in service, or short and long ones in arbitrary order."""
+    """The ordered jobs with that many in service, or short and long ones in arbitrary order."""
     return _ordered(cell) if hasattr(cell, "service") else _mixed(cell, 300 if quick else 1_500, seed)
 
 

@@ -22,7 +22,7 @@ def kept(outcome: JobLevelOutcome, numbers: Integers) -> str:
 
 
 def known(text: str, processors: int) -> tuple[JobLevelOutcome, Integers]:
-    """An outcome on so many processors, and the numbers of its jobs."""
+    """An outcome on this number of processors, and the numbers of its jobs."""
     with np.load(io.BytesIO(base64.b64decode(text))) as file:
         columns = dict(file)
     jobs = Jobs(**{name: columns[name] for name in (*Columns._fields, "factor")})

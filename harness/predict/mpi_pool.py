@@ -23,7 +23,7 @@ class MpiPool:
         if size < 2 or MPI.COMM_WORLD.rank > 0:
             raise needs_workers(size)
         self.workers = size - 1
-        self.busy_s = self.wall_s = 0.0  # processor time of simulations, and wall-clock time of that
+        self.busy_s = self.wall_s = 0.0  # CPU time of simulations, and wall-clock time of that
 
     def compute(
         self,
@@ -57,7 +57,7 @@ class MpiPool:
         return [results[index] for index in range(len(parts))]
 
     def __str__(self) -> str:
-        times = f"{self.busy_s:.1f} s of processor time in {self.wall_s:.1f} s"
+        times = f"{self.busy_s:.1f} s of CPU time in {self.wall_s:.1f} s"
         speed_up = self.busy_s / self.wall_s if self.wall_s else 0.0
         return f"simulated by {self.workers} workers: {times}, speed-up {speed_up:.1f}"
 

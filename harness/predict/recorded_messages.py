@@ -26,7 +26,7 @@ ACT = np.dtype(
         *(("number", np.int64), ("begun", np.int64)),  # of the message; operation that began to take it
         *(("collective", bool), ("continues", bool)),
         ("share", np.float64),  # of the operation's own time that passes before
-        ("copy_ns", np.int64),  # to take a message that meets takes so much processor time; else 0
+        ("copy_ns", np.int64),  # to take a message that meets takes so much CPU time; else 0
     ]
 )
 
@@ -181,7 +181,7 @@ def _without_first(messages: NDArray[Any], end: str, stuck: Sequence[tuple[int, 
 
 
 def _ordered(acts: NDArray[Any], counts: Numbers, channels: Channels) -> NDArray[Any]:
-    """Acts in order, with numbers for what collective operations take, without what nobody gives."""
+    """Acts in order, with numbers for what collective operations take, without what no process gives."""
     of_all = acts["takes"] & acts["collective"]
     for channel in np.unique(acts["channel"][of_all]):
         here = np.flatnonzero(of_all & (acts["channel"] == channel))

@@ -20,16 +20,16 @@ class DedicatedTime(NamedTuple):
     """Seconds of a dedicated run, with all of start and end."""
 
     taken_s: float  # from the job's arrival to its end
-    # The most processor time of a rank, from the end of MPI_Init to MPI_Finalize; where that is unknown,
-    # all of its processor time.
+    # The most CPU time of a rank, from the end of MPI_Init to MPI_Finalize; where that is unknown,
+    # all of its CPU time.
     busy_s: float
     after_s: float | None = None  # from the end of its recording to the end of the job; None if unknown
-    # The most processor time of a rank before and after that; None if unknown.
+    # The most CPU time of a rank before and after that; None if unknown.
     outside_s: float | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> Self:
-        """Those of a run of one job; a rank without a known processor time computes all the time."""
+        """Those of a run of one job; a rank without a known CPU time computes all the time."""
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
         known = [(rank.cpu_ns, rank.running_ns or 0) for rank in record.ranks]
@@ -93,7 +93,7 @@ class RecordedPrograms:
         waiting rule of the run is spin, or its ranks wait as their MPI does.
 
         A part of a known dedicated run is not recorded: until MPI_Init returns, and from the call of
-        MPI_Finalize on. Its processor time is that of the rank that computes most there, and comes before;
+        MPI_Finalize on. Its CPU time is that of the rank that computes most there, and comes before;
         for the rest of it all processes sleep, before and after. Of a rank that was killed while it recorded
         the rest of its program counts to it, too.
         """

@@ -3,7 +3,7 @@
 All times come from the recording. A call that does not wait for others (it starts an operation, or sends a
 small message) takes as long as it took, but at most the median of calls of its kind and size: in the
 others the program was disturbed. Of a call that may have waited the 10th percentile of its kind and size is
-its own time, and the simulated wait comes on top. Time in MPI counts as processor time. So what the bytes of
+its own time, and the simulated wait comes on top. Time in MPI counts as CPU time. So what the bytes of
 a small message take is in the times of both calls. A large one has only the time of its copy: the receiver
 makes it when both have come. A wait spins longer for the bytes that its rank has given since its last
 wait, as two-phase waits do.
@@ -57,7 +57,7 @@ def replayed(
 ) -> ReplayedProgram:
     """The program of a recording.
 
-    Each stretch is carried out as often as it stands for operations. All processes sleep for
+    Each stretch is repeated as often as it stands for operations. All processes sleep for
     ``asleep_s``, before and after what is recorded, and compute before it for ``start_up_s``: in turn, as
     often as the ranks slept there, but for at least LEAST_SLEEP_S each time. With ``max_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
@@ -153,7 +153,7 @@ def _operations(
     computes = np.ones(len(at), bool)
     computes[1:] = ~takes[1:] | takes[:-1] | (clock_ns[1:] != clock_ns[:-1])
     polls = _polls(columns)[at]
-    learns = takes & acts["collective"] & ~polls  # nobody learns from polling
+    learns = takes & acts["collective"] & ~polls  # polling teaches nothing
     last = np.cumsum(1 + computes + learns) if len(at) else at
     made: Operations = operations(1, int(last[-1]) + 1 if len(at) else 1)[0]
     total_ns = float(ends_ns[-1]) if len(ends_ns) else 0.0
@@ -199,7 +199,7 @@ def _polls(columns: Columns) -> NDArray[np.bool_]:
 def _alike(
     asleep_s: float, busy_s: float = 0.0, *, processes: int, channels: int, times: int = 1
 ) -> Iterator[Part]:
-    """A part in which all sleep and compute for so long, by turns, each so many times; none for no time."""
+    """A part in which all sleep and compute by turns, for these times and this often; none for no time."""
     made: Operations = operations(1, 2)[0]
     made["code"], made["marks"] = (m.SLEEPING, m.COMPUTE), m.PASSES
     made["value"] = round(asleep_s / times * 1e9), round(busy_s / times * 1e9)

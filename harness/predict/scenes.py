@@ -33,7 +33,7 @@ def adapts(policy: Policy, processors: int) -> bool:
 class Show:
     """A policy, and events that it decides about; InputError for a job that has no room in the machine.
 
-    A job with a size of p and work of w ms ends once it has had p w ms of processor time, in equal parts
+    A job with a size of p and work of w ms ends once it has had p w ms of CPU time, in equal parts
     where processes share a processor. What happens at one time is one scene.
     """
 
@@ -56,7 +56,7 @@ class Show:
         self._told = deque(sorted(told, key=lambda event: (event.at_ns, event.what == "owner")))
         self._now_ns = 0
         self._left_ns: dict[int, float] = {}
-        """Processor time until the end of each job that is here."""
+        """CPU time until the end of each job that is here."""
         self._lost, self._owned = set[int](), set[int]()
 
     def scenes(self) -> Iterator[Scene]:
@@ -86,7 +86,7 @@ class Show:
                 yield from self._talk(arriving)
 
     def _left_at(self, at_ns: int) -> dict[int, float]:
-        """The processor time that jobs still need at a time, if nothing happens until then."""
+        """The CPU time that jobs still need at a time, if nothing happens until then."""
         left_ns, plan = dict(self._left_ns), self._session.plan
         times_ns = plan.cycle.in_force_ns(self._now_ns, at_ns) if plan else ()
         for time_ns, parts in zip(times_ns, plan.parts if plan else (), strict=True):

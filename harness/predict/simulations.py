@@ -1,4 +1,4 @@
-"""Tasks carried out by a simulated back end, side by side, and kept in their order."""
+"""Tasks run by a simulated back end, side by side, and kept in their order."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

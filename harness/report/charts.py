@@ -64,7 +64,7 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
 
 
 def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
-    """The breakdown of the processors' time: measured, and below it, paler, simulated; None if unknown."""
+    """The breakdown of the CPU time: measured, and below it, paler, simulated; None if unknown."""
     known = {
         side: {id(row): found for row in rows if (found := at(row, f"{side}.breakdown"))} for side in SIDES
     }
@@ -79,7 +79,7 @@ def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
 def usage(
     rows: Sequence[Row], used: Callable[[Row], tuple[float, float] | None], width: int
 ) -> Figure | None:
-    """The shares of the processors' time that runs, and that others ``used`` where a breakdown is unknown.
+    """The shares of the CPU time that runs, and that others ``used`` where a breakdown is unknown.
 
     None without such a row.
     """
@@ -228,7 +228,7 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
 
 
 def _beside_legend(width: int, lines: int, height: int, below: float) -> tuple[Figure, Axes, dict[str, Any]]:
-    """A figure and its axes with room for a legend of so many lines, and its place: right, or below."""
+    """A figure and its axes with room for a legend of this many lines, and its place: right, or below."""
     side, beside, legend = min(width, 420), 280 if width >= WIDE else 0, 24 + 21 * lines
     across, up = side + beside, max(height, legend) if beside else height + legend
     figure = Figure(figsize=(across / 72, up / 72), dpi=72)

@@ -96,10 +96,10 @@ def _verdict_on_settings(fastest: Row, told: Document, *, warned: bool) -> Itera
         yield Line(f"Best: {fastest.name}.", style="" if warned else "bold")
         return
     if fastest.measured and not fastest.measured.workload_slowdown.ci95:
-        yield f"Fastest in the median: {fastest.name}. Noise is unknown: that takes --rounds {FEWEST}."
+        yield f"Fastest by median: {fastest.name}. Noise is unknown: that takes --rounds {FEWEST}."
         return
     if AS_IT_IS in (fastest.name, *told["as_good"]):
-        yield f"No setting is best beyond noise. Fastest in the median: {fastest.name}."
+        yield f"No setting is best beyond noise. Fastest by median: {fastest.name}."
     else:
         yield f"With {fastest.name} it is faster than as it is, beyond noise. Other settings may be as good."
     yield f"Intervals that overlap with its own: {', '.join(told['as_good'])}. More --rounds may tell more."
@@ -168,7 +168,7 @@ def _kept(document: Document) -> str:
 def _phases(document: Document) -> str:
     spread, counts, between = document["computing_us"], document["per_phase"], document["between_ranks"]
     return (
-        f"{document['phases']} phases a rank: {spread['median']:.4g} us of computing in the median, "
+        f"{document['phases']} phases a rank: {spread['median']:.4g} us of computing (median), "
         f"5 to 95 %: {spread['p5']:.4g} to {spread['p95']:.4g}; the busiest rank computes "
         f"{between or 0:.1%} more than the mean. Per phase {counts['operations']:.2g} operations, "
         f"{counts['messages']:.2g} messages, {counts['collectives']:.2g} collective, "

@@ -133,7 +133,7 @@ def _columns(count: int, max_columns: int) -> int:
 
 
 def wrap(text: str, room: float, max_lines: int) -> list[str]:
-    """The lines of a text of FULL size in so many pixels; what has no room becomes dots.
+    """The lines of a text of FULL size within a width in pixels; what has no room becomes dots.
 
     Lines end after a comma or plus rather than inside of "v = 0.25 g", if that takes at most one line more.
     """
@@ -155,7 +155,7 @@ def label_room(names: Sequence[str], width: int) -> int:
 
 
 def _name(name: str, labels: int) -> tuple[list[str], bool]:
-    """The lines of a name in so many pixels, and whether its letters are small."""
+    """The lines of a name within a width in pixels, and whether its letters are small."""
     small = len(name) * LETTER > labels - BESIDE_LABELS
     room = (labels - BESIDE_LABELS) * (FULL / SMALL if small else 1)
     return wrap(name, room, max_lines=2), small

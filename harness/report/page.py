@@ -65,7 +65,7 @@ class Content:
         return pictures("runs", drawn, commands=commands, tolerance=self.tolerance)
 
     def _used(self, row: Row) -> tuple[float, float] | None:
-        """The shares of the processors' time that the runs of a row and others used; None if unknown."""
+        """The shares of the CPU time that the runs of a row and others used; None if unknown."""
         known = [
             record.conditions
             for record in self.records
@@ -128,7 +128,7 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
     ]
     heading, about = "States of the ranks", RANK_STATES + (IN_WAITS if waits else "")
     yield Table("ranks", heading, heading, [*first, *shown], known, about)
-    heading, shown = "Breakdown of the processors' time", [*sides, *columns("page", BREAKDOWN)]
+    heading, shown = "Breakdown of the CPU time", [*sides, *columns("page", BREAKDOWN)]
     yield Table("parts", heading, "Breakdown", shown, _of_sides(rows, "breakdown"))
 
 

@@ -28,13 +28,13 @@ class Picture:
     name: str
     heading: str
     about: str
-    missing: str  # why there may be no data; empty if nobody would expect the picture then
+    missing: str  # why there may be no data; empty if no picture is expected then
     draw: Draw
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page; ``label`` is for those who hear it. A table without records is left out."""
+    """A table of a page; ``label`` is for screen readers. A table without records is left out."""
 
     name: str
     heading: str

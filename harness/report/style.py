@@ -46,7 +46,7 @@ DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1, 2)))
 """Lines on top of each other can be told apart by their dashes."""
 
 HATCHES: Mapping[str, str] = {"communicating": "////", "synchronizing": "\\\\\\\\", "switching": "xxxx"}
-"""Processor time without progress is hatched, so that it needs no colours to be seen.
+"""CPU time without progress is hatched, so that it needs no colours to be seen.
 
 Lines only: the pattern of dots is 100 kB in every picture.
 """

@@ -131,7 +131,7 @@ def hyperfine(records: Iterable[RunRecord]) -> str:
     """The times of commands in the form of hyperfine's ``--export-json``, which other tools read.
 
     There is one for each program alone, one if it is also recorded, and one for all under each scheduler.
-    ``times`` are seconds from the first arrival to the last finish. ``user`` is the processor time of all
+    ``times`` are seconds from the first arrival to the last finish. ``user`` is the CPU time of all
     processes, in user mode or in the kernel, which the kernel counts together; ``system`` is 0.
     """
     runs: dict[str, list[RunRecord]] = {}

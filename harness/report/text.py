@@ -53,7 +53,7 @@ LEGEND = "Workload slowdown: makespan / sum of dedicated times"
 LEGEND_ERROR = "; error: simulated / measured - 1"
 LEGEND_JOBS = "Job: response time / dedicated time."
 LEGEND_SLOTS = " Late, skew: median/99th percentile of slot switches."
-MORE = "More columns (jobs, processors' time, slots): --wide, or a wider terminal."
+MORE = "More columns (jobs, CPU time, slots): --wide, or a wider terminal."
 LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of the bursts of interactive jobs."
 LEGEND_STATES = (
     "Run, ready, asleep: the ranks' time by the kernel's count. Run: computing, or spinning in waits; "
@@ -68,7 +68,7 @@ def render(found: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
     """The warnings, a table for each point of the sweep, and the agreement.
 
     On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
-    are asked for. ``programs`` asks for a line for each job, with its processor time.
+    are asked for. ``programs`` asks for a line for each job, with its CPU time.
     Of jobs without processes there is one table of means.
     """
     if found.by_job:
@@ -279,7 +279,7 @@ def _about(errors: Mapping[str, Errors], schedulers: Sequence[str]) -> str:
     if len(unknown) == len(schedulers):
         return f"By how much simulated commands have been wrong is {NOT_HERE}."
     said = "Error so far: by how much the slowdowns of commands, simulated and measured here, differed"
-    return f"{said}, in the median." + (f" {UNKNOWN}: {NOT_HERE}." if unknown else "")
+    return f"{said} (medians)." + (f" {UNKNOWN}: {NOT_HERE}." if unknown else "")
 
 
 RANGES = [

@@ -19,13 +19,13 @@ from harness.store.records import POLICY, RunRecord
 MOST_SPANS = 160  # most spans in a lane of a Gantt chart that are drawn as they are
 LONGEST_NS = 2_000_000_000  # longest window of a Gantt chart
 TURNS = 12  # the window of a Gantt chart shows so many turns of each scheduler, if it has them
-CELLS = 600  # lanes with more than MOST_SPANS spans are drawn in so many cells
+CELLS = 600  # lanes with more than MOST_SPANS spans are drawn in this number of cells
 
 SHORT = {"measured": "meas.", "simulated": "sim.", "planned": "plan"}
 """Sides of a run where there is little room."""
 
 KINDS = {"spun": ("synchronizing", "ended while spinning"), "blocked": ("computing", "ended after blocking")}
-"""The two ends of a wait, with their colours and labels: processor time spent in spinning is lost."""
+"""The two ends of a wait, with their colours and labels: CPU time spent in spinning is lost."""
 
 
 def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:

@@ -32,7 +32,7 @@ _guardians: list[DirectoryGuardian] = []
 
 
 def directory() -> Path:
-    """A writable directory for code compiled from the sources as they are now; nobody else can write to it.
+    """A writable directory for code compiled from the present sources; no other user can write to it.
 
     It lies in $NUMBA_CACHE_DIR, else in the user's cache directory. If neither can have one, it is
     a temporary directory, which goes with this process. The path leads through an open

@@ -1,4 +1,4 @@
-"""Ends simulations on other threads, whose results nobody waits for any more."""
+"""Ends simulations on other threads, whose results are not awaited any more."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

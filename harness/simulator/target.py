@@ -62,7 +62,7 @@ class _Library(codegen.JITCodeLibrary):
         self.called: dict[Any, None] = {}
 
     def add_linking_library(self, library: Any) -> None:
-        # Those who call come first: the linker leaves out what nothing before has called.
+        # Callers come first: the linker leaves out what nothing before has called.
         self.called |= {library: None} | getattr(library, "called", {})
 
     def finalize(self) -> None:

@@ -329,7 +329,7 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
 
 
 def _check_run(made: Experiment) -> None:
-    """Refuse what only simulators can carry out."""
+    """Refuse what only simulators can run."""
     made.check_processes()
     for cell in made.cells:
         with sweep.blamed(cell.settings):

@@ -21,7 +21,7 @@ class Model(Checked):
     count: Annotated[int, Bounds(2, 10_000_000)] = 20_000  # jobs of a replication
     # "exponential", "hyperexponential" or "geometric" times between arrivals.
     arrivals: Annotated[str, OneOf(ARRIVALS)] = "exponential"
-    # Mean demand over the processor time between two arrivals.
+    # Mean demand over the CPU time between two arrivals.
     load: Annotated[float, Bounds(1e-6, 1000)] = 0.7
     cv: Annotated[float, Bounds(1.000001, 1000)] = 2.0  # coefficient of variation of hyperexponential times
     # Probability of each exponential stage of the work.

@@ -43,7 +43,7 @@ COMPARABLE = ("host", "cpu_model", "kernel", "processors", "quota_processors", "
 """Conditions that must be equal for two sessions to measure the same thing."""
 
 SHORT_S = 1.0
-"""Shares of less processor time than this are too coarse: the kernel counts hundredths of a second."""
+"""Shares of less CPU time than this are too coarse: the kernel counts hundredths of a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class StableConditions:
 
 @dataclass(frozen=True, kw_only=True)
 class PassingConditions:
-    """The conditions that change during a run, as shares of the processors' time; None for an unknown one."""
+    """The conditions that change during a run, as shares of the CPU time; None for an unknown one."""
 
     load_before: float | None = None
     load_after: float | None = None
@@ -77,7 +77,7 @@ class PassingConditions:
     steal: float | None = None  # what the hypervisor gave to others
     busy: float | None = None
     others: float | None = None  # what foreign processes used
-    throttled: float | None = None  # in it a CPU quota stopped our processes, in so many of its periods
+    throttled: float | None = None  # in it a CPU quota stopped our processes, in this number of its periods
     throttled_periods: int | None = None
     frequency_before_mhz: float | None = None
     frequency_mhz: float | None = None
@@ -156,7 +156,7 @@ class Moment:
     busy_s: float
     total_s: float
     frequency_mhz: float | None
-    own_s: float = 0.0  # the processor time of this process and of its children that have ended
+    own_s: float = 0.0  # the CPU time of this process and of its children that have ended
     throttled: Throttled = NEVER  # what CPU quotas have done to its control groups
     wanting: int = 0  # threads that run or wait for a processor anywhere on the host, without this one
 

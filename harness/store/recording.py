@@ -125,7 +125,7 @@ class RankRecording:
     # How long a call that waits looks for its message before it gives its processor away; 0 if it does not,
     # None if unknown.
     yield_interval_ns: float | None = None
-    # How long MPI_Init and MPI_Finalize took, and how much processor time of the rank; 0 if unknown.
+    # How long MPI_Init and MPI_Finalize took, and how much CPU time of the rank; 0 if unknown.
     init_ns: int = 0
     init_cpu_ns: int = 0
     finalize_ns: int = 0

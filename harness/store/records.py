@@ -46,7 +46,7 @@ class JobRecord:
 
     job: int
     program: Mapping[str, Any]  # as the experiment asks for it
-    processes: int  # with so many it ran, if it was moulded not those of the program
+    processes: int  # as it ran; if it was moulded not those of the program
     placement: Sequence[int]
     arrival_ns: int
     start_ns: int | None

@@ -52,7 +52,7 @@ def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
     """Choose a write-ahead log, with which readers block no writer, if only this host has the file."""
     wanted = "wal" if on_local_file_system(file.parent) else "delete"
     database.execute("PRAGMA busy_timeout = 0")
-    with suppress(sqlite3.OperationalError):  # somebody reads at the moment: keep the present mode
+    with suppress(sqlite3.OperationalError):  # a reader is active: keep the present mode
         database.execute(f"PRAGMA journal_mode = {wanted}")
     database.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
     (found,) = database.execute("PRAGMA journal_mode").fetchone()

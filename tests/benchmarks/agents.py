@@ -120,7 +120,7 @@ def report(options, switches, messages, busy_ns, sent_ns):
         f"lateness us: p50 {share(late, 0.5):.0f}, p99 {share(late, 0.99):.0f}, worst {late[-1]:.0f}\n"
         f"between agents us: p50 {share(apart, 0.5):.0f}, p99 {share(apart, 0.99):.0f}\n"
         f"messages to the driver: {messages / (options.seconds + 1):.0f} a second, "
-        f"{busy_ns / max(1, messages) / 1e3:.0f} us of processor time each with its answer\n"
+        f"{busy_ns / max(1, messages) / 1e3:.0f} us of CPU time each with its answer\n"
         f"a table: {sent_ns / options.agents / 1e3:.0f} us for each agent"
     )
 

@@ -3,7 +3,7 @@
     python -P tests/benchmarks/decide.py [--processors 10000] [--jobs 1000] [--only NAME ...]
 
 A session gets all jobs at once; then one job leaves and another comes, again and again. A row has the median
-processor time of these decisions, with all that the session does for them, and the longest one; the worst
+CPU time of these decisions, with all that the session does for them, and the longest one; the worst
 policy is first. Sizes of jobs are spread evenly over the powers of two from 1 to a tenth of the machine, from
 a fixed seed. Nothing runs: there are no processes, nodes or messages.
 """
@@ -61,7 +61,7 @@ def workload(machine, jobs, slot_s):
 
 
 def measured_ms(policy, machine, jobs, decisions, limit_s):
-    """Processor time of each decision; fewer than ``decisions`` if they take longer than ``limit_s``."""
+    """CPU time of each decision; fewer than ``decisions`` if they take longer than ``limit_s``."""
     session = Session(policy, machine, workload(machine, jobs, 100.0))
     draw = random.Random(2)
     begin_s = time.thread_time()

@@ -4,7 +4,7 @@
     python -P tests/benchmarks/disturbed.py --results DIR --table 1
 
 The first line runs ``three-jobs --quick`` (``--experiment`` and ``--more`` change that) while other processes
-want a processor in bursts of 0.2 to 2 s. Between bursts they sleep for as long as keeps their processor time
+want a processor in bursts of 0.2 to 2 s. Between bursts they sleep for as long as keeps their CPU time
 at ``--strength`` percent of two processors. Records go to ``DIR/STRENGTH``; strength 0 is the quiet run to
 compare with.
 

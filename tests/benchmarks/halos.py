@@ -5,7 +5,7 @@
 
 Three copies of a program of two ranks run at once under ``none``, bound to two processors. A row for each
 program: the workload slowdown measured and simulated (medians over rounds), and the error; then the median
-and the worst error. ``asks``: the program asks for its processor time again and again as it computes.
+and the worst error. ``asks``: the program asks for its CPU time again and again as it computes.
 """
 
 import argparse

@@ -9,7 +9,7 @@ machine, and speak to the driver by TCP on its loopback: the figures have no net
 
 *Last table* is the time from just before the driver shares out a decision that changes all nodes' tables
 until a process has read the table of the last of its agents, before it decodes that: two processes read all
-tables here. *Parts* are the processor times of the driver and of these processes meanwhile, with ZeroMQ's
+tables here. *Parts* are the CPU times of the driver and of these processes meanwhile, with ZeroMQ's
 threads. *Of half the nodes* is the same time for a decision that changes the tables of the others only.
 *Ordered to start* is the time from the arrival of a job with a rank on every processor until the last agent
 has read the order to let its ranks begin; those of a real job would have been started before.
@@ -214,7 +214,7 @@ class Crowd:
         return (shared_ns - begin_ns) / 1e6, *spent_us, last_ms
 
     def spent_s(self):
-        """Processor time of the driver and of the holders, until now."""
+        """CPU time of the driver and of the holders, until now."""
         clocks = ((~holder.pid << 3) | 2 for holder in self.holders)  # clock_getcpuclockid(3)
         return time.process_time(), sum(map(time.clock_gettime, clocks))
 

@@ -1,4 +1,4 @@
-"""What waits for many requests cost: processor time with two-phase waits over the time as it is.
+"""What waits for many requests cost: CPU time with two-phase waits over the time as it is.
 
     python -P tests/benchmarks/many_requests.py [--launcher mpirun.openmpi] [--rounds 5] [--late-us 0]
 

@@ -5,9 +5,9 @@
 
 Two loops of two ranks run for 4096 s: all windows of their recordings are full. They compute for 100 us, then
 call ``MPI_Allreduce`` (allreduce), or exchange a message (exchange: IRECV, ISEND and two WAIT). A table for
-each has the operations and steps that are replayed in a second of processor time, alone and in three copies
+each has the operations and steps that are replayed in a second of CPU time, alone and in three copies
 on two processors: medians of three, when all is compiled. Every kept operation is replayed at least once. A
-step is processor time up to a message that is given or taken. Each loop has a process of its own, whose
+step is CPU time up to a message that is given or taken. Each loop has a process of its own, whose
 resident memory is printed. --quick takes one time of each, and leaves out to replay all 4096 s.
 """
 
@@ -67,7 +67,7 @@ def peak_mib():
 
 
 def replay(program, case):
-    """Processor time and simulated time of a case, in seconds."""
+    """CPU time and simulated time of a case, in seconds."""
     _, copies, policy, parameters, waiting = case
     jobs = [replaying(number, program) for number in range(copies)]
     begin = time.process_time()

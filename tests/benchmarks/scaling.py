@@ -2,7 +2,7 @@
 
     python -P tests/benchmarks/scaling.py [--jobs N ...] [--processes N ...] [--only NAME ...]
 
-Doubles the jobs present on 1,000 processors (or so many ``--processors``), and takes the processor time of a
+Doubles the jobs present on 1,000 processors (or so many ``--processors``), and takes the CPU time of a
 decision, as decide.py does. Doubles the processes of three BARRIER jobs with a processor for each process of
 a job, and takes the time of a simulated event; doubles the phases of the smallest of these, and takes the
 time of the simulation. A row has the values for the largest numbers, and exponents: with 1 the cost doubles
@@ -42,14 +42,14 @@ def exponent(numbers, values):
 
 
 def decision_ms(name, parameters, processors, jobs, limit_s):
-    """The median processor time of a decision, None if they do not end in time."""
+    """The median CPU time of a decision, None if they do not end in time."""
     policy, machine = policies.create(name, parameters), machine_for(name, processors)
     _, found = measured_ms(policy, machine, jobs, DECISIONS, limit_s)
     return statistics.median(found) if len(found) > DECISIONS // 2 else None
 
 
 def simulated(name, parameters, pattern, processes, phases):
-    """The shortest processor time in seconds of some simulations, and their events."""
+    """The shortest CPU time in seconds of some simulations, and their events."""
     quantum = {"quantum_ms": 10} if policies.parameters(name).get("quantum_ms") else {}
     program = Program(pattern, processes=processes, granularity_us=1000, imbalance=0.25, phases=phases)
     machine = SimulatedMachine(processes, context_switch_us=5, latency_us=10, local="rr")

@@ -3,7 +3,7 @@
     python -P tests/benchmarks/speed_since.py COMMIT [--rounds 5] [--quick] [--level jobs]
 
 Takes the files of COMMIT and the present ones in turn, each in a process of its own, and prints the ratio of
-processor times an event, or a job, present over COMMIT's: the median of all rounds, and the least and the
+CPU times an event, or a job, present over COMMIT's: the median of all rounds, and the least and the
 largest. Whole times would compare different simulations, since models have changed. The
 process-level simulator runs three jobs of BARRIER, NEWS and TRANSPOSE, on the papers' machine under implicit
 scheduling and on two processors under Linux's scheduler with and without gangs; the job-level one 200 000
@@ -38,7 +38,7 @@ TIMES = 3
 
 
 def min_s(work):
-    """The least processor time of some runs over the number that each returns, after one that compiles."""
+    """The least CPU time of some runs over the number that each returns, after one that compiles."""
     count = work()
     found = []
     for _ in range(TIMES):

@@ -4,7 +4,7 @@
     python -P tests/benchmarks/time_left.py -- simulate adaptive
     python -P tests/benchmarks/time_left.py -- simulate tests/support/time_left.toml
 
-It runs the command, whose simulator should be compiled already, and keeps the processor time that each part
+It runs the command, whose simulator should be compiled already, and keeps the CPU time that each part
 took, in the order of the parts, under the command in tests/support/recorded_costs.json.
 """
 

@@ -2,7 +2,7 @@
 
     mpiexec -n 2 -bind-to none python -m mpi4py tests/benchmarks/timeline.py [GRANULARITY_US]
 
-Prints the processor time of rank 0, which blocks at once in every wait, so that other load
+Prints the CPU time of rank 0, which blocks at once in every wait, so that other load
 on the host hardly changes it: the least of many rounds that alternate between the two, and
 the overhead, which is to stay under 3 % at a granularity of 1 ms.
 """
@@ -22,7 +22,7 @@ PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 
 
 def run_ns(comm, program, number, timeline):
-    """Processor time that the program takes on this rank."""
+    """CPU time that the program takes on this rank."""
     rule = waiting_rule(
         "immediate", context_switch_us=10.0, latency_us=2.0, spin_switches=2, imbalance_us=0.0
     )
@@ -33,7 +33,7 @@ def run_ns(comm, program, number, timeline):
 
 
 def overhead(comm, pattern, granularity_us):
-    """Least processor times in ms, without and with a timeline, and the second over the first - 1."""
+    """Least CPU times in ms, without and with a timeline, and the second over the first - 1."""
     program = Program(
         pattern=pattern, processes=comm.size, granularity_us=granularity_us, imbalance=0.25, phases=PHASES
     )

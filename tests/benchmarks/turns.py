@@ -6,7 +6,7 @@
 Each program has two ranks that spin, unbound. A round runs one of them alone, three that ``lockstep turns``
 starts, and three that run without turns for a second and have them from then on (``--pid``). Ratios: the
 makespan over three times the time alone; with ``--pid`` the time from the attachment on over what was left
-then, by the programs' own counts of iterations. Lockstep's share is the processor time of all its processes,
+then, by the programs' own counts of iterations. Lockstep's share is the CPU time of all its processes,
 from their start to their end, over the makespan; "in the long run" leaves out what a Lockstep takes whose
 programs end at once. Medians over rounds, with the extremes. Run it where nothing else runs.
 """
@@ -46,7 +46,7 @@ def children_s():
 
 
 def lockstep(*words):
-    """What Lockstep says, its seconds, and its processor time with all that it has started, in seconds."""
+    """What Lockstep says, its seconds, and its CPU time with all that it has started, in seconds."""
     before_s, begin_s = children_s(), time.monotonic()
     told = answer(None, "turns", "--json", *words)
     return told, time.monotonic() - begin_s, children_s() - before_s
@@ -59,7 +59,7 @@ def alone_s(command):
 
 
 def in_turns(command):
-    """The makespan of programs that Lockstep starts, and its own processor time."""
+    """The makespan of programs that Lockstep starts, and its own CPU time."""
     words = [word for _ in range(JOBS) for word in (":::", *command)][1:]
     with tempfile.TemporaryDirectory() as place:
         found, wall_s, used_s = lockstep("-o", place, "--", *words)
@@ -67,7 +67,7 @@ def in_turns(command):
 
 
 def attached(command, folder, hundreds):
-    """The time from the attachment on, the share of the work left then, and Lockstep's processor time."""
+    """The time from the attachment on, the share of the work left then, and Lockstep's CPU time."""
     outputs = [folder / f"out-{number}" for number in range(JOBS)]
     programs = []
     for output in outputs:

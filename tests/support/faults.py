@@ -23,7 +23,7 @@ from netns_cluster import Cluster, Host
 from runs import command, eventually, state
 
 PHASES = 9000
-"""About a second of processor time for each job."""
+"""About a second of CPU time for each job."""
 
 
 Do = Callable[[Cluster], None]

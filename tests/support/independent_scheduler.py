@@ -29,7 +29,7 @@ class Job:
     end_ns: int = -1
     size: int = 0
     served_ns: int = 0
-    """Processor time that it has had."""
+    """CPU time that it has had."""
     place: frozenset = frozenset()
     told_ns: int | None = None
     """When it ends, if that is told, however long it should take."""

@@ -1,6 +1,6 @@
 """Recorded programs as lists of steps, which tests write and read more easily than operations.
 
-A step is processor time; then, if the step has one, a message to give; then one to take.
+A step is CPU time; then, if the step has one, a message to give; then one to take.
 """
 
 import numpy as np

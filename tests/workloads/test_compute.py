@@ -31,7 +31,7 @@ def test_it_uses_the_cpu_time_it_is_asked_for(working_set_bytes):
 @pytest.mark.slow
 @pytest.mark.parametrize("working_set_bytes", [0, 1 << 18])
 def test_half_a_processor_takes_twice_as_long(working_set_bytes):
-    """The phase takes its processor time and no less, and a rival takes at least as much."""
+    """The phase takes its CPU time and no less, and a rival takes at least as much."""
     before = os.sched_getaffinity(0)
     core = min(before)
     os.sched_setaffinity(0, {core})

@@ -24,7 +24,7 @@
 #define POLLS 32             /* between two looks at the clock */
 #define LATE_NS 1000000      /* the end of a slot that is later than this does not come any more */
 
-#define GLANCE_NS 2000       /* the processor time of a running holder grows meanwhile */
+#define GLANCE_NS 2000       /* the CPU time of a running holder grows meanwhile */
 #define FRESH_NS 10000       /* a rank that was seen to spin so short a time ago runs */
 #define SCHED_CLOCK 2        /* CPUCLOCK_SCHED of a process's clock */
 
@@ -233,7 +233,7 @@ static int64_t processor_time_ns(int32_t pid)
     return used.tv_sec * (int64_t)1000000000 + used.tv_nsec;
 }
 
-/* Whether the holder of a lock runs, as far as its processor time shows. */
+/* Whether the holder of a lock runs, as far as its CPU time shows. */
 static int holder_runs(const struct taker *taker, struct lock *lock)
 {
     int32_t owner = LOAD(lock->owner), pid;

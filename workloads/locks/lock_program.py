@@ -35,7 +35,7 @@ class LockProgram(Program):
 
     pattern: Annotated[str, OneOf((patterns.LOCK,))] = patterns.LOCK
     opening_barrier: bool = False
-    section_us: Annotated[float, Bounds(0.001, 1e8)] = 20.0  # processor time of each critical section
+    section_us: Annotated[float, Bounds(0.001, 1e8)] = 20.0  # CPU time of each critical section
     # How many locks there are; each section draws its own, all equally likely.
     locks: Annotated[int, Bounds(1, 1000)] = 1
     lock: Annotated[str, OneOf(LOCKS)] = "ticket"  # a name of LOCKS
@@ -54,7 +54,7 @@ class LockProgram(Program):
         return f"{super().label}, sections of {duration_name(self.section_us)} under {locks}"
 
     def phase_us(self, latency_us: float = 0.0) -> float:
-        """Duration of one phase alone on the machine, if nobody waits or the locks are the bottleneck."""
+        """Duration of one phase alone on the machine, if no process waits or the locks are the bottleneck."""
         return max(self.granularity_us + self.section_us, self.processes * self.section_us / self.locks)
 
     def on(self, processes: int) -> LockProgram:

@@ -165,7 +165,7 @@ def library(
 
     It is kept in the user's cache directory under a digest of our sources, the MPI's header and the
     compiler. ``tell`` gets a line when it is made, and one when its calls are tried first, because
-    nobody here knows the MPI. ``leave`` names calls that stay MPI's own.
+    the MPI is unknown here. ``leave`` names calls that stay MPI's own.
     """
     place = _cache()
     question = _question(mpicc, leave)
@@ -279,7 +279,7 @@ def _sources() -> list[Path]:
 
 
 def _cache() -> Path:
-    """Where libraries are kept; nobody but us can put or exchange one there, as long as programs load it."""
+    """Where libraries are kept; no other user can put or exchange one there, as long as programs load it."""
     remedy = "set XDG_CACHE_HOME to a directory of your own"
     try:
         place = private(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lockstep"))
@@ -308,14 +308,14 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
             finally:
                 shutil.rmtree(made, ignore_errors=True)
     except OSError as error:
-        if not folder.exists():  # somebody else was faster
+        if not folder.exists():  # another process was faster
             raise NativeError(
                 f"cannot keep the compiled library in {folder.parent}: {error.strerror}"
             ) from error
 
 
 def _compile(mpicc: Path, declared: set[str], leave: Set[str], tell: Tell, made: Path) -> None:
-    from workloads.native import calls, recorded, replacing  # noqa: PLC0415 - seldom needed
+    from workloads.native import calls, recorded, replacing  # noqa: PLC0415 - rarely needed
 
     differing = _differing(mpicc, made, tell)
     covered = calls.covered(declared, differing)
@@ -340,7 +340,7 @@ def _compile(mpicc: Path, declared: set[str], leave: Set[str], tell: Tell, made:
 
 def _differing(mpicc: Path, made: Path, tell: Tell) -> set[str]:
     """The calls whose nonblocking forms differ in the MPI of a wrapper; ``made`` keeps what was found out."""
-    from workloads.native import conformance  # noqa: PLC0415 - seldom needed
+    from workloads.native import conformance  # noqa: PLC0415 - rarely needed
 
     macros = _run([str(mpicc), "-E", "-dM", "-include", "mpi.h", "-x", "c", os.devnull])
     if name := conformance.identity(macros):

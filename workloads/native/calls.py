@@ -1,7 +1,7 @@
 """The MPI calls that the preload covers.
 
 One line a call: what kind it is, its name, its arguments as in the MPI standard. COUNT is ``int``, and
-``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``int`` and ``MPI_Aint``. The kinds:
+``MPI_Count`` in the form of the call that ends in ``_c``; DISPL, too, ``int`` and ``MPI_Aint``. The kinds:
 
 - collective: becomes its nonblocking form and a two-phase wait in it; the program's own nonblocking form is
   starting, its persistent one lasting
@@ -13,16 +13,16 @@ One line a call: what kind it is, its name, its arguments as in the MPI standard
 - starting: MPI's own, after which the peers (``dest`` and ``source``, else all of ``comm``) are woken if they
   wait for this rank
 - waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``completion.c``
-- own: likewise, but nobody waits in it
+- own: the same, but no rank waits in it
 - polling: MPI's own; all who wait are woken if it finds something (``flag``, ``outcount``), else at times; a
   program that only polls naps
-- advancing: MPI's own, after which all who wait are woken; somebody may wait in it, as MPI does
+- advancing: MPI's own, after which all waiting ranks are woken; a rank may wait in it, as MPI does
 - unrung: MPI's own, which starts what no rank rings for; from then on sleepers nap briefly
 - preparing: stays MPI's own, and makes a request that ``Start`` starts; only recordings note it
 - lasting: advancing, and makes a request of a collective operation or of a message in parts; from then on
   ``Waitall`` tests its requests one by one
 
-Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and are timed.
+Under the rule ``spin`` the calls in which a rank waits stay MPI's own, and are timed.
 """
 
 import re

@@ -42,7 +42,7 @@ static int oversubscribed(int rank)
 }
 
 /* Prepare everything. All ranks of MPI_COMM_WORLD with this library call this right after MPI's own initialization,
-   which took so long, and so much processor time. Returns the prefix of the functions that replace MPI's
+   which took so long, and so much CPU time. Returns the prefix of the functions that replace MPI's
    from now on, or NULL if some rank has no library, or none is needed: then all wait as MPI does. */
 __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_ns, int64_t took_cpu_ns)
 {
@@ -104,7 +104,7 @@ __attribute__((visibility("default"))) int recorded_Finalize(void)
 
     if (op_begin()) {
         op_returned();
-        op_add(KIND_COMPUTE, 0, NOBODY, 0, OTHERS, 0);
+        op_add(KIND_COMPUTE, 0, NO_RANK, 0, OTHERS, 0);
         op_end();
     }
     operations_close(1);

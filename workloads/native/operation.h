@@ -17,7 +17,7 @@
 #include "wrappers.h"
 
 struct operation {
-    float compute_ns; /* processor time of the thread since the operation before it */
+    float compute_ns; /* CPU time of the thread since the operation before it */
     float within_ns;  /* wall-clock time in MPI, with the polls in vain before it */
     uint32_t bytes;   /* of the message or operation; of a WAIT or PROBE: 1 if the program polled for it */
     int32_t peer;     /* rank in MPI_COMM_WORLD of the other end, or the root */
@@ -26,7 +26,7 @@ struct operation {
     uint8_t kind, tag;
 };
 
-enum { NOBODY = -1, ANYONE = -2 }; /* as a peer; so are ranks of another MPI_COMM_WORLD NOBODY */
+enum { NO_RANK = -1, ANYONE = -2 }; /* as a peer; so are ranks of another MPI_COMM_WORLD NO_RANK */
 
 /* What large messages between the ranks of a node cost, and how ranks wait for messages. */
 #define LEAST_COPIED 4096
@@ -50,7 +50,7 @@ int operations_open(int rank, int ranks);
 void operations_close(int finalized);
 /* Add to the recording of this rank, if it was made; also after it was closed. */
 void operations_note_transfers(const struct transfers *transfers);
-/* Likewise how long MPI_Init and MPI_Finalize took, and how much processor time; and how often this thread has slept
+/* Likewise how long MPI_Init and MPI_Finalize took, and how much CPU time; and how often this thread has slept
    until MPI_Init returned. */
 void operations_note_init(int64_t took_ns, int64_t took_cpu_ns);
 void operations_note_finalize(int64_t took_ns, int64_t took_cpu_ns);
@@ -102,7 +102,7 @@ void op_received(MPI_Message message, int64_t bytes, MPI_Request *request);
 
 /* The ranks of a communicator, by number. */
 struct members {
-    int number, ranks, *world; /* `world`: of the ranks that a rank here can send to, in MPI_COMM_WORLD, or NOBODY */
+    int number, ranks, *world; /* `world`: of the ranks that a rank here can send to, in MPI_COMM_WORLD, or NO_RANK */
     int inter; /* they are the remote group of an intercommunicator */
     struct members *next;
 };

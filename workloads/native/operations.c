@@ -30,7 +30,7 @@
 #define LEAST_KEPT 64 /* and at least */
 #define MEMBERS_BYTES 1000000 /* for the ranks of communicators */
 #define STEP_BYTES 262144 /* by which room is reserved */
-#define SHORT_NS 2000 /* of a shorter time all is processor time: to look costs as much */
+#define SHORT_NS 2000 /* of a shorter time all is CPU time: to look costs as much */
 enum { FULL = 1, FINALIZED = 2, ROOTED = 4 }; /* flags */
 
 /* On one node MPICH gathers at a root who has come to a collective operation, and the root releases all. */
@@ -416,7 +416,7 @@ void op_add(int kind, int64_t bytes, int peer, uint32_t request, unsigned comm, 
     struct slot *slot;
 
     if (bytes > UINT32_MAX) {
-        op_add(KIND_MORE, bytes >> 32, NOBODY, 0, 0, 0);
+        op_add(KIND_MORE, bytes >> 32, NO_RANK, 0, 0, 0);
         bytes &= UINT32_MAX;
     }
     slot = &head->slot[current];

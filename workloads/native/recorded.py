@@ -74,7 +74,7 @@ def _function(call: Call, before: Sequence[str], noted: Sequence[str]) -> list[s
     ]
 
 
-OTHER = "op_add(KIND_OTHER, 0, NOBODY, 0, OTHERS, 0);"
+OTHER = "op_add(KIND_OTHER, 0, NO_RANK, 0, OTHERS, 0);"
 
 
 def _noted(call: Call) -> list[str]:

@@ -15,7 +15,7 @@
 #define AWAY_NS 100000 /* for so long the receiver does not receive, but lets MPI work */
 #define TIMES 5
 #define CALM 3 /* so many round trips in which the sender kept its processor tell how long they take */
-#define WAITED_NS (TIMES * AWAY_NS / 2) /* so much processor time in waits tells whether they yield, ... */
+#define WAITED_NS (TIMES * AWAY_NS / 2) /* so much CPU time in waits tells whether they yield, ... */
 #define YIELDED 100 /* ... and so do so many yields, ... */
 #define FEW_YIELDS 10 /* ... and at the end so many */
 #define LEAST_BYTES 1024 /* for which it is tried whether a send waits */
@@ -134,7 +134,7 @@ static int meets(void *buffer, int64_t bytes, MPI_Comm comm)
     return !done;
 }
 
-/* How much processor time a wait takes between two calls of sched_yield; NO_YIELDS if it makes less than one in
+/* How much CPU time a wait takes between two calls of sched_yield; NO_YIELDS if it makes less than one in
    AWAY_NS, 0 if that is not known until then. */
 static double yield_interval_ns(MPI_Comm comm, int64_t until_ns)
 {

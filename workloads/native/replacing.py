@@ -1,6 +1,6 @@
 """The C text of the functions that take the places of MPI's, made from the table of calls.
 
-Recording functions, which are made likewise, are in ``recorded.py``.
+Recording functions, which are made in the same way, are in ``recorded.py``.
 """
 
 import json

@@ -8,7 +8,7 @@ int op_peer(const struct members *members, int rank)
 {
     if (rank == MPI_ANY_SOURCE)
         return ANYONE;
-    return rank >= 0 && rank < members->ranks ? members->world[rank] : NOBODY;
+    return rank >= 0 && rank < members->ranks ? members->world[rank] : NO_RANK;
 }
 
 int64_t op_bytes(MPI_Count count, MPI_Datatype datatype)
@@ -160,7 +160,7 @@ void op_waited(MPI_Request request, const MPI_Status *status, int polled)
         return;
     found = find(key_of(request));
     if (found == NULL) {
-        op_add(KIND_WAIT, polled, NOBODY, 0, OTHERS, 0);
+        op_add(KIND_WAIT, polled, NO_RANK, 0, OTHERS, 0);
         return;
     }
     if (found->prepared && found->number == 0) /* it was not started */
@@ -210,7 +210,7 @@ void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message, in
 void op_received(MPI_Message message, int64_t bytes, MPI_Request *request)
 {
     const struct pending *found = find(key_of_message(message));
-    struct pending one = found ? *found : (struct pending){.members = members_of(MPI_COMM_NULL), .peer = NOBODY};
+    struct pending one = found ? *found : (struct pending){.members = members_of(MPI_COMM_NULL), .peer = NO_RANK};
 
     if (found != NULL)
         drop(found);

@@ -88,7 +88,7 @@ LIBRARY_SETTINGS = (
     LibrarySetting("fewer BLAS threads", OPENBLAS, "0.3", {"OPENBLAS_NUM_THREADS": FITS}, crowded=True),
 )
 """Names that the libraries of MPICH 4.0.3, 4.1.3, 4.2.3, 4.3.2, 5.0.0 and 5.0.2, Open MPI 4.1.4, 4.1.8 and
-5.0.11, and Intel MPI 2021.19 hold. The throttle sleeps after so many polls in vain (by default 4096)."""
+5.0.11, and Intel MPI 2021.19 hold. The throttle sleeps after that many empty polls (by default 4096)."""
 
 
 def offered(

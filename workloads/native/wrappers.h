@@ -189,7 +189,7 @@ void record_write(void);
 
 void say(const char *what);
 int64_t now_ns(void);
-int64_t process_ns(void); /* processor time of this process */
+int64_t process_ns(void); /* CPU time of this process */
 int64_t thread_ns(void);  /* of this thread */
 
 #endif

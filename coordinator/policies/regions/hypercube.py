@@ -227,6 +227,6 @@ class HypercubeAllocation(RegionPolicy):
         return tuple(region[address] for address in addresses(job.partners)) if known else region
 
     def region(self, free: int, processes: int, machine: Machine) -> Region:
-        """A subcube for so many processes, by ascending addresses; empty if none is found."""
+        """A subcube for that many processes, by ascending addresses; empty if none is found."""
         n, k = dimension(machine.processors), dimension(processes)
         return ALLOCATORS[self.allocator](free, n, k) if k <= n else ()

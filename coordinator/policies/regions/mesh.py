@@ -33,7 +33,7 @@ class Submesh(NamedTuple):
 
 @cache
 def shape(processes: int, grid: Grid) -> Submesh | None:
-    """The submesh that a job of so many processes asks for; None if it is larger than the mesh.
+    """The submesh that a job with this size asks for; None if it is larger than the mesh.
 
     Of all that hold the job, fit, are at most twice as long as wide, and no longer than the block of a
     buddy would be, the one of least area, of equals the most nearly square; if none is, the one of least
@@ -239,7 +239,7 @@ class MeshAllocation(RegionPolicy):
             raise InputError("page", self.page, rule, 'write allocator = "paging", or leave page out')
 
     def region(self, free: int, processes: int, machine: Machine) -> Region:
-        """Processors for so many processes, in rank order; empty if there are none."""
+        """Processors for that many processes, in rank order; empty if there are none."""
         rows, columns = grid(machine.processors)
         mesh = Grid(*machine.topology.sides or (columns, rows))
         if self.allocator == "paging":

@@ -1,7 +1,7 @@
 """First come, first served, on regions of a machine whose topology matters: the base of such policies.
 
 A *region* is what an allocator takes for a job: the processors of its ranks, in rank order, and then
-those that nobody uses. So the decisions show how much is wasted inside regions (internal fragmentation),
+those that no job uses. So the decisions show how much is wasted inside regions (internal fragmentation),
 and which jobs were refused although enough processors were free (external fragmentation).
 
 Sets of processors are whole numbers: bit p is processor p. So a few operations look at all processors.
@@ -16,7 +16,7 @@ from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Placement, Reason, View
 
 Region = tuple[int, ...]
-"""What an allocator takes: processors of ranks in rank order, then those that nobody uses."""
+"""What an allocator takes: processors of ranks in rank order, then those that no rank uses."""
 
 NONE = -1
 """In place of a processor, where there is none."""
@@ -66,7 +66,7 @@ class RegionPolicy(Policy):
 
     @abstractmethod
     def region(self, free: int, processes: int, machine: Machine) -> Region:
-        """The region for so many processes in the set ``free`` of processors; empty if there is none."""
+        """The region for that many processes in the set ``free`` of processors; empty if there is none."""
 
     def arrange(self, job: Job, region: Region) -> Placement:
         """The processors of a job's region in the order of its ranks."""

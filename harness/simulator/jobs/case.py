@@ -9,7 +9,7 @@ from harness.simulator.jobs.execution import Arrivals
 from harness.simulator.jobs.model import Columns, Floats, Integers, Times
 
 IN_ORDER, ON_BLOCKS, MALLEABLE = range(3)
-"""How jobs get processors: in the order of the queue, and keep them; on buddy blocks, likewise; or all that
+"""How jobs get processors: in the order of the queue, and keep them; on buddy blocks, the same; or all that
 are present share them again at every event."""
 
 
@@ -68,7 +68,7 @@ class Shares(NamedTuple):
     since_ns: Integers
     """(n,) since when it has had them."""
     held_ns: Floats
-    """(n,) processor time that it had before."""
+    """(n,) CPU time that it had before."""
     caps: Integers
     """(P,) scratch, as ``parts``."""
     parts: Integers

@@ -63,7 +63,7 @@ def _resize(case: Case, job: int, size: int) -> None:
 
 @step
 def _account(case: Case, job: int) -> None:
-    """Add up the processor time of a job that gets other processors now, or has ended."""
+    """Add up the CPU time of a job that gets other processors now, or has ended."""
     time_ns = case.now[0].time_ns
     case.shares.held_ns[job] += float(time_ns - case.shares.since_ns[job]) * case.size[job]
     case.shares.since_ns[job] = time_ns

@@ -9,10 +9,10 @@ from coordinator.policies.regions.region_policy import RegionState
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """Shares of processor time and of requests; NaN where there was nothing to share."""
+    """Shares of CPU time and of requests; NaN where there was nothing to share."""
 
-    internal: float  # of the processor time of all regions, the share that no process used
-    # Of all processor time, the share that was free while a job waited that asks for no more.
+    internal: float  # of the CPU time of all regions, the share that no process used
+    # Of all CPU time, the share that was free while a job waited that asks for no more.
     external: float
     # Of the requests for which enough processors were free, the share refused. A waiting job requests again
     # at every decision.
@@ -78,7 +78,7 @@ class Relocations:
     """Charges jobs for relocations, and counts them.
 
     A job pays first, then continues its work: its remaining time tells how much work remains. A job that
-    moves again while it pays begins to pay anew.
+    moves again while it pays begins to pay again.
     """
 
     def __init__(self, migration: Migration) -> None:

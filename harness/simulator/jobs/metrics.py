@@ -23,7 +23,7 @@ class Metrics:
     # had (Hori et al. 1996, section 4.1). Rigid jobs: the slowdown.
     retr: float
     processors: float  # mean partition size
-    # Used processor time over all processor time from the first arrival that counts to the last finish.
+    # Used CPU time over all CPU time from the first arrival that counts to the last finish.
     utilisation: float
     # Correlation of log2(size) with RETR; 0 is fair, above 0 large jobs wait longer; NaN if all sizes are
     # equal.
@@ -32,7 +32,7 @@ class Metrics:
     internal: float | None = None
     external: float | None = None
     missed: float | None = None
-    # See ``Relocated``, of the whole schedule; None under policies that relocate nobody.
+    # See ``Relocated``, of the whole schedule; None under policies that relocate no job.
     moves: float | None = None
     vacated: float | None = None
     lost_s: float | None = None

@@ -20,7 +20,7 @@ _enter = step(queue_tree_front.enter)
 _leave = step(queue_tree_front.leave)
 _lighter = step(queue_tree_front.lighter)
 
-BEGUN = 3  # status of a node whose round begins anew, with all that lies below
+BEGUN = 3  # status of a node whose round begins again, with all that lies below
 Nodes = NDArray[np.int32]  # half the memory of 64 bits, which matters for the largest trees
 
 
@@ -178,7 +178,7 @@ def _end_quantum(tree: Tree, queued: int, below: int) -> None:
 
 @hot
 def _begin_anew(tree: Tree, fair: bool, node: int) -> None:
-    """Begin the next round of a node if its own round is over, or a round above begins anew."""
+    """Begin the next round of a node if its own round is over, or a round above begins again."""
     if tree.status[node >> 1] == BEGUN:
         tree.status[node] = BEGUN
     elif tree.status[node] != 1:

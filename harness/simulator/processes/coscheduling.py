@@ -17,7 +17,7 @@ from harness.simulator.processes.ready_queues import enqueue
 
 @step
 def look(state: State, p: int, q: int) -> None:
-    """Running process ``q`` has waited in vain: each peer that it waits for may get its processor."""
+    """Running process ``q`` has waited without success: each peer that it waits for may get its processor."""
     process = state.processes[q]
     job = state.jobs[process.job]
     first, last = process.target, process.target + 1

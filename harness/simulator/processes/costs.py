@@ -5,7 +5,7 @@ Between two idle times of the machine chance decides which one's costs count.
 
 The processors' caches: what a process pays to load its working set again.
 
-Each processor has a cache. The sets of those who ran on it last are there, the latest first, as
+Each processor has a cache. The sets of processes that ran on it last are there, the latest first, as
 far as they fit. A process whose set is not there, or not whole, loads what is missing when it computes next;
 so does one that has run elsewhere since, because it has changed its set there.
 

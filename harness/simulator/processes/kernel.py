@@ -106,7 +106,7 @@ def expire(state: State, p: int) -> None:
 
 @step
 def due(state: State, p: int) -> int:
-    """The first process of ``p`` whose alarm has to ring, or NOBODY."""
+    """The first process of ``p`` whose alarm has to ring, or none."""
     for k in range(state.processors[p].residents):
         q = state.residents[p, k]
         if state.processes[q].alarm_ns <= state.clock.now_ns:

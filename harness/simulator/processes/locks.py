@@ -81,7 +81,7 @@ def request(state: State, p: int, q: int, number: int) -> bool:
 
 @step
 def takes(state: State, q: int) -> bool:
-    """Process ``q`` takes its lock if nobody has it, else it gets in line, and its limit begins."""
+    """Process ``q`` takes its lock if it is free, else it gets in line, and its limit begins."""
     process = state.processes[q]
     process.deferred = 0
     process.remaining_ns = min(read_limit(waiting_rule(state.jobs[process.job])), m.NEVER_NS)
@@ -174,7 +174,7 @@ def stop_inheriting(state: State, p: int, q: int) -> None:
 
 @step
 def first_waiter(state: State, number: int, its_state: int) -> int:
-    """The process that has waited longest for lock ``number`` in its state, ABSENT for any, or NOBODY."""
+    """The process that has waited longest for lock ``number`` in its state, ABSENT for any, or none."""
     found, anywhere = m.NOBODY, its_state == m.ABSENT
     for q in range(len(state.processes)):
         process = state.processes[q]
@@ -248,7 +248,7 @@ def retry_slot(state: State, p: int) -> None:
 
 @step
 def host_of(state: State, q: int) -> int:
-    """The processor of the first process of ``q``'s job that runs, without an activation; or NOBODY."""
+    """The processor of the first process of ``q``'s job that runs, without an activation; or none."""
     job = state.jobs[state.processes[q].job]
     for mate in range(job.first, job.first + job.processes):
         process = state.processes[mate]
@@ -262,7 +262,7 @@ def host_of(state: State, q: int) -> int:
 def activate(state: State, q: int) -> int:
     """Process ``q``, if it is stopped with a lock that it has, runs on where its job does.
 
-    Returns that processor, NOBODY if no activation begins.
+    Returns that processor, or none if no activation begins.
     """
     process = state.processes[q]
     if process.state != m.READY or process.allowed or process.is_activated or process.has_left:

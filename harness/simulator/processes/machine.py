@@ -40,7 +40,7 @@ class SimulatedMachine(MachineConstants):
         idle_times_us: ascending. Between two of them chance decides which one's costs count, so that the mean
             goes in a straight line; below the first one the other has no costs, and beyond the last one its
             costs count.
-        switch_after_idle_us: of a dispatch of a process that waits and has not run for so long, in place of
+        switch_after_idle_us: of a dispatch of a process that waits and has not run for that long, in place of
             ``context_switch_us``.
         send_after_idle_us: additional time to send a read request or an arrival at a barrier if the last wait
             ended so long ago.

@@ -53,7 +53,7 @@ SPUN, BLOCKED_ONCE = range(2)  # outcomes of a wait: completed while spinning, o
 
 COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
 CATEGORIES = ("computing", "communicating", "synchronizing", "switching", "idle")
-"""The uses of a processor's time (Dusseau et al. 1996, section 3.4)."""
+"""The uses of CPU time (Dusseau et al. 1996, section 3.4)."""
 
 DISPATCHES, BEGAN, LEFT = range(5, 8)  # columns of ``State.accounts`` after those of the categories
 
@@ -155,11 +155,11 @@ PROCESS = whole_lines(
         ("channel", np.int32),  # whose next message it waits for: messages.py
         ("is_activated", np.int8),  # it runs on in the place of another process of its job: locks.py
         ("has_left", np.int8),  # it has left its section while activated
-        ("inherits", np.int8),  # somebody spins for the lock that it has: locks.py
+        ("inherits", np.int8),  # a process spins for the lock that it has: locks.py
         ("deferred", np.int8),  # it has not asked for its lock, as its slot ends: locks.py
         ("set_bytes", np.int64),  # the next three: costs.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
-        ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
+        ("warm_on", np.int32),  # the processor whose cache its working set was in last, or none
         ("home", np.int32),  # where the decision in force has it
         ("ticket", np.int64),  # the least of those that wait for a lock is next; 0 for none
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: coscheduling.py
@@ -212,7 +212,7 @@ JOB = np.dtype(
         ("first", np.int32),
         ("processes", np.int32),
         ("served_by_network", np.int8),
-        ("message_costs", np.int8),  # whether messages take processor time of its processes
+        ("message_costs", np.int8),  # whether messages take CPU time of its processes
         ("arrived", np.int32),
         ("unfinished", np.int32),
         ("min_report_ns", np.int64),  # of the arrivals at the present barrier
@@ -257,7 +257,7 @@ CHANNEL = np.dtype(
         ("sender", np.int32),
         ("receiver", np.int32),
         ("sent", np.int64),  # messages that have an arrival
-        ("sender_came", np.int64),  # to the rendezvous of so many messages
+        ("sender_came", np.int64),  # to the rendezvous of this number of messages
         ("receiver_came", np.int64),
         ("rendezvous", np.int8),
     ],
@@ -290,7 +290,7 @@ MACHINE = np.dtype(
         ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf
         ("yields", np.int8),  # whether processes of some job yield while they spin
-        ("slices_end", np.int8),  # between clock ticks, too, where a process asks for its processor time
+        ("slices_end", np.int8),  # between clock ticks, too, where a process asks for its CPU time
         ("message_costs", np.int8),
         ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py
         ("deferral_ns", np.int64),
@@ -303,7 +303,7 @@ MACHINE = np.dtype(
         ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none
         ("queue", np.int8),  # BOUND to STEALING
         ("cache_bytes", np.int64),  # of each processor; 0 for no caches
-        ("quota_ns", np.int64),  # of processor time in each period; 0 for no quota: quota.py
+        ("quota_ns", np.int64),  # of CPU time in each period; 0 for no quota: quota.py
         ("period_ns", np.int64),
     ],
     align=True,

@@ -135,14 +135,14 @@ def tasks(program: Program, draws: Draws, most: int) -> Iterator[Operations]:
 
 
 def operations(rows: int, count: int) -> Operations:
-    """So many empty operations for so many processes."""
+    """A number of empty operations for each of a number of processes."""
     made = np.zeros((rows, count), m.OPERATION)
     made["peer"] = m.NOBODY
     return made
 
 
 def end(rows: int, marks: int) -> Operations:
-    """The end of the programs of so many processes."""
+    """The end of the programs of a number of processes."""
     made = operations(rows, 1)
     made["code"], made["marks"] = m.END, marks
     return made
@@ -155,7 +155,7 @@ def pieces(whole: int, most: int) -> Iterator[int]:
 
 
 class Part(NamedTuple):
-    """Operations that the processes of a recorded program carry out ``times`` times over."""
+    """Operations that the processes of a recorded program execute ``times`` times over."""
 
     operations: tuple[Operations, ...]  # of each process; messages are numbered from 0 within one time
     messages: NDArray[np.int64]  # how many go over each channel in one time
@@ -189,7 +189,7 @@ class ReplayedProgram:
         return sum(times * int(np.count_nonzero(marks & m.PASSES)) for times, marks in every)
 
     def busy_ns(self, rank: int) -> int:
-        """The processor time of a process."""
+        """The CPU time of a process."""
         every = ((part.times, part.operations[rank]) for part in self.parts)
         return sum(times * int(each["value"][each["code"] == m.COMPUTE].sum()) for times, each in every)
 

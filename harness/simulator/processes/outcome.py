@@ -30,7 +30,7 @@ class JobOutcome:
 
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
     was never placed. ``barriers`` counts opening and closing ones, and waits for locks. ``cpu_ns`` is the
-    processor time of each process; ``processes`` has the processes that were dispatched.
+    CPU time of each process; ``processes`` has the processes that were dispatched.
     ``bursts_ns`` are the response times of the bursts of an interactive job, each from the end of
     the think time before it; empty for other jobs.
     """
@@ -70,7 +70,7 @@ class Outcome:
     throttled_ns: int  # time in which processors stood still by a quota, although processes were ready
     failure: str  # empty when every job finished
     # Rows of (time, processor, process, category, other), each valid until the next row of its processor.
-    # ``other`` is the process that is read from; in a row of a switch or of nobody the process that blocked
+    # ``other`` is the process that is read from; in a row of a switch or of no process the one that blocked
     # there and then. Process numbers run through the jobs in order of arrival; -1 is none. Empty unless
     # asked for.
     timeline: NDArray[np.int64] = field(repr=False)
@@ -85,7 +85,7 @@ class Outcome:
 
     @property
     def throttled(self) -> float:
-        """Share of all processors' time in which a quota kept ready processes from running."""
+        """Share of all CPU time in which a quota kept ready processes from running."""
         total = self.spent_ns.sum()
         return float(self.throttled_ns / total) if total else 0.0
 
@@ -96,7 +96,7 @@ class Outcome:
 
     @property
     def breakdown(self) -> dict[str, float]:
-        """Share of all processors' time by category."""
+        """Share of all CPU time by category."""
         total = self.spent_ns.sum()
         return {
             name: float(part / total) if total else 0.0

@@ -34,7 +34,7 @@ def compute(state: State, p: int, process: Records) -> None:
 
 @step
 def watch_slice(state: State, p: int) -> None:
-    """Have the end of the slice noticed when it comes, if the computing process asks for its processor time.
+    """Have the end of the slice noticed when it comes, if the computing process asks for its CPU time.
 
     Synthetic programs do so all the time, and Linux counts the time of a process that asks. Who spins, or
     computes without asking, loses the processor at the next clock tick.
@@ -136,7 +136,7 @@ def record(state: State, p: int) -> None:
 
 @hot
 def next_process(state: State, p: int) -> int:
-    """The process that is to run next on processor ``p``, fetched from elsewhere if need be, or NOBODY."""
+    """The process that is to run next on processor ``p``, fetched from elsewhere if need be, or none."""
     if state.processors[p].throttled:
         return stand(state, p)
     if state.machine.queue != m.BOUND:
@@ -149,7 +149,7 @@ def next_process(state: State, p: int) -> int:
 
 @step
 def stand(state: State, p: int) -> int:
-    """Note since when processor ``p``, which the quota stops, has a ready process; returns NOBODY."""
+    """Note since when processor ``p``, which the quota stops, has a ready process; returns none."""
     processor, now_ns = state.processors[p], state.clock.now_ns
     if processor.stood_ns > now_ns and count(state, p, m.READY) > 0:
         processor.stood_ns = now_ns
@@ -251,7 +251,7 @@ def block(state: State, p: int) -> None:
 def tick(state: State, p: int) -> None:
     """The clock tick of processor ``p``, and its starvation update if due.
 
-    A tick during a switch charges nobody.
+    A tick during a switch charges no process.
     """
     processor = state.processors[p]
     processor.tick_ns += state.machine.tick_ns
@@ -321,7 +321,7 @@ def wake(state: State, q: int) -> None:
 
 @step
 def sleep(state: State, p: int, length_ns: int) -> None:
-    """The running process sleeps for so long."""
+    """The running process sleeps for that long."""
     processor = state.processors[p]
     process = state.processes[processor.current]
     process.activity = m.SLEEPING
@@ -344,7 +344,7 @@ def os_noise(state: State, p: int) -> None:
     # Only a fair scheduler looks for another process when an interrupt returns.
     if state.machine.fair and process.state == m.RUNNING and scheduler.outranked(state, p, q):
         preempt(state, p, True, m.USUAL)
-    # Nobody is charged for the detour.
+    # No process is charged for the detour.
     processor.charged_ns += length_ns
     process.dispatched_ns += length_ns
     set_activity(state, p, processor.activity_ns - state.clock.now_ns + length_ns)

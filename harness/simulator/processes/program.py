@@ -1,4 +1,4 @@
-"""How a running process carries out its program, operation by operation, and how it waits.
+"""How a running process executes its program, operation by operation, and how it waits.
 
 ``carry_out`` is the step machine: an event makes one process do an action, which says what it does next,
 until something takes time. What a process does after a computation, a wait or a sleep is always its next
@@ -210,7 +210,7 @@ def end_activity(state: State, p: int, q: int) -> int:
 def leave_section(state: State, q: int) -> int:
     """The section is over: the next operation begins, then the lock is released.
 
-    Returns the lock, or NOBODY if it is released already.
+    Returns the lock, or none if it is released already.
     """
     process = state.processes[q]
     if process.is_activated:
@@ -458,7 +458,7 @@ def receive(state: State, message: int) -> int:
     """``message`` arrives: a running process handles it now, any other when it runs next.
 
     The message wakes a blocked process; a ready one finds it when its turn comes. Returns the process whose
-    wait is over by it, or NOBODY.
+    wait is over by it, or none.
     """
     sender = state.processes[message >> 1]
     q = message >> 1

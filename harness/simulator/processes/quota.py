@@ -1,6 +1,6 @@
 """The CPU quota of a control group, as Linux has it: one budget, which processors take in slices.
 
-The processes of all jobs may use ``quota_ns`` of processor time in each period; the first begins at 0. A
+The processes of all jobs may use ``quota_ns`` of CPU time in each period; the first begins at 0. A
 processor that computes, spins or switches uses up its share. It looks at the share at its clock tick, and
 when a process comes, goes or becomes ready. From an empty share the processor has a debt; it takes a slice
 and the debt from the budget. If the budget is empty, too, the processor stands still, after a switch that is

@@ -77,7 +77,7 @@ def claim(state: State, p: int) -> bool:
 
 @step
 def first_in_line(state: State, waiting: int, p: int) -> int:
-    """The process that queued up first of all in the state ``waiting`` that may run on ``p``, or NOBODY."""
+    """The process that queued up first of all in the state ``waiting`` that may run on ``p``, or none."""
     found = m.NOBODY
     for q in range(len(state.processes)):
         first = found == m.NOBODY or state.processes[q].order < state.processes[found].order
@@ -107,7 +107,7 @@ def count(state: State, p: int, last_state: int) -> int:
 def longest_queue(state: State, p: int) -> int:
     """The busy processor other than ``p`` on which most processes are ready or run.
 
-    NOBODY if on none a process waits that may be on ``p``.
+    none if on none a process waits that may be on ``p``.
     """
     found, most = m.NOBODY, 1
     for other in range(len(state.processors)):

@@ -150,7 +150,7 @@ def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
     """Raises InputError if LONGEST_DRAWN mean phases are longer than the clock can count."""
     for job in jobs:
         if job.program.granularity_us * 1e3 * LONGEST_DRAWN > limit_ns:
-            rule = f"a simulation of so many processes ends after {limit_ns / 1e9:g} s"
+            rule = f"a simulation of this many processes ends after {limit_ns / 1e9:g} s"
             remedy = "give shorter phases, or fewer processes"
             key = f"jobs[{job.number}].program.granularity_us"
             raise InputError(key, job.program.granularity_us, rule, remedy)

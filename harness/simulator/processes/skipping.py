@@ -1,13 +1,13 @@
 """Skips events whose outcome follows from the program alone; no number changes by it.
 
 While every processor runs a process of one job, all of them have just begun the same step, and no
-message is under way, nobody interferes: a read takes its gap and a round trip, and a barrier
+message is under way, nothing interferes: a read takes its gap and a round trip, and a barrier
 completes a round trip after the last process begins to wait. So the next barriers are calculated
 for as long as every wait ends within its spin limit and nothing else can happen: no end of a slot,
-no arrival, no alarm, no clock tick that may take a processor away. Ticks that cannot are carried out.
+no arrival, no alarm, no clock tick that may take a processor away. Ticks that cannot are simulated.
 
 Nothing is skipped while a timeline is recorded or under a CPU quota, nor on machines on which messages cost
-processor time or the local scheduler is ``eevdf``.
+CPU time or the local scheduler is ``eevdf``.
 """
 
 from harness.simulator.compiled import hot, step
@@ -34,7 +34,7 @@ def may_skip(state: State, q: int) -> bool:
 
 @step
 def skip(state: State, index: int) -> None:
-    """Let job ``index`` pass the barriers, then make the reads, that nobody disturbs."""
+    """Let job ``index`` pass the barriers, then make the reads, that are not disturbed."""
     began_ns = state.clock.now_ns
     quiet_ns = undisturbed_until(state, index)
     if quiet_ns <= began_ns:
@@ -49,7 +49,7 @@ def skip(state: State, index: int) -> None:
 
 @step
 def undisturbed_until(state: State, index: int) -> int:
-    """Until when nobody but job ``index`` does anything; 0 if its processes are not in step."""
+    """Until when only job ``index`` does anything; 0 if its processes are not in step."""
     first = state.processes[state.jobs[index].first]
     until_ns = state.clock.next_ns
     for p in range(len(state.processors)):
@@ -89,7 +89,7 @@ def reads_of(operation: Records) -> int:
 
 @step
 def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
-    """Go on to the completion of the next barrier; False if that is too late, or somebody may block.
+    """Continue to the completion of the next barrier; False if that is too late, or a process may block.
 
     All processes compute, or are before a read, and have as many reads up to the barrier.
     """
@@ -194,7 +194,7 @@ def count_reads(state: State, index: int, reads: int) -> None:
 
 @step
 def carry_out_ticks(state: State) -> None:
-    """Carry out the clock ticks of the time that was skipped, and let all begin to compute now."""
+    """Simulate the clock ticks of the time that was skipped, and let all begin to compute now."""
     now_ns = state.clock.now_ns
     for p in range(len(state.processors)):
         processor = state.processors[p]

@@ -263,7 +263,7 @@ def slot_arrays(
         for process, p in enumerate(placement, firsts[number]):
             places.setdefault((number, p), []).append(process)
         if (count := counts[indices[number]]) > len(placement):
-            # Nobody stops the others: they suspend themselves.
+            # The others are not stopped: they suspend themselves.
             slots[:, firsts[number] + len(placement) : firsts[number] + count] = 1
     for row, slot in zip(slots, decision.slots, strict=True):
         restricted = {number for number, _ in slot.allowed_ranks}

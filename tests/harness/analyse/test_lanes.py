@@ -34,7 +34,7 @@ def test_a_spin_is_in_vain_while_the_partner_does_not_run():
     rows = [(0, 0, COMPUTING, 0, 10), (0, 0, SYNCHRONIZING, 10, 60), (0, 0, COMPUTING, 60, 100)]
     rows += [(1, 1, COMPUTING, 0, 30), (1, 0, SWITCHING, 30, 35), (1, 0, COMPUTING, 35, 55)]
     first, second = made([*rows, (1, 0, SYNCHRONIZING, 55, 100)])
-    waits = [(0, "computing", 0), (10, "spinning in vain", 0), (35, "spinning", 0), (60, "computing", 0)]
+    waits = [(0, "computing", 0), (10, "spinning uselessly", 0), (35, "spinning", 0), (60, "computing", 0)]
     assert first == waits
     states = [(at, state) for at, state, _ in second]
     assert states == [(0, "computing"), (30, "switching"), (35, "computing"), (55, "spinning")]
@@ -61,7 +61,7 @@ def test_a_code_says_who_is_read_from_and_whether_the_process_then_blocks():
     (begins, codes), _ = lanes(spans, TWO_JOBS, (0, 1), (0, 100))
     found = [(STATES[code % 6], code // 6 % 4, code // 24) for code in codes.tolist()]
     assert begins.tolist() == [0, 10, 15, 20, 50, 60]
-    names = ["computing", "spinning in vain", "spinning", "blocked", "switching", "computing"]
+    names = ["computing", "spinning uselessly", "spinning", "blocked", "switching", "computing"]
     assert found == [(name, 0, 5 if "spinning" in name else 0) for name in names]
 
 
@@ -70,7 +70,7 @@ def test_a_read_is_not_in_vain_while_the_process_that_is_read_from_runs():
     three = [(0, 0), (0, 1), (0, 2)]
     spans = [Span(0, 0, 0, COMMUNICATING, 0, 50, 1), Span(1, 0, 1, COMPUTING, 20, 100)]
     (begins, codes), *_ = lanes(spans, three, (0, 1), (0, 50))
-    assert [STATES[code % 6] for code in codes] == ["spinning in vain", "spinning"]
+    assert [STATES[code % 6] for code in codes] == ["spinning uselessly", "spinning"]
     assert begins.tolist() == [0, 20]
 
 

@@ -57,7 +57,7 @@ def test_nothing_is_said_of_a_calm_host():
     ("before", "after", "more", "said"),
     [
         (moment(CALM, wanting=1), LATER, [], "1 threads of other programs waited"),
-        (CALM, moment(LATER, steal_s=0.5), [], "took 5.0% of the processors' time: repeat"),
+        (CALM, moment(LATER, steal_s=0.5), [], "took 5.0% of the CPU time: repeat"),
         (CALM, LATER, [sampled("os_noise_length_ns", 4e6)], "other programs took 4.1%"),
         (CALM, LATER, [sampled("remote_wakeup_ns", *[90_000.0] * 5)], "remote_wakeup (4.5x)"),
         (CALM, moment(LATER, frequency_mhz=2400.0), [], "from 3000 to 2400 MHz"),

@@ -44,7 +44,7 @@ def slower(record, factor):
 
 
 def losing(record, share):
-    """The record of a run that lost that share of its processors' time to other programs."""
+    """The record of a run that lost that share of its CPU time to other programs."""
     ranks = [replace(one, run_queue_ns=round(share * one.elapsed_ns)) for one in record.ranks]
     wall_s = 100.0
     during = replace(record.conditions, others=share + disturbance.OWN_S / (2 * wall_s), processors=[0, 1])

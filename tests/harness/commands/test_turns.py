@@ -284,7 +284,7 @@ def test_a_line_says_what_runs_and_one_each_minute_how_far(monkeypatch, capfd):
     assert cli.main(["turns", "--quantum-ms", "50", "--", "sleep 1", ":::", "true"]) == 0
     begun, *later = [line for line in capfd.readouterr().err.splitlines() if line.startswith("lockstep: ")]
     assert begun == "lockstep: 2 jobs in 50 ms slots; Ctrl-C ends"
-    assert "lockstep: after 0 min, processor time: sleep 0 s, true has ended" in later
+    assert "lockstep: after 0 min, CPU time: sleep 0 s, true has ended" in later
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def test_on_a_quiet_host_the_numbers_stand_out(lockstep):
     ("steal", "warnings", "said"),
     [
         (0, (RIVAL,), "another run of Lockstep used the same processors in 9 of 9 runs"),
-        (0.1, (), "the hypervisor took more than 1% of the processors' time in 9 of 9 runs"),
+        (0.1, (), "the hypervisor took more than 1% of the CPU time in 9 of 9 runs"),
     ],
 )
 def test_runs_that_something_disturbs_have_a_warning(lockstep, tools, monkeypatch, steal, warnings, said):

@@ -343,7 +343,7 @@ SECONDS = {"as_it_is": (1, 2), "two_phase": (1, 1), "setting": (1, 1.5)}
 def test_without_intervals_there_is_no_best(command):
     status, out, _ = command(Host(**SECONDS), "--rounds", "1")
     assert status == 0
-    assert "Fastest in the median: two-phase. Noise is unknown: that takes --rounds 3." in out
+    assert "Fastest by median: two-phase. Noise is unknown: that takes --rounds 3." in out
     assert "beyond noise" not in out
 
 
@@ -355,7 +355,7 @@ def test_settings_that_are_alike_may_all_be_faster_than_as_it_is(command):
 
 def test_programs_as_they_are_are_not_faster_than_themselves(command):
     _, out, _ = command(Host(as_it_is=(1, 2), two_phase=(1, 2.001), setting=(1, 2.002)), "--rounds", "3")
-    assert "No setting is best beyond noise. Fastest in the median: as it is." in out
+    assert "No setting is best beyond noise. Fastest by median: as it is." in out
 
 
 def test_where_nothing_ends_in_time_nothing_is_best(command):

@@ -144,7 +144,7 @@ def test_a_candidate_has_the_errors_of_commands_that_were_simulated_and_measured
     said = advised()
     assert "error so" in said and "gang 100 ms 1.00 1.00-1.00 - - 3.0 3.0 1 " in said
     assert "gang 20 ms 1.10 1.10-1.10 - - - - - " in said
-    assert said.endswith("in the median. -: not known here: docs/validation.md has ours.")
+    assert said.endswith("differed (medians). -: not known here: docs/validation.md has ours.")
 
 
 def test_what_a_store_knows_of_other_programs_is_no_error_of_commands(on_a_recording):

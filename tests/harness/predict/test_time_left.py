@@ -16,7 +16,7 @@ from harness.predict.simulations import carry_out
 from harness.spec import experiment
 
 COSTS = json.loads((SUPPORT / "recorded_costs.json").read_text())
-"""Processor time of each part in seconds (tests/benchmarks/time_left.py)."""
+"""CPU time of each part in seconds (tests/benchmarks/time_left.py)."""
 
 WORKERS = 2
 

@@ -167,7 +167,7 @@ def test_a_page_of_commands_has_no_empty_chart_or_table_and_says_why(nasty):
     assert cli.main(["report", str(nasty), "-o", str(file)]) == 0
     page = file.read_text()
     headings, _ = outline(page)
-    assert "Where the time went" not in headings and "Breakdown of the processors' time" not in headings
+    assert "Where the time went" not in headings and "Breakdown of the CPU time" not in headings
     assert {"How busy the processors were", "What the ranks did", "States of the ranks"} <= set(headings)
     assert "slows them down, measured.</p>" in page and "not comparable" not in page
     assert "<th>makespan</th><th>one after the other</th>" in page and "in waits of MPI" not in page

@@ -36,7 +36,7 @@ def simulated(
 
 
 def used(outcome, since_ns, until_ns):
-    """Processor time of all processes between two times."""
+    """CPU time of all processes between two times."""
     total = 0
     for p in range(2):
         rows = [row for row in outcome.timeline.tolist() if row[1] == p]

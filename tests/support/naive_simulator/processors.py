@@ -238,7 +238,7 @@ class Processor:
         process.processor.reconsider()
 
     def watch_slice(self):
-        """Linux notices that a slice is over where a process asks for its processor time."""
+        """Linux notices that a slice is over where a process asks for its CPU time."""
         process = self.process
         if process.wants.asks and self.simulation.slices_end:
             ends = self.simulation.now + process.deadline - process.virtual()

@@ -1,5 +1,5 @@
 /* The bulk-synchronous loop: bsp GRANULARITY_US IMBALANCE ITERATIONS. The computing phases are measured
-   in processor time. Prints the wall-clock seconds of the slowest rank and a sum that must be right. */
+   in CPU time. Prints the wall-clock seconds of the slowest rank and a sum that must be right. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

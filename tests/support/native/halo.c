@@ -1,5 +1,5 @@
 /* A halo exchange: halo NEIGHBOURS BYTES COMPUTE_US ROUNDS [plain]. In each round a rank computes for the given
-   processor time, give or take an eighth, asking for that time again and again or, plain, without a system call; then
+   CPU time, give or take an eighth, asking for that time again and again or, plain, without a system call; then
    it exchanges a message of so many bytes with each of its neighbours on a ring by
    Irecv, Isend and Waitall. Prints the seconds of the slowest rank, and a sum that must be right. */
 #include <mpi.h>
@@ -24,7 +24,7 @@ static void work(long steps)
         value = value * 1.0000001 + 1e-9;
 }
 
-/* How many steps of work take a second of processor time: the most of some tries. */
+/* How many steps of work take a second of CPU time: the most of some tries. */
 static double steps_per_s(void)
 {
     double most = 0;

@@ -1,5 +1,5 @@
 /* Communication that is not by messages: others fence|lock|file COMPUTE_US ROUNDS. In each round a rank computes for
-   the given processor time, and then puts to its neighbour in a fence or under a lock, or all write a block of a file.
+   the given CPU time, and then puts to its neighbour in a fence or under a lock, or all write a block of a file.
    Prints the seconds of the slowest rank, and whether the data are right. */
 #include <mpi.h>
 #include <stdio.h>

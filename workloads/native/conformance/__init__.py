@@ -50,7 +50,7 @@ FAMILIES = {"MPICH": ("MPICH_VERSION",), "Open MPI": ("OMPI_MAJOR_VERSION", "OMP
 """Macros that hold a family's version."""
 
 PARTS = ("MPI_", "MPICH_", "ROMIO_", "OMPI_", "OPAL_", "PLATFORM_")
-"""Beginnings of other versions in their headers. One more is of somebody who has made another MPI of it."""
+"""Beginnings of other versions in their headers. One more belongs to another MPI that was made of it."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Conformity:
 
 
 def identity(macros: str) -> str | None:
-    """The family and version of an MPI, by the macros of its header; None if nobody here knows it."""
+    """The family and version of an MPI, by the macros of its header; None if it is unknown here."""
     versions = _versions(macros)
     if any(not name.startswith(PARTS) for name in versions):
         return None

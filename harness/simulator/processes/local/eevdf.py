@@ -52,7 +52,7 @@ def average(state: State, p: int) -> int:
 
 @hot
 def charge_running(state: State, p: int) -> int:
-    """Charge the running process up to now; returns it, or NOBODY."""
+    """Charge the running process up to now; returns it, or none."""
     processor = state.processors[p]
     q = processor.current
     if q == NOBODY or state.processes[q].state != RUNNING:
@@ -105,7 +105,7 @@ def may_end_ns(state: State, p: int) -> int:
 
 @step
 def best(state: State, p: int) -> int:
-    """The ready process that is to run next on processor ``p``, or NOBODY."""
+    """The ready process that is to run next on processor ``p``, or none."""
     while True:
         mean_ns = average(state, p)
         found = NOBODY
@@ -128,7 +128,7 @@ def best(state: State, p: int) -> int:
 
 @step
 def least(state: State, p: int) -> int:
-    """The ready process with the least virtual run time, or NOBODY; for when none is eligible."""
+    """The ready process with the smallest virtual run time, or none; for when none is eligible."""
     found = NOBODY
     for k in range(state.processors[p].residents):
         q = state.residents[p, k]

@@ -10,7 +10,7 @@ user priorities has a row, which users may replace:
     quantum   ticks that a process may run before its priority changes
     tqexp     its new priority when it has used them up
     slpret    its new priority when it returns from a sleep after more than maxwait seconds, or
-              has been running for so long
+              has been running for that long
     maxwait   seconds (updates) since its quantum began, beyond which slpret or lwait applies
     lwait     its new priority when it has been ready for more than maxwait seconds
 
@@ -118,7 +118,7 @@ def _give_priority(state: State, process: Records, priority: int) -> None:
 
 @hot
 def best(state: State, p: int) -> int:
-    """The ready process that is to run next on processor ``p``, or NOBODY."""
+    """The ready process that is to run next on processor ``p``, or none."""
     if state.machine.remedy == INHERITANCE:
         q = _inherits(state, p)
         if q != NOBODY:
@@ -144,7 +144,7 @@ def outranked(state: State, p: int, q: int) -> bool:
 
 @hot
 def _highest(state: State, p: int) -> int:
-    """The ready process of ``p`` with the highest priority, the first of equals, or NOBODY."""
+    """The ready process of ``p`` with the highest priority, the first of equals, or none."""
     found = NOBODY
     highest = -1
     order = 0
@@ -168,7 +168,7 @@ def _level(state: State, process: Records) -> int:
 
 @step
 def _inherits(state: State, p: int) -> int:
-    """The ready process of ``p`` that inherits a priority above all others, or NOBODY."""
+    """The ready process of ``p`` that inherits a priority above all others, or none."""
     for k in range(state.processors[p].residents):
         process = state.processes[state.residents[p, k]]
         if process.inherits and process.state == READY and process.allowed:
@@ -197,7 +197,7 @@ def wake(state: State, process: Records) -> None:
 def turn_ends(state: State, p: int, process: Records) -> bool:
     """Whether the clock tick ends the turn of the running process.
 
-    A tick in which a process has kernel priority charges nobody.
+    A tick in which a process has kernel priority charges no process.
     """
     if state.machine.fair:
         return eevdf.settle(state, p)
@@ -225,7 +225,7 @@ def update_is_due(state: State, p: int) -> bool:
 
 @step
 def update(state: State, process: Records) -> bool:
-    """Count one more second; True if a ready process gets another priority, and must queue anew.
+    """Count one more second; True if a ready process gets another priority, and must queue again.
 
     A process with kernel priority does not change. A ready process that keeps its priority also
     keeps its place and its quantum (``ts_update_list``). A running process gets the priority after
