@@ -165,7 +165,7 @@ def _operations(
     made["code"][act], made["peer"][act] = np.where(takes, m.RECEIVE, m.SEND), acts["channel"]
     made["value"][act] = np.where(takes, acts["number"], 0)
     made["more_us"][act] = np.where(takes, _carried_us(columns)[at], 0)
-    for mark, of in ((m.COLLECTIVE, learns), (m.CONTINUES, acts["continues"]), (m.POLLS, polls)):
+    for mark, of in ((m.LEARNS, learns), (m.CONTINUES, acts["continues"]), (m.POLLS, polls)):
         made["marks"][act] |= (takes & of) * np.int8(mark)
     made["code"][last[learns] - 1] = m.LEARN
     return made

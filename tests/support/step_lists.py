@@ -17,7 +17,7 @@ STEP = np.dtype(
 )
 """``number`` is that of the message to take."""
 
-MARKS = {"collective": m.COLLECTIVE, "continues": m.CONTINUES, "polls": m.POLLS}
+MARKS = {"collective": m.LEARNS, "continues": m.CONTINUES, "polls": m.POLLS}
 
 
 def step(busy_ns, give=-1, take=-1, **more):

@@ -98,7 +98,7 @@ def expire(state: State, p: int) -> None:
         process = state.processes[q]
         process.alarm_ns = state.clock.never_ns
         process.wait_began_ns = state.clock.now_ns
-        process.replied = 1
+        process.activity = m.ANSWERED
         wake(state, q)
         q = due(state, p)
     set_alarm(state, p)

@@ -41,7 +41,7 @@ from harness.simulator.processes import model as m
 from harness.simulator.processes.costs import operation_of
 from harness.simulator.processes.events import set_activity, set_alarm
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.messages import count_wait, read_limit, waiting_rule
+from harness.simulator.processes.messages import begin_wait, count_wait, read_limit, waiting_rule
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, reconsider, wake
 from workloads.locks.lock_program import TEST_AND_SET
@@ -65,12 +65,9 @@ def warned(state: State, q: int) -> bool:
 def request(state: State, p: int, q: int, number: int) -> bool:
     """Running process ``q`` asks for lock ``number``; False if it has to wait."""
     process = state.processes[q]
-    process.activity = m.LOCKING
-    process.target = number
-    process.blocked = 0
+    begin_wait(process, m.DEFERRED, number)
     process.wait_began_ns = state.clock.now_ns
     if state.machine.warning_ns > 0 and warned(state, q):
-        process.deferred = 1
         process.remaining_ns = process.spin_end_ns = m.NEVER_NS
     elif takes(state, q):
         enter_section(state, p, q)
@@ -83,7 +80,7 @@ def request(state: State, p: int, q: int, number: int) -> bool:
 def takes(state: State, q: int) -> bool:
     """Process ``q`` takes its lock if it is free, else it gets in line, and its limit begins."""
     process = state.processes[q]
-    process.deferred = 0
+    process.activity = m.LOCKING
     process.remaining_ns = min(read_limit(waiting_rule(state.jobs[process.job])), m.NEVER_NS)
     process.spin_end_ns = state.clock.now_ns + process.remaining_ns
     lock = state.locks[process.target]
@@ -98,12 +95,17 @@ def takes(state: State, q: int) -> bool:
 @step
 def enter_section(state: State, p: int, q: int) -> None:
     """Running process ``q`` has its lock: count the wait, and begin the section."""
+    begin_section(state, q)
+    compute(state, p, state.processes[q])
+
+
+@step
+def begin_section(state: State, q: int) -> None:
+    """Process ``q``, which has its lock, has waited so long, and its section is all before it."""
     process = state.processes[q]
-    count_wait(state, process)
-    process.replied = 0
+    count_wait(state, process, m.LOCKS)
     process.activity = m.SECTION
     process.remaining_ns = operation_of(state, q).value
-    compute(state, p, process)
 
 
 @step
@@ -111,9 +113,9 @@ def take_if_free(state: State, q: int) -> None:
     """Process ``q``, which waits for a lock, has got a processor: it takes the lock if that is free."""
     process = state.processes[q]
     lock = state.locks[process.target]
-    if process.deferred:
+    if process.activity == m.DEFERRED:
         if not warned(state, q) and takes(state, q):
-            process.replied = 1
+            process.activity = m.ANSWERED
     elif lock.owner == m.NOBODY:
         hand_over(state, lock, q)
     elif lock.kind == TEST_AND_SET and process.kernel:
@@ -125,8 +127,7 @@ def take_if_free(state: State, q: int) -> None:
 def hand_over(state: State, lock: Records, q: int) -> None:
     """Process ``q`` has ``lock``, for which it waits no more."""
     lock.owner = q
-    state.processes[q].ticket = 0
-    state.processes[q].replied = 1
+    state.processes[q].activity = m.ANSWERED
 
 
 @step
@@ -178,7 +179,7 @@ def first_waiter(state: State, number: int, its_state: int) -> int:
     found, anywhere = m.NOBODY, its_state == m.ABSENT
     for q in range(len(state.processes)):
         process = state.processes[q]
-        waits = process.ticket > 0 and process.target == number
+        waits = process.activity == m.LOCKING and process.target == number
         if not waits or not (anywhere or process.state == its_state):
             continue
         if found == m.NOBODY or process.ticket < state.processes[found].ticket:
@@ -191,7 +192,7 @@ def someone_awakes(state: State, number: int) -> bool:
     """Whether a process that waits for lock ``number`` has been woken and has not run since."""
     for q in range(len(state.processes)):
         process = state.processes[q]
-        if process.ticket > 0 and process.target == number and process.kernel:
+        if process.activity == m.LOCKING and process.target == number and process.kernel:
             return True
     return False
 
@@ -265,19 +266,16 @@ def activate(state: State, q: int) -> int:
     Returns that processor, or none if no activation begins.
     """
     process = state.processes[q]
-    if process.state != m.READY or process.allowed or process.is_activated or process.has_left:
+    if process.state != m.READY or process.allowed or process.is_activated:
         return m.NOBODY
     p = host_of(state, q)
     if p == m.NOBODY:
         return m.NOBODY
-    if process.activity == m.LOCKING:
+    if process.activity == m.ANSWERED:
         if process.kernel:
             process.kernel = 0
             scheduler.wake(state, process)
-        count_wait(state, process)
-        process.remaining_ns = operation_of(state, q).value
-        process.activity = m.SECTION
-        process.replied = 0
+        begin_section(state, q)
     process.is_activated = 1
     processor = state.processors[p]
     length_ns = state.machine.context_switch_ns + process.remaining_ns
@@ -301,7 +299,7 @@ def end_activation(state: State, p: int) -> None:
     if process.state == m.READY and process.activity == m.SECTION:
         process.cpu_ns += process.remaining_ns
         process.remaining_ns = 0
-        process.has_left = 1
+        process.activity = m.RELEASED
         release(state, process.target)
 
 

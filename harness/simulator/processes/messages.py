@@ -50,16 +50,27 @@ def spin_limit(job: Records, process: Records) -> int:
 
 
 @hot
-def category(process: Records) -> int:
-    """The category of the time that ``process`` spends on messages, or waits."""
-    return m.SYNCHRONIZING if process.activity > m.READING else m.COMMUNICATING
+def begin_wait(process: Records, activity: int, target: int) -> None:
+    """From now on ``process`` waits for a message of process ``target``, or for that lock."""
+    process.activity = activity
+    process.target = target
+    process.blocked = 0
 
 
 @hot
-def count_wait(state: State, process: Records) -> int:
-    """Count the present wait of ``process``, which is over; returns how long it took."""
+def charge_messages(state: State, p: int, q: int) -> None:
+    """From now on the running process ``q`` spends processor ``p``'s time on messages, or on a wait."""
+    operation = operation_of(state, q)
+    collective = operation.code == m.RECEIVE and operation.marks & m.LEARNS
+    synchronizes = collective or m.OPENING <= operation.code <= m.LOCKING
+    charge(state, p, m.SYNCHRONIZING if synchronizes else m.COMMUNICATING)
+
+
+@hot
+def count_wait(state: State, process: Records, kind: int) -> int:
+    """Count the present wait of ``process``, of such a kind, which is over; returns how long it took."""
     waited_ns = state.clock.now_ns - process.wait_began_ns
-    waits = state.waits[process.job, process.activity - m.READING, process.blocked]
+    waits = state.waits[process.job, kind, process.blocked]
     waits[0] += 1
     waits[1] += waited_ns
     return int(waited_ns)
@@ -69,26 +80,27 @@ def count_wait(state: State, process: Records) -> int:
 def take_reply(state: State, q: int) -> None:
     """Process ``q`` finds the reply it waits for: count the wait and learn from it."""
     process = state.processes[q]
-    process.replied = 1
-    waited_ns = count_wait(state, process)
+    waited_ns = count_wait(state, process, process.activity - m.READING)
     if process.activity != m.READING:
         job = state.jobs[process.job]
-        if process.learns:
+        if operation_of(state, q).marks & m.LEARNS:
             process.previous_wait_ns = waited_ns
             if job.rule == LOCAL_ADAPTIVE:
                 process.estimate_ns = learn(state.samples[q], waited_ns)
         if job.rule == GLOBAL_ADAPTIVE:
             process.estimate_ns = job.estimate_ns
+    process.activity = m.ANSWERED
 
 
 @hot
-def take_arrival(state: State, sender: Records) -> bool:
-    """The root counts an arrival at its barrier; True if it was the last one.
+def take_arrival(state: State, q: int) -> bool:
+    """The root counts process ``q``'s arrival at its barrier; True if it was the last one.
 
     The message carries the sender's previous wait at the barrier that ends the compute
     phase, or its time of sending. The completion carries the estimate from the barriers before this
     one. Then the root learns from the reports of this barrier, like ``workloads.messaging``.
     """
+    sender = state.processes[q]
     job = state.jobs[sender.job]
     said_ns = report(waiting_rule(job), sender.previous_wait_ns, sender.wait_began_ns)
     job.min_report_ns = min(job.min_report_ns, said_ns)
@@ -100,7 +112,7 @@ def take_arrival(state: State, sender: Records) -> bool:
     job.estimate_ns = job.learned_ns
     seen_ns = observed(waiting_rule(job), job.min_report_ns, job.greatest_report_ns)
     job.min_report_ns, job.greatest_report_ns = FOREVER_NS, UNKNOWN_NS
-    if job.rule == GLOBAL_ADAPTIVE and seen_ns >= 0 and sender.learns:
+    if job.rule == GLOBAL_ADAPTIVE and seen_ns >= 0 and operation_of(state, q).marks & m.LEARNS:
         job.learned_ns = learn(state.samples[len(state.processes) + sender.job], seen_ns)
     return True
 
@@ -129,10 +141,9 @@ def handle(state: State, q: int, message: int) -> None:
     if message & 1:
         take_reply(state, q)
         return
-    sender = state.processes[message >> 1]
-    if sender.activity == m.READING:
+    if state.processes[message >> 1].activity == m.READING:
         send(state, message | 1)
-    elif take_arrival(state, sender):
+    elif take_arrival(state, message >> 1):
         complete_barrier(state, q)
 
 
@@ -154,7 +165,7 @@ def handle_inbox(state: State, p: int, q: int) -> bool:
     process = state.processes[q]
     while process.inbox_first != m.NOBODY:
         if state.jobs[process.job].message_costs:
-            charge(state, p, category(process))
+            charge_messages(state, p, q)
             process.handling = m.HANDLING
             set_activity(state, p, handling_ns(state, process))
             return False
@@ -232,9 +243,9 @@ def depart(state: State, number: int) -> None:
 @step
 def tell(state: State, q: int, number: int, arrival_ns: int) -> None:
     """The last message of channel ``number`` has an arrival: it is a reply if process ``q`` waits for it."""
-    process = state.processes[q]
-    if process.channel == number and operation_of(state, q).value == state.channels[number].sent - 1:
-        process.channel = m.NOBODY
+    awaited = operation_of(state, q)
+    last = state.channels[number].sent - 1
+    if awaited.code == m.RECEIVE and awaited.peer == number and awaited.value == last:
         insert(state, q << 1 | 1, arrival_ns)
 
 
@@ -249,10 +260,8 @@ def take(state: State, p: int, q: int, operation: Records) -> bool:
     job = state.jobs[process.job]
     now_ns = state.clock.now_ns
     channel = state.channels[operation.peer]
-    process.activity = m.CLOSING if operation.marks & m.COLLECTIVE else m.READING
-    process.target = channel.sender if channel.receiver == q else channel.receiver
-    process.learns = 1
-    process.blocked = 0
+    other = channel.sender if channel.receiver == q else channel.receiver
+    begin_wait(process, m.CLOSING if operation.marks & m.LEARNS else m.READING, other)
     if not operation.marks & m.CONTINUES:
         if job.rule == GLOBAL_ADAPTIVE:
             process.estimate_ns = job.estimate_ns
@@ -268,12 +277,9 @@ def take(state: State, p: int, q: int, operation: Records) -> bool:
         # A message so old that its time is forgotten has arrived.
         if channel.sent - operation.value > len(arrivals) or arrival_ns <= now_ns:
             take_reply(state, q)
-            process.replied = 0
             return True
         insert(state, q << 1 | 1, arrival_ns)
-    else:
-        process.channel = operation.peer
-    charge(state, p, category(process))
+    charge_messages(state, p, q)
     return False
 
 

@@ -64,20 +64,25 @@ ready, in the system's queue."""
 BOUND, CENTRAL, AFFINITY, STEALING = range(4)
 """Ready queues (``ready_queues``), in the order of ``workloads.machine.QUEUES``."""
 
-STARTING, COMPUTE, GAP, SECTION, READING, OPENING, CLOSING, LOCKING, SLEEPING, SUSPENDED = range(10)
-"""Activities of a process. From READING on it waits for a message; LOCKING, for a lock; SLEEPING, for an
-alarm; SUSPENDED, for more processors. GAP: it computes before a read. SECTION: it has a lock."""
+STARTING, COMPUTE, GAP, SECTION, RELEASED = range(5)
+READING, OPENING, CLOSING, LOCKING, DEFERRED, SLEEPING, SUSPENDED, ANSWERED = range(5, 13)
+"""Activities of a process: before READING what takes time, from READING on what it waits for.
 
-SEND, RECEIVE, LEARN, RESPOND, TASK, END = range(10, 16)
+GAP: it computes before a read. SECTION: it has a lock. RELEASED: it has left its section while activated.
+READING, OPENING, CLOSING: it waits for a message. LOCKING: for a lock; DEFERRED: for a slot, to ask for the
+lock then. SLEEPING: for an alarm. SUSPENDED: for more processors. ANSWERED: what it has waited for has come.
+"""
+
+SEND, RECEIVE, LEARN, RESPOND, TASK, END = range(13, 19)
 """Codes of operations beside those activities that a program asks for (``operations``)."""
 
-PASSES, OVERRUNS, LEARNS, COLLECTIVE, CONTINUES, POLLS, OBSERVES = (1 << bit for bit in range(7))
+PASSES, OVERRUNS, LEARNS, CONTINUES, POLLS, OBSERVES = (1 << bit for bit in range(6))
 """Marks of operations.
 
 PASSES: the phase before is over. OVERRUNS: chance prolongs the computation. LEARNS: the wait shows the load
-imbalance. COLLECTIVE: it waits as in a collective operation. CONTINUES: the wait belongs to the one before.
-POLLS: it spins under every waiting rule, as only the program knows that it waits. OBSERVES: the process may
-look from whom it gets messages often."""
+imbalance, at a barrier or in a collective operation. CONTINUES: the wait belongs to the one before. POLLS: it
+spins under every waiting rule, as only the program knows that it waits. OBSERVES: the process may look from
+whom it gets messages often."""
 
 USUAL, NEW_SLOT, YIELDED = range(3)
 """Why a processor switches, as far as costs differ. NEW_SLOT: another slot has begun. YIELDED: its process
@@ -117,7 +122,6 @@ PROCESS = whole_lines(
         ("activity", np.int8),
         ("handling", np.int8),
         ("blocked", np.int8),  # blocked in the present wait
-        ("replied", np.int8),  # the present wait is over
         ("kernel", np.int8),  # has kernel priority for the time being
         ("allowed", np.int8),  # the slot in force lets it run
         ("notice", np.int8),  # of large messages for which it has asked: messages.py
@@ -134,7 +138,6 @@ PROCESS = whole_lines(
         ("filled", np.int64),  # operations that it has been given
         ("estimate_ns", np.int64),  # of the load imbalance
         ("previous_wait_ns", np.int64),
-        ("learns", np.int8),  # its wait shows the load imbalance
         ("phase", np.int32),
         ("rank", np.int32),
         ("priority", np.int32),
@@ -152,16 +155,13 @@ PROCESS = whole_lines(
         ("deadline_ns", np.int64),
         ("debt_ns", np.int64),
         ("delayed", np.int64),
-        ("channel", np.int32),  # whose next message it waits for: messages.py
         ("is_activated", np.int8),  # it runs on in the place of another process of its job: locks.py
-        ("has_left", np.int8),  # it has left its section while activated
         ("inherits", np.int8),  # a process spins for the lock that it has: locks.py
-        ("deferred", np.int8),  # it has not asked for its lock, as its slot ends: locks.py
         ("set_bytes", np.int64),  # the next three: costs.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or none
         ("home", np.int32),  # where the decision in force has it
-        ("ticket", np.int64),  # the least of those that wait for a lock is next; 0 for none
+        ("ticket", np.int64),  # the least of those that wait for a lock is next
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: coscheduling.py
         ("wait_ended_ns", np.int64),  # its last one, where sends differ
     ]

@@ -129,7 +129,7 @@ def record(state: State, p: int) -> None:
     row[2] = processor.current
     row[3] = processor.category
     row[4] = m.NOBODY
-    if processor.category == m.COMMUNICATING and state.processes[processor.current].activity == m.READING:
+    if processor.category == m.COMMUNICATING and state.processes[processor.current].activity >= m.READING:
         row[4] = state.processes[processor.current].target
     clock.recorded += 1
 

@@ -2,8 +2,7 @@
 
 ``carry_out`` is the step machine: an event makes one process do an action, which says what it does next,
 until something takes time. What a process does after a computation, a wait or a sleep is always its next
-operation. It waits: it asks, spins, handles messages, blocks, and resumes; a reply, which sets ``replied``,
-ends the wait.
+operation. It waits: it asks, spins, handles messages, blocks, and resumes; a reply ends the wait.
 
 The processes of a job with a central queue of tasks share one ring of operations. A process at a task
 that its job may not have, or cannot use, sleeps; so does one that has to move. A process that leaves, or
@@ -22,7 +21,6 @@ from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import (
     begin_to_yield,
     block,
-    charge,
     compute,
     dispatch,
     gives_way,
@@ -181,7 +179,7 @@ def take_over(state: State, p: int, q: int) -> int:
     if state.machine.cache_bytes > 0:
         load_set(state, p, q)
     if process.handling != m.FREE:
-        charge(state, p, messages.category(process))
+        messages.charge_messages(state, p, q)
         set_activity(state, p, process.handling_left_ns)
         return m.DONE
     if process.inbox_first != m.NOBODY and not messages.handle_inbox(state, p, q):
@@ -195,6 +193,8 @@ def end_activity(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     if process.handling != m.FREE:
         return go_on_handling(state, p, q)
+    if process.activity == m.ANSWERED:
+        return m.END_WAIT
     if process.activity >= m.READING:
         return end_spin(state, p, q)
     if process.activity == m.GAP:
@@ -208,16 +208,10 @@ def end_activity(state: State, p: int, q: int) -> int:
 
 @step
 def leave_section(state: State, q: int) -> int:
-    """The section is over: the next operation begins, then the lock is released.
-
-    Returns the lock, or none if it is released already.
-    """
+    """The section is over: the next operation begins, then the lock is released."""
     process = state.processes[q]
     if process.is_activated:
         locks.call_off(state, q)
-    if process.has_left:
-        process.has_left = 0
-        return m.NOBODY
     return int(process.target)
 
 
@@ -251,7 +245,7 @@ def resume_deferred(state: State) -> None:
     """A slot has begun: a process that deferred its request for a lock and runs on asks for that now."""
     for q in range(len(state.processes)):
         process = state.processes[q]
-        if process.deferred and process.state == m.RUNNING and not locks.warned(state, q):
+        if process.activity == m.DEFERRED and process.state == m.RUNNING and not locks.warned(state, q):
             if locks.takes(state, q):
                 locks.enter_section(state, process.processor, q)
             else:
@@ -275,7 +269,7 @@ def resume_at_home(state: State, q: int) -> None:
     if state.machine.queue == m.BOUND and process.home != process.processor:
         process.delayed = 0  # it leaves the old queue, with its debt
         move(state, q, process.home)
-    process.replied = 1
+    process.activity = m.ANSWERED
     wake(state, q)
 
 
@@ -284,13 +278,10 @@ def ask(state: State, p: int, q: int) -> int:
     """Send a read request, or an arrival at a barrier to the root, and wait for the reply."""
     process = state.processes[q]
     operation = operation_of(state, q)
-    process.activity = operation.code
-    process.learns = operation.marks & m.LEARNS
-    process.blocked = 0
-    process.target = state.jobs[process.job].first
+    messages.begin_wait(process, operation.code, state.jobs[process.job].first)
     if operation.code == m.READING:
         process.target += state.partners[q, operation.peer - process.reads - 1]
-    charge(state, p, messages.category(process))
+    messages.charge_messages(state, p, q)
     return send_first(state, p, q) if state.machine.sends else m.START_WAIT
 
 
@@ -309,15 +300,14 @@ def send_first(state: State, p: int, q: int) -> int:
 def start_wait(state: State, p: int, q: int) -> int:
     """The request leaves; handle the messages that came meanwhile, then spin."""
     process = state.processes[q]
-    now_ns = state.clock.now_ns
-    process.wait_began_ns = now_ns
+    process.wait_began_ns = state.clock.now_ns
     process.remaining_ns = messages.spin_limit(state.jobs[process.job], process)
-    process.spin_end_ns = now_ns + process.remaining_ns
+    process.spin_end_ns = process.wait_began_ns + process.remaining_ns
     if not asks_itself(state, q):
         send(state, q << 1)
     elif process.activity == m.READING:
-        process.replied = 1
-    elif messages.take_arrival(state, process):
+        process.activity = m.ANSWERED
+    elif messages.take_arrival(state, q):
         messages.complete_barrier(state, q)
     if process.handling == m.BROADCASTING:
         set_activity(state, p, state.machine.send_ns)
@@ -332,7 +322,7 @@ def spin(state: State, p: int, q: int) -> int:
     """Spin for the rest of the limit, or up to the next look after others; block if there is no rest."""
     process = state.processes[q]
     period_ns = look_period_ns(state, process)
-    if process.replied:
+    if process.activity == m.ANSWERED:
         set_activity(state, p, 0)
     elif process.activity == m.LOCKING and state.machine.remedy == ACTIVATIONS:
         locks.wait_for_holder(state, p, q)
@@ -351,17 +341,15 @@ def spin(state: State, p: int, q: int) -> int:
 @hot
 def look_period_ns(state: State, process: Records) -> int:
     """How often the process looks after others in such a wait; 0 for never."""
-    return int(state.machine.holder_check_ns if process.activity == m.LOCKING else state.machine.patience_ns)
+    return int(state.machine.patience_ns if process.activity <= m.CLOSING else state.machine.holder_check_ns)
 
 
 @hot
 def end_wait(state: State, p: int, q: int) -> int:
     """The reply is there, or the lock, whose section begins."""
-    process = state.processes[q]
-    process.replied = 0
     if len(state.send_after_idle_ns) > 0:
-        process.wait_ended_ns = state.clock.now_ns
-    if process.activity != m.LOCKING:
+        state.processes[q].wait_ended_ns = state.clock.now_ns
+    if operation_of(state, q).code != m.LOCKING:
         return m.NEXT
     locks.enter_section(state, p, q)
     return m.DONE
@@ -369,12 +357,10 @@ def end_wait(state: State, p: int, q: int) -> int:
 
 @step
 def end_spin(state: State, p: int, q: int) -> int:
-    """The reply is there, or the process looks after others, or its limit has come."""
+    """The process looks after others, or its limit has come."""
     process = state.processes[q]
-    if process.replied:
-        return m.END_WAIT
     process.remaining_ns = process.spin_end_ns - state.clock.now_ns
-    locking = process.activity == m.LOCKING
+    locking = process.activity > m.CLOSING
     if process.remaining_ns <= 0 or (locking and locks.holder_has_stopped(state, p, q)):
         block(state, p)
         return m.DONE
@@ -427,12 +413,12 @@ def resume(state: State, p: int, q: int) -> int:
     An unblocked process gets a new user priority, and gives way to a process that ranks above it.
     """
     process = state.processes[q]
-    if process.activity == m.LOCKING and not process.replied:
+    if m.LOCKING <= process.activity <= m.DEFERRED:
         locks.take_if_free(state, q)
     if process.notice == messages.NOTICE_HERE and process.activity >= m.READING:
         messages.read_notices(state, q)
     if process.kernel:
-        if not process.replied:
+        if process.activity != m.ANSWERED:
             block(state, p)
             return m.DONE
         process.kernel = 0
@@ -440,14 +426,14 @@ def resume(state: State, p: int, q: int) -> int:
         if scheduler.outranked(state, p, q):
             preempt(state, p, True, m.USUAL)
             return m.DONE
-    if process.replied:
+    if process.activity == m.ANSWERED:
         return m.END_WAIT
     if process.activity == m.STARTING:
         return m.NEXT
     if process.activity < m.READING:
         compute(state, p, process)
         return m.DONE
-    charge(state, p, messages.category(process))
+    messages.charge_messages(state, p, q)
     if state.machine.wall_clock_spin or look_period_ns(state, process) > 0:
         process.remaining_ns = process.spin_end_ns - state.clock.now_ns
     return m.SPIN
@@ -477,7 +463,7 @@ def receive(state: State, message: int) -> int:
     )
     if listens and not state.jobs[process.job].message_costs:
         messages.handle(state, q, message)
-        return q if process.replied else m.NOBODY
+        return q if process.activity == m.ANSWERED else m.NOBODY
     messages.put_in_inbox(state, q, message)
     if process.state == m.BLOCKED:
         wake(state, q)
@@ -496,7 +482,7 @@ def receive_notice(state: State, q: int) -> None:
     process = state.processes[q]
     process.notice = messages.NOTICE_HERE
     waits = process.state == m.RUNNING and process.activity >= m.READING
-    if waits or process.state == m.FINISHED or process.activity == m.SLEEPING:
+    if waits or process.state == m.FINISHED or operation_of(state, q).code == m.SLEEPING:
         messages.read_notices(state, q)
     elif process.state == m.BLOCKED:
         wake(state, q)

@@ -115,21 +115,18 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
             return False
     for q in range(job.first, job.first + job.processes):
         process = state.processes[q]
-        barrier = ahead(state, q, length - 1)
-        process.activity = barrier.code
-        process.learns = barrier.marks & m.LEARNS
-        process.blocked = 0
+        process.at += length
+        messages.begin_wait(process, operation_of(state, q).code, job.first)
         state.accounts[q, m.COMPUTING] += process.wait_began_ns - began_ns - reads * trip_ns
         state.accounts[q, m.COMMUNICATING] += reads * trip_ns
         state.accounts[q, m.SYNCHRONIZING] += done_ns - process.wait_began_ns
-        messages.take_arrival(state, process)
+        messages.take_arrival(state, q)
     state.clock.now_ns = done_ns
     for q in range(job.first, job.first + job.processes):
         messages.take_reply(state, q)
         process = state.processes[q]
-        following = ahead(state, q, length)
-        process.replied = 0
-        process.at += length + 1
+        following = ahead(state, q, 0)
+        process.at += 1
         process.phase += following.marks & m.PASSES
         process.activity = m.COMPUTE if following.code == m.COMPUTE else m.GAP
         process.reads = max(reads_of(following) - 1, 0)

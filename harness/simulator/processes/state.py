@@ -180,7 +180,7 @@ def enter_job(
     processes.home = processes.processor
     if state.machine.queue != m.BOUND:
         state.places[index, list(placement)] = 1
-    processes.inbox_first = processes.channel = m.NOBODY
+    processes.inbox_first = m.NOBODY
     processes.set_bytes = program.working_set_bytes
     processes.warm_on = m.NOBODY
     processes.estimate_ns = processes.previous_wait_ns = waiting_rules.UNKNOWN_NS
