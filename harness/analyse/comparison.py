@@ -97,7 +97,7 @@ class Comparison:
 def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[SlowdownSeries]:
     """The measured slowdowns of each row; the simulated ones if nothing was measured."""
     if any(record.schedule for record in records):
-        return list(_of_schedules(summary.rows(experiment, records), records[-1].seed))
+        return list(of_schedules(summary.rows(experiment, records), records[-1].seed))
     simulated = not any(record.kind in MEASURED_KINDS for record in records)
     return [
         SlowdownSeries(
@@ -112,7 +112,8 @@ def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[Slowdow
     ]
 
 
-def _of_schedules(rows: Iterable[Row], seed: int) -> Iterator[SlowdownSeries]:
+def of_schedules(rows: Iterable[Row], seed: int) -> Iterator[SlowdownSeries]:
+    """The bounded slowdowns of each row of jobs without processes."""
     for row in rows:
         if schedule := row.schedule:
             slowdowns = dict(enumerate(schedule.slowdowns))
@@ -131,20 +132,24 @@ def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeri
             found.append(Comparison(one, None, reason="only before"))
         else:
             left.remove(other)
-            alike = one.same_draw(other)
-            ratio = _together(one.by_repeat, other.by_repeat) if alike else _apart(one.values, other.values)
-            found.append(_judged(one, other, ratio))
+            apart = _judged(one, other, _apart(one.values, other.values))
+            found.append(paired(one, other) if one.same_draw(other) else apart)
     return found + [Comparison(None, other, reason="only after") for other in left]
 
 
 def of_two_schedulers(rows: Sequence[SlowdownSeries], before: str, after: str) -> list[Comparison]:
     """Two schedulers at each point, by the ratios within each repeat: its dedicated times are the same."""
     return [
-        _judged(one, other, _together(one.by_repeat, other.by_repeat))
+        paired(one, other)
         for one in rows
         for other in rows
         if one.scheduler == before and other.scheduler == after and one.same_point(other)
     ]
+
+
+def paired(before: SlowdownSeries, after: SlowdownSeries) -> Comparison:
+    """Two series by the ratios within each repeat, or batch of jobs."""
+    return _judged(before, after, _together(before.by_repeat, after.by_repeat))
 
 
 Ratio = tuple[float, tuple[float, float] | None, int]

@@ -1,18 +1,18 @@
 """Jobs of a log under several policies: by their sizes, and policy against policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.analyse import comparison
+from harness.analyse.comparison import Comparison, SlowdownSeries
 from harness.analyse.rows import Row, place_name
-from harness.analyse.statistics import estimate
 from harness.predict import kept_outcome
-from harness.simulator.jobs.metrics import bounded_slowdowns, in_batches
-from harness.simulator.jobs.model import Floats, Integers, JobLevelOutcome
+from harness.simulator.jobs.metrics import bounded_slowdowns
+from harness.simulator.jobs.model import Integers, JobLevelOutcome
 
 SOONER_S = 0.5  # waits that differ by less count as the same: logs have whole seconds
 
@@ -37,22 +37,18 @@ class SizeClass:
 class PolicyComparison:
     """A policy against another one on the same jobs."""
 
-    before: str  # the one that it is compared with, in words
-    after: str  # the policy, in words
+    name: str
     sooner: float  # share of the jobs that start at least SOONER_S sooner
     later: float  # share that start at least so much later
     wait_s: float  # mean wait of the jobs, minus that before
-    ratio: float  # geometric mean of the ratios of the jobs' bounded slowdowns
-    # Its 95 % interval by the method of batch means; None for too few jobs.
-    interval: tuple[float, float] | None
-    verdict: str  # as in ``harness.analyse.comparison``
+    slowdowns: Comparison
 
 
 class Timed(NamedTuple):
     """A row for which it is known when which job ran."""
 
     name: str
-    settings: Mapping[str, Any]  # its point of the sweep
+    series: SlowdownSeries
     outcome: JobLevelOutcome
 
 
@@ -60,8 +56,8 @@ def timed(rows: Sequence[Row]) -> list[Timed]:
     """The rows whose schedules have one outcome, which those of logs have unless they are saturated."""
     known = ((row, row.schedule) for row in rows)
     return [
-        Timed(place_name(row), row.settings, kept_outcome.known(schedule.outcome, schedule.processors)[0])
-        for row, schedule in known
+        Timed(place_name(row), series, kept_outcome.known(schedule.outcome, schedule.processors)[0])
+        for (row, schedule), series in zip(known, comparison.of_schedules(rows, seed=0), strict=True)
         if schedule and schedule.outcome
     ]
 
@@ -81,32 +77,20 @@ def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeCl
     return found
 
 
-def against_first(known: Sequence[Timed], warm_up: int, tau_s: float) -> list[PolicyComparison]:
+def against_first(known: Sequence[Timed], warm_up: int) -> list[PolicyComparison]:
     """Every schedule of a log against the first one at its point of the sweep."""
-    points = [list(point) for _, point in groupby(known, key=lambda one: one.settings)]
-    return [_compared(point[0], other, warm_up, tau_s) for point in points for other in point[1:]]
+    points = [list(point) for _, point in groupby(known, key=lambda one: one.series.settings)]
+    return [_compared(point[0], other, warm_up) for point in points for other in point[1:]]
 
 
-def _compared(before: Timed, after: Timed, warm_up: int, tau_s: float) -> PolicyComparison:
+def _compared(before: Timed, after: Timed, warm_up: int) -> PolicyComparison:
     first, second = before.outcome, after.outcome
     counted = first.finished & second.finished & (np.arange(len(first.jobs)) >= warm_up)
     wait_s = (second.wait_s - first.wait_s)[counted] if counted.any() else np.zeros(1)
-    slowdowns = [bounded_slowdowns(outcome, tau_s)[counted] for outcome in (first, second)]
-    logarithms: Floats = np.log(slowdowns[1]) - np.log(slowdowns[0]) if counted.any() else np.zeros(1)
-    interval = _batch_means(logarithms)
     return PolicyComparison(
-        before=before.name,
-        after=after.name,
+        name=after.name,
         sooner=float((wait_s <= -SOONER_S).mean()),
         later=float((wait_s >= SOONER_S).mean()),
         wait_s=float(wait_s.mean()),
-        ratio=float(np.exp(logarithms.mean())),
-        interval=interval,
-        verdict=comparison.verdict(interval),
+        slowdowns=comparison.paired(before.series, after.series),
     )
-
-
-def _batch_means(logarithms: Floats) -> tuple[float, float] | None:
-    """The interval of the geometric mean by batch means; None for too few jobs."""
-    means = [float(np.exp(part.mean())) for part in in_batches(logarithms)]
-    return estimate(means).ci95 if means else None

@@ -75,8 +75,8 @@ def _pictures(
 
 
 RATIO = (
-    "The same jobs under both policies. The ratio is the geometric mean over the jobs of their bounded "
-    "slowdowns, with a 95 % interval by batch means."
+    "The same jobs under both policies. The ratio is that of their mean bounded slowdowns, as lockstep "
+    "compare --between tells it: the geometric mean over batches of jobs in a row, with a 95 % interval."
 )
 
 
@@ -85,23 +85,23 @@ def _tables(rows: Sequence[Row], known: Sequence[Timed], warm_up: int, tau_s: fl
     intervals = ", with the half-widths of 95 % intervals over replications" if replicated else ""
     columns = [*places(rows), *needed(OF_JOBS, rows)]
     yield Table("table", "All figures", "Means", columns, rows, f"Means over the jobs{intervals}.")
-    compared = against_first(known, warm_up, tau_s)
-    before = compared[0].before if compared else ""
+    compared = against_first(known, warm_up)
+    before = known[0].name if known else ""
     yield Table("against", f"Each policy against {before}", "Policy against policy", AGAINST, compared, RATIO)
     classes = [(row.name, one) for row in known for one in by_size(row.outcome, warm_up, tau_s)]
     yield Table("by-size", "By the size of the jobs", "By size", BY_SIZE, classes)
 
 
 AGAINST = [
-    Column("after", page="scheduler", words=True),
+    Column("name", page="scheduler", words=True),
     Column("sooner", page="jobs sooner", shown=percent, unit="%"),
     Column("later", page="jobs later", shown=percent, unit="%"),
     Column(
         "wait_s", page="mean wait", shown=lambda wait_s: "+" * (wait_s >= 0) + four_digits(wait_s), unit="s"
     ),
-    Column("ratio", page="slowdown ratio", shown="{:.3f}".format),
-    Column("interval", page="95 % interval", shown=lambda ends: "{:.3f} to {:.3f}".format(*ends)),
-    Column("verdict", page="verdict", words=True),
+    Column("slowdowns.ratio", page="slowdown ratio", shown="{:.3f}".format),
+    Column("slowdowns.interval", page="95 % interval", shown=lambda ends: "{:.3f} to {:.3f}".format(*ends)),
+    Column("slowdowns.verdict", page="verdict", words=True),
 ]
 BY_SIZE = [
     Column("0", page="scheduler", words=True),

@@ -21,7 +21,7 @@ from harness.predict.job_level import SimulatedByJob
 from harness.predict.kept_outcome import kept
 from harness.report import job_page, page, rendering
 from harness.simulator.jobs.event_by_event import simulate
-from harness.simulator.jobs.metrics import measure
+from harness.simulator.jobs.metrics import batch_slowdowns, measure
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from harness.store import conditions
@@ -88,7 +88,9 @@ def runs_of_jobs(back_end: SimulatedByJob, usual: Schedule | None = None) -> lis
         log = back_end.logs[task.cell.index]
         outcome = simulate(log.jobs, task.cell.processors, task.scheduler.policy)[0]
         metrics = {name: value for name, value in measure(outcome).row().items() if name != "jobs"}
-        return {"metrics": metrics, "replications": 1, "outcome": kept(outcome, log.numbers)}
+        slowdowns = batch_slowdowns(outcome, 0, task.cell.source.tau_s)
+        found = {"metrics": metrics, "slowdowns": slowdowns, "replications": 1}
+        return {**found, "outcome": kept(outcome, log.numbers)}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimulatedByJob, "_results", simulated)
