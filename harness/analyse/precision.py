@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from harness.analyse import summary
@@ -20,7 +21,41 @@ from harness.store.records import DEDICATED, FURTHER, MEASURED_KINDS, POLICY, SI
 if TYPE_CHECKING:
     from harness.predict.missing import Lacking
 
-Row = tuple[int, Scheduler]  # the index of a cell, and a scheduler
+
+@dataclass
+class _Row:
+    """A row, by the measured runs so far; what is known of it is found when somebody first asks."""
+
+    experiment: Experiment
+    cell: Cell
+    scheduler: Scheduler
+    records: list[RunRecord]  # those of its cell, which all rows there share
+
+    @property
+    def name(self) -> str:
+        return label(POLICY, self.scheduler.table, self.cell.settings)
+
+    @cached_property
+    def measured(self) -> Estimate:
+        return summary.slowdown(self.cell, self.scheduler.table, self.records)
+
+    @cached_property
+    def is_precise(self) -> bool:
+        """Whether more runs are of no use: those of a row that is withheld do not help it."""
+        if self.measured.width <= self.experiment.precision:
+            return True
+        return bool(summary.withheld(self.cell, self.scheduler.table, self.records))
+
+    @cached_property
+    def repeats(self) -> int:
+        """The repeats after which it is probably precise; at first the geometric mean of the bounds."""
+        least, most, wanted = self.experiment.min_repeats, self.experiment.repeats, self.experiment.precision
+        known, more = self.measured, 0
+        if known.ci95 is None:
+            more = max(1, round(math.sqrt(least * most)) - known.n)
+        elif known.width > wanted:
+            more = more_values(known.n, known.width, wanted, most) or most
+        return known.n + more
 
 
 class RowPrecision:
@@ -32,26 +67,24 @@ class RowPrecision:
 
     def __init__(self, experiment: Experiment, records: Iterable[RunRecord] = ()) -> None:
         self._experiment = experiment
-        self._records: dict[int, list[RunRecord]] = {cell.index: [] for cell in experiment.measured_cells}
-        self._known: dict[Row, Estimate] = {}
-        self._useless: dict[Row, bool] = {}
-        self._enough: dict[Row, int] = {}
+        self._rows = {cell.index: self._of_cell(cell, []) for cell in experiment.measured_cells}
         self._told: dict[tuple[int, Scheduler, str], int] = {}
         self._exceeded: set[Series] = set()
         for record in records:
             self.add(record)
 
+    def _of_cell(self, cell: Cell, records: list[RunRecord]) -> list[_Row]:
+        return [_Row(self._experiment, cell, one, records) for one in self._experiment.schedulers]
+
     def add(self, record: RunRecord) -> None:
-        if record.cell not in self._records:
+        if record.cell not in self._rows:
             return
-        self._records[record.cell].append(record)
+        first = self._rows[record.cell][0]
+        first.records.append(record)
         if record.exceeded is not None and record.exceeded >= (self._experiment.timeout_factor or 0.0):
             self._exceeded.add(plan.series(record))
         if record.kind in MEASURED_KINDS:
-            for row in [row for row in self._known if row[0] == record.cell]:
-                del self._known[row]
-                self._enough.pop(row, None)
-                self._useless.pop(row, None)
+            self._rows[record.cell] = self._of_cell(first.cell, first.records)
 
     def heard(self, record: RunRecord, watcher: Watcher) -> None:
         """Take in a run or simulation, and tell the rows that have a new value by it."""
@@ -68,80 +101,45 @@ class RowPrecision:
             return False
         if task.repeat < self._experiment.min_repeats:
             return True
-        if task.kind == POLICY:
-            return not self._is_precise(task.cell, task.scheduler)
-        return not all(self._is_precise(task.cell, scheduler) for scheduler in self._experiment.schedulers)
+        return not all(row.is_precise for row in self._concerned(task))
 
     def expects(self, task: Task) -> bool:
         """Whether a row will probably need this run, if its slowdowns go on to scatter as they have."""
-        if not self.needs(task):
-            return False
-        schedulers = [task.scheduler] if task.kind == POLICY else self._experiment.schedulers
-        return any(task.repeat < self._repeats(task.cell, scheduler) for scheduler in schedulers)
+        return self.needs(task) and any(task.repeat < row.repeats for row in self._concerned(task))
+
+    def _concerned(self, task: Task) -> Iterator[_Row]:
+        alone = task.kind != POLICY
+        return (row for row in self._rows[task.cell.index] if alone or row.scheduler == task.scheduler)
 
     def unknown(self) -> Iterator[RowStatus]:
-        for name, cell, scheduler in self._rows():
-            if not self.estimate(cell, scheduler).n:
-                yield RowStatus(name, None, None, 0)
+        for row in chain(*self._rows.values()):
+            if not row.measured.n:
+                yield RowStatus(row.name, None, None, 0)
 
     def news(self, record: RunRecord) -> Iterator[RowStatus]:
         """The rows with a new value since ``record``, the last run or simulation that was taken in."""
         least, most = self._experiment.min_repeats, self._experiment.repeats
         kind = POLICY if record.kind in MEASURED_KINDS else SIMULATED
-        for name, cell, scheduler in self._rows(record.cell):
-            new = known = self.estimate(cell, scheduler)
-            final = known.n >= most or (known.n >= least and self._is_precise(cell, scheduler))
+        for row in self._rows.get(record.cell, ()):
+            new = known = row.measured
+            final = known.n >= most or (known.n >= least and row.is_precise)
             if kind == SIMULATED:
-                ours = self._records[cell.index]
-                new = summary.slowdown(cell, scheduler.table, ours, simulated=True)
+                new = summary.slowdown(row.cell, row.scheduler.table, row.records, simulated=True)
                 final = new.n >= known.n
-            row = cell.index, scheduler, kind
-            if new.n and new.n != self._told.get(row):
-                self._told[row] = new.n
+            place = record.cell, row.scheduler, kind
+            if new.n and new.n != self._told.get(place):
+                self._told[place] = new.n
                 predicted = new.median if kind == SIMULATED else None
-                yield RowStatus(name, known.median, known.ends, known.n, final, predicted)
+                yield RowStatus(row.name, known.median, known.ends, known.n, final, predicted)
 
     def wide(self) -> Iterator[tuple[str, float]]:
         """The rows whose intervals are wider than the experiment asks, with the widths over the medians."""
-        for name, cell, scheduler in self._rows():
-            known = self.estimate(cell, scheduler)
-            if known.ci95 and not self._is_precise(cell, scheduler):
-                yield name, known.width
-
-    def _rows(self, of_cell: int | None = None) -> Iterator[tuple[str, Cell, Scheduler]]:
-        """All rows, or the rows of one cell, with their names."""
-        for cell in self._experiment.measured_cells:
-            for scheduler in self._experiment.schedulers if of_cell in (None, cell.index) else ():
-                yield label(POLICY, scheduler.table, cell.settings), cell, scheduler
-
-    def _repeats(self, cell: Cell, scheduler: Scheduler) -> int:
-        """The repeats after which a row is probably precise; at first the geometric mean of the bounds."""
-        row, known = (cell.index, scheduler), self.estimate(cell, scheduler)
-        if row not in self._enough:
-            least, most = self._experiment.min_repeats, self._experiment.repeats
-            wanted, more = self._experiment.precision, 0
-            if known.ci95 is None:
-                more = max(1, round(math.sqrt(least * most)) - known.n)
-            elif known.width > wanted:
-                more = more_values(known.n, known.width, wanted, most) or most
-            self._enough[row] = known.n + more
-        return self._enough[row]
+        for row in chain(*self._rows.values()):
+            if row.measured.ci95 and not row.is_precise:
+                yield row.name, row.measured.width
 
     def estimate(self, cell: Cell, scheduler: Scheduler) -> Estimate:
-        row = cell.index, scheduler
-        if row not in self._known:
-            self._known[row] = summary.slowdown(cell, scheduler.table, self._records[cell.index])
-        return self._known[row]
-
-    def _is_precise(self, cell: Cell, scheduler: Scheduler) -> bool:
-        """Whether more runs are of no use: those of a row that is withheld do not help it."""
-        if self.estimate(cell, scheduler).width <= self._experiment.precision:
-            return True
-        row = cell.index, scheduler
-        if row not in self._useless:
-            ours = self._records[cell.index]
-            self._useless[row] = bool(summary.withheld(cell, scheduler.table, ours))
-        return self._useless[row]
+        return next(row.measured for row in self._rows[cell.index] if row.scheduler == scheduler)
 
 
 PRECISION = 0.1  # a row whose 95 % interval is wider than this share of its median scatters
