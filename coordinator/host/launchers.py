@@ -428,13 +428,13 @@ def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher
         return found
     if not needed:
         return NoLauncher("", "")
-    seen = [*_candidates()]
+    seen = [*candidates()]
     where = f"{', '.join(seen)} is none" if seen else "there is none beside Python or on PATH"
     raise InputError("launcher", None, f"Lockstep needs an mpiexec of {_known()}; {where}", REMEDY)
 
 
 def launchers() -> Iterator[Launcher]:
-    yield from filter(None, map(_identify, _candidates()))
+    yield from filter(None, map(_identify, candidates()))
 
 
 @functools.cache
@@ -542,7 +542,7 @@ def _known() -> str:
     return " or ".join(kind.kind for kind in _of_mpi())
 
 
-def _candidates() -> Iterator[str]:
+def candidates() -> Iterator[str]:
     programs = dict.fromkeys(name for kind in _of_mpi() for name in kind.programs)
     places = [Path(sys.executable).parent / program for program in programs]
     paths = [str(place) for place in places if os.access(place, os.X_OK)]

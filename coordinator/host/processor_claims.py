@@ -148,7 +148,7 @@ def rivals(processors: Iterable[int], besides: str = "") -> list[Rival]:
         found = {_lockstep(*claimant): shared for claimant, shared in sorted(series.items())}
     else:
         runs = sorted(holders(RUN, wanted).items())
-        found = {f"run {run} of user {_user(user)}": shared for (user, run), shared in runs}
+        found = {f"run {run} of user {user_name(user)}": shared for (user, run), shared in runs}
     return [Rival(name, ranges(shared)) for name, shared in found.items()]
 
 
@@ -156,10 +156,10 @@ def _lockstep(user: int, holder: str) -> str:
     pid = holder.partition(".")[0]
     process = identity.stat(int(pid)) if pid.isdecimal() else None
     stopped = ", which is stopped" if process and process.state == "T" else ""
-    return f"Lockstep of user {_user(user)} (process {pid}{stopped})"
+    return f"Lockstep of user {user_name(user)} (process {pid}{stopped})"
 
 
-def _user(number: int) -> str:
+def user_name(number: int) -> str:
     try:
         return pwd.getpwuid(number).pw_name
     except (KeyError, OverflowError):

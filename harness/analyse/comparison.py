@@ -239,7 +239,7 @@ def aa_check(pairs: Sequence[Pair]) -> AaCheck | None:
     if len(pairs) < FEWEST:
         return None
     repeats = min(COMPARED, len(pairs))
-    compared = list(_comparisons(pairs, repeats))
+    compared = list(comparisons(pairs, repeats))
     # The factor by which the second must be greater for its interval to lie above the first.
     ends = [(one.ci95, other.ci95) for one, other in compared]
     needed = sorted(ours[1] / theirs[0] for ours, theirs in ends if ours and theirs)
@@ -255,7 +255,7 @@ def aa_pairs(records: Sequence[RunRecord]) -> list[Pair]:
     return [(one / sole, other / sole) for sole, one, other in known if sole and one and other]
 
 
-def _comparisons(pairs: Sequence[Pair], repeats: int) -> Iterator[tuple[Estimate, Estimate]]:
+def comparisons(pairs: Sequence[Pair], repeats: int) -> Iterator[tuple[Estimate, Estimate]]:
     for first in range(len(pairs) - repeats + 1):
         block = pairs[first : first + repeats]
         for swaps in itertools.product((0, 1), repeat=repeats):

@@ -86,7 +86,7 @@ def mpi_probe(launcher: Launcher) -> Probe:
 
     def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
         places = ",".join(map(str, processors))
-        found = _probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
+        found = probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
         turns = [*PYTHON, "-m", "workloads.os_noise", str(processors[0])]
         return {**found, "queried_slice_ns": [float(run_session(turns, forwarded({}), PROBE_TIMEOUT_S))]}
 
@@ -98,10 +98,10 @@ def mpi_probe_between(launcher: Launcher, hosts: Sequence[str]) -> ProbeBetween 
     server, *others = dict.fromkeys(hosts) or [""]
     if not others:
         return None
-    return lambda: _probed(launcher, ["--between"], [server, others[0], others[0]])
+    return lambda: probed(launcher, ["--between"], [server, others[0], others[0]])
 
 
-def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) -> Mapping[str, list[float]]:
+def probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) -> Mapping[str, list[float]]:
     there = guarded_program.COMMAND if hosts else ()
     command = [*there, *PYTHON, "-m", "mpi4py", "-m", "workloads.probe", *options]
     argv = launcher.argv(PROBE_RANKS, command, hosts)

@@ -207,7 +207,9 @@ def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
             worlds.setdefault(world, []).append((processes, rank))
     in_order = attrgetter("rank")
     programs = [
-        Recording(tuple(command), ranks[0][0], _alike(sorted((rank for _, rank in ranks), key=in_order)))
+        Recording(
+            tuple(command), ranks[0][0], windows_alike(sorted((rank for _, rank in ranks), key=in_order))
+        )
         for ranks in worlds.values()
     ]
     return sorted(programs, key=lambda one: -one.elapsed_ns)
@@ -296,7 +298,7 @@ def _communicators(path: Path, words: NDArray[Any]) -> dict[int, tuple[int, ...]
     return found
 
 
-def _alike(ranks: Sequence[RankRecording]) -> tuple[RankRecording, ...]:
+def windows_alike(ranks: Sequence[RankRecording]) -> tuple[RankRecording, ...]:
     """The ranks with windows of one length: those that ended early may have shorter ones."""
     slot_ns = max(rank.slot_ns for rank in ranks)
     found = list(ranks)

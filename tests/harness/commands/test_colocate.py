@@ -158,7 +158,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
 @needs_two
 @pytest.mark.usefixtures("uncalibrated")
 def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(launchers, "_candidates", lambda: ())
+    monkeypatch.setattr(launchers, "candidates", lambda: ())
     words = ["colocate", "--rounds", "1", "--no-wait", "--json", "--results", str(tmp_path)]
     programs = ["--", "sleep", ".2", ":::", "sh", "-c", "exit $(test -t 0)"]
     assert cli.main([*words, *programs]) == 0

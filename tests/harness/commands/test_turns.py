@@ -47,13 +47,13 @@ LOCKSTEP = [sys.executable, "-P", "-m", "harness", "turns"]
     ],
 )
 def test_what_cannot_be_carried_out_is_refused_before_anything_starts(words, capsys, monkeypatch):
-    monkeypatch.setattr("harness.commands.turns._start", lambda *ignored: pytest.fail("it has started"))
+    monkeypatch.setattr("coordinator.host.launch.start", lambda *ignored: pytest.fail("it has started"))
     assert cli.main(["turns", *words]) == 2
     assert "lockstep" in capsys.readouterr().err
 
 
 def test_a_program_that_is_not_there_ends_turns_as_a_shell(capsys, monkeypatch):
-    monkeypatch.setattr("harness.commands.turns._start", lambda *ignored: pytest.fail("it has started"))
+    monkeypatch.setattr("coordinator.host.launch.start", lambda *ignored: pytest.fail("it has started"))
     assert cli.main(["turns", "--", "true", ":::", "./not there"]) == 127
     assert "there is no such program" in capsys.readouterr().err
 

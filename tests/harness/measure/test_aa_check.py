@@ -39,7 +39,7 @@ def test_the_smallest_difference_grows_with_noise_and_drift():
 def test_a_difference_of_the_smallest_size_is_told_by_four_of_five_comparisons():
     pairs = noisy(0.03, 30)
     factor = 1 + aa_check(pairs).smallest
-    compared = list(comparison._comparisons(pairs, 5))
+    compared = list(comparison.comparisons(pairs, 5))
     told = sum(one.ci95[1] < factor * other.ci95[0] for one, other in compared)
     assert told / len(compared) == pytest.approx(0.8, abs=0.01)
 

@@ -31,8 +31,8 @@ def test_a_run_executes_none_of_them(planted, options):
 
 
 def test_the_calibration_executes_none_of_them(planted, monkeypatch):
-    probed = calibrate._probed  # which takes seconds for all of its samples
+    probed = calibrate.probed  # which takes seconds for all of its samples
     few = lambda launcher, options, hosts: probed(launcher, [*options, "--samples", "8"], hosts)  # noqa: E731
-    monkeypatch.setattr(calibrate, "_probed", few)
+    monkeypatch.setattr(calibrate, "probed", few)
     assert calibrate.mpi_probe(find_launcher())(two_processors(), 0)
     assert not (planted / "executed").exists()

@@ -27,7 +27,7 @@ FIRST = 1000 + 100 * secrets.randbelow(500)
 HERE, THERE = (FIRST, FIRST + 1), (FIRST + 1, FIRST + 2)
 """Processors that share one; no host has them, so that nobody else is on them."""
 
-ME = processor_claims._user(os.getuid())
+ME = processor_claims.user_name(os.getuid())
 US = f"Lockstep of user {ME} (process {os.getpid()})"
 
 HOLDER = f"""

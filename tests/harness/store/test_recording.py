@@ -487,7 +487,7 @@ def test_ranks_that_ended_early_get_windows_as_long_as_the_others():
     rows["bytes"] = range(5)
     short = RankRecording(0, "host", 0, 250, False, False, 1, 100, windows, rows, {})
     long = RankRecording(1, "host", 0, 900, True, False, 1, 400, windows[:2].copy(), rows[:4], {})
-    (first, second) = recording._alike([short, long])
+    (first, second) = recording.windows_alike([short, long])
     assert first.slot_ns == second.slot_ns == 400
     # Of the second window an operation is missing, so what comes after it does not follow.
     assert first.rows["bytes"].tolist() == [0, 1, 2, 3]
