@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from coordinator.workload import ParallelJob
 from harness.analyse import bounds, breakdown
@@ -129,56 +129,83 @@ def slowdowns(
     cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False
 ) -> dict[int, float]:
     """The same for each successful repeat that stands; none if they are withheld."""
-    if not simulated and withheld(cell, table, records):
+    side = _Side.of(cell, table, records, SIMULATIONS if simulated else RUNS)
+    if not simulated and (_overloaded(records) or side.withheld):
         return {}
-    ours, alone = _of_kinds(cell, table, _here(cell, records), SIMULATIONS if simulated else RUNS)
-    return {one.run.repeat: one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)}
+    return {one.run.repeat: one.workload_slowdown for one in side.repeats}
 
 
 def withheld(cell: Cell, table: Table, records: Sequence[RunRecord]) -> str:
     """Why the measured slowdowns of a scheduler cannot be right; empty if they can."""
-    ours, alone = _of_kinds(cell, table, _here(cell, records), RUNS)
-    return _overloaded(records) or _withheld(_repeats(cell.jobs(), alone, ours), ours, alone)
+    return _overloaded(records) or _Side.of(cell, table, records, RUNS).withheld
 
 
-def _here(cell: Cell, records: Iterable[RunRecord]) -> list[RunRecord]:
-    return [record for record in records if record.cell == cell.index]
+@dataclass(frozen=True)
+class _Side:
+    """The counted runs of one kind under a scheduler, those of jobs alone, and the repeats made of both."""
+
+    ours: Sequence[RunRecord]
+    alone: Sequence[RunRecord]
+    repeats: Sequence[_Repeat]
+
+    @classmethod
+    def of(cls, cell: Cell, table: Table, records: Iterable[RunRecord], kinds: Sequence[str]) -> Self:
+        """Those among ``records``, which may be of other cells and kinds, too.
+
+        The runs of one job as it is, alone, are also those under that setting. A further simulation counts
+        if it has the constants of one that imitates a run.
+        """
+        jobs = cell.jobs()
+        here = [one for one in records if one.cell == cell.index]
+        wanted = kinds if "setting" in table and len(jobs) == 1 else kinds[1:]
+        ours = [one for one in here if one.kind in wanted and one.scheduler == table]
+        constants = {one.repeat: one.constants for one in ours if one.repeat < FURTHER}.values()
+        counted = [one for one in ours if one.repeat < FURTHER or one.constants in constants]
+        alone = [one for one in here if one.kind == kinds[0]]
+        return cls(counted, alone, _repeats(jobs, alone, counted))
+
+    @property
+    def withheld(self) -> str:
+        """Why the measured slowdowns cannot be right; empty if they can."""
+        if too_much(self.ours) or too_much(self.alone):
+            return TAKEN
+        ratios = [one.makespan_ns / one.min_ns for one in self.repeats if one.min_ns]
+        if ratios and statistics.median(ratios) < 1 - BELOW:
+            return "its dedicated runs were disturbed: no schedule can be as fast as it seems"
+        return ""
+
+    def summary(self, tau_s: float) -> Summary | None:
+        """The summary of the runs under the scheduler; None without any."""
+        if not self.ours:
+            return None
+        failed = [one for one in self.ours if one.makespan_ns is None and one.exceeded is None]
+        return _summary(self.repeats, tau_s, len(failed))
 
 
-def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float, reason: str) -> Row:
-    """A row, whose measured values are withheld if there is a reason ``reason``, or one of its own."""
+def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float, why: str) -> Row:
+    """A row, whose measured values are withheld if there is a reason ``why``, or one of its own."""
     jobs = cell.jobs()
-    ours, alone = _of_kinds(cell, table, records, RUNS)
-    repeats = _repeats(jobs, alone, ours)
-    measured = _side(repeats, ours, tau_s)
+    runs = _Side.of(cell, table, records, RUNS)
+    measured = runs.summary(tau_s)
     if measured and "setting" in table:
-        measured = replace(measured, alone=_alone(jobs, table, records), exceeded=_exceeded(ours))
-    theirs, their_alone = _of_kinds(cell, table, records, SIMULATIONS)
-    simulated = _side(_repeats(jobs, their_alone, theirs), theirs, tau_s)
-    reason = reason or _withheld(repeats, ours, alone)
+        measured = replace(measured, alone=_alone(jobs, table, records), exceeded=_exceeded(runs.ours))
+    simulated = _Side.of(cell, table, records, SIMULATIONS).summary(tau_s)
+    why = why or runs.withheld
     row = Row(
         jobs=tuple(JobRow(job.arrival_s, described(job.program)) for job in jobs),
         settings=dict(cell.settings),
         scheduler=table,
         measured=measured or (None if simulated else Summary(estimate([]))),
         simulated=simulated,
-        bound=_bound(repeats),
+        bound=_bound(runs.repeats),
     )
-    if measured and reason:
+    if measured and why:
         return replace(
             row,
             measured=Summary(estimate([]), failures=measured.failures),
-            withheld=Withheld(reason, measured),
+            withheld=Withheld(why, measured),
         )
     return row
-
-
-def _side(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], tau_s: float) -> Summary | None:
-    """The summary of runs under a scheduler; None without any."""
-    if not ours:
-        return None
-    failed = [record for record in ours if record.makespan_ns is None and record.exceeded is None]
-    return _summary(repeats, tau_s, len(failed))
 
 
 def _bound(repeats: Sequence[_Repeat]) -> float | None:
@@ -192,35 +219,10 @@ def _overloaded(records: Iterable[RunRecord]) -> str:
     return TAKEN if overloaded(measured) else ""
 
 
-def _withheld(repeats: Sequence[_Repeat], ours: Sequence[RunRecord], alone: Sequence[RunRecord]) -> str:
-    """Why the slowdowns of a row cannot be right; empty if they can."""
-    if too_much(ours) or too_much(alone):
-        return TAKEN
-    ratios = [one.makespan_ns / one.min_ns for one in repeats if one.min_ns]
-    if ratios and statistics.median(ratios) < 1 - BELOW:
-        return "its dedicated runs were disturbed: no schedule can be as fast as it seems"
-    return ""
-
-
 TAKEN = "other programs took too much of the processors"
 
 BELOW = 0.05
 """A row that is faster by more than this than any schedule can be is not shown."""
-
-
-def _of_kinds(
-    cell: Cell, table: Table, records: Sequence[RunRecord], kinds: Sequence[str]
-) -> tuple[list[RunRecord], list[RunRecord]]:
-    """The counted runs under a scheduler, and the runs of jobs alone, which are both if one job is as it is.
-
-    A further simulation counts if it has the constants of one that imitates a run.
-    """
-    alone_is_all = "setting" in table and len(cell.jobs()) == 1
-    wanted = kinds if alone_is_all else kinds[1:]
-    ours = [one for one in records if one.kind in wanted and one.scheduler == table]
-    constants = {one.repeat: one.constants for one in ours if one.repeat < FURTHER}.values()
-    counted = [one for one in ours if one.repeat < FURTHER or one.constants in constants]
-    return counted, [one for one in records if one.kind == kinds[0]]
 
 
 def _repeats(
