@@ -82,18 +82,18 @@ def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
 
 
 def compared(store: Store) -> list[Row]:
-    found: list[Row] = []
+    comparable: list[Row] = []
     for digest, _ in store.experiments():
         records = store.runs(digest)
         commands = [record for record in records if _has_command(record)]
         if any(record.kind == SIMULATED for record in commands):
             rows = summary.rows(experiment_of(records), records)
-            found += [row for row in rows if row.error is not None and _has_command(row)]
-    return found
+            comparable += [row for row in rows if row.error is not None and _has_command(row)]
+    return comparable
 
 
-def _has_command(made: Row | RunRecord) -> bool:
-    return any(isinstance(job.work, Command) for job in made.jobs)
+def _has_command(result: Row | RunRecord) -> bool:
+    return any(isinstance(job.work, Command) for job in result.jobs)
 
 
 def _at(program: Program, granularity_us: float) -> Program:
@@ -101,12 +101,12 @@ def _at(program: Program, granularity_us: float) -> Program:
     return replace(program, granularity_us=granularity_us, dedicated_s=dedicated_s, phases=None)
 
 
-def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[Row]:
+def predict(experiment: Experiment, constants: Constants, progress: Progress) -> list[Row]:
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
-    recorded = replace(recorded_programs.of(wanted, (), Path()), max_s=MOST_S)
-    records = process_level.predict(wanted, constants, progress, recorded=recorded)
-    return summary.rows(wanted, records, cells=wanted.cells)
+    recorded = replace(recorded_programs.of(experiment, (), Path()), max_s=MOST_S)
+    records = process_level.predict(experiment, constants, progress, recorded=recorded)
+    return summary.rows(experiment, records, cells=experiment.cells)
 
 
 def slowdown(row: Row) -> float:
@@ -127,13 +127,13 @@ def ranges(rows: Sequence[Row]) -> list[Range]:
             blocks[-1] = [*points, (float(g_us), at)], both
         else:
             blocks.append(([(float(g_us), at)], good))
-    found = []
+    lines = []
     for points, good in blocks:
         (from_us, first), (to_us, _) = points[0], points[-1]
         means = {name: statistics.fmean(slowdown(at[name]) for _, at in points) for name in good}
         best = min(means, key=lambda name: (means[name], name))
-        found.append(Range(from_us, to_us, first[best].scheduler, means[best]))
-    return found
+        lines.append(Range(from_us, to_us, first[best].scheduler, means[best]))
+    return lines
 
 
 def like(results: Path, jobs: Sequence[ParallelJob]) -> tuple[Program, int]:

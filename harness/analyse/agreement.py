@@ -47,20 +47,20 @@ def agreement(rows: Sequence[Row]) -> Agreement | None:
 
 
 def errors_of(rows: Iterable[Row]) -> Errors | None:
-    found = [row.error for row in rows if row.error is not None]
-    if not found:
+    errors = [row.error for row in rows if row.error is not None]
+    if not errors:
         return None
-    absolute = sorted(map(abs, found))
+    absolute = sorted(map(abs, errors))
     middle, most = statistics.median(absolute), quantile(absolute, 0.9)
-    return Errors(len(found), middle, most, bias=statistics.median(found))
+    return Errors(len(errors), middle, most, bias=statistics.median(errors))
 
 
 def by_scheduler(rows: Iterable[Row]) -> dict[str, Errors]:
-    found: dict[str, list[Row]] = {}
+    rows_of: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.name, []).append(row)
-    known = ((name, errors_of(ours)) for name, ours in found.items())
-    return {name: errors for name, errors in known if errors}
+        rows_of.setdefault(row.name, []).append(row)
+    pairs = ((name, errors_of(ours)) for name, ours in rows_of.items())
+    return {name: errors for name, errors in pairs if errors}
 
 
 def _orders(rows: Sequence[Row]) -> Iterator[float]:
@@ -76,13 +76,13 @@ def _orders(rows: Sequence[Row]) -> Iterator[float]:
             yield math.copysign(1, measured) * ((simulated > 0) - (simulated < 0))
 
 
-def sentence(found: Agreement) -> str:
-    errors = found.errors
-    said = (
+def sentence(agreement: Agreement) -> str:
+    errors = agreement.errors
+    clauses = (
         f"Simulated against measured, {errors.rows} rows: median error {errors.median_error:.1%}, "
         f"90th percentile {errors.p90_error:.1%}"
     )
-    if found.kendall_tau is None:
-        return f"{said}; no two schedulers differ measurably."
-    tau = f"Kendall's tau {found.kendall_tau:.2f} over {found.pairs} pairs"
-    return f"{said}; {tau} that differ measurably."
+    if agreement.kendall_tau is None:
+        return f"{clauses}; no two schedulers differ measurably."
+    tau = f"Kendall's tau {agreement.kendall_tau:.2f} over {agreement.pairs} pairs"
+    return f"{clauses}; {tau} that differ measurably."

@@ -22,10 +22,10 @@ def compare(
         raise InputError("--between", between, rule, "give one directory, or leave --between out")
     before = read(results, experiment, watcher)
     if between or other is None:
-        pairs = [(found, found) for found in before]
-        known = dict.fromkeys(row.scheduler for found in before for row in _rows(found))
+        pairs = [(result, result) for result in before]
+        schedulers = dict.fromkeys(row.scheduler for result in before for row in _rows(result))
         for name in between or ():
-            one_of("--between", name, known)
+            one_of("--between", name, schedulers)
     else:
         pairs = list(_pairs(before, read(other, experiment, watcher), other))
     experiments = [(*pair, _compared(*pair, between)) for pair in pairs]
@@ -36,13 +36,13 @@ def compare(
     return [_document(*one) for one in experiments], every
 
 
-def _rows(found: Found) -> list[SlowdownSeries]:
-    return comparison.series(found.experiment, found.records)
+def _rows(results: Found) -> list[SlowdownSeries]:
+    return comparison.series(results.experiment, results.records)
 
 
 def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Iterator[tuple[Found, Found]]:
     """The newest experiments of one name in both directories; the only ones may have different names."""
-    first, second = ({found.experiment.name: found for found in side} for side in (before, after))
+    first, second = ({results.experiment.name: results for results in side} for side in (before, after))
     names = [name for name in first if name in second]
     if not names and len(first) == len(second) == 1:
         yield before[-1], after[-1]
@@ -61,23 +61,23 @@ def _compared(before: Found, after: Found, between: Sequence[str] | None) -> lis
 
 def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[str, Any]:
     ends = {"before": before, "after": after} if after is not before else {"": before}
-    last = [_last(found).conditions for found in (before, after)]
+    last = [_last(results).conditions for results in (before, after)]
     return {
         "experiment": after.experiment.name,
-        "digests": [found.experiment_digest for found in ends.values()],
+        "digests": [results.experiment_digest for results in ends.values()],
         "differences": [
             {"field": field, "before": old, "after": new} for field, old, new in conditions.differences(*last)
         ],
         "warnings": [
             f"{side}: {it}" if side else it
-            for side, found in ends.items()
-            for it in (found.results.notice, *found.results.warnings)
+            for side, results in ends.items()
+            for it in (results.results.notice, *results.results.warnings)
             if it
         ],
         "rows": [row.plain() for row in rows],
     }
 
 
-def _last(found: Found) -> RunRecord:
-    measured = [record for record in found.records if record.kind in MEASURED_KINDS]
-    return (measured or found.records)[-1]
+def _last(results: Found) -> RunRecord:
+    measured = [record for record in results.records if record.kind in MEASURED_KINDS]
+    return (measured or results.records)[-1]

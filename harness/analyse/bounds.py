@@ -27,8 +27,8 @@ def min_ns(run: RunRecord, alone: Sequence[RunRecord]) -> float | None:
     if _in_turn(run) and all(map(_spins, alone)):
         return _longest_ns(run, alone)
     computing = [_computing_ns(record) for record in alone]
-    known = [time_ns for time_ns in computing if time_ns is not None]
-    return sum(known) / len(run.processors) if len(known) == len(computing) else None
+    times_ns = [time_ns for time_ns in computing if time_ns is not None]
+    return sum(times_ns) / len(run.processors) if len(times_ns) == len(computing) else None
 
 
 def _in_turn(run: RunRecord) -> bool:
@@ -55,10 +55,10 @@ def _spins(alone: RunRecord) -> bool:
         return False
     if not isinstance(work, Command):
         return work.kind == "pattern"
-    known = [count for count in map(counts, alone.ranks) if count is not None]
-    whole_ns = sum(time_ns for time_ns, _, _ in known)
-    wanted_ns = sum(min(time_ns, ran_ns + ready_ns) for time_ns, ran_ns, ready_ns in known)
-    return len(known) == len(alone.ranks) > 0 and wanted_ns >= BUSY * whole_ns
+    ranks = [count for count in map(counts, alone.ranks) if count is not None]
+    whole_ns = sum(time_ns for time_ns, _, _ in ranks)
+    wanted_ns = sum(min(time_ns, ran_ns + ready_ns) for time_ns, ran_ns, ready_ns in ranks)
+    return len(ranks) == len(alone.ranks) > 0 and wanted_ns >= BUSY * whole_ns
 
 
 def _computing_ns(alone: RunRecord) -> int | None:

@@ -73,8 +73,8 @@ def _of_processor(ranks: Sequence[RankResult], window_ns: int, switch_ns: float)
     communicating = sum(rank.communicating_ns or 0 for rank in ranks)
     synchronizing = sum(rank.synchronizing_ns or 0 for rank in ranks)
     if (switching := total(rank.switching_ns for rank in ranks)) is not None:
-        known = (computing, communicating, synchronizing, switching)
-        return Breakdown.of(*(part / window_ns for part in known))
+        measured_parts = (computing, communicating, synchronizing, switching)
+        return Breakdown.of(*(part / window_ns for part in measured_parts))
     waiting = communicating + synchronizing
     unaccounted = max(0, window_ns - computing - waiting)
     voluntary = min(waiting, switch_ns * sum(rank.voluntary_switches or 0 for rank in ranks))
@@ -104,12 +104,12 @@ def states(ranks: Iterable[RankResult]) -> States | None:
     ready for the rest of it at most.
     """
     ranks = list(ranks)
-    known = [count for count in map(counts, ranks) if count is not None]
-    if not known or len(known) < len(ranks) or all(rank.running_ns is None for rank in ranks):
+    totals = [count for count in map(counts, ranks) if count is not None]
+    if not totals or len(totals) < len(ranks) or all(rank.running_ns is None for rank in ranks):
         return None
-    whole_ns = sum(time_ns for time_ns, _, _ in known)
-    running_ns = sum(min(ran_ns, time_ns) for time_ns, ran_ns, _ in known)
-    ready_ns = sum(max(0, min(ready_ns, time_ns - ran_ns)) for time_ns, ran_ns, ready_ns in known)
+    whole_ns = sum(time_ns for time_ns, _, _ in totals)
+    running_ns = sum(min(ran_ns, time_ns) for time_ns, ran_ns, _ in totals)
+    ready_ns = sum(max(0, min(ready_ns, time_ns - ran_ns)) for time_ns, ran_ns, ready_ns in totals)
     running, ready = running_ns / whole_ns, ready_ns / whole_ns
     return States(running, ready, max(0.0, 1.0 - running - ready), _in_waits(ranks))
 
@@ -125,8 +125,8 @@ def counts(rank: RankResult) -> tuple[int, int, int] | None:
 
 def total(values: Iterable[int | None]) -> int | None:
     """The sum of these counts of ranks; None if any is unknown."""
-    found = list(values)
-    return None if None in found else sum(value or 0 for value in found)
+    numbers = list(values)
+    return None if None in numbers else sum(value or 0 for value in numbers)
 
 
 def _in_waits(ranks: Sequence[RankResult]) -> float | None:

@@ -96,8 +96,8 @@ def interval(ends: Sequence[float] | None, n: int = FEWEST) -> str:
     return f"{ends[0]:.2f}{between}{ends[1]:.2f}" if ends else UNKNOWN
 
 
-def ends(found: Estimate) -> str:
-    return interval(found.ends, found.n)
+def ends(estimate: Estimate) -> str:
+    return interval(estimate.ends, estimate.n)
 
 
 def minute(instant: str) -> str:

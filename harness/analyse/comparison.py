@@ -76,20 +76,20 @@ class Comparison:
 
     @property
     def known(self) -> SlowdownSeries:
-        known = self.before or self.after
-        assert known is not None
-        return known
+        series = self.before or self.after
+        assert series is not None
+        return series
 
     def plain(self) -> dict[str, Any]:
         sides = {"before": self.before, "after": self.after}
-        known = {side: one.values if one else [] for side, one in sides.items()}
+        plain_values = {side: one.values if one else [] for side, one in sides.items()}
         low, high = self.interval or (None, None)
         return {
             "workload": self.known.workload,
             "settings": dict(self.known.settings),
             **{f"scheduler_{side}": one and one.scheduler for side, one in sides.items()},
             **{side: one and one.typical for side, one in sides.items()},
-            **{f"n_{side}": len(values) for side, values in known.items()},
+            **{f"n_{side}": len(values) for side, values in plain_values.items()},
             **{"ratio": self.ratio, "low": low, "high": high, "verdict": self.verdict, "reason": self.reason},
         }
 
@@ -125,16 +125,16 @@ def of_schedules(rows: Iterable[Row], seed: int) -> Iterator[SlowdownSeries]:
 def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeries]) -> list[Comparison]:
     """Each row of ``before`` with the same row of ``after``, then the rows of ``after`` alone."""
     left = list(after)
-    found = []
+    comparisons = []
     for one in before:
         other = next((it for it in left if it.same_point(one) and it.scheduler == one.scheduler), None)
         if other is None:
-            found.append(Comparison(one, None, reason="only before"))
+            comparisons.append(Comparison(one, None, reason="only before"))
         else:
             left.remove(other)
             apart = _judged(one, other, _apart(one.values, other.values))
-            found.append(paired(one, other) if one.same_draw(other) else apart)
-    return found + [Comparison(None, other, reason="only after") for other in left]
+            comparisons.append(paired(one, other) if one.same_draw(other) else apart)
+    return comparisons + [Comparison(None, other, reason="only after") for other in left]
 
 
 def of_two_schedulers(rows: Sequence[SlowdownSeries], before: str, after: str) -> list[Comparison]:
@@ -162,12 +162,12 @@ def verdict(interval: tuple[float, float] | None) -> str:
     return BETTER if interval[1] < 1 else WORSE if interval[0] > 1 else NO_DIFFERENCE
 
 
-def _judged(before: SlowdownSeries, after: SlowdownSeries, found: Ratio | None) -> Comparison:
-    if found is None:
+def _judged(before: SlowdownSeries, after: SlowdownSeries, change: Ratio | None) -> Comparison:
+    if change is None:
         lacking, it = ("before", before) if not before.by_repeat else ("after", after)
         reason = f"not measurable {lacking}: {it.withheld}" if it.withheld else f"no run succeeded {lacking}"
         return Comparison(before, after, reason=reason)
-    ratio, interval, repeats = found
+    ratio, interval, repeats = change
     reason = "" if interval else f"{repeats} repeat{'s' if repeats > 1 else ''}: {FEWEST} at least"
     if reason and before.schedule and "log" in before.schedule.source:
         reason = f"too few jobs: {metrics.FEWEST_JOBS} at least"
@@ -251,8 +251,8 @@ def aa_pairs(records: Sequence[RunRecord]) -> list[Pair]:
     """The pairs among the runs of ``harness.measure.host_check``, without pairs in which a run failed."""
     alone = {one.repeat: one.makespan_ns for one in records if one.kind == DEDICATED}
     shared = {one.repeat: one.makespan_ns for one in records if one.kind == POLICY}
-    known = [(sole, shared.get(n), shared.get(n + 1)) for n, sole in sorted(alone.items())]
-    return [(one / sole, other / sole) for sole, one, other in known if sole and one and other]
+    triples = [(sole, shared.get(n), shared.get(n + 1)) for n, sole in sorted(alone.items())]
+    return [(one / sole, other / sole) for sole, one, other in triples if sole and one and other]
 
 
 def comparisons(pairs: Sequence[Pair], repeats: int) -> Iterator[tuple[Estimate, Estimate]]:

@@ -54,10 +54,10 @@ class Timed(NamedTuple):
 
 def timed(rows: Sequence[Row]) -> list[Timed]:
     """The rows whose schedules have one outcome, which those of logs have unless they are saturated."""
-    known = ((row, row.schedule) for row in rows)
+    pairs = ((row, row.schedule) for row in rows)
     return [
         Timed(place_name(row), series, kept_outcome.known(schedule.outcome, schedule.processors)[0])
-        for (row, schedule), series in zip(known, comparison.of_schedules(rows, seed=0), strict=True)
+        for (row, schedule), series in zip(pairs, comparison.of_schedules(rows, seed=0), strict=True)
         if schedule and schedule.outcome
     ]
 
@@ -65,21 +65,21 @@ def timed(rows: Sequence[Row]) -> list[Timed]:
 def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeClass]:
     """The classes 1, 2, 3-4, 5-8, ... that have jobs which ended; the first ``warm_up`` do not count."""
     counted = outcome.finished & (np.arange(len(outcome.jobs)) >= warm_up)
-    asked: Integers = outcome.jobs.max_processes
-    class_of = np.ceil(np.log2(np.maximum(asked, 1))).astype(int)
+    requests: Integers = outcome.jobs.max_processes
+    class_of = np.ceil(np.log2(np.maximum(requests, 1))).astype(int)
     slowdowns = bounded_slowdowns(outcome, tau_s)
-    found = []
+    classes = []
     for number in sorted(set(class_of[counted].tolist())):
         here = counted & (class_of == number)
         min_processes, max_processes = (2 ** (number - 1) + 1 if number else 1), 2**number
         wait_s, slowdown = float(outcome.wait_s[here].mean()), float(slowdowns[here].mean())
-        found.append(SizeClass(min_processes, max_processes, int(here.sum()), wait_s, slowdown))
-    return found
+        classes.append(SizeClass(min_processes, max_processes, int(here.sum()), wait_s, slowdown))
+    return classes
 
 
-def against_first(known: Sequence[Timed], warm_up: int) -> list[PolicyComparison]:
+def against_first(timed_rows: Sequence[Timed], warm_up: int) -> list[PolicyComparison]:
     """Every schedule of a log against the first one at its point of the sweep."""
-    points = [list(point) for _, point in groupby(known, key=lambda one: one.series.settings)]
+    points = [list(point) for _, point in groupby(timed_rows, key=lambda one: one.series.settings)]
     return [_compared(point[0], other, warm_up) for point in points for other in point[1:]]
 
 

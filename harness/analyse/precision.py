@@ -121,16 +121,16 @@ class RowPrecision:
         least, most = self._experiment.min_repeats, self._experiment.repeats
         kind = POLICY if record.kind in MEASURED_KINDS else SIMULATED
         for row in self._rows.get(record.cell, ()):
-            new = known = row.measured
-            final = known.n >= most or (known.n >= least and row.is_precise)
+            new = estimate = row.measured
+            final = estimate.n >= most or (estimate.n >= least and row.is_precise)
             if kind == SIMULATED:
                 new = summary.slowdown(row.cell, row.scheduler.table, row.records, simulated=True)
-                final = new.n >= known.n
+                final = new.n >= estimate.n
             place = record.cell, row.scheduler, kind
             if new.n and new.n != self._told.get(place):
                 self._told[place] = new.n
                 predicted = new.median if kind == SIMULATED else None
-                yield RowStatus(row.name, known.median, known.ends, known.n, final, predicted)
+                yield RowStatus(row.name, estimate.median, estimate.ends, estimate.n, final, predicted)
 
     def wide(self) -> Iterator[tuple[str, float]]:
         """The rows whose intervals are wider than the experiment asks, with the widths over the medians."""
@@ -159,12 +159,14 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
     numbers of their own.
     """
     done = plan.recorded(records)
-    found: Lacking = []
+    lacking: Lacking = []
     for cell in experiment.measured_cells:
         usual = [one for one in records if one.cell == cell.index and one.repeat < FURTHER]
         of = partial(summary.slowdown, records=usual, simulated=True)
-        known = {scheduler: of(cell, scheduler.table) for scheduler in experiment.schedulers}
-        wide = [one for one, found in known.items() if found.n >= FEWEST and found.width > PRECISION]
+        estimators = {scheduler: of(cell, scheduler.table) for scheduler in experiment.schedulers}
+        wide = [
+            one for one, lacking in estimators.items() if lacking.n >= FEWEST and lacking.width > PRECISION
+        ]
         tasks, ours = plan.repeat_of(experiment, cell, 0) if wide else [], [(POLICY, one) for one in wide]
         tasks = [one for one in tasks if one.kind == DEDICATED or (one.kind, one.scheduler) in ours]
         # Calibrations differ: dedicated runs and those that are compared with them imitate the same repeat.
@@ -185,5 +187,5 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
                 imitated = measured[number % len(measured)]
                 more = replace(task.counterpart, repeat=FURTHER + number)
                 if more.key not in done or done[more.key].constants != imitated.constants:
-                    found.append((more, imitated))
-    return sorted(found, key=lambda each: (each[0].cell.index, each[0].repeat))
+                    lacking.append((more, imitated))
+    return sorted(lacking, key=lambda each: (each[0].cell.index, each[0].repeat))

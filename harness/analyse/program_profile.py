@@ -49,7 +49,7 @@ def profile(recording: Recording) -> dict[str, Any]:
     everything = operations(np.concatenate([rank.rows for rank in recording.ranks]))
     steady_part = operations(np.concatenate([one for part in phases.stretches for one in part.rows]))
     counts = _counts(steady_part, len(phases.computing_ns))
-    found = {
+    kinds = {
         "processes": recording.processes,
         "recorded": len(recording.ranks),
         "elapsed_s": recording.elapsed_ns / 1e9,
@@ -67,7 +67,7 @@ def profile(recording: Recording) -> dict[str, Any]:
         "per_phase": counts,
         "kinds": _kinds(everything),
     }
-    return found | {"program": _nearest(recording, phases, counts, steady_part)}
+    return kinds | {"program": _nearest(recording, phases, counts, steady_part)}
 
 
 def _phases(parts: Sequence[Stretch]) -> Phases:
@@ -165,10 +165,10 @@ def _counts(columns: Mapping[str, NDArray[Any]], phases: int) -> dict[str, float
 
 def _kinds(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
     """The kinds of the kept operations: how many, how many bytes, time in them; that of most time first."""
-    found, polls = [], polled(columns)
+    kinds, polls = [], polled(columns)
     for kind in np.unique(columns["kind"]):
         of_kind = columns["kind"] == kind
-        found.append(
+        kinds.append(
             {
                 "kind": KINDS[kind] if kind < len(KINDS) else str(kind),
                 "operations": int(np.count_nonzero(of_kind)),
@@ -176,7 +176,7 @@ def _kinds(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
                 "within_s": float(columns["within_ns"][of_kind].sum(dtype=float) / 1e9),
             }
         )
-    return sorted(found, key=lambda one: -one["within_s"])
+    return sorted(kinds, key=lambda one: -one["within_s"])
 
 
 def _nearest(

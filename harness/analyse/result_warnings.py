@@ -110,8 +110,8 @@ def _throttled(records: Sequence[RunRecord]) -> list[float]:
 
 def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
     if shared := _shared(records):
-        told = f"another run of Lockstep used the same processors in {shared} of {len(records)} runs"
-        yield f"{told}: repeat when it has ended, or use other processors"
+        text = f"another run of Lockstep used the same processors in {shared} of {len(records)} runs"
+        yield f"{text}: repeat when it has ended, or use other processors"
     during = [record.conditions for record in records]
     stolen, others = [one.steal for one in during], [one.others for one in during]
     for what, shares, most, digits, remedy in (
@@ -136,11 +136,11 @@ def _set_aside(records: Sequence[RunRecord], left: Sequence[RunRecord]) -> Itera
 
 def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
     jobs = ((run, job.work) for run in records for job in run.jobs if Command.sign in job.program)
-    for made, work in jobs:
-        values = {**made.conditions.environment, **dict(work.environment)}
-        found = re.match(r"\s*(\d{1,6})", values.get(THREADS, ""))
-        processors, threads, way = len(made.processors), int(found[1]) if found else 1, ""
-        if made.scheduler["bind"] is not False and work.width < processors:
+    for record, work in jobs:
+        values = {**record.conditions.environment, **dict(work.environment)}
+        number = re.match(r"\s*(\d{1,6})", values.get(THREADS, ""))
+        processors, threads, way = len(record.processors), int(number[1]) if number else 1, ""
+        if record.scheduler["bind"] is not False and work.width < processors:
             way = f", threads = {threads} or bind = false, since each process is bound to {work.threads}"
             processors = work.width
         if threads > 1 and work.processes * threads > processors:
@@ -158,8 +158,8 @@ def _dedicated(records: Sequence[RunRecord]) -> Iterator[str]:
             times.setdefault(alike, []).append(record.makespan_ns)
     spread = max((max(series) / min(series) - 1 for series in times.values()), default=0.0)
     if spread > UNSTEADY:
-        told = f"dedicated times of one program differ by up to {spread:.0%} between repeats"
-        yield f"{told}: something else used the processors; repeat on an idle host"
+        text = f"dedicated times of one program differ by up to {spread:.0%} between repeats"
+        yield f"{text}: something else used the processors; repeat on an idle host"
 
 
 def _intervals(rows: Sequence[Row]) -> Iterator[str]:
@@ -173,8 +173,8 @@ def _intervals(rows: Sequence[Row]) -> Iterator[str]:
             wide[row.name] = slowdown
     for repeats, what in ((1, "one repeat"), (2, "two repeats")):
         if few[repeats]:
-            told = f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each"
-            yield f"{told}: set repeats = {FEWEST} or more"
+            text = f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each"
+            yield f"{text}: set repeats = {FEWEST} or more"
     if wide:
         names = ", ".join(f"{name} ({ends(one)})" for name, one in wide.items())
         remedy = "add repeats (run --resume --set repeats=N, beside and tune --rounds N)"
@@ -215,43 +215,43 @@ MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns
 """Quantities whose samples should be similar."""
 
 
-def of_calibration(found: Sequence[Calibration]) -> Iterator[str]:
-    during = found[-1].conditions if found else Conditions()
+def of_calibration(calibrations: Sequence[Calibration]) -> Iterator[str]:
+    during = calibrations[-1].conditions if calibrations else Conditions()
     yield from of_host(during)
-    lost = max(trust.in_os_noise(found), during.others or 0.0)
+    lost = max(trust.in_os_noise(calibrations), during.others or 0.0)
     if lost > DETOURS:
         agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
         yield f"other programs took {lost:.1%} of the CPU time: end them, and repeat{agrees}"
-    samples = _samples(found)
+    samples = _samples(calibrations)
     unsteady = [
         f"{name.replace('_ns', '')} ({spread:.1f}x)"
         for name in MESSAGES
         if (spread := _spread(samples.get(name, []))) > SPREAD
     ]
     if unsteady:
-        told = f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}"
-        yield f"{told}; the medians are valid, but on an idle host the tails are shorter"
+        text = f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}"
+        yield f"{text}; the medians are valid, but on an idle host the tails are shorter"
 
 
 def of_use(taken: Chosen, here: Conditions, now: datetime | None = None) -> Iterator[str]:
     """Warnings about what rests on a calibration, now and on a host with the conditions ``here``."""
-    found = taken.calibration
+    calibration = taken.calibration
     if taken.line:
         yield taken.line
-    yield from (f"the calibration: {warning}" for warning in of_calibration(found))
-    then, remedy = found[-1].conditions if found else here, "repeat it (lockstep calibrate)"
-    days = trust.age_s(found, now) / 86_400
+    yield from (f"the calibration: {warning}" for warning in of_calibration(calibration))
+    then, remedy = calibration[-1].conditions if calibration else here, "repeat it (lockstep calibrate)"
+    days = trust.age_s(calibration, now) / 86_400
     if days > OLD_DAYS:
         yield f"the calibration is {days:.0f} days old: {remedy}"
-    if found and then.steal is None:
+    if calibration and then.steal is None:
         yield f"the calibration does not say what else ran: {remedy}"
     if then.kernel != here.kernel:
         yield f"the calibration was made with kernel {then.kernel}, and now it is {here.kernel}: {remedy}"
 
 
-def _samples(found: Sequence[Calibration]) -> dict[str, list[float]]:
+def _samples(calibrations: Sequence[Calibration]) -> dict[str, list[float]]:
     samples: dict[str, list[float]] = {}
-    for one in found:
+    for one in calibrations:
         samples.setdefault(one.quantity, []).extend(one.samples)
     return samples
 

@@ -127,15 +127,15 @@ def row_document(row: Row) -> dict[str, Any]:
     if any(job.program != row.program for job in row.jobs):
         values["jobs"] = [asdict(job) for job in row.jobs]
     measured = row.withheld.measured if row.withheld else row.measured
-    for side, known in (("measured", measured), ("simulated", row.simulated)):
-        values[side] = known and summary_document(known)
+    for side, measurement in (("measured", measured), ("simulated", row.simulated)):
+        values[side] = measurement and summary_document(measurement)
     values |= {"error": row.error, "bound": row.bound, "withheld": row.withheld and row.withheld.reason}
     return values | (asdict(row.verdict) if row.verdict else {})
 
 
-def summary_document(known: Summary) -> dict[str, Any]:
+def summary_document(estimates: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
-    values = asdict(known)
+    values = asdict(estimates)
     for key in ("against_spinning", "sections", "states", "processor_s", "alone", "exceeded", "schedule"):
         if values[key] is None:
             del values[key]
@@ -144,10 +144,10 @@ def summary_document(known: Summary) -> dict[str, Any]:
     return values
 
 
-def _agreement(known: Agreement) -> dict[str, Any]:
-    by_scheduler = [{"scheduler": name, **asdict(errors)} for name, errors in known.schedulers.items()]
-    values = {"kendall_tau": known.kendall_tau, "pairs": known.pairs, "schedulers": by_scheduler}
-    return asdict(known.errors) | values
+def _agreement(measure: Agreement) -> dict[str, Any]:
+    by_scheduler = [{"scheduler": name, **asdict(errors)} for name, errors in measure.schedulers.items()]
+    values = {"kendall_tau": measure.kendall_tau, "pairs": measure.pairs, "schedulers": by_scheduler}
+    return asdict(measure.errors) | values
 
 
 def frame_of_rows(rows: Sequence[Row]) -> pandas.DataFrame:
@@ -169,8 +169,8 @@ def frame_of_rows(rows: Sequence[Row]) -> pandas.DataFrame:
 def frame_of_jobs(rows: Sequence[Row]) -> pandas.DataFrame:
     lines = []
     for row in rows:
-        for side, known in row.sides.items():
-            slowdowns = known.slowdown.per_job if known.slowdown else [None] * len(row.jobs)
+        for side, measurement in row.sides.items():
+            slowdowns = measurement.slowdown.per_job if measurement.slowdown else [None] * len(row.jobs)
             for number, (job, slowdown) in enumerate(zip(row.jobs, slowdowns, strict=True)):
                 values = [number, job.work.label, job.arrival_s, slowdown]
                 lines.append((row, [*_names(row, side), *values]))
@@ -190,5 +190,5 @@ def _frame(
     import pandas  # noqa: PLC0415 - slow to load
 
     keys = setting_names(dict.fromkeys(key for row in rows for key in row.settings))
-    made = [[*(row.settings.get(key) for key in keys), *values] for row, values in lines]
-    return pandas.DataFrame(made, columns=[*keys.values(), *names])
+    values_of_rows = [[*(row.settings.get(key) for key in keys), *values] for row, values in lines]
+    return pandas.DataFrame(values_of_rows, columns=[*keys.values(), *names])

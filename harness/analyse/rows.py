@@ -202,8 +202,8 @@ class Row:
 
     @property
     def repeats(self) -> int:
-        known = self.withheld.measured if self.withheld else self.measured
-        return known.workload_slowdown.n if known else 0
+        summary = self.withheld.measured if self.withheld else self.measured
+        return summary.workload_slowdown.n if summary else 0
 
     @property
     def error(self) -> float | None:
@@ -244,19 +244,19 @@ GROUPS = {
 """Groups of columns, and what all in a group are; the main table's has no name."""
 
 
-def _interval(found: Estimate) -> str:
-    if not found.ends:
+def _interval(estimate: Estimate) -> str:
+    if not estimate.ends:
         return UNKNOWN
-    two = " (least to most)" if found.kind == "least to most" else ""
-    return "{:.2f} to {:.2f}".format(*found.ends) + two
+    two = " (least to most)" if estimate.kind == "least to most" else ""
+    return "{:.2f} to {:.2f}".format(*estimate.ends) + two
 
 
-def _burst(found: Responses) -> str:
-    return f"{found.mean_ms:.1f}/{found.p99_ms:.1f}"
+def _burst(responses: Responses) -> str:
+    return f"{responses.mean_ms:.1f}/{responses.p99_ms:.1f}"
 
 
-def _late(found: Percentiles) -> str:
-    return f"{found.p50:.0f}/{found.p99:.0f}"
+def _late(percentiles: Percentiles) -> str:
+    return f"{percentiles.p50:.0f}/{percentiles.p99:.0f}"
 
 
 _ONE, _TWO, _THREE = "{:.1f}".format, "{:.2f}".format, "{:.3f}".format
@@ -388,11 +388,11 @@ def columns(name: str, *groups: str) -> list[Column]:
     return [column for column in COLUMNS if column.group in groups and getattr(column, name)]
 
 
-def of_known_side(found: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
+def of_known_side(candidates: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
     """The columns; if nothing was measured, those of measured values with the simulated ones instead."""
     if any(row.measured for row in rows):
-        return list(found)
-    ours = (one for one in found if not one.needs and str(one.path).startswith(MEASURED))
+        return list(candidates)
+    ours = (one for one in candidates if not one.needs and str(one.path).startswith(MEASURED))
     names = ("csv", "page")
     return [
         replace(one.of(SIMULATED), **{key: getattr(one, key).replace(MEASURED, SIMULATED) for key in names})

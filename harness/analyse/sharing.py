@@ -96,8 +96,8 @@ def advice(rows: Sequence[Row]) -> Advice | None:
     return Advice(best, ways, rivals)
 
 
-def _kind(policy: str, found: Summary) -> str:
+def _kind(policy: str, summary: Summary) -> str:
     """The kind of sharing; programs that had a slot in common, and processors each, did not take turns."""
     if not policies.known()[policy].stops_processes:
         return OF_POLICY.get(policy, TOGETHER)
-    return OF_POLICY.get(policy, TURNS if found.switches else APART)
+    return OF_POLICY.get(policy, TURNS if summary.switches else APART)

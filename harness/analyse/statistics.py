@@ -72,19 +72,19 @@ def half_width(values: Sequence[float]) -> float | None:
     return student_factor(n - 1) * statistics.stdev(values) / math.sqrt(n)
 
 
-def more_values(n: int, half: float, wanted: float, most: int) -> int | None:
-    """Values beyond ``n`` until half Student's interval is ``wanted``, not ``half``; None for > ``most``."""
+def more_values(n: int, half: float, target: float, most: int) -> int | None:
+    """Values beyond ``n`` until half Student's interval is ``target``, not ``half``; None for > ``most``."""
 
     def scale(count: int) -> float:
         return student_factor(count - 1) / math.sqrt(count)
 
     deviation = half / scale(n)
     low, high = n, n + most
-    if deviation * scale(high) > wanted:
+    if deviation * scale(high) > target:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if deviation * scale(middle) <= wanted else (middle, high)
+        low, high = (low, middle) if deviation * scale(middle) <= target else (middle, high)
     return high - n
 
 

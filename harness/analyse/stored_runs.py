@@ -40,40 +40,44 @@ class Found:
         return results_document.results(self.experiment, self.records)
 
 
-def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:
+def read(results: Path, name: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:
     """The experiments in the store at ``results``, the one with the newest run last.
 
     ``simulate`` records the simulations that measured runs lack.
-    InputError without a store, without runs, or if no experiment is called ``wanted``.
+    InputError without a store, without runs, or if no experiment is called ``name``.
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
-        found = []
-        for digest in _digests(store, wanted):
+        experiments = []
+        for digest in _digests(store, name):
             records = store.runs(digest)
             experiment = experiment_of(records)
             if simulate:
                 records += _simulated(experiment, records, store, watcher)
-            found.append(Found(experiment, records))
-        return found
+            experiments.append(Found(experiment, records))
+        return experiments
 
 
-def of_processes(found: Sequence[Found], results: Path, remedy: str) -> list[Found]:
+def of_processes(experiments: Sequence[Found], results: Path, remedy: str) -> list[Found]:
     """Those whose jobs have processes; else an InputError with the remedy."""
-    known = [one for one in found if not one.by_job]
-    if not known:
+    of_ranks = [one for one in experiments if not one.by_job]
+    if not of_ranks:
         rule = "holds simulated schedules of jobs, and no runs"
         raise InputError("RESULTS", str(results), rule, remedy)
-    return known
+    return of_ranks
 
 
-def _digests(store: Store, wanted: str | None) -> list[str]:
-    known = store.experiments()
-    if not known:
+def _digests(store: Store, asked_name: str | None) -> list[str]:
+    experiments = store.experiments()
+    if not experiments:
         raise InputError("RESULTS", str(store.path), "holds no runs", "make some with lockstep run --results")
-    chosen = [digest for digest, name in known if wanted in (None, name) or digest.startswith(wanted or "-")]
+    chosen = [
+        digest
+        for digest, name in experiments
+        if asked_name in (None, name) or digest.startswith(asked_name or "-")
+    ]
     if not chosen:
-        names = ", ".join(f"{name} ({digest[:8]})" for digest, name in known)
-        raise InputError("--experiment", wanted, "is not in this store", f"it holds {names}")
+        names = ", ".join(f"{name} ({digest[:8]})" for digest, name in experiments)
+        raise InputError("--experiment", asked_name, "is not in this store", f"it holds {names}")
     return chosen
 
 
@@ -93,13 +97,13 @@ def _simulated(
 SIDES = {POLICY: "measured", SIMULATED: "simulated"}
 
 
-def lanes(results: Path, found: Found) -> list[Lanes]:
+def lanes(results: Path, experiment: Found) -> list[Lanes]:
     """For each scheduler, the lanes of its first run with a timeline and of its simulation, else planned."""
     sides: dict[str, dict[str, Mapping[int, list[Span]]]] = defaultdict(dict)
-    names = [scheduler_name(scheduler.table) for scheduler in found.experiment.schedulers]
-    measured_first = sorted(found.records, key=lambda one: (one.kind != POLICY, one.cell, one.repeat))
+    names = [scheduler_name(scheduler.table) for scheduler in experiment.experiment.schedulers]
+    measured_first = sorted(experiment.records, key=lambda one: (one.kind != POLICY, one.cell, one.repeat))
     with Store(results, existing=True) as store:
-        traced = store.with_timelines(found.experiment_digest)
+        traced = store.with_timelines(experiment.experiment_digest)
         for record in (record for record in measured_first if record.id in traced):
             ours, side = sides[scheduler_name(record.scheduler)], SIDES.get(record.kind)
             if side and side not in ours:

@@ -106,10 +106,10 @@ def _of_schedules(records: Iterable[RunRecord]) -> list[Row]:
         for record in records
         if record.schedule and record.succeeded
     }
-    known = sorted(last.values(), key=lambda each: int(each[1].source.get("place", 0)))
+    replications = sorted(last.values(), key=lambda each: int(each[1].source.get("place", 0)))
     return [
         Row((), dict(record.settings), record.scheduler, None, of_schedule(schedule))
-        for record, schedule in known
+        for record, schedule in replications
     ]
 
 
@@ -209,8 +209,8 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
 
 
 def _bound(repeats: Sequence[_Repeat]) -> float | None:
-    known = [one.min_ns / sum(one.dedicated_ns) for one in repeats if one.min_ns is not None]
-    return statistics.median(known) if known else None
+    bounds_of_repeats = [one.min_ns / sum(one.dedicated_ns) for one in repeats if one.min_ns is not None]
+    return statistics.median(bounds_of_repeats) if bounds_of_repeats else None
 
 
 def _overloaded(records: Iterable[RunRecord]) -> str:
@@ -241,19 +241,21 @@ def _repeats(
     spinning = _Alone(record for record in dedicated if not alone_two_phase(record))
     honest = _Alone(two_phase)
     concerned = {_name(record.jobs[0].program) for record in two_phase}
-    found = []
+    results = []
     for record in standing(_successful(ours)):
         spun = [spinning.at(record.repeat, name) for name in names]
-        known = _all_known(
+        dedicated_runs = _all_known(
             honest.at(record.repeat, name) if name in concerned else one
             for name, one in zip(names, spun, strict=True)
         )
         responses = _all_known(job.response_ns for job in record.jobs)
-        if known and responses and record.makespan_ns is not None:
+        if dedicated_runs and responses and record.makespan_ns is not None:
             other = _makespans(_all_known(spun)) if concerned else ()
-            min_ns = bounds.min_ns(record, known)
-            found.append(_Repeat(record, record.makespan_ns, responses, _makespans(known), other, min_ns))
-    return found
+            min_ns = bounds.min_ns(record, dedicated_runs)
+            results.append(
+                _Repeat(record, record.makespan_ns, responses, _makespans(dedicated_runs), other, min_ns)
+            )
+    return results
 
 
 def _exceeded(ours: Sequence[RunRecord]) -> float | None:
@@ -274,8 +276,8 @@ def _alone(
         [sum(_makespans(_all_known(side.at(repeat, name) for name in names))) for side in sides]
         for repeat in sorted({one.repeat for one in changed})
     ]
-    known = [] if _exceeded(changed) else [ours / theirs for ours, theirs in sums if ours and theirs]
-    return estimate(known) if changed else None
+    ratios = [] if _exceeded(changed) else [ours / theirs for ours, theirs in sums if ours and theirs]
+    return estimate(ratios) if changed else None
 
 
 class _Alone:
@@ -285,17 +287,17 @@ class _Alone:
         named: dict[tuple[Any, ...], list[RunRecord]] = defaultdict(list)
         for record in records:
             named[_name(record.jobs[0].program)].append(record)
-        made = {name: _successful(found) for name, found in named.items()}
-        self._standing = {name: standing(found) for name, found in made.items()}
-        self._repeats = {name: {one.repeat for one in found} for name, found in made.items()}
+        successful = {name: _successful(runs) for name, runs in named.items()}
+        self._standing = {name: standing(runs) for name, runs in successful.items()}
+        self._repeats = {name: {one.repeat for one in runs} for name, runs in successful.items()}
 
     def at(self, repeat: int, name: tuple[Any, ...]) -> RunRecord | None:
         """The run in a repeat; if it was made but set aside, the median one; None if there is none."""
-        found = self._standing.get(name, [])
-        same = [one for one in found if one.repeat == repeat]
-        if same or not found or repeat not in self._repeats[name]:
+        runs = self._standing.get(name, [])
+        same = [one for one in runs if one.repeat == repeat]
+        if same or not runs or repeat not in self._repeats[name]:
             return same[0] if same else None
-        return sorted(found, key=lambda one: one.makespan_ns or 0)[len(found) // 2]
+        return sorted(runs, key=lambda one: one.makespan_ns or 0)[len(runs) // 2]
 
 
 def _successful(records: Iterable[RunRecord]) -> list[RunRecord]:
@@ -307,10 +309,10 @@ def _makespans(records: Iterable[RunRecord]) -> tuple[int, ...]:
     return tuple(record.makespan_ns for record in records if record.makespan_ns is not None)
 
 
-def _all_known(found: Iterable[Known | None]) -> tuple[Known, ...]:
-    every = tuple(found)
-    known = tuple(one for one in every if one is not None)
-    return known if len(known) == len(every) else ()
+def _all_known(values: Iterable[Known | None]) -> tuple[Known, ...]:
+    every = tuple(values)
+    present = tuple(one for one in every if one is not None)
+    return present if len(present) == len(every) else ()
 
 
 def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -361,10 +363,10 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
 
 def _processor_s(runs: Sequence[RunRecord]) -> tuple[float, ...] | None:
     of_runs = [[_cpu_ns(run, job) for job in run.jobs] for run in runs]
-    known = [[time_ns / 1e9 for time_ns in times if time_ns is not None] for times in of_runs]
-    if any(len(ours) < len(run.jobs) for ours, run in zip(known, runs, strict=True)):
+    times_s = [[time_ns / 1e9 for time_ns in times if time_ns is not None] for times in of_runs]
+    if any(len(ours) < len(run.jobs) for ours, run in zip(times_s, runs, strict=True)):
         return None
-    return tuple(map(statistics.median, zip(*known, strict=True)))
+    return tuple(map(statistics.median, zip(*times_s, strict=True)))
 
 
 def _cpu_ns(run: RunRecord, job: JobRecord) -> int | None:
@@ -376,8 +378,8 @@ def _cpu_ns(run: RunRecord, job: JobRecord) -> int | None:
 
 def _throttled(runs: Sequence[RunRecord]) -> float | None:
     shares = [run.conditions.throttled for run in runs]
-    known = [share for share in shares if share is not None]
-    return statistics.fmean(known) if known else None
+    throttled = [share for share in shares if share is not None]
+    return statistics.fmean(throttled) if throttled else None
 
 
 def _sections(repeats: Sequence[_Repeat]) -> SectionRate | None:
@@ -412,8 +414,10 @@ def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
         breakdown.of_run(one.run.ranks, one.run.processors, one.makespan_ns, switch_ns)
         for one, switch_ns in zip(repeats, switches_ns, strict=True)
     ]
-    known = [part.beside(lost(one.run)) for part, one in zip(parts, repeats, strict=True) if part is not None]
-    return breakdown.mean(known) if len(known) == len(parts) else None
+    breakdowns = [
+        part.beside(lost(one.run)) for part, one in zip(parts, repeats, strict=True) if part is not None
+    ]
+    return breakdown.mean(breakdowns) if len(breakdowns) == len(parts) else None
 
 
 def _responses(runs: Sequence[RunRecord]) -> Responses | None:

@@ -94,13 +94,13 @@ def _states(rows: Ints, first: int, last: int) -> Iterator[tuple[str, int, int, 
     state, peer = np.zeros((2, len(middles)), dtype=np.int64)
     for number, code in enumerate((READ, BARRIER, GONE, SLEPT), start=1):
         state[inside(rows[rows[:, 0] == code], middles)] = number
-    for asked in np.unique(rows[rows[:, 0] == READ, 3]):
-        peer[inside(rows[(rows[:, 0] == READ) & (rows[:, 3] == asked)], middles)] = asked + 1
+    for request in np.unique(rows[rows[:, 0] == READ, 3]):
+        peer[inside(rows[(rows[:, 0] == READ) & (rows[:, 3] == request)], middles)] = request + 1
     changes = np.flatnonzero(np.diff(state, prepend=-1) | np.diff(peer, prepend=-1))
     names = (COMPUTING, COMMUNICATING, SYNCHRONIZING, PREEMPTED, BLOCKED)
     begins, ends, peers = edges[changes], np.append(edges[changes[1:]], last), peer[changes] - 1
-    found = (names[number] for number in state[changes])
-    return zip(found, begins.tolist(), ends.tolist(), peers.tolist(), strict=True)
+    states = (names[number] for number in state[changes])
+    return zip(states, begins.tolist(), ends.tolist(), peers.tolist(), strict=True)
 
 
 def inside(intervals: Ints, times: Ints) -> NDArray[np.bool_]:
@@ -119,9 +119,9 @@ def occupancy(spans: Sequence[Span]) -> dict[int, list[Span]]:
 
     Where measured spans overlap by a few microseconds, the later one begins when the earlier one ends.
     """
-    found: dict[int, list[Span]] = {}
+    spans_of: dict[int, list[Span]] = {}
     for span in sorted((one for one in spans if one.state in RUNNING), key=lambda one: one.begin_ns):
-        lane = found.setdefault(span.processor, [])
+        lane = spans_of.setdefault(span.processor, [])
         last = lane[-1] if lane else None
         begin_ns = max(span.begin_ns, last.end_ns) if last else span.begin_ns
         if span.end_ns <= begin_ns:
@@ -130,7 +130,7 @@ def occupancy(spans: Sequence[Span]) -> dict[int, list[Span]]:
             lane[-1] = Span(last.processor, last.job, last.rank, last.state, last.begin_ns, span.end_ns)
         else:
             lane.append(Span(span.processor, span.job, span.rank, span.state, begin_ns, span.end_ns))
-    return found
+    return spans_of
 
 
 PLANNED = "planned"  # the side of lanes that come from a plan, beside "measured" and "simulated"
@@ -152,14 +152,14 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
         return {}
     if scheduler.policy.reacts_to_phases and any("parallelism" in job.program for job in record.jobs):
         return {}
-    found: dict[int, list[Span]] = {}
+    spans_of: dict[int, list[Span]] = {}
     for begin_ns, end_ns, slot in _slots(record, scheduler.policy):
         if any(len(jobs) > 1 for jobs in slot.runs):
             return {}
         for processor, (job,) in ((place, jobs) for place, jobs in enumerate(slot.runs) if jobs):
             core = record.processors[processor]
-            found.setdefault(core, []).append(Span(core, job, 0, COMPUTING, begin_ns, end_ns))
-    return found
+            spans_of.setdefault(core, []).append(Span(core, job, 0, COMPUTING, begin_ns, end_ns))
+    return spans_of
 
 
 def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]:
@@ -215,15 +215,15 @@ def lanes(
 ) -> list[Lane]:
     """A lane for each processor, with times since the window begins; ``processes`` are all (job, rank)."""
     number = {process: index for index, process in enumerate(processes)}
-    kinds, known = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}, list(spans)
-    slept = {(one.job, one.rank, one.begin_ns): one.peer for one in known if one.state == BLOCKED}
+    kinds, rows_of_rank = {COMPUTING: _COMPUTING, SWITCHING: _SWITCHING}, list(spans)
+    slept = {(one.job, one.rank, one.begin_ns): one.peer for one in rows_of_rank if one.state == BLOCKED}
     rows = [(place, -1, -1, _IDLE, 0, 0, 0) for place in processors]  # over before the first begins
-    for one in known:
+    for one in rows_of_rank:
         if one.state in RUNNING and one.end_ns > one.begin_ns:
-            asked = slept.get((one.job, one.rank, one.end_ns))
-            peer = one.peer if one.state == COMMUNICATING or asked is None else asked
+            wait_of_rank = slept.get((one.job, one.rank, one.end_ns))
+            peer = one.peer if one.state == COMMUNICATING or wait_of_rank is None else wait_of_rank
             partners = number[one.job, peer] if peer >= 0 else ~one.job
-            wait, kind = 2 * (peer + 1) + (asked is not None), kinds.get(one.state, _SPINNING)
+            wait, kind = 2 * (peer + 1) + (wait_of_rank is not None), kinds.get(one.state, _SPINNING)
             who = number[one.job, one.rank], partners, wait
             rows.append((one.processor, one.begin_ns, one.end_ns, kind, *who))
     every = np.array(sorted(rows), dtype=np.int64)
@@ -233,7 +233,7 @@ def lanes(
     running = [inside(runs[runs[:, 4] == one], times) for one in range(len(processes))]
     whole = [np.all(running, axis=0, where=(jobs == job)[:, None]) for job in range(max(jobs) + 1)]
     together = np.array([*running, *whole[::-1]])  # its rows are partners: processes, and ~job for whole jobs
-    found = []
+    ranks = []
     for place in processors:
         ours = every[every[:, 0] == place]
         here = ours[np.searchsorted(ours[:, 1], times, side="right") - 1]
@@ -243,5 +243,5 @@ def lanes(
         states = np.where(left, np.where(wait % 2, _BLOCKED, _IDLE), states)
         codes = (np.where(left, 0, wait) * len(processes) + process) * len(STATES) + states
         new = np.diff(codes, prepend=-1) != 0
-        found.append(Lane(times[new] - window_ns[0], codes[new]))
-    return found
+        ranks.append(Lane(times[new] - window_ns[0], codes[new]))
+    return ranks

@@ -26,10 +26,10 @@ class Tuned:
 
 def tuned(rows: Sequence[Row]) -> Tuned | None:
     """None if no setting has a known time, or what was measured of any is withheld, which may be the best."""
-    known = sorted((row for row in rows if row.median("measured")), key=_median)
-    if not known or any(row.withheld for row in rows):
+    ranking = sorted((row for row in rows if row.median("measured")), key=_median)
+    if not ranking or any(row.withheld for row in rows):
         return None
-    fastest, *others = known
+    fastest, *others = ranking
     alike = [row.name for row in others if not apart(_slowdown(fastest), _slowdown(row))]
     return Tuned(fastest, tuple(alike))
 

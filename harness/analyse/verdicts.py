@@ -60,9 +60,9 @@ def _unknown(row: Row) -> str:
     return ""
 
 
-def judged(found: ResultsDocument, records: Sequence[RunRecord], tolerance: float) -> ResultsDocument:
-    rows = [replace(row, verdict=verdict(row, records, tolerance)) for row in found.rows]
-    return replace(found, rows=rows)
+def judged(results: ResultsDocument, records: Sequence[RunRecord], tolerance: float) -> ResultsDocument:
+    rows = [replace(row, verdict=verdict(row, records, tolerance)) for row in results.rows]
+    return replace(results, rows=rows)
 
 
 def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdict:
@@ -109,8 +109,8 @@ def _difference(row: Row, records: Sequence[RunRecord]) -> tuple[str, Any, Any] 
         and (record.scheduler == row.scheduler or "dedicated" in record.kind)
     ]
     for record in ours[1:]:
-        if found := conditions.difference(ours[0].conditions, record.conditions):
-            return found
+        if difference := conditions.difference(ours[0].conditions, record.conditions):
+            return difference
     mechanisms = {r.mechanism for r in ours if r.scheduler == row.scheduler and r.mechanism}
     if len(mechanisms) > 1:
         one, other, *_ = sorted(mechanisms)
@@ -139,15 +139,15 @@ class Threshold:
 
 
 def parse(texts: Iterable[str], names: Sequence[str]) -> list[Threshold]:
-    found = []
+    limits = []
     for text in texts:
         match = _TEXT.fullmatch(text)
         if match is None or math.isinf(float(match[3])):
             remedy = 'write a name, a comparison and a number, as in "gang 100 ms > 1.05", or "any > 2"'
             raise InputError("--fail-if", text, "is no condition", remedy)
         one_of("--fail-if", match[1], [*names, ANY])
-        found.append(Threshold(text, match[1], match[2], float(match[3])))
-    return found
+        limits.append(Threshold(text, match[1], match[2], float(match[3])))
+    return limits
 
 
 Broken = tuple[Threshold, Row]  # a bound, and a row that breaks it

@@ -71,18 +71,18 @@ def table(words: Iterable[str], numbers: Iterable[str] = (), *, wrap: bool = Tru
 def listed(columns: Sequence[Column], records: Sequence[Any], *, wrap: bool = True) -> Table:
     """A line for each record; the heading of intervals of 95 % fits to what the records have."""
     columns = [headed(column, records) for column in columns]
-    made = Table([Heading(column.heading, not column.words, wrap) for column in columns])
+    report_table = Table([Heading(column.heading, not column.words, wrap) for column in columns])
     for record in records:
-        made.add_row(*(column.text(record) for column in columns))
-    return made
+        report_table.add_row(*(column.text(record) for column in columns))
+    return report_table
 
 
 def headed(column: Column, records: Sequence[Any]) -> Column:
     """The column; if it is of estimates' intervals, with a heading for their kinds."""
     if column.heading != CI95:
         return column
-    found = [column.value(record) for record in records]
-    kinds = {one.kind for one in found if isinstance(one, Estimate) and one.kind}
+    values = [column.value(record) for record in records]
+    kinds = {one.kind for one in values if isinstance(one, Estimate) and one.kind}
     fitted = LEAST_TO_MOST if kinds == {"least to most"} else CI95 if len(kinds) < 2 else "\ninterval"
     return replace(column, heading=fitted)
 

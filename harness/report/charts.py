@@ -37,7 +37,7 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
     """Workload slowdowns: measured with its interval, simulated as a diamond; None if no run succeeded."""
     if not any(row.median(side) for row in rows for side in SIDES):
         return None
-    found = blocks(rows)
+    groups = blocks(rows)
     names = schedulers(rows)
     marks = [
         Line2D([], [], label=side, **_look(side)) for side in SIDES if any(row.median(side) for row in rows)
@@ -45,9 +45,11 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
     even: dict[str, Any] = {"color": LIGHT["muted"], "linewidth": 1, "dashes": (3, 2)}
     marks.append(Line2D([], [], label="1: one after the other", **even))
     room = label_room(names, width)
-    made = panels(width, [title for title, _ in found], lines=len(names), line=25, marks=marks, labels=room)
+    drawing = panels(
+        width, [title for title, _ in groups], lines=len(names), line=25, marks=marks, labels=room
+    )
     every = [value for row in rows for value in _values(row)]
-    for axes, (_, block) in zip(made.axes, found, strict=True):
+    for axes, (_, block) in zip(drawing.axes, groups, strict=True):
         axes.axvline(1.0, **even)
         slowdown_axis(axes.set_xscale, axes.xaxis, every)
         axes.set_xlim(*_limits(every))
@@ -57,21 +59,24 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
             dots = [(median, line) for row, line in lines if (median := row.median(side)) is not None]
             if dots:
                 axes.plot(*zip(*dots, strict=True), **_look(side), zorder=3 if side == "measured" else 4)
-    for axes in made.axes[-made.columns :]:
+    for axes in drawing.axes[-drawing.columns :]:
         axes.set_xlabel("workload slowdown", labelpad=2)
-    name_lines(made, names, room)
-    return made.figure
+    name_lines(drawing, names, room)
+    return drawing.figure
 
 
 def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
     """The breakdown of the CPU time: measured, and below it, paler, simulated; None if unknown."""
-    known = {
-        side: {id(row): found for row in rows if (found := at(row, f"{side}.breakdown"))} for side in SIDES
+    shares_of = {
+        side: {id(row): shares_by_row for row in rows if (shares_by_row := at(row, f"{side}.breakdown"))}
+        for side in SIDES
     }
-    rows = [row for row in rows if any(id(row) in found for found in known.values())]
-    parts = [{number: vars(found) for number, found in known[side].items()} for side in SIDES]
+    rows = [row for row in rows if any(id(row) in shares_by_row for shares_by_row in shares_of.values())]
+    parts = [
+        {number: vars(shares_by_row) for number, shares_by_row in shares_of[side].items()} for side in SIDES
+    ]
     looks = ((-0.14, 0.42, 1.0), (0.25, 0.22, 0.62)) if all(parts) else ((0.0, 0.6, 1.0), (0.0, 0.6, 0.62))
-    taken = any(known["others"] for shares in parts for known in shares.values())
+    taken = any(shares_of["others"] for shares in parts for shares_of in shares.values())
     labels = {part: part for part in PARTS if taken or part != "others"}
     return _stacks(rows, labels, zip(parts, looks, strict=True), 28, width)
 
@@ -83,21 +88,24 @@ def usage(
 
     None without such a row.
     """
-    known = {id(row): shares for row in rows if not at(row, "measured.breakdown") and (shares := used(row))}
+    shares_of = {
+        id(row): shares for row in rows if not at(row, "measured.breakdown") and (shares := used(row))
+    }
     parts = {
         row: {"computing": ours, "idle": max(0.0, 1 - ours - others), "others": others}
-        for row, (ours, others) in known.items()
+        for row, (ours, others) in shares_of.items()
     }
     labels = {"computing": "used", "idle": "idle"}
-    if any(others for _, others in known.values()):
+    if any(others for _, others in shares_of.values()):
         labels["others"] = "other programs"
     return _bars(rows, parts, labels, width)
 
 
 def states(rows: Sequence[Row], width: int) -> Figure | None:
-    found = {id(row): known for row in rows if (known := at(row, "measured.states"))}
+    states_of = {id(row): counts for row in rows if (counts := at(row, "measured.states"))}
     shares = {
-        row: {STATE_COLOURS[state]: getattr(known, state) for state in STATES} for row, known in found.items()
+        row: {STATE_COLOURS[state]: getattr(counts, state) for state in STATES}
+        for row, counts in states_of.items()
     }
     return _bars(rows, shares, {STATE_COLOURS[state]: label for state, label in STATE_LABELS.items()}, width)
 
@@ -106,8 +114,10 @@ Shares = Mapping[int, Mapping[str, float]]  # of rows, by their ids: shares by t
 Layer = tuple[Shares, tuple[float, float, float]]  # the shares, and offset, height and alpha of their bars
 
 
-def _bars(rows: Sequence[Row], known: Shares, labels: Mapping[str, str], width: int) -> Figure | None:
-    return _stacks([row for row in rows if id(row) in known], labels, [(known, (0.0, 0.6, 1.0))], 25, width)
+def _bars(rows: Sequence[Row], shares_of: Shares, labels: Mapping[str, str], width: int) -> Figure | None:
+    return _stacks(
+        [row for row in rows if id(row) in shares_of], labels, [(shares_of, (0.0, 0.6, 1.0))], 25, width
+    )
 
 
 def _stacks(
@@ -116,19 +126,19 @@ def _stacks(
     """Bars of shares for each row, with these labels."""
     if not rows:
         return None
-    found, names, layers = blocks(rows), schedulers(rows), list(layers)
+    groups, names, layers = blocks(rows), schedulers(rows), list(layers)
     marks = [Patch(**fill(name), label=label) for name, label in labels.items()]
     room = label_room(names, width)
-    titles = [title for title, _ in found]
-    made = panels(width, titles, lines=len(names), line=line, marks=marks, labels=room)
-    for axes, (_, block) in zip(made.axes, found, strict=True):
+    titles = [title for title, _ in groups]
+    drawing = panels(width, titles, lines=len(names), line=line, marks=marks, labels=room)
+    for axes, (_, block) in zip(drawing.axes, groups, strict=True):
         axes.set_xlim(0, 1)
         axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
         for shares, (offset, height, alpha) in layers:
             here = [row for row in block if id(row) in shares]
             _stack(axes, [(names.index(row.name) + offset, shares[id(row)]) for row in here], height, alpha)
-    name_lines(made, names, room)
-    return made.figure
+    name_lines(drawing, names, room)
+    return drawing.figure
 
 
 def _stack(
@@ -141,8 +151,8 @@ def _stack(
             box = (left, left + share, middle - height / 2, middle + height / 2)
             places.setdefault(part, []).extend([box] if share else [])
             left += share
-    for part, found in places.items():
-        boxes(axes, found, alpha=alpha, **fill(part))
+    for part, shares in places.items():
+        boxes(axes, shares, alpha=alpha, **fill(part))
 
 
 def maps(rows: Sequence[Row], width: int) -> Figure | None:
@@ -161,17 +171,17 @@ def maps(rows: Sequence[Row], width: int) -> Figure | None:
     values = np.concatenate([field.ravel() for field in fields.values()])
     top = max(2.0, float(np.nanmax(values)))
     titles = [name if side == "measured" else side for name, side in fields]
-    made = panels(width, titles, lines=len(up), line=30, max_columns=2 * len(sides), labels=84)
-    for number, (axes, field) in enumerate(zip(made.axes, fields.values(), strict=True)):
+    drawing = panels(width, titles, lines=len(up), line=30, max_columns=2 * len(sides), labels=84)
+    for number, (axes, field) in enumerate(zip(drawing.axes, fields.values(), strict=True)):
         axes.set_xlim(-0.5, len(across) - 0.5)
         every = 1 + (len(across) - 1) * 46 // round(axes.get_position().width * width)  # names need room
         axes.set_xticks(range(0, len(across), every), [duration_name(g) for g in across[::every]])
-        axes.set_yticks(range(len(up)), [f"v = {v:g} g" if number % made.columns == 0 else "" for v in up])
+        axes.set_yticks(range(len(up)), [f"v = {v:g} g" if number % drawing.columns == 0 else "" for v in up])
         axes.tick_params(axis="x", length=0)
         axes.spines["bottom"].set_visible(False)
         axes.grid(visible=False)
         _cells(axes, field, top)
-    return made.figure
+    return drawing.figure
 
 
 def _field(rows: Sequence[Row], side: str, across: Sequence[float], up: Sequence[float]) -> Any:
@@ -182,8 +192,8 @@ def _field(rows: Sequence[Row], side: str, across: Sequence[float], up: Sequence
             here = [
                 row for row in rows if row.program["granularity_us"] == g and row.program["imbalance"] == v
             ]
-            known = [median for row in here if (median := row.median(side)) is not None]
-            field[i, k] = np.median(known) if known else np.nan
+            medians = [median for row in here if (median := row.median(side)) is not None]
+            field[i, k] = np.median(medians) if medians else np.nan
     return field
 
 
@@ -251,23 +261,23 @@ LINES: dict[str, dict[str, Any]] = {
 
 def throughput(rows: Sequence[Row], width: int) -> Figure | None:
     """Critical sections a second, over the rate alone, by the share of time in them; None without any."""
-    known = [row for row in rows if any(_relative(row, side) for side in SIDES)]
-    if not known:
+    comparable = [row for row in rows if any(_relative(row, side) for side in SIDES)]
+    if not comparable:
         return None
-    names = schedulers(known)
+    names = schedulers(comparable)
     figure, axes, place = _beside_legend(width, len(names) + 2, 320, -0.2)
     axes.axhspan(1 - NEAR, 1 + NEAR, color=LIGHT["band"], linewidth=0)
     axes.axhline(1.0, color=LIGHT["muted"], linewidth=1)
     for number, name in enumerate(names):
         for side in SIDES:
-            ours = [(_in_sections(row), _relative(row, side)) for row in known if row.name == name]
+            ours = [(_in_sections(row), _relative(row, side)) for row in comparable if row.name == name]
             points = sorted((x, y) for x, y in ours if y is not None)
             if points:
                 axes.plot(*zip(*points, strict=True), **_dot(number), **LINES[side])
         axes.plot([], [], label=name, linestyle="", **_dot(number))
     axes.set(xlabel="share of time in sections", ylabel="throughput")
     axes.set_ylim(bottom=0)
-    axes.set_xlim(0, max(map(_in_sections, known)) * 1.1)
+    axes.set_xlim(0, max(map(_in_sections, comparable)) * 1.1)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.grid(visible=True, axis="both")
     look: dict[str, Any] = {"color": LIGHT["muted"], "marker": "o"}
@@ -283,8 +293,8 @@ def _in_sections(row: Row) -> float:
 
 
 def _relative(row: Row, side: str) -> float | None:
-    found: float | None = at(row, f"sides.{side}.sections.relative")
-    return found
+    ratio: float | None = at(row, f"sides.{side}.sections.relative")
+    return ratio
 
 
 def slowdown_axis(set_scale: Callable[[str], None], axis: Any, values: Sequence[float]) -> None:
@@ -319,8 +329,8 @@ def _values(row: Row) -> list[float]:
 
 
 def _intervals(axes: Axes, lines: Sequence[tuple[Row, int]]) -> None:
-    known = [(row.measured.workload_slowdown.ends, line) for row, line in lines if row.measured]
-    bars = [[(ends[0], line), (ends[1], line)] for ends, line in known if ends]
+    intervals = [(row.measured.workload_slowdown.ends, line) for row, line in lines if row.measured]
+    bars = [[(ends[0], line), (ends[1], line)] for ends, line in intervals if ends]
     look: dict[str, Any] = {"colors": LIGHT["measured"], "linewidths": 5, "alpha": 0.3, "capstyle": "round"}
     axes.add_collection(LineCollection(bars, **look), autolim=False)
 

@@ -29,10 +29,10 @@ def before_after(document: Document) -> Iterator[Part]:
     yield from warning_lines(document["warnings"])
     rows = document["rows"]
     settings = setting_names(dict.fromkeys(key for row in rows for key in row["settings"]))
-    told = [setting(key, heading) for key, heading in settings.items()]
+    changes = [setting(key, heading) for key, heading in settings.items()]
     if len({row["workload"] for row in rows}) > 1 and not settings:
-        told.append(Column("workload", "jobs", words=True))
-    yield listed([*told, *COMPARED], rows)
+        changes.append(Column("workload", "jobs", words=True))
+    yield listed([*changes, *COMPARED], rows)
     counts = Counter(row["verdict"] for row in rows)
     yield ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) + "."
     judged = sum(count for verdict, count in counts.items() if verdict != NO_VERDICT)
@@ -61,48 +61,49 @@ COMPARED = [
 ]
 
 
-def tune(found: ResultsDocument, told: Document) -> Iterator[Part]:
-    """A row for each setting; which of them is best, as ``told`` says, and how to set it."""
-    if found.notice:
-        yield Line(found.notice, style="bold yellow")
-        yield listed(_of_settings(found.rows), found.rows)
+def tune(results: ResultsDocument, document: Document) -> Iterator[Part]:
+    """A row for each setting; which of them is best, as ``document`` says, and how to set it."""
+    if results.notice:
+        yield Line(results.notice, style="bold yellow")
+        yield listed(_of_settings(results.rows), results.rows)
         yield "No advice: repeat it when the other programs have ended."
         return
-    yield from warning_lines(found.warnings)
-    if told["alone_s"]["n"]:
-        yield _alone(told)
-    yield listed(_of_settings(found.rows), found.rows)
-    for knob in told["unavailable"]:
+    yield from warning_lines(results.warnings)
+    if document["alone_s"]["n"]:
+        yield _alone(document)
+    yield listed(_of_settings(results.rows), results.rows)
+    for knob in document["unavailable"]:
         yield f"There is no {knob['name']} ({knob['library']} {knob['versions']}) here."
-    chosen = next((row for row in found.rows if row.name == told["fastest"]), None)
+    chosen = next((row for row in results.rows if row.name == document["fastest"]), None)
     if chosen is None:
         yield "No setting is known to be best: none ended in time."
         return
-    yield from _verdict_on_settings(chosen, told, warned=bool(found.warnings))
+    yield from _verdict_on_settings(chosen, document, warned=bool(results.warnings))
     yield f"To have {chosen.name}:" if chosen.scheduler["lines"] else "There is nothing to set."
     yield from (f"    {line}" for line in chosen.scheduler["lines"])
 
 
-def _alone(told: Document) -> str:
-    alone = told["alone_s"]
+def _alone(document: Document) -> str:
+    alone = document["alone_s"]
     rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
     between = f" ({interval(alone['ci95'] or alone['extremes'], alone['n'])})" if alone["n"] > 1 else ""
-    how = "As it is and alone" if "command" in told else "As they are, one after the other"
+    how = "As it is and alone" if "command" in document else "As they are, one after the other"
     return f"{how}: {alone['median']:.2f} s{between}, the median of {rounds}."
 
 
-def _verdict_on_settings(fastest: Row, told: Document, *, warned: bool) -> Iterator[Part]:
-    if told["best"]:
+def _verdict_on_settings(fastest: Row, document: Document, *, warned: bool) -> Iterator[Part]:
+    if document["best"]:
         yield Line(f"Best: {fastest.name}.", style="" if warned else "bold")
         return
     if fastest.measured and not fastest.measured.workload_slowdown.ci95:
         yield f"Fastest by median: {fastest.name}. Noise is unknown: that takes --rounds {FEWEST}."
         return
-    if AS_IT_IS in (fastest.name, *told["as_good"]):
+    if AS_IT_IS in (fastest.name, *document["as_good"]):
         yield f"No setting is best beyond noise. Fastest by median: {fastest.name}."
     else:
         yield f"With {fastest.name} it is faster than as it is, beyond noise. Other settings may be as good."
-    yield f"Intervals that overlap with its own: {', '.join(told['as_good'])}. More --rounds may tell more."
+    overlapping = ", ".join(document["as_good"])
+    yield f"Intervals that overlap with its own: {overlapping}. More --rounds may tell more."
 
 
 def _of_settings(rows: Sequence[Row]) -> list[Column]:
@@ -127,8 +128,8 @@ def _slowdown(row: Row) -> str | None:
 
 
 def _cpu_s(row: Row) -> float | None:
-    known = row.measured and row.measured.processor_s
-    return sum(known) if known else None
+    cpu = row.measured and row.measured.processor_s
+    return sum(cpu) if cpu else None
 
 
 MOST_KINDS = 8

@@ -44,8 +44,8 @@ def html(
     for one in ours:
         traced = ((rank, rank.timeline) for rank in one.ranks if rank.timeline)
         runs.append((one, [span for rank, text in traced for span in spans(rank, base64.b64decode(text))], 0))
-    for record, found in measured.values():
-        runs.append((record, [*found], max(rank.start_ns for rank in record.ranks)))
+    for record, measurement in measured.values():
+        runs.append((record, [*measurement], max(rank.start_ns for rank in record.ranks)))
     window_ns = grid.window_ns
     while len(text := _lanes(about, runs, window_ns)) > MOST_BYTES:
         window_ns = window_ns * 2 // 3
@@ -66,9 +66,11 @@ def _lanes(
     about: Mapping[str, Any], runs: Sequence[tuple[RunRecord, Sequence[Span], int]], window_ns: int
 ) -> str:
     """The data of a page with all runs, each from its time on: of each state its length and its code."""
-    told = []
-    for record, found, begin_ns in runs:
-        made = lanes(found, about["processes"], record.processors, (begin_ns, begin_ns + window_ns))
-        shown = [(np.diff(begins, append=window_ns).tolist(), codes.tolist()) for begins, codes in made]
-        told.append({"name": scheduler_name(record.scheduler), "lanes": shown, "failure": record.failure})
-    return json.dumps({**about, "runs": told, "window": window_ns}, separators=(",", ": "))
+    runs_shown = []
+    for record, traced_run, begin_ns in runs:
+        run_lanes = lanes(traced_run, about["processes"], record.processors, (begin_ns, begin_ns + window_ns))
+        shown = [(np.diff(begins, append=window_ns).tolist(), codes.tolist()) for begins, codes in run_lanes]
+        runs_shown.append(
+            {"name": scheduler_name(record.scheduler), "lanes": shown, "failure": record.failure}
+        )
+    return json.dumps({**about, "runs": runs_shown, "window": window_ns}, separators=(",", ": "))

@@ -37,8 +37,8 @@ class Panels:
 
 
 def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    found = [list(block) for _, block in itertools.groupby(rows, key=lambda row: row.settings)]
-    return [(title(block[0], alone=len(found) == 1), block) for block in found]
+    groups = [list(block) for _, block in itertools.groupby(rows, key=lambda row: row.settings)]
+    return [(title(block[0], alone=len(groups) == 1), block) for block in groups]
 
 
 def title(row: Row, *, alone: bool) -> str:
@@ -86,7 +86,7 @@ def panels(
     heading = 9 + 15 * max(len(title) for title in wrapped)
     height = top + rows * (heading + lines * line + axis) + 10
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
-    made = []
+    frames = []
     for number, title in enumerate(wrapped):
         row, column = divmod(number, columns)
         left = labels + column * (span + gap)
@@ -96,10 +96,10 @@ def panels(
         axes.set_ylim(lines - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         axes.set_title("\n".join(title), x=0.0 if columns > 1 else -labels / span)
-        made.append(axes)
+        frames.append(axes)
     if marks:
         _legend(figure, marks, width, beside)
-    return Panels(figure, tuple(made), columns)
+    return Panels(figure, tuple(frames), columns)
 
 
 def one_panel(
@@ -109,16 +109,16 @@ def one_panel(
     marks = [Line2D([], [], label=name, markersize=6, **line_of(number)) for number, name in enumerate(names)]
     for mark, marker in zip(marks, itertools.cycle(markers), strict=False):
         mark.set_marker(marker)
-    made = panels(width, [""], lines=lines, line=line, labels=58, marks=marks)
-    return made.axes[0], made.figure
+    axes = panels(width, [""], lines=lines, line=line, labels=58, marks=marks)
+    return axes.axes[0], axes.figure
 
 
 def curves(
-    width: int, found: Mapping[str, Any], ends: tuple[float, float], unit_ns: float, label: str, *shape: int
+    width: int, series: Mapping[str, Any], ends: tuple[float, float], unit_ns: float, label: str, *shape: int
 ) -> Figure:
     """Shares over times in this unit, as steps on a logarithmic axis, by name; ``shape`` as for panels."""
-    axes, figure = one_panel(width, found, *shape)
-    for number, (times, shares) in enumerate(found.values()):
+    axes, figure = one_panel(width, series, *shape)
+    for number, (times, shares) in enumerate(series.values()):
         axes.step(times, shares, where="post", **line_of(number))
     axes.set(xscale="log", xlim=ends, ylim=(0, 1.02), xlabel=label)
     low_ns, high_ns = (end * unit_ns for end in ends)
@@ -161,15 +161,15 @@ def _name(name: str, labels: int) -> tuple[list[str], bool]:
     return wrap(name, room, max_lines=2), small
 
 
-def name_lines(found: Panels, names: Sequence[str], labels: int) -> None:
+def name_lines(drawing: Panels, names: Sequence[str], labels: int) -> None:
     """Write the names of the lines at the left of each row of panels, long ones smaller and in two lines."""
-    known = [_name(name, labels) for name in names]
-    for number, axes in enumerate(found.axes):
-        if number % found.columns:
+    labels_of_lines = [_name(name, labels) for name in names]
+    for number, axes in enumerate(drawing.axes):
+        if number % drawing.columns:
             axes.set_yticks([])
             continue
-        axes.set_yticks(range(len(names)), ["\n".join(lines) for lines, _ in known])
-        for (_, is_small), label in zip(known, axes.get_yticklabels(), strict=True):
+        axes.set_yticks(range(len(names)), ["\n".join(lines) for lines, _ in labels_of_lines])
+        for (_, is_small), label in zip(labels_of_lines, axes.get_yticklabels(), strict=True):
             label.set(fontsize=SMALL if is_small else FULL, linespacing=1.0)
 
 

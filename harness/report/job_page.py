@@ -38,7 +38,7 @@ Named = tuple[str, Schedule]
 
 def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
     schedules = [(place_name(row), row.schedule) for row in results.rows if row.schedule]
-    known = timed(results.rows)
+    timed_rows = timed(results.rows)
     _, schedule = schedules[0]
     warm_up, tau_s = schedule.source["warm_up"], schedule.source["tau_s"]
     saturated = [f"{name} is saturated: {one.saturated}" for name, one in schedules if one.saturated]
@@ -51,26 +51,26 @@ def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
         conditions=list(_conditions(results.by_job, schedule.source, first)),
         warnings=[*results.warnings, *saturated],
         failures=(),
-        pictures=_pictures(known, schedules, warm_up, tau_s),
-        tables=list(_tables(results.rows, known, warm_up, tau_s)),
+        pictures=_pictures(timed_rows, schedules, warm_up, tau_s),
+        tables=list(_tables(results.rows, timed_rows, warm_up, tau_s)),
         origin="",
         remedy="choose means, or format html",
     )
 
 
 def _pictures(
-    known: Sequence[Timed], schedules: Sequence[Named], warm_up: int, tau_s: float
+    timed_rows: Sequence[Timed], schedules: Sequence[Named], warm_up: int, tau_s: float
 ) -> list[Picture]:
     """All pictures, also those that there are no data for."""
     no_jobs = SATURATED if "log" in schedules[0][1].source else NO_TRACE
     drawn = {
         "means": partial(means, schedules),
-        "waits": partial(waits, known),
-        "sizes": partial(sizes, known, warm_up=warm_up, tau_s=tau_s),
-        "utilisation": partial(utilisation, known),
-        "processors": partial(processors, known),
+        "waits": partial(waits, timed_rows),
+        "sizes": partial(sizes, timed_rows, warm_up=warm_up, tau_s=tau_s),
+        "utilisation": partial(utilisation, timed_rows),
+        "processors": partial(processors, timed_rows),
     }
-    no_places = "under these policies jobs share processors, or move" if known else no_jobs
+    no_places = "under these policies jobs share processors, or move" if timed_rows else no_jobs
     return pictures("jobs", drawn, shown=SHOWN_JOBS, no_jobs=no_jobs, no_places=no_places)
 
 
@@ -80,15 +80,15 @@ RATIO = (
 )
 
 
-def _tables(rows: Sequence[Row], known: Sequence[Timed], warm_up: int, tau_s: float) -> Iterator[Table]:
+def _tables(rows: Sequence[Row], timed_rows: Sequence[Timed], warm_up: int, tau_s: float) -> Iterator[Table]:
     replicated = any(row.schedule and row.schedule.replications > 1 for row in rows)
     intervals = ", with the half-widths of 95 % intervals over replications" if replicated else ""
     columns = [*places(rows), *needed(OF_JOBS, rows)]
     yield Table("table", "All figures", "Means", columns, rows, f"Means over the jobs{intervals}.")
-    compared = against_first(known, warm_up)
-    before = known[0].name if known else ""
+    compared = against_first(timed_rows, warm_up)
+    before = timed_rows[0].name if timed_rows else ""
     yield Table("against", f"Each policy against {before}", "Policy against policy", AGAINST, compared, RATIO)
-    classes = [(row.name, one) for row in known for one in by_size(row.outcome, warm_up, tau_s)]
+    classes = [(row.name, one) for row in timed_rows for one in by_size(row.outcome, warm_up, tau_s)]
     yield Table("by-size", "By the size of the jobs", "By size", BY_SIZE, classes)
 
 
@@ -113,8 +113,8 @@ BY_SIZE = [
 
 
 def _facts(schedules: Sequence[Named]) -> Iterator[tuple[str, str]]:
-    known = [(one.metrics.get("bounded_slowdown"), name) for name, one in schedules]
-    slowdowns = sorted((value, name) for value, name in known if value is not None)
+    ranking = [(one.metrics.get("bounded_slowdown"), name) for name, one in schedules]
+    slowdowns = sorted((value, name) for value, name in ranking if value is not None)
     which = ("least ", "greatest ") if len(slowdowns) > 1 else ("",)
     for (value, label), word in zip(slowdowns[:: len(slowdowns) - 1 or 1], which, strict=False):
         yield f"{value:.3g}", f"{word}bounded slowdown: {label}"
@@ -123,23 +123,23 @@ def _facts(schedules: Sequence[Named]) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(
-    known: Mapping[str, Any], source: Mapping[str, Any], first: RunRecord
+    conditions: Mapping[str, Any], source: Mapping[str, Any], first: RunRecord
 ) -> Iterator[tuple[str, str]]:
-    yield "Processors", str(known["processors"])
-    if known["lost"]:
-        yield "Lost processors", ", ".join(map(str, known["lost"]))
+    yield "Processors", str(conditions["processors"])
+    if conditions["lost"]:
+        yield "Lost processors", ", ".join(map(str, conditions["lost"]))
     if (header := source.get("log")) is not None:
-        yield "Job log", f"{source['file']}: {known['jobs']} jobs"
+        yield "Job log", f"{source['file']}: {conditions['jobs']} jobs"
         yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))
         for key, name in (("skipped", "Left out"), ("assumed", "Assumed")):
-            if known[key]:
-                yield name, ", ".join(f"{count} {reason}" for reason, count in known[key].items())
+            if conditions[key]:
+                yield name, ", ".join(f"{count} {reason}" for reason, count in conditions[key].items())
     if (model := source.get("model")) is not None:
         arrivals = f"{model['arrivals']} arrivals, load {model['load']}"
-        yield "Random jobs", f"{known['jobs']} in each replication, {arrivals}"
+        yield "Random jobs", f"{conditions['jobs']} in each replication, {arrivals}"
     yield "Warm-up", f"the first {source['warm_up']} jobs do not count"
     yield "Bounded slowdown", f"jobs shorter than {source['tau_s']:g} s count as {source['tau_s']:g} s"
-    yield "Seed", str(known["seed"])
+    yield "Seed", str(conditions["seed"])
     yield "Simulated", f"{minute(first.recorded_at)} UTC"
 
 
@@ -161,8 +161,10 @@ def means(schedules: Sequence[Named], width: int) -> Figure | None:
         return None
     names = [name for name, _ in kept]
     labels = label_room(names, width)
-    made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, max_columns=3, labels=labels)
-    for axes, (metric, _) in zip(made.axes, BARS, strict=True):
+    drawing = panels(
+        width, [title for _, title in BARS], lines=len(kept), line=25, max_columns=3, labels=labels
+    )
+    for axes, (metric, _) in zip(drawing.axes, BARS, strict=True):
         values = [one.metrics[metric] or 0.0 for _, one in kept]
         for line, ((_, one), value) in enumerate(zip(kept, values, strict=True)):
             axes.plot(value, line, "o", color=LIGHT["measured"], markersize=7)
@@ -176,36 +178,36 @@ def means(schedules: Sequence[Named], width: int) -> Figure | None:
             axes.set_xlim(0, 1.08 * max(*values, 1e-9))
             room = axes.get_position().width * width
             axes.xaxis.set_major_locator(MaxNLocator(max(2, min(5, int(room / 70))), prune="upper"))
-    name_lines(made, names, labels)
-    return made.figure
+    name_lines(drawing, names, labels)
+    return drawing.figure
 
 
-def waits(known: Sequence[Timed], width: int) -> Figure | None:
+def waits(timed_rows: Sequence[Timed], width: int) -> Figure | None:
     """The share of the jobs that waited at most so long under each scheduler; None without a job log."""
-    if not known:
+    if not timed_rows:
         return None
-    found = {}
-    for name, _, outcome in known:
+    waits_of = {}
+    for name, _, outcome in timed_rows:
         wait_s = np.sort(np.maximum(outcome.wait_s[outcome.finished], SOON_S))
         share = np.arange(1, len(wait_s) + 1) / max(1, len(wait_s))
-        found[name] = [SOON_S, *wait_s], [0, *share]
-    longest = max(10 * SOON_S, *(float(wait_s[-1]) for wait_s, _ in found.values()))
-    return curves(width, found, (SOON_S, longest * 1.1), 1e9, "wait of a job")
+        waits_of[name] = [SOON_S, *wait_s], [0, *share]
+    longest = max(10 * SOON_S, *(float(wait_s[-1]) for wait_s, _ in waits_of.values()))
+    return curves(width, waits_of, (SOON_S, longest * 1.1), 1e9, "wait of a job")
 
 
-def sizes(known: Sequence[Timed], width: int, warm_up: int, tau_s: float) -> Figure | None:
+def sizes(timed_rows: Sequence[Timed], width: int, warm_up: int, tau_s: float) -> Figure | None:
     """The mean bounded slowdown of jobs by the processors they ask for; None without a job log."""
-    if not known:
+    if not timed_rows:
         return None
-    found = [by_size(row.outcome, warm_up, tau_s) for row in known]
-    least = {one.name: one.min_processes for classes in found for one in classes}
+    classes_of_rows = [by_size(row.outcome, warm_up, tau_s) for row in timed_rows]
+    least = {one.name: one.min_processes for classes in classes_of_rows for one in classes}
     names = sorted(least, key=lambda name: least[name])
-    axes, figure = one_panel(width, [row.name for row in known], markers=DOTS)
-    for number, classes in enumerate(found):
+    axes, figure = one_panel(width, [row.name for row in timed_rows], markers=DOTS)
+    for number, classes in enumerate(classes_of_rows):
         places = [names.index(one.name) for one in classes]
         values = [one.bounded_slowdown for one in classes]
         axes.plot(places, values, marker=DOTS[number % len(DOTS)], markersize=6, **line_of(number))
-    every = [one.bounded_slowdown for classes in found for one in classes]
+    every = [one.bounded_slowdown for classes in classes_of_rows for one in classes]
     axes.set_ylim(0.93, 1.1 * max(every, default=1.0))
     slowdown_axis(axes.set_yscale, axes.yaxis, every)
     step = 1 + (len(names) - 1) * 52 // round(axes.get_position().width * width)
@@ -215,12 +217,12 @@ def sizes(known: Sequence[Timed], width: int, warm_up: int, tau_s: float) -> Fig
     return figure
 
 
-def utilisation(known: Sequence[Timed], width: int) -> Figure | None:
+def utilisation(timed_rows: Sequence[Timed], width: int) -> Figure | None:
     """The share of the processors in use over time under each scheduler; None without a job log."""
-    if not known:
+    if not timed_rows:
         return None
-    axes, figure = one_panel(width, [row.name for row in known])
-    for number, row in enumerate(known):
+    axes, figure = one_panel(width, [row.name for row in timed_rows])
+    for number, row in enumerate(timed_rows):
         time_s, share = utilisation_over_time(row.outcome, PARTS)
         axes.plot(time_s, share, **line_of(number))
     axes.set_ylim(0, 1.02)
@@ -229,20 +231,22 @@ def utilisation(known: Sequence[Timed], width: int) -> Figure | None:
     return figure
 
 
-def processors(known: Sequence[Timed], width: int) -> Figure | None:
+def processors(timed_rows: Sequence[Timed], width: int) -> Figure | None:
     """The jobs on each processor over time, the first SHOWN_JOBS; None if all policies share or move them."""
-    found = [(row.name, row.outcome, list(islice(placements(row.outcome), SHOWN_JOBS))) for row in known]
-    found = [one for one in found if one[2] and _alone(one[1], one[2])]
-    if not found:
+    schedules = [
+        (row.name, row.outcome, list(islice(placements(row.outcome), SHOWN_JOBS))) for row in timed_rows
+    ]
+    schedules = [one for one in schedules if one[2] and _alone(one[1], one[2])]
+    if not schedules:
         return None
-    end_ns = min(max(outcome.start_ns[job] for job, _ in places) for _, outcome, places in found)
-    end_ns = end_ns or max(outcome.finish_ns[job] for _, outcome, places in found for job, _ in places)
+    end_ns = min(max(outcome.start_ns[job] for job, _ in places) for _, outcome, places in schedules)
+    end_ns = end_ns or max(outcome.finish_ns[job] for _, outcome, places in schedules for job, _ in places)
     end_s = end_ns / WHOLE_NS
     marks = [Patch(**fill("job0"), label=f"jobs, in {JOBS} colours"), Patch(**NO_JOB)]
-    made = panels(
-        width, [name for name, *_ in found], lines=5, line=24, max_columns=1, labels=58, marks=marks
+    drawing = panels(
+        width, [name for name, *_ in schedules], lines=5, line=24, max_columns=1, labels=58, marks=marks
     )
-    for axes, (_, outcome, placed) in zip(made.axes, found, strict=True):
+    for axes, (_, outcome, placed) in zip(drawing.axes, schedules, strict=True):
         axes.set_ylim(-0.5, outcome.processors - 0.5)
         of_colour: dict[int, list[tuple[float, float, float, float]]] = {}
         for job, place in placed:
@@ -256,13 +260,13 @@ def processors(known: Sequence[Timed], width: int) -> Figure | None:
         axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
         axes.set_xlim(0, end_s)
         _clock(axes, width)
-    return made.figure
+    return drawing.figure
 
 
 def _clock(axes: Axes, width: int) -> None:
     span_s = axes.get_xlim()[1]
-    known = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    size, unit = next(((size, unit) for size, unit in known if span_s >= 3 * size), (1, "s"))
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    size, unit = next(((size, unit) for size, unit in units if span_s >= 3 * size), (1, "s"))
     room = axes.get_position().width * width
     ticks = MaxNLocator(max(2, min(8, int(room / 70))), prune="upper").tick_values(0, span_s / size)
     axes.set_xticks([tick * size for tick in ticks if 0 <= tick * size <= span_s])

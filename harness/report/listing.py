@@ -20,14 +20,16 @@ MEANING = {one.quantity.removesuffix("_ns"): one.meaning for one in CONSTANTS} |
 
 
 def constants(document: Mapping[str, Any]) -> Iterator[Part]:
-    made = table(("constant", "meaning"), ("median\nus", "95 %\ninterval", "p10\nus", "p90\nus", "samples\n"))
+    listing = table(
+        ("constant", "meaning"), ("median\nus", "95 %\ninterval", "p10\nus", "p90\nus", "samples\n")
+    )
     for row in document["constants"]:
         numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
         numbers.insert(1, "{:.2f}-{:.2f}".format(*row["ci95_us"]) if row["ci95_us"] else "-")
         meaning = MEANING.get(row["quantity"].split()[0], "")
-        made.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
+        listing.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
     yield from warning_lines(document["warnings"])
-    yield made
+    yield listing
 
 
 def policy(document: Mapping[str, Any]) -> Iterator[Part]:
@@ -50,20 +52,20 @@ def phrases(document: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def policies(document: Mapping[str, Any]) -> Iterator[Part]:
-    made = _ruled("Policies", "policy", "what it does", "parameters", "source")
+    listing = _ruled("Policies", "policy", "what it does", "parameters", "source")
     for row in document["policies"]:
         parameters = ", ".join(f"{key} = {value!r}" for key, value in row["parameters"].items())
-        made.add_row(row["policy"], row["what"], parameters or "none", row["source"])
-    yield made
+        listing.add_row(row["policy"], row["what"], parameters or "none", row["source"])
+    yield listing
     yield "\nWaiting rules (waiting): " + ", ".join(document["waiting"])
     yield "Remedies in critical sections (remedy.kind): " + ", ".join(document["remedies"])
     yield "Patterns of programs (pattern): " + ", ".join(document["patterns"])
     yield "Simulated queues (machine.queue): " + ", ".join(document["queues"]) + "\n"
-    made = _ruled("Mechanisms", "mechanism", "privilege", "here", "worst harm")
+    listing = _ruled("Mechanisms", "mechanism", "privilege", "here", "worst harm")
     for row in document["mechanisms"]:
         here = row["unavailable"] or "available"
-        made.add_row(row["mechanism"], row["privilege"] or "none", here, row["worst_harm"])
-    yield made
+        listing.add_row(row["mechanism"], row["privilege"] or "none", here, row["worst_harm"])
+    yield listing
 
 
 def _ruled(title: str, *headings: str) -> Table:
@@ -73,14 +75,14 @@ def _ruled(title: str, *headings: str) -> Table:
 def experiments(document: Mapping[str, Any]) -> Iterator[Part]:
     if document["experiments"]:
         counts = ("measured", "simulated", "failed")
-        made = table((), ("sched. x\ncells x\nrepeats", "mea-\nsured", "simu-\nlated", "failed"))
-        made.headings += [Heading("last run, UTC", wrap=False), Heading("experiment (digest)")]
+        listing = table((), ("sched. x\ncells x\nrepeats", "mea-\nsured", "simu-\nlated", "failed"))
+        listing.headings += [Heading("last run, UTC", wrap=False), Heading("experiment (digest)")]
         for row in document["experiments"]:
             size = " x ".join(str(row[key]) for key in ("schedulers", "cells", "repeats"))
             numbers = (str(row[key]) for key in counts)
             last = minute(row["last"])
-            made.add_row(size, *numbers, last, f"{row['experiment']} ({row['digest'][:8]})")
-        yield made
+            listing.add_row(size, *numbers, last, f"{row['experiment']} ({row['digest'][:8]})")
+        yield listing
     for row in document["job_level"]:
         last = f"the last at {minute(row['last'])} UTC"
         yield f"{row['experiment']}: {row['schedulers']} simulated schedules of jobs, {last}"
@@ -89,26 +91,26 @@ def experiments(document: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def findings(document: Mapping[str, Any]) -> Iterator[Part]:
-    made = table(("", "on this host", "remedy"))
+    listing = table(("", "on this host", "remedy"))
     for row in document["findings"]:
         style = "bold yellow" if row["remedy"] else ""
-        made.add_row(row["subject"], row["found"], row["remedy"], style=style)
-    yield made
+        listing.add_row(row["subject"], row["found"], row["remedy"], style=style)
+    yield listing
     wrong = sum(bool(row["remedy"]) for row in document["findings"])
     yield (f"{wrong} of {len(document['findings'])} disturb measurements." if wrong else "Nothing disturbs.")
     if "self_test" in document:
         yield from _aa_check(document["self_test"], document["failures"])
 
 
-def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[Part]:
+def _aa_check(check: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[Part]:
     yield ""
     yield from warning_lines(f"{len(failures)} runs failed; the first: {failures[0]}" for _ in failures[:1])
-    if found is None:
+    if check is None:
         yield "A/A check: too few pairs of runs succeeded."
         return
-    share, repeats = found["false_positives"], found["repeats"]
+    share, repeats = check["false_positives"], check["repeats"]
     yield (
-        f"A/A check, {found['pairs']} pairs of equal runs: {found['different']} of {found['comparisons']} "
+        f"A/A check, {check['pairs']} pairs of equal runs: {check['different']} of {check['comparisons']} "
         f"comparisons of {repeats} repeats call the same scheduler different (false positives: {share:.1%})."
     )
     if share > EXPECTED:
@@ -117,5 +119,5 @@ def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Itera
         )
     yield (
         f"The smallest difference that {POWER:.0%} of comparisons of {repeats} repeats tell here: "
-        f"{found['smallest']:.1%} of a slowdown."
+        f"{check['smallest']:.1%} of a slowdown."
     )

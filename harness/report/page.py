@@ -66,7 +66,7 @@ class Content:
 
     def _used(self, row: Row) -> tuple[float, float] | None:
         """The shares of the CPU time that the runs of a row and others used; None if unknown."""
-        known = [
+        fields = [
             record.conditions
             for record in self.records
             if record.kind == POLICY
@@ -74,7 +74,7 @@ class Content:
             and record.scheduler == row.scheduler
             and dict(record.settings) == row.settings
         ]
-        shares = [(min(1.0, one.busy), one.others or 0.0) for one in known if one.busy is not None]
+        shares = [(min(1.0, one.busy), one.others or 0.0) for one in fields if one.busy is not None]
         if not shares or row.withheld:
             return None
         busy, others = map(statistics.fmean, zip(*shares, strict=True))
@@ -104,14 +104,14 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
     """All tables, also those without records."""
     first, simulated = places(rows), any(row.simulated for row in rows)
     measured = any(row.measured for row in rows)
-    found = columns("page", "", *([] if measured and simulated else [TIMES]))
-    main = [_judged(column) for column in of_known_side(needed(found, rows), rows)]
+    headings = columns("page", "", *([] if measured and simulated else [TIMES]))
+    main = [_judged(column) for column in of_known_side(needed(headings, rows), rows)]
     errors = ERRORS.format(f"{tolerance:.0%}") if measured and simulated else ""
     about = ALL_FIGURES.format("Measured" if measured else "Simulated", errors)
     yield Table("table", "All figures", "Slowdowns", [*first, *main], rows, about)
-    known = [row for row in rows if row.measured and row.measured.responses]
+    usable = [row for row in rows if row.measured and row.measured.responses]
     shown = [*first, *columns("page", RESPONSES)]
-    yield Table("responses", "Response times of interactive jobs", "Response times", shown, known)
+    yield Table("responses", "Response times of interactive jobs", "Response times", shown, usable)
     sides = [*first, Column("side", words=True, page="side")]
     if different_jobs(rows):
         jobs = [(number, job.work.short_name) for number, job in enumerate(rows[0].jobs)]
@@ -121,13 +121,13 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
         ]
         heading = "Slowdown of each job"
         yield Table("jobs", heading, heading, [*sides, *shown], _of_sides(rows, "slowdown"))
-    known = [row for row in rows if row.measured and row.measured.states]
-    waits = [row for row in known if at(row, "measured.states.in_waits") is not None]
+    usable = [row for row in rows if row.measured and row.measured.states]
+    waits = [row for row in usable if at(row, "measured.states.in_waits") is not None]
     shown = [
         column for column in columns("page", RANKS) if waits or column.path != "measured.states.in_waits"
     ]
     heading, about = "States of the ranks", RANK_STATES + (IN_WAITS if waits else "")
-    yield Table("ranks", heading, heading, [*first, *shown], known, about)
+    yield Table("ranks", heading, heading, [*first, *shown], usable, about)
     heading, shown = "Breakdown of the CPU time", [*sides, *columns("page", BREAKDOWN)]
     yield Table("parts", heading, "Breakdown", shown, _of_sides(rows, "breakdown"))
 
@@ -160,9 +160,9 @@ def _judged(column: Column) -> Column:
     return replace(column, path="verdict", unknown="", on_page=_verdict)
 
 
-def _verdict(found: Verdict) -> Markup:
-    made = Markup('<span class="{}">{}</span>').format(found.verdict.replace(" ", "-"), found.verdict)
-    return made + (f": {found.reason}" if found.reason else "")
+def _verdict(verdict: Verdict) -> Markup:
+    markup = Markup('<span class="{}">{}</span>').format(verdict.verdict.replace(" ", "-"), verdict.verdict)
+    return markup + (f": {verdict.reason}" if verdict.reason else "")
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:
@@ -177,8 +177,8 @@ def _facts(content: Content) -> Iterator[tuple[str, str]]:
         (statistics.median(row.median(side) or 0.0 for row in of), name) for name, of in groups.items()
     )
     for (value, name), which in zip(ranked[:: len(ranked) - 1 or 1], ("least", "greatest"), strict=False):
-        known = all(row in sure for row in groups[name])
-        yield (f"{value:.2f}", f"{which} slowdown: {name}") if known else ("", f"{which} slowdown")
+        certain = all(row in sure for row in groups[name])
+        yield (f"{value:.2f}", f"{which} slowdown: {name}") if certain else ("", f"{which} slowdown")
     errors = [abs(row.error) for row in rows if row.error is not None]
     if errors:
         yield (
@@ -211,9 +211,9 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     others = {str(job.program["launcher"]) for row in rows for job in row.jobs if job.program.get("launcher")}
     own = f"; commands start with {', '.join(sorted(others))}" if others else ""
     yield "MPI", f"{machine['launcher']}{own}"
-    known = [one.said.format(machine[one.name]) for one in CONSTANTS if machine.get(one.name)]
-    if known:
-        yield "Calibrated", ", ".join(known)
+    sentences = [one.said.format(machine[one.name]) for one in CONSTANTS if machine.get(one.name)]
+    if sentences:
+        yield "Calibrated", ", ".join(sentences)
     yield "Recorded", f"{minute(measured[0].recorded_at)} to {minute(last.recorded_at)} UTC"
     yield "Seed", str(last.seed)
     yield "Digest", content.results.digest[:16]

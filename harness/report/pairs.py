@@ -33,46 +33,46 @@ class Pairs:
         """A line for each program beside each other one, with the workload slowdown of the two."""
         for one, other in permutations(range(len(self.names)), 2):
             pair = self.found[min(one, other), max(one, other)]
-            said, row = advice(pair.rows), pair.rows[0]
+            sentence, row = advice(pair.rows), pair.rows[0]
             yield {
                 "program": self.names[one],
                 "beside": self.names[other],
                 "slowdown": self.slowdown(one, other),
                 "workload_slowdown": row.median("measured"),
                 "n": row.repeats,
-                "way": said and said.best.kind,
+                "way": sentence and sentence.best.kind,
             }
 
 
-def of(found: Mapping[tuple[int, int], ResultsDocument]) -> Pairs:
+def of(results: Mapping[tuple[int, int], ResultsDocument]) -> Pairs:
     """The pairs with names for their programs: short ones, with the numbers of jobs."""
     jobs = {}
-    for (first, second), pair in found.items():
+    for (first, second), pair in results.items():
         jobs[first], jobs[second] = (job.work for job in pair.rows[0].jobs)
-    return Pairs([f"{number} {jobs[number].short_name}" for number in sorted(jobs)], found)
+    return Pairs([f"{number} {jobs[number].short_name}" for number in sorted(jobs)], results)
 
 
 def text(pairs: Pairs) -> Table:
     """The matrix: the slowdown of the program of a line beside the program of a column."""
-    made = table(["slowdown of\nbeside"], [name.replace(" ", "\n", 1) for name in pairs.names])
+    report_table = table(["slowdown of\nbeside"], [name.replace(" ", "\n", 1) for name in pairs.names])
     every = range(len(pairs.names))
     for one in every:
-        made.add_row(pairs.names[one], *(fixed(pairs.slowdown(one, other)) for other in every))
-    return made
+        report_table.add_row(pairs.names[one], *(fixed(pairs.slowdown(one, other)) for other in every))
+    return report_table
 
 
 def heat_map(pairs: Pairs) -> Figure:
     every = range(len(pairs.names))
-    known = [[pairs.slowdown(one, other) for other in every] for one in every]
+    matrix = [[pairs.slowdown(one, other) for other in every] for one in every]
     side = 1.6 + 0.9 * len(pairs.names)
     figure = Figure(figsize=(side + 0.6, side), layout="constrained")
     axes = figure.subplots()
-    values = [[float("nan") if value is None else value for value in line] for line in known]
+    values = [[float("nan") if value is None else value for value in line] for line in matrix]
     colours = LinearSegmentedColormap.from_list("slowdown", [LIGHT["band"], LIGHT["outside"]])
-    most = max([2.0, *(value for line in known for value in line if value)])
+    most = max([2.0, *(value for line in matrix for value in line if value)])
     axes.imshow(values, cmap=colours, vmin=1.0, vmax=most)
     for one, other in product(every, repeat=2):
-        value = known[one][other]
+        value = matrix[one][other]
         dark = value is not None and value > (1 + most) / 2
         shown = UNKNOWN if value is None else fixed(value)
         axes.text(other, one, shown, ha="center", va="center", color=LIGHT["surface" if dark else "ink"])

@@ -50,18 +50,18 @@ def document(sides: Iterable[Side]) -> dict[str, Any]:
 
 def windowed(events: Iterable[Event], begin_us: float, end_us: float) -> list[Event]:
     """The part of the events between two times; slices are cut, and messages have both ends or none."""
-    found, ends = [], Counter[tuple[int, str]]()
+    kept, ends = [], Counter[tuple[int, str]]()
     for event in events:
         if event["ph"] == "M":
-            found.append(event)
+            kept.append(event)
         elif event["ph"] == "X":
             first, last = max(event["ts"], begin_us), min(event["ts"] + event["dur"], end_us)
             if first < last:
-                found.append(event | {"ts": first, "dur": last - first})
+                kept.append(event | {"ts": first, "dur": last - first})
         elif begin_us <= event["ts"] < end_us:
-            found.append(event)
+            kept.append(event)
             ends[event["pid"], event["id"]] += 1
-    return [event for event in found if "id" not in event or ends[event["pid"], event["id"]] == 2]
+    return [event for event in kept if "id" not in event or ends[event["pid"], event["id"]] == 2]
 
 
 def _events(side: Side) -> Iterator[Event]:

@@ -59,12 +59,12 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         running = self._bar.tasks[0].description
         shown = list(self._rows.values())[-room:]
         simulated = any(status.simulated is not None for status in shown)
-        made = table(["", "so far"], [*MEASURED, "simu-\nlated"] if simulated else MEASURED)
+        picture = table(["", "so far"], [*MEASURED, "simu-\nlated"] if simulated else MEASURED)
         for status in shown:
             runs = (f"{status.row}, repeat ", f"simulated {status.row}, repeat ")
             mark = ">" if running.startswith(runs) else "=" if status.final else ""
-            made.add_row(mark, *told(status), *([fixed(status.simulated)] if simulated else []))
-        return Group(drawn(made), self._bar)
+            picture.add_row(mark, *told(status), *([fixed(status.simulated)] if simulated else []))
+        return Group(drawn(picture), self._bar)
 
     def progress(self, progress: session.Progress) -> None:
         """Move the bar to the elapsed share of the expected time; it moves to and fro if that is unknown."""

@@ -65,14 +65,14 @@ class Page:
 def pictures(kind: str, drawn: Mapping[str, Draw], *, commands: bool = False, **values: Any) -> list[Picture]:
     """Pictures with their captions, in which ``values`` have places."""
     source = resources.files("harness.report").joinpath("captions.toml").read_text(encoding="utf-8")
-    captions, made = tomllib.loads(source)[kind], []
+    captions, page_pictures = tomllib.loads(source)[kind], []
     for name, draw in drawn.items():
         caption = captions[name]
         missing = caption.get("missing", "")
         missing = caption.get("missing_of_commands", missing) if commands else missing
         about, missing = (text.format(**values) for text in (caption["about"], missing))
-        made.append(Picture(name, caption["heading"], about, missing, draw))
-    return made
+        page_pictures.append(Picture(name, caption["heading"], about, missing, draw))
+    return page_pictures
 
 
 def html(page: Page) -> str:
@@ -94,16 +94,16 @@ def rendered(template: str, **values: Any) -> str:
 
 def picture(page: Page, name: str) -> Figure:
     """The picture of this name, as wide as in a window; InputError for an unknown one, or without data."""
-    known = {one.name: one for one in page.pictures}
-    one_of("--picture", name, known)
-    wanted = known[name]
-    if (figure := drawn(lambda: wanted.draw(WIDE))) is None:
-        rule = wanted.missing or "the records have no data for this picture"
+    by_name = {one.name: one for one in page.pictures}
+    one_of("--picture", name, by_name)
+    chosen = by_name[name]
+    if (figure := drawn(lambda: chosen.draw(WIDE))) is None:
+        rule = chosen.missing or "the records have no data for this picture"
         raise InputError("--picture", name, rule, page.remedy)
     return figure
 
 
 def _both(one: Picture) -> dict[str, Markup]:
     figures = {"wide": one.draw(WIDE), "narrow": one.draw(NARROW)}
-    known = {width: figure for width, figure in figures.items() if figure}
-    return {at: Markup(inline(figure, f"{one.name}-{at}", one.heading)) for at, figure in known.items()}
+    present = {width: figure for width, figure in figures.items() if figure}
+    return {at: Markup(inline(figure, f"{one.name}-{at}", one.heading)) for at, figure in present.items()}

@@ -132,7 +132,7 @@ def inline(figure: Figure, name: str, title: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = _FONT.sub(r"\1 system-ui, sans-serif", text)
-    text = _COLOUR.sub(lambda found: f"var(--{_NAMES[found[0]]})", text)
+    text = _COLOUR.sub(lambda match: f"var(--{_NAMES[match[0]]})", text)
     width, height = (round(72 * inches, 2) for inches in figure.get_size_inches())
     head = (
         f'<svg role="img" aria-label="{title}" viewBox="0 0 {width:g} {height:g}" style="width:{width:g}px">'

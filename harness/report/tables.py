@@ -32,20 +32,20 @@ from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 MARKUP = "|<\\`"  # characters that have a meaning in Markdown
 
 
-def comma_separated(found: ResultsDocument) -> str:
+def comma_separated(results: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; of simulated jobs means and half-widths."""
-    if schedules := [row.schedule for row in found.rows if row.schedule]:
+    if schedules := [row.schedule for row in results.rows if row.schedule]:
         names = dict.fromkeys(name for schedule in schedules for name in schedule.metrics)
         shown = [
-            *places(found.rows),
+            *places(results.rows),
             *(Column(f"schedule.{key}", csv=key) for key in ("replications", "saturated")),
         ]
         shown += [Column(f"schedule.metrics.{name}", csv=name) for name in names]
         shown += [Column(f"schedule.half_width.{name}", csv=f"{name}_half") for name in names]
-        return _lines(shown, found.rows)
-    commands = any(side.states for row in found.rows for side in row.sides.values())
+        return _lines(shown, results.rows)
+    commands = any(side.states for row in results.rows for side in row.sides.values())
     more = columns("csv", BREAKDOWN, *([RANKS] if commands else []))
-    return _lines([*_columns(found.rows), *of_known_side(more, found.rows)], found.rows)
+    return _lines([*_columns(results.rows), *of_known_side(more, results.rows)], results.rows)
 
 
 def _lines(shown: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -61,14 +61,14 @@ def lines_of_values(lines: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def markdown(found: ResultsDocument) -> str:
+def markdown(results: ResultsDocument) -> str:
     """A heading, the warnings and a table."""
-    shown = _columns(found.rows)
-    lines = [f"# {_short(found.experiment)}", ""]
-    lines += [found.notice, ""] if found.notice else []
-    lines += [*(f"- Warning: {warning}." for warning in found.warnings), ""] if found.warnings else []
+    shown = _columns(results.rows)
+    lines = [f"# {_short(results.experiment)}", ""]
+    lines += [results.notice, ""] if results.notice else []
+    lines += [*(f"- Warning: {warning}." for warning in results.warnings), ""] if results.warnings else []
     lines += [f"| {' | '.join(one.csv for one in shown)} |", "|---" * len(shown) + "|"]
-    lines += [f"| {' | '.join(_short(one.value(row)) for one in shown)} |" for row in found.rows]
+    lines += [f"| {' | '.join(_short(one.value(row)) for one in shown)} |" for row in results.rows]
     return "\n".join(lines) + "\n"
 
 
@@ -103,8 +103,8 @@ def junit(
     attributes = {"name": experiment, "tests": str(len(rows) + len(failures)), "failures": str(count)}
     suite = ElementTree.Element("testsuite", attributes)
     for row in rows:
-        made = (row.sides[side].makespan_s if side in row.sides else None) or 0.0
-        name, time = place_name(row), f"{made:.3f}"
+        duration_s = (row.sides[side].makespan_s if side in row.sides else None) or 0.0
+        name, time = place_name(row), f"{duration_s:.3f}"
         case = ElementTree.SubElement(suite, "testcase", classname=experiment, name=name, time=time)
         for threshold, other in broken:
             if other is row:
@@ -120,11 +120,11 @@ def sentence(threshold: Threshold, row: Row, side: str) -> str:
     median = row.median(side)
     exceeded = row.sides[side].exceeded if side in row.sides else None
     unknown = f"is above {exceeded:g}" if exceeded else "is unknown"
-    found = unknown if median is None else f"is {median:.3f}"
+    text = unknown if median is None else f"is {median:.3f}"
     reason = row.withheld.reason if row.withheld else row.schedule.saturated if row.schedule else ""
-    found += f" ({reason})" if reason else ""
+    text += f" ({reason})" if reason else ""
     point = "".join(f", {key} = {value}" for key, value in row.settings.items())
-    return f"the {side} slowdown of {row.name}{point} {found}: {threshold.text}"
+    return f"the {side} slowdown of {row.name}{point} {text}: {threshold.text}"
 
 
 def hyperfine(records: Iterable[RunRecord]) -> str:
@@ -138,7 +138,7 @@ def hyperfine(records: Iterable[RunRecord]) -> str:
     successful = [one for one in records if one.kind in MEASURED_KINDS and one.makespan_ns is not None]
     for record in that_stand(successful):
         runs.setdefault(_command(record), []).append(record)
-    return json.dumps({"results": [_result(name, found) for name, found in runs.items()]}, indent=2) + "\n"
+    return json.dumps({"results": [_result(name, run) for name, run in runs.items()]}, indent=2) + "\n"
 
 
 def _command(record: RunRecord) -> str:

@@ -56,15 +56,15 @@ def _table(table: cells.Table, kept: Iterable[int]) -> rich.Table:
     looks: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}
     if table.ruled:
         looks = {"title": table.title, "title_justify": "left", "show_lines": True}
-    made = rich.Table(**looks)
+    rich_table = rich.Table(**looks)
     for one in (table.headings[place] for place in places):
         looks = {"justify": "right"} if one.number else {"overflow": "ellipsis" if table.ruled else "fold"}
-        made.add_column(
+        rich_table.add_column(
             one.text, no_wrap=one.number or not one.wrap, min_width=one.min_width or None, **looks
         )
     for row, style in table.rows:
-        made.add_row(*(_text(row[place]) for place in places), style=style)
-    return made
+        rich_table.add_row(*(_text(row[place]) for place in places), style=style)
+    return rich_table
 
 
 class _Fitting:
@@ -73,9 +73,9 @@ class _Fitting:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         whole, endless = self._fitting.whole, options.update(max_width=ENDLESS)
-        made = _table(whole, range(len(whole.headings)))
-        if Measurement.get(console, endless, made).maximum <= options.max_width:
-            yield from [made, *map(drawn, self._fitting.below)]
+        rich_table = _table(whole, range(len(whole.headings)))
+        if Measurement.get(console, endless, rich_table).maximum <= options.max_width:
+            yield from [rich_table, *map(drawn, self._fitting.below)]
         elif self._wide:
             yield from [_WholeTable(whole, wide=True), *map(drawn, self._fitting.below)]
         else:
@@ -110,8 +110,8 @@ class _WholeTable:
         if left:
             names = [" ".join(headings[place].text.replace("-\n", "").split()) for place in left]
             whole = self._least_width(console, endless, range(len(headings)))
-            said = f"Too narrow for: {', '.join(names)}. COLUMNS={whole} or --wide shows all."
-            yield Text(said, style="dim")
+            hint = f"Too narrow for: {', '.join(names)}. COLUMNS={whole} or --wide shows all."
+            yield Text(hint, style="dim")
 
     def _least_width(self, console: Console, endless: ConsoleOptions, kept: Sequence[int]) -> int:
         """The width in which columns of words are as narrow as their longest word, and all others whole."""

@@ -64,37 +64,39 @@ STRIP, DOTS = 40, " .:*"
 LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 
-def render(found: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
+def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
     """The warnings, a table for each point of the sweep, and the agreement.
 
     On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
     are asked for. ``programs`` asks for a line for each job, with its CPU time.
     Of jobs without processes there is one table of means.
     """
-    if found.by_job:
-        yield from _of_schedules(found)
+    if results.by_job:
+        yield from _of_schedules(results)
         return
-    if found.notice:
-        yield Line(found.notice, style="bold yellow")
-    if found.warnings and not (found.notice and all(row.median("measured") is None for row in found.rows)):
-        yield from cells.warning_lines(["; ".join(found.warnings) + ". Next: lockstep doctor"])
-    for _, rows in groupby(found.rows, key=lambda row: row.settings):
+    if results.notice:
+        yield Line(results.notice, style="bold yellow")
+    if results.warnings and not (
+        results.notice and all(row.median("measured") is None for row in results.rows)
+    ):
+        yield from cells.warning_lines(["; ".join(results.warnings) + ". Next: lockstep doctor"])
+    for _, rows in groupby(results.rows, key=lambda row: row.settings):
         block = list(rows)
-        yield Line(_title(found.experiment, block[0]), style="bold")
+        yield Line(_title(results.experiment, block[0]), style="bold")
         yield _block(block)
-        made = _programs(block) if programs else _each_job(block) if different_jobs(block) else None
-        if made and made.rows:
-            yield made
-    yield Line(LEGEND + (LEGEND_ERROR if any(row.simulated for row in found.rows) else "") + ".", "dim")
-    if any(row.measured and row.measured.responses for row in found.rows):
+        block_table = _programs(block) if programs else _each_job(block) if different_jobs(block) else None
+        if block_table and block_table.rows:
+            yield block_table
+    yield Line(LEGEND + (LEGEND_ERROR if any(row.simulated for row in results.rows) else "") + ".", "dim")
+    if any(row.measured and row.measured.responses for row in results.rows):
         yield Line(LEGEND_RESPONSES, style="dim")
-    sides = [side for row in found.rows for side in row.sides.values()]
+    sides = [side for row in results.rows for side in row.sides.values()]
     if any(side.against_spinning for side in sides):
         yield Line(LEGEND_SPINNING, style="dim")
     if any(side.workload_slowdown.n == 2 for side in sides):
         yield Line(LEGEND_TWO, style="dim")
-    if found.agreement:
-        yield agreement.sentence(found.agreement)
+    if results.agreement:
+        yield agreement.sentence(results.agreement)
 
 
 def repeats(experiment: Experiment, records: Sequence[RunRecord]) -> Iterator[Table]:
@@ -107,49 +109,49 @@ def repeats(experiment: Experiment, records: Sequence[RunRecord]) -> Iterator[Ta
         if every := [value for values in named.values() for value in values]:
             least, most = min(every), max(every)
             step = (most - least) / (STRIP - 1) or 1.0
-            made = table(["scheduler", f"repeats from {least:.2f} to {most:.2f}"], wrap=False)
-            made.title = ", ".join(f"{key} = {value}" for key, value in cell.settings.items())
+            strip = table(["scheduler", f"repeats from {least:.2f} to {most:.2f}"], wrap=False)
+            strip.title = ", ".join(f"{key} = {value}" for key, value in cell.settings.items())
             for name, values in named.items():
                 dots = Counter(round((value - least) / step) for value in values)
-                made.add_row(name, "|" + "".join(DOTS[min(dots[at], 3)] for at in range(STRIP)) + "|")
-            yield made
+                strip.add_row(name, "|" + "".join(DOTS[min(dots[at], 3)] for at in range(STRIP)) + "|")
+            yield strip
 
 
 def _block(rows: Sequence[Row]) -> Fitting:
     slowdowns = needed(columns("heading", "", SPINNING, RESPONSES), rows)
     measured = [row.measured for row in rows if row.measured]
-    known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
-    known[BREAKDOWN] = not known[RANKS] and any(side.breakdown for side in measured)
-    others = columns("heading", *(group for group, is_known in known.items() if is_known))
+    available = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
+    available[BREAKDOWN] = not available[RANKS] and any(side.breakdown for side in measured)
+    others = columns("heading", *(group for group, is_known in available.items() if is_known))
     answers = [column for column in slowdowns if not str(column.path).startswith("measured.slowdown.")]
     whole, answer = (listed([*NAMES, *shown], rows, wrap=False) for shown in ([*slowdowns, *others], answers))
-    legend = LEGEND_JOBS + (LEGEND_SLOTS if known[SLOTS] else "")
-    below = [Line(text, "dim") for text in [legend, *([LEGEND_STATES] if known[RANKS] else [])]]
+    legend = LEGEND_JOBS + (LEGEND_SLOTS if available[SLOTS] else "")
+    below = [Line(text, "dim") for text in [legend, *([LEGEND_STATES] if available[RANKS] else [])]]
     return Fitting(whole, below, [answer, Line(MORE, "dim")])
 
 
 def _each_job(rows: Sequence[Row]) -> Table:
     """The slowdown of each job under each scheduler, measured before simulated."""
     names = [f"{n}\n{job.work.short_name}" for n, job in enumerate(rows[0].jobs)]
-    made = table(["slowdown of job\nunder"], names)
+    report_table = table(["slowdown of job\nunder"], names)
     for row in rows:
         of_sides = [side.slowdown.per_job for side in row.sides.values() if side.slowdown]
         slowdowns = [" / ".join(map(fixed, values)) for values in zip(*of_sides, strict=True)]
-        made.add_row(row.name, *(slowdowns or [UNKNOWN] * len(names)))
-    return made
+        report_table.add_row(row.name, *(slowdowns or [UNKNOWN] * len(names)))
+    return report_table
 
 
 def _programs(rows: Sequence[Row]) -> Table:
-    made = table(["job", "under"], ["slowdown", CI95, "processor\ntime, s"])
+    report_table = table(["job", "under"], ["slowdown", CI95, "processor\ntime, s"])
     for number, job in enumerate(rows[0].jobs):
         for row in (row for row in rows if row.measured and row.measured.slowdown):
             side = row.measured
             assert side and side.slowdown
             ends = side.slowdown.per_job_ci95[number]
             used = fixed(side.processor_s[number]) if side.processor_s else UNKNOWN
-            known = fixed(side.slowdown.per_job[number]), interval(ends, side.workload_slowdown.n), used
-            made.add_row(f"{number} {job.work.short_name}", row.name, *known)
-    return made
+            values = fixed(side.slowdown.per_job[number]), interval(ends, side.workload_slowdown.n), used
+            report_table.add_row(f"{number} {job.work.short_name}", row.name, *values)
+    return report_table
 
 
 def _title(name: str, row: Row) -> str:
@@ -166,12 +168,12 @@ def _title(name: str, row: Row) -> str:
     return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def simulated(found: ResultsDocument) -> Iterator[Part]:
+def simulated(results: ResultsDocument) -> Iterator[Part]:
     """The results of an experiment that was only simulated."""
-    if found.by_job:
-        yield from _of_schedules(found)
+    if results.by_job:
+        yield from _of_schedules(results)
         return
-    name, rows = found.experiment, found.rows
+    name, rows = results.experiment, results.rows
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)
         described = "; ".join(dict.fromkeys(job.work.label for job in block[0].jobs))
@@ -184,21 +186,21 @@ def simulated(found: ResultsDocument) -> Iterator[Part]:
         yield Line(LEGEND_TWO, style="dim")
 
 
-def _of_schedules(found: ResultsDocument) -> Iterator[Part]:
+def _of_schedules(results: ResultsDocument) -> Iterator[Part]:
     """One row for each scheduler and point of the sweep."""
-    known, rows = found.by_job, found.rows
-    title = f"{found.experiment}: {known['jobs']} jobs on {known['processors']} processors"
-    if known["lost"]:
-        title += f", of which {len(known['lost'])} are lost"
-    left_out = ", ".join(f"{count} {reason}" for reason, count in known["skipped"].items())
+    jobs, rows = results.by_job, results.rows
+    title = f"{results.experiment}: {jobs['jobs']} jobs on {jobs['processors']} processors"
+    if jobs["lost"]:
+        title += f", of which {len(jobs['lost'])} are lost"
+    left_out = ", ".join(f"{count} {reason}" for reason, count in jobs["skipped"].items())
     yield Line(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
-    if assumed := known["assumed"]:
+    if assumed := jobs["assumed"]:
         yield "assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items())
     points = [setting(key, heading) for key, heading in swept(rows).items()]
     name = Column(lambda row: saturated_name(row, "{}\nsaturated: {}"), "scheduler\n", words=True)
-    made = listed([*points, name, *needed(OF_JOBS, rows)], rows)
-    made.headings[len(points)] = replace(made.headings[len(points)], min_width=24)
-    yield made
+    listing = listed([*points, name, *needed(OF_JOBS, rows)], rows)
+    listing.headings[len(points)] = replace(listing.headings[len(points)], min_width=24)
+    yield listing
 
 
 def _simulated(*groups: str) -> list[Column]:
@@ -208,20 +210,20 @@ def _simulated(*groups: str) -> list[Column]:
 
 def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[Part]:
     """A table for each experiment with its verdicts; start-ups are the median and the longest of all jobs."""
-    for found in experiments:
-        yield Line(f"{found.experiment} ({found.digest[:8]})", style="bold")
-        if found.notice:
-            yield Line(found.notice, style="bold yellow")
-        yield from cells.warning_lines(found.warnings)
-        yield listed([*places(found.rows), *JUDGED], found.rows)
-        if any(row.repeats == 2 for row in found.rows):
+    for results in experiments:
+        yield Line(f"{results.experiment} ({results.digest[:8]})", style="bold")
+        if results.notice:
+            yield Line(results.notice, style="bold yellow")
+        yield from cells.warning_lines(results.warnings)
+        yield listed([*places(results.rows), *JUDGED], results.rows)
+        if any(row.repeats == 2 for row in results.rows):
             yield Line(LEGEND_TWO, style="dim")
-        counts = Counter(row.verdict.verdict for row in found.rows if row.verdict)
-        said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-        yield f"Tolerance {tolerance:.0%}: {said}."
-        if found.agreement:
-            yield listed(ERRORS, list(found.agreement.schedulers.items()))
-            yield agreement.sentence(found.agreement)
+        counts = Counter(row.verdict.verdict for row in results.rows if row.verdict)
+        tally = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        yield f"Tolerance {tolerance:.0%}: {tally}."
+        if results.agreement:
+            yield listed(ERRORS, list(results.agreement.schedulers.items()))
+            yield agreement.sentence(results.agreement)
 
 
 JUDGED = [
@@ -247,39 +249,39 @@ ERRORS = [
 NOT_HERE = "not known here: docs/validation.md has ours"
 
 
-def advice(found: Advice) -> Iterator[Part]:
+def advice(answer: Advice) -> Iterator[Part]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes."""
-    best, jobs = found.rows[0], len(found.rows[0].jobs)
+    best, jobs = answer.rows[0], len(answer.rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
-    yield from cells.warning_lines(found.warnings)
-    constants = f"this host's constants of {found.age} ago" if found.age else f"constants of {PAPER}"
-    yield f"{what} on {found.processors} processors, simulated with {constants}"
-    if found.warnings:
+    yield from cells.warning_lines(answer.warnings)
+    constants = f"this host's constants of {answer.age} ago" if answer.age else f"constants of {PAPER}"
+    yield f"{what} on {answer.processors} processors, simulated with {constants}"
+    if answer.warnings:
         yield f"Not conclusive; {best.name} has the least slowdown."
     else:
         yield Line(f"Use {best.name}.", style="bold")
-    recorded = not isinstance(found.program, Program)
-    made, known = [SCHEDULER, *_simulated("")], found.errors if recorded else {}
-    if any(row.name in known for row in found.rows):
-        made += [
-            Column(lambda row: at(known.get(row.name), "median_error"), "error so\nfar %", percent),
-            Column(lambda row: at(known.get(row.name), "p90_error"), "90th\npercentile", percent),
-            Column(lambda row: at(known.get(row.name), "rows"), "rows"),
+    recorded = not isinstance(answer.program, Program)
+    headings, errors = [SCHEDULER, *_simulated("")], answer.errors if recorded else {}
+    if any(row.name in errors for row in answer.rows):
+        headings += [
+            Column(lambda row: at(errors.get(row.name), "median_error"), "error so\nfar %", percent),
+            Column(lambda row: at(errors.get(row.name), "p90_error"), "90th\npercentile", percent),
+            Column(lambda row: at(errors.get(row.name), "rows"), "rows"),
         ]
-    yield listed(made, found.rows, wrap=False)
+    yield listed(headings, answer.rows, wrap=False)
     if recorded:
-        yield _about(known, [row.name for row in found.rows])
-    if found.ranges:
+        yield _about(errors, [row.name for row in answer.rows])
+    if answer.ranges:
         yield "Over the granularity, all else alike:"
-        yield listed(RANGES, found.ranges)
+        yield listed(RANGES, answer.ranges)
 
 
 def _about(errors: Mapping[str, Errors], schedulers: Sequence[str]) -> str:
     unknown = [name for name in schedulers if name not in errors]
     if len(unknown) == len(schedulers):
         return f"By how much simulated commands have been wrong is {NOT_HERE}."
-    said = "Error so far: by how much the slowdowns of commands, simulated and measured here, differed"
-    return f"{said} (medians)." + (f" {UNKNOWN}: {NOT_HERE}." if unknown else "")
+    sentence = "Error so far: by how much the slowdowns of commands, simulated and measured here, differed"
+    return f"{sentence} (medians)." + (f" {UNKNOWN}: {NOT_HERE}." if unknown else "")
 
 
 RANGES = [
@@ -303,12 +305,12 @@ NOT_KNOWN = "not known: {}"
 
 def conclusion(rows: Sequence[Row]) -> list[str]:
     """Three sentences: on the jobs at the same time, on turns and polite waiting, and on the simulator."""
-    known = {row.scheduler["policy"]: row for row in reversed(rows)}
-    ways = {way: known[policy] for policy, way in WAYS.items()}
+    row_of = {row.scheduler["policy"]: row for row in reversed(rows)}
+    ways = {way: row_of[policy] for policy, way in WAYS.items()}
     together, *others = (
         row.measured.workload_slowdown if row.measured else Estimate(None, None, 0) for row in ways.values()
     )
-    jobs = known["none"].jobs
+    jobs = row_of["none"].jobs
     what = f"{len(jobs)} jobs of {processes_name(jobs[0].work.processes)} each {WAYS['none']}"
     hidden = [row.withheld.reason for row in ways.values() if row.withheld]
     lacking = NOT_KNOWN.format(*hidden[:1] or ["no run succeeded"])
@@ -320,25 +322,26 @@ def conclusion(rows: Sequence[Row]) -> list[str]:
     compared = zip((turns, polite), others, strict=True)
     second = "; ".join(_against(way, one, together, lacking) for way, one in compared)
     medians = {way: median for way, row in ways.items() if (median := row.median("simulated"))}
-    said = ", ".join(f"{fixed(median)} {way}" for way, median in medians.items())
+    medians_text = ", ".join(f"{fixed(median)} {way}" for way, median in medians.items())
     errors = [abs(row.error) for row in ways.values() if row.error is not None]
     off = f": at most {percent(max(errors), 0)} % off" if errors else NO_ERROR
-    third = said + off if said else "nothing: no simulation succeeded"
+    third = medians_text + off if medians_text else "nothing: no simulation succeeded"
     return [first, f"{second[0].upper()}{second[1:]}.", f"The simulator says {third}."]
 
 
-def _against(way: str, found: Estimate, together: Estimate, lacking: str) -> str:
-    if found.median is None:
+def _against(way: str, estimate: Estimate, together: Estimate, lacking: str) -> str:
+    if estimate.median is None:
         return f"{way} is {lacking}"
     change = ""
     if together.median is not None:
-        faster = ", which is faster" if found.median < together.median else ", which is slower"
-        change = faster if apart(found, together) else CHANCE
-    return f"{way} took {_times(found)}{change}"
+        faster = ", which is faster" if estimate.median < together.median else ", which is slower"
+        change = faster if apart(estimate, together) else CHANCE
+    return f"{way} took {_times(estimate)}{change}"
 
 
-def _times(found: Estimate) -> str:
+def _times(estimate: Estimate) -> str:
     """A slowdown with its interval of 95 %, or with what there is instead."""
-    if found.ci95:
-        return f"{fixed(found.median)} ({fixed(found.ci95[0])} to {fixed(found.ci95[1])})"
-    return f"{fixed(found.median)} ({'one repeat' if found.n == 1 else f'the median of {found.n} repeats'})"
+    if estimate.ci95:
+        return f"{fixed(estimate.median)} ({fixed(estimate.ci95[0])} to {fixed(estimate.ci95[1])})"
+    repeats = "one repeat" if estimate.n == 1 else f"the median of {estimate.n} repeats"
+    return f"{fixed(estimate.median)} ({repeats})"

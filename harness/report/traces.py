@@ -30,15 +30,15 @@ KINDS = {"spun": ("synchronizing", "ended while spinning"), "blocked": ("computi
 
 def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
     """Histograms of the lengths of waits under each scheduler, spun and blocked; None without waits."""
-    found = {name: _histograms(records, name) for name in names}
-    found = {name: counts for name, counts in found.items() if sum(map(np.sum, counts.values()))}
-    if not found:
+    histograms = {name: _histograms(records, name) for name in names}
+    histograms = {name: counts for name, counts in histograms.items() if sum(map(np.sum, counts.values()))}
+    if not histograms:
         return None
-    used = np.flatnonzero(sum(counts["spun"] + counts["blocked"] for counts in found.values()))
+    used = np.flatnonzero(sum(counts["spun"] + counts["blocked"] for counts in histograms.values()))
     first, last = int(used[0]), int(used[-1])
     marks = [Patch(**fill(colour), label=label) for colour, label in KINDS.values()]
-    made = panels(width, list(found), lines=3, line=28, max_columns=3, labels=8, marks=marks)
-    for axes, counts in zip(made.axes, found.values(), strict=True):
+    drawing = panels(width, list(histograms), lines=3, line=28, max_columns=3, labels=8, marks=marks)
+    for axes, counts in zip(drawing.axes, histograms.values(), strict=True):
         total = sum(map(np.sum, counts.values()))
         bottom = np.zeros(last - first + 1)
         bins = np.arange(first, last + 1) - 0.5  # bin b holds 2^(b-1) to 2^b ns: its middle by the logarithm
@@ -54,7 +54,7 @@ def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Fig
         room = axes.get_position().width * width
         decades(axes.xaxis, 2.0**low, 2.0**high, room, per_ns=0.0)
         axes.set_xlim(low, high)
-    return made.figure
+    return drawing.figure
 
 
 def _histograms(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
@@ -70,17 +70,19 @@ def _histograms(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
 
 def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
     """Cumulative share of slot switches over their lateness, for each scheduler; None without slots."""
-    found = {}
+    delays = {}
     for name in names:
         ours = [r for r in records if r.kind == POLICY and scheduler_name(r.scheduler) == name]
         late_us = sorted(max(switch.lateness_ns, 1) / 1e3 for record in ours for switch in record.switches)
         if late_us:
-            found[name] = late_us, np.arange(1, len(late_us) + 1) / len(late_us)
-    if not found:
+            delays[name] = late_us, np.arange(1, len(late_us) + 1) / len(late_us)
+    if not delays:
         return None
-    least, most = (edge(late_us[end] for late_us, _ in found.values()) for edge, end in ((min, 0), (max, -1)))
+    least, most = (
+        edge(late_us[end] for late_us, _ in delays.values()) for edge, end in ((min, 0), (max, -1))
+    )
     ends = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(most) + 1e-9)
-    return curves(min(width, 560), found, ends, 1e3, "lateness of a slot switch", 6, 30)
+    return curves(min(width, 560), delays, ends, 1e3, "lateness of a slot switch", 6, 30)
 
 
 def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:
@@ -99,10 +101,10 @@ def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Fi
     marks = [Patch(**of_job(job), label=name) for job, name in zip(jobs, names, strict=True)]
     marks.append(Patch(**NO_JOB))
     lines = max(map(len, every))
-    made = panels(
+    drawing = panels(
         width, [run.name for run in runs], lines=lines, line=22, max_columns=1, labels=labels, marks=marks
     )
-    for axes, lanes in zip(made.axes, every, strict=True):
+    for axes, lanes in zip(drawing.axes, every, strict=True):
         for line, (_, lane) in enumerate(lanes):
             for job, bars in _bars(lane, window_ns).items():
                 axes.broken_barh(bars, (line - 0.4, 0.8), **of_job(job))
@@ -110,14 +112,14 @@ def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Fi
         axes.set_yticks(range(len(lanes)), [name for name, _ in lanes])
         axes.xaxis.set_major_locator(MaxNLocator(max(2, (width - labels) // 76), prune="upper"))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} ms"))
-    return made.figure
+    return drawing.figure
 
 
 def _lanes(run: Lanes, short: bool) -> Iterator[tuple[str, list[Span]]]:
     """Name and spans of each processor on each side, with times since the first span of the side."""
-    for side, known in run.sides.items():
-        start_ns = min((lane[0].begin_ns for lane in known.values() if lane), default=0)
-        for processor, lane in sorted(known.items()):
+    for side, lanes in run.sides.items():
+        start_ns = min((lane[0].begin_ns for lane in lanes.values() if lane), default=0)
+        for processor, lane in sorted(lanes.items()):
             times = ((span, span.begin_ns - start_ns, span.end_ns - start_ns) for span in lane)
             spans = [replace(span, begin_ns=begin, end_ns=end) for span, begin, end in times]
             yield f"{SHORT[side] if short else side}, cpu {processor}", spans
@@ -127,10 +129,10 @@ def _bars(lane: Sequence[Span], window_ns: int) -> dict[int, list[tuple[float, f
     """Begin and length, in milliseconds, of the bars of each job in the window."""
     shown = [span for span in lane if span.begin_ns < window_ns]
     bars: Iterable[tuple[int, float, float]] = ((one.job, one.begin_ns, one.end_ns) for one in shown)
-    found: dict[int, list[tuple[float, float]]] = {}
+    bars_of: dict[int, list[tuple[float, float]]] = {}
     for job, begin_ns, end_ns in _cells(shown, window_ns) if len(shown) > MOST_SPANS else bars:
-        found.setdefault(job, []).append((begin_ns / 1e6, (end_ns - begin_ns) / 1e6))
-    return found
+        bars_of.setdefault(job, []).append((begin_ns / 1e6, (end_ns - begin_ns) / 1e6))
+    return bars_of
 
 
 def _cells(lane: Sequence[Span], window_ns: int) -> Iterator[tuple[int, float, float]]:
