@@ -13,7 +13,7 @@ import psutil
 import pytest
 from fake_runs import TOOLS, imitate
 from places import ROOT, SUPPORT
-from runs import catches, eventually, needs_two
+from runs import catches, eventually, needs_two, spawned
 
 from harness import application, cli
 from harness.store import database
@@ -129,16 +129,14 @@ def test_a_simulation_ends_when_it_is_told_to(tmp_path):
     settings = "repeats=1", "schedulers=[{policy='gang',quantum_ms=0.01}]", "program.granularity_us=1000"
     command = [sys.executable, "-m", "harness", "simulate", "three-jobs"]
     command += [*(word for setting in settings for word in ("--set", setting)), "--set"]
-    how = {"cwd": tmp_path, "env": os.environ | PATHS, "stderr": subprocess.PIPE}
-    subprocess.run([*command, "program.dedicated_s=0.01"], check=False, **how)  # compiles, if need be
-    with subprocess.Popen([*command, "program.dedicated_s=1e6"], **how) as simulation:
+    how = {"cwd": tmp_path, "stderr": subprocess.PIPE}
+    compiling = [*command, "program.dedicated_s=0.01"]  # if need be
+    subprocess.run(compiling, env=os.environ | PATHS, check=False, **how)
+    with spawned(*command, "program.dedicated_s=1e6", marks=PATHS, **how) as simulation:
         simulating = psutil.Process(simulation.pid)
         assert eventually(lambda: simulating.num_threads() > 1 and simulating.cpu_times().user > 2)
         simulation.terminate()
         begin_s = time.monotonic()
-        try:
-            _, err = simulation.communicate(timeout=60)
-        finally:
-            simulation.kill()
+        _, err = simulation.communicate(timeout=60)
     assert simulation.returncode == 130 and time.monotonic() - begin_s < 5
     assert err.splitlines()[-1].startswith(b"lockstep: interrupted")

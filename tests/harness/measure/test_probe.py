@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from runs import needs_two, two_processors
+from runs import needs_two, spawned, two_processors
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.launchers import find_launcher
@@ -56,13 +56,9 @@ def test_other_load_shows_as_detours():
     """A process that competes for both processors takes turns of milliseconds from them."""
     processors = two_processors()
     burn = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
-    others = [subprocess.Popen([sys.executable, "-c", burn, str(processor)]) for processor in processors]
-    try:
+    one, other = ([sys.executable, "-c", burn, str(processor)] for processor in processors)
+    with spawned(*one), spawned(*other):
         found = json.loads(probe(processors, *FEW).stdout)
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
     assert statistics.median(found["os_noise_length_ns"]) > 500_000
     assert max(found["os_noise_interval_ns"]) < 50e6
 

@@ -14,7 +14,7 @@ import unprivileged_actions
 from hypothesis import given
 from hypothesis import strategies as st
 from native_programs import LOCKSTEP, launcher, losing, missing, summary, two_phase, wrapper
-from runs import eventually, nobody_at
+from runs import eventually, nobody_at, spawned
 
 from harness.measure.registrar import (
     ANSWER_S,
@@ -275,15 +275,12 @@ def test_a_job_begins_though_another_user_takes_all_connections(tmp_path, compil
     loop = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "50"]
     words = [*LOCKSTEP, "exec", "--mpicc", str(wrapper("here")), "--", "sh", "-c", BEGIN, "sh", *loop]
     few = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", *words]
-    with subprocess.Popen(few, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
-        try:
-            assert eventually((tmp_path / "told").exists, 60)
-            port = (tmp_path / "told").read_text().split(",")[2]
-            with nobody_at(unprivileged_actions.hammer, port, "400"):
-                (tmp_path / "go").touch()
-                _, said = ours.communicate(timeout=60)
-        finally:
-            ours.kill()
+    with spawned(*few, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
+        assert eventually((tmp_path / "told").exists, 60)
+        port = (tmp_path / "told").read_text().split(",")[2]
+        with nobody_at(unprivileged_actions.hammer, port, "400"):
+            (tmp_path / "go").touch()
+            _, said = ours.communicate(timeout=60)
     assert ours.returncode == 0
     assert "two-phase waits: 2 ranks" in said
 
