@@ -125,7 +125,7 @@ LONGEST_SENTENCE = 30
 SUBJECTS_SINCE = "ebd1c08d720d3ea5a4a423290124efc1ec35aad4"
 """Commits after this one have subjects of the form that the style sheet asks for."""
 
-SUBJECT = re.compile(r"(?=.{1,72}$)[a-z][\w./ -]*: \S")
+SUBJECT = re.compile(r"(?=.{1,72}$)[a-z][\w./, -]*: \S")
 ALLOWED = Path(__file__).with_name("style.json")
 
 

@@ -1,6 +1,6 @@
 """The jobs of a run: launching, starting, watching and ending them.
 
-``RunningJobs`` is the conductor's job set: it carries out decisions about jobs, and reports when a job is
+``RunningJobs`` is the conductor's job set: it executes decisions about jobs, and reports when a job is
 ready, ends, or is lost.
 """
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Row:
-    """A row, by the measured runs so far; what is known of it is found when somebody first asks."""
+    """A row, by the measured runs so far; what is known of it is computed when it is first read."""
 
     experiment: Experiment
     cell: Cell
