@@ -57,6 +57,13 @@ def insert(state: State, message: int, arrival_ns: int) -> None:
     state.messages[state.clock.tail & mask] = NEVER_NS
 
 
+@step
+def set_next(state: State) -> None:
+    """Note what comes first: the end of the slot, lateness included, the caller's time or the quota's."""
+    clock = state.clock
+    clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns, clock.quota_at_ns)
+
+
 @hot
 def mark(state: State, p: int) -> None:
     """Remember that the earliest of processor ``p``'s timers has changed."""

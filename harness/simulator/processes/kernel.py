@@ -10,7 +10,7 @@ from harness.simulator.compiled import entry, step
 from harness.simulator.processes import locks, quota
 from harness.simulator.processes import model as m
 from harness.simulator.processes.costs import drawn
-from harness.simulator.processes.events import set_alarm, set_timers
+from harness.simulator.processes.events import set_alarm, set_next, set_timers
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import State
 from harness.simulator.processes.processor import end_slice, give_away, os_noise, reconsider, tick, wake
@@ -32,6 +32,7 @@ def go(state: State) -> int:
     """Simulate events until Python is needed; returns why."""
     clock = state.clock
     clock.status = m.GOING
+    set_next(state)
     mask = len(state.messages) - 1
     if clock.new_plan:
         clock.new_plan = 0
@@ -134,7 +135,7 @@ def end_slot(state: State) -> None:
         clock.slot_end_ns += state.slot_ns[clock.slot]
         # It ends at least as late as it has begun already.
         clock.late_ns = max(drawn(clock, state.lateness_ns), clock.now_ns - clock.slot_end_ns)
-        clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns, clock.quota_at_ns)
+        set_next(state)
         apply_slot(state)
 
 

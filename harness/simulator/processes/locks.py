@@ -41,7 +41,7 @@ from harness.simulator.processes import model as m
 from harness.simulator.processes.costs import operation_of
 from harness.simulator.processes.events import set_activity, set_alarm
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.messages import begin_wait, count_wait, read_limit, waiting_rule
+from harness.simulator.processes.messages import count_wait, read_limit, waiting_rule
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, reconsider, wake
 from workloads.locks.lock_program import TEST_AND_SET
@@ -65,7 +65,8 @@ def warned(state: State, q: int) -> bool:
 def request(state: State, p: int, q: int, number: int) -> bool:
     """Running process ``q`` asks for lock ``number``; False if it has to wait."""
     process = state.processes[q]
-    begin_wait(process, m.DEFERRED, number)
+    process.activity = m.DEFERRED
+    process.target = number
     process.wait_began_ns = state.clock.now_ns
     if state.machine.warning_ns > 0 and warned(state, q):
         process.remaining_ns = process.spin_end_ns = m.NEVER_NS
@@ -104,6 +105,7 @@ def begin_section(state: State, q: int) -> None:
     """Process ``q``, which has its lock, has waited so long, and its section is all before it."""
     process = state.processes[q]
     count_wait(state, process, m.LOCKS)
+    process.blocked = 0
     process.activity = m.SECTION
     process.remaining_ns = operation_of(state, q).value
 

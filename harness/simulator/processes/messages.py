@@ -50,14 +50,6 @@ def spin_limit(job: Records, process: Records) -> int:
 
 
 @hot
-def begin_wait(process: Records, activity: int, target: int) -> None:
-    """From now on ``process`` waits for a message of process ``target``, or for that lock."""
-    process.activity = activity
-    process.target = target
-    process.blocked = 0
-
-
-@hot
 def charge_messages(state: State, p: int, q: int) -> None:
     """From now on the running process ``q`` spends processor ``p``'s time on messages, or on a wait."""
     operation = operation_of(state, q)
@@ -243,9 +235,9 @@ def depart(state: State, number: int) -> None:
 @step
 def tell(state: State, q: int, number: int, arrival_ns: int) -> None:
     """The last message of channel ``number`` has an arrival: it is a reply if process ``q`` waits for it."""
-    awaited = operation_of(state, q)
-    last = state.channels[number].sent - 1
-    if awaited.code == m.RECEIVE and awaited.peer == number and awaited.value == last:
+    awaited = (m.RECEIVE, number, state.channels[number].sent - 1)
+    operation = operation_of(state, q)
+    if (operation.code, operation.peer, operation.value) == awaited:
         insert(state, q << 1 | 1, arrival_ns)
 
 
@@ -260,8 +252,8 @@ def take(state: State, p: int, q: int, operation: Records) -> bool:
     job = state.jobs[process.job]
     now_ns = state.clock.now_ns
     channel = state.channels[operation.peer]
-    other = channel.sender if channel.receiver == q else channel.receiver
-    begin_wait(process, m.CLOSING if operation.marks & m.LEARNS else m.READING, other)
+    process.activity = m.CLOSING if operation.marks & m.LEARNS else m.READING
+    process.target = channel.sender if channel.receiver == q else channel.receiver
     if not operation.marks & m.CONTINUES:
         if job.rule == GLOBAL_ADAPTIVE:
             process.estimate_ns = job.estimate_ns

@@ -32,6 +32,23 @@ from harness.simulator.processes.processor import (
 from harness.simulator.processes.ready_queues import enqueue, move
 from workloads.options import ACTIVATIONS
 
+AFTER = (
+    m.NEXT,  # STARTING
+    m.NEXT,  # COMPUTE
+    m.READ,  # GAP
+    m.LEAVE,  # SECTION
+    m.NEXT,  # RELEASED
+    m.SPIN,  # READING
+    m.SPIN,  # OPENING
+    m.SPIN,  # CLOSING
+    m.SPIN,  # LOCKING
+    m.SPIN,  # DEFERRED
+    m.DONE,  # SLEEPING
+    m.DONE,  # SUSPENDED
+    m.END_WAIT,  # ANSWERED
+)
+"""What comes next when the time of an activity is over; who sleeps or is suspended takes none."""
+
 
 @hot
 def carry_out(state: State, action: int, p: int, q: int) -> None:
@@ -84,7 +101,7 @@ def begin_operation(state: State, p: int, q: int) -> int:
     if code == m.COMPUTE:
         ring.at += 1
         process.phase += operation.marks & m.PASSES
-        begin_computation(state, p, q, operation)
+        begin_computation(state, p, q, operation, m.COMPUTE)
         if state.machine.observe_ns > 0:
             observe(state, q, operation)
         return m.DONE
@@ -100,22 +117,18 @@ def begin_operation(state: State, p: int, q: int) -> int:
 
 @hot
 def begin_read(state: State, p: int, q: int) -> int:
-    process = state.processes[q]
-    operation = operation_of(state, q)
-    process.reads -= 1
-    process.activity = m.GAP
-    process.remaining_ns = operation.value + overrun_ns(state, p, operation)
-    compute(state, p, process)
+    state.processes[q].reads -= 1
+    begin_computation(state, p, q, operation_of(state, q), m.GAP)
     return m.DONE
 
 
 @hot
-def begin_computation(state: State, p: int, q: int, operation: Records) -> None:
-    """Compute, with what chance adds, and load the missing part of the working set."""
+def begin_computation(state: State, p: int, q: int, operation: Records, activity: int) -> None:
+    """Compute, with what chance adds; but not before a read, load the missing part of the working set."""
     process = state.processes[q]
-    process.activity = m.COMPUTE
+    process.activity = activity
     process.remaining_ns = operation.value + overrun_ns(state, p, operation)
-    if state.machine.cache_bytes > 0:
+    if state.machine.cache_bytes > 0 and activity == m.COMPUTE:
         process.remaining_ns += process.cold_ns
         process.cold_ns = 0
     compute(state, p, process)
@@ -182,8 +195,6 @@ def take_over(state: State, p: int, q: int) -> int:
         messages.charge_messages(state, p, q)
         set_activity(state, p, process.handling_left_ns)
         return m.DONE
-    if process.inbox_first != m.NOBODY and not messages.handle_inbox(state, p, q):
-        return m.DONE
     return m.RESUME
 
 
@@ -193,17 +204,10 @@ def end_activity(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     if process.handling != m.FREE:
         return go_on_handling(state, p, q)
-    if process.activity == m.ANSWERED:
-        return m.END_WAIT
-    if process.activity >= m.READING:
-        return end_spin(state, p, q)
-    if process.activity == m.GAP:
-        return m.READ
-    if process.activity == m.SECTION:
-        return m.LEAVE
     if process.notice == messages.NOTICE_HERE:
         messages.read_notices(state, q)
-    return m.NEXT
+    spins = AFTER[process.activity] == m.SPIN
+    return end_spin(state, p, q) if spins else AFTER[process.activity]
 
 
 @step
@@ -232,7 +236,7 @@ def reach_task(state: State, p: int, q: int, operation: Records) -> None:
         return
     state.processes[process.source].at += 1
     process.phase += 1
-    begin_computation(state, p, q, operation)
+    begin_computation(state, p, q, operation, m.COMPUTE)
     if operation.peer != job.usable:
         job.usable = operation.peer
         state.clock.status = m.EVOLVED
@@ -278,7 +282,8 @@ def ask(state: State, p: int, q: int) -> int:
     """Send a read request, or an arrival at a barrier to the root, and wait for the reply."""
     process = state.processes[q]
     operation = operation_of(state, q)
-    messages.begin_wait(process, operation.code, state.jobs[process.job].first)
+    process.activity = operation.code
+    process.target = state.jobs[process.job].first
     if operation.code == m.READING:
         process.target += state.partners[q, operation.peer - process.reads - 1]
     messages.charge_messages(state, p, q)
@@ -349,10 +354,11 @@ def end_wait(state: State, p: int, q: int) -> int:
     """The reply is there, or the lock, whose section begins."""
     if len(state.send_after_idle_ns) > 0:
         state.processes[q].wait_ended_ns = state.clock.now_ns
-    if operation_of(state, q).code != m.LOCKING:
-        return m.NEXT
-    locks.enter_section(state, p, q)
-    return m.DONE
+    if operation_of(state, q).code == m.LOCKING:
+        locks.enter_section(state, p, q)
+        return m.DONE
+    state.processes[q].blocked = 0
+    return m.NEXT
 
 
 @step
@@ -403,16 +409,18 @@ def go_on_handling(state: State, p: int, q: int) -> int:
     if process.handling == m.BROADCASTING:
         set_activity(state, p, rings_ns + state.machine.send_ns)
         return m.DONE
-    return m.RESUME if messages.handle_inbox(state, p, q) else m.DONE
+    return m.RESUME
 
 
 @hot
 def resume(state: State, p: int, q: int) -> int:
-    """Every message is handled: sleep again, give way, or go on where the process was.
+    """Handle the messages that came, then sleep again, give way, or go on where the process was.
 
     An unblocked process gets a new user priority, and gives way to a process that ranks above it.
     """
     process = state.processes[q]
+    if process.inbox_first != m.NOBODY and not messages.handle_inbox(state, p, q):
+        return m.DONE
     if m.LOCKING <= process.activity <= m.DEFERRED:
         locks.take_if_free(state, q)
     if process.notice == messages.NOTICE_HERE and process.activity >= m.READING:
@@ -426,10 +434,8 @@ def resume(state: State, p: int, q: int) -> int:
         if scheduler.outranked(state, p, q):
             preempt(state, p, True, m.USUAL)
             return m.DONE
-    if process.activity == m.ANSWERED:
-        return m.END_WAIT
-    if process.activity == m.STARTING:
-        return m.NEXT
+    if process.activity in (m.STARTING, m.ANSWERED):
+        return m.NEXT if process.activity == m.STARTING else m.END_WAIT
     if process.activity < m.READING:
         compute(state, p, process)
         return m.DONE

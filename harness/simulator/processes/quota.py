@@ -15,6 +15,7 @@ do_sched_cfs_slack_timer.
 """
 
 from harness.simulator.compiled import step
+from harness.simulator.processes.events import set_next
 from harness.simulator.processes.model import NOBODY, State
 
 SLICE_NS = 5_000_000  # sched_cfs_bandwidth_slice_us
@@ -62,7 +63,7 @@ def give_back(state: State, p: int) -> None:
     in_time = clock.now_ns + LATEST_NS <= clock.period_end_ns == clock.quota_at_ns
     if clock.throttled > 0 and clock.budget_ns > SLICE_NS and in_time:
         clock.quota_at_ns = clock.now_ns + SLACK_NS
-        clock.next_ns = min(clock.next_ns, clock.quota_at_ns)
+        set_next(state)
 
 
 @step
@@ -74,7 +75,7 @@ def hand_out(state: State) -> bool:
     if begins:
         clock.quota_at_ns = clock.period_end_ns = clock.period_end_ns + state.machine.period_ns
         clock.budget_ns = state.machine.quota_ns
-    clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns, clock.quota_at_ns)
+    set_next(state)
     return bool(begins or clock.budget_ns > SLICE_NS)
 
 

@@ -209,7 +209,6 @@ class _ProcessLevelRun:
             if self._session.reason is not None:
                 due_ns = int(clock.now_ns)  # more may happen at this instant
             clock.until_ns = min(limit_ns if due_ns is None else due_ns, limit_ns, look_ns) + 1
-            clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns, clock.quota_at_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
             interruption.check()

@@ -116,7 +116,7 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
     for q in range(job.first, job.first + job.processes):
         process = state.processes[q]
         process.at += length
-        messages.begin_wait(process, operation_of(state, q).code, job.first)
+        process.activity = operation_of(state, q).code
         state.accounts[q, m.COMPUTING] += process.wait_began_ns - began_ns - reads * trip_ns
         state.accounts[q, m.COMMUNICATING] += reads * trip_ns
         state.accounts[q, m.SYNCHRONIZING] += done_ns - process.wait_began_ns

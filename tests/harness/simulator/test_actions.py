@@ -1,4 +1,4 @@
-"""One place decides what a simulated process does next; the architecture's page has its table."""
+"""One place decides what a simulated process does next; the architecture's page has its tables."""
 
 import ast
 import inspect
@@ -12,6 +12,19 @@ FUNCTIONS = {
 }
 
 
+def numbered_with(first):
+    """The names of the model that are numbered together, from this one on."""
+    for node in ast.parse(inspect.getsource(model)).body:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), *others])]) if name == first:
+                return [name, *(other.id for other in others)]
+    raise AssertionError(first)
+
+
+ACTIONS = numbered_with("DONE")
+ACTIVITIES = numbered_with("STARTING") + numbered_with("READING")
+
+
 def actions(expression):
     """The actions that the value of an expression can be."""
     match expression:
@@ -19,6 +32,8 @@ def actions(expression):
             return {name}
         case ast.IfExp(body=one, orelse=other):
             return actions(one) | actions(other)
+        case ast.Subscript(value=ast.Name(id="AFTER")):
+            return {ACTIONS[action] for action in program.AFTER}
         case ast.Call(func=ast.Name(id=name)):
             returns = (node for node in ast.walk(FUNCTIONS[name]) if isinstance(node, ast.Return))
             return set().union(*(actions(node.value) for node in returns))
@@ -39,10 +54,18 @@ def drawn():
     """The rows of the page's table."""
     for action, statements in branches():
         done_by = statements[0].value.func.id
-        following = sorted(actions(statements[-1].value), key=lambda name: getattr(model, name))
+        following = sorted(actions(statements[-1].value), key=ACTIONS.index)
         meaning = ast.get_docstring(FUNCTIONS[done_by]).partition("\n")[0]
         yield f"| `{action}` | {meaning} | {', '.join(f'`{name}`' for name in following)} |"
 
 
 def test_the_page_has_the_table_of_actions(golden):
     golden.table("architecture.md", "| action | what happens | next |", drawn())
+
+
+def test_the_page_has_the_table_of_activities(golden):
+    following = zip(ACTIVITIES, program.AFTER, strict=True)
+    rows = [
+        f"| `{activity}` | `{ACTIONS[action]}` |" for activity, action in following if action != model.DONE
+    ]
+    golden.table("architecture.md", "| activity | when its time is over |", rows)
