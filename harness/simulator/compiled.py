@@ -1,7 +1,8 @@
 """Three decorators that compile the simulator's kernels, by the rules of :mod:`harness.simulator.target`.
 
 ``step`` compiles a function for other compiled functions only. ``hot`` compiles it into each of
-its callers, for the steps of every event and every context switch. ``entry`` compiles a
+its callers: a leaf, which calls no other ``hot`` function, or one of the measured exceptions in
+``tests/harness/simulator/test_hot.py``. ``entry`` compiles a
 function that Python calls, with all that it calls. None of them holds the interpreter lock, checks
 divisions or counts references. None counts an index from the end of an array: an index below 0 is a fault.
 
