@@ -232,9 +232,7 @@ class _Series:
         to_do = list(tasks.values())
         try:
             back_end = self._back_end(to_do)
-            for record in runner.run(
-                to_do, back_end, self._store, watcher, precision.needs, precision.expects
-            ):
+            for record in runner.run(to_do, back_end, self._store, watcher, precision):
                 self._made.append(record)
                 precision.heard(record, watcher)
         except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM

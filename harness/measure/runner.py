@@ -1,7 +1,8 @@
 """Run the tasks of an experiment one after the other, and record every one."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from harness.measure.disturbance import disturbed
 from harness.measure.plan import BackEnd, Task
@@ -14,39 +15,59 @@ from workloads.work import OF_USERS, Work
 HOPELESS = 3  # the runner gives up after this many failures without a single success
 
 
+class Need(Protocol):
+    """Tells which runs are needed, by those that were made so far."""
+
+    def needs(self, task: Task) -> bool:
+        """Whether the run of a task is needed now."""
+
+    def expects(self, task: Task) -> bool:
+        """Whether it will probably be needed when it is due."""
+
+
+class All:
+    """Needs every run."""
+
+    def needs(self, task: Task) -> bool:
+        return True
+
+    expects = needs
+
+
+EVERY_RUN = All()
+
+
 def run(
     tasks: Sequence[Task],
     back_end: BackEnd,
     store: Store,
     watcher: Watcher,
-    needed: Callable[[Task], bool] = lambda task: True,
-    expected: Callable[[Task], bool] | None = None,
+    need: Need = EVERY_RUN,
     what: str = "runs",
 ) -> Iterator[RunRecord]:
-    """Do the tasks that are ``needed`` when their turn comes; yields each run's record once it is stored.
+    """Do the tasks that are needed when their turn comes; yields each run's record once it is stored.
 
     A run that other programs disturb is repeated at once, up to AGAIN times, as long as that helps.
 
-    The time left counts the tasks ``expected`` to be needed, by default all that are needed now. A run that
-    fails becomes a record as well. If a user's program fails alone that has not succeeded before, no row with
-    it can be known, and its runs are skipped; if the first HOPELESS runs all fail, the rest.
+    The time left counts the tasks that ``need`` expects. A run that fails becomes a record as well. If a
+    user's program fails alone that has not succeeded before, no row with it can be known, and its runs are
+    skipped; if the first HOPELESS runs all fail, the rest.
     """
     pace = Pace(max(map(_untold, tasks), default=0))
     guesses = [_guess(task, back_end) for task in tasks]
     patience = Patience()
     prospects = Prospects()
-    expects = expected or needed
     warned: set[str] = set()
 
     def progress(label: str, begun: int) -> None:
         coming = {
-            n for n, task in enumerate(tasks) if n > begun and expects(task) and not prospects.lost(task)
+            n for n, task in enumerate(tasks) if n > begun and need.expects(task) and not prospects.lost(task)
         }
         left = [guess for n, guess in enumerate(guesses) if n == begun or n in coming]
         watcher.progress(Progress(label, *pace.state(left)))
 
     for number, task in enumerate(tasks):
-        if prospects.skips(task) or not needed(task):
+        if prospects.skips(task) or not need.needs(task):
             continue
         record = None
         while record is None or patience.has(record):

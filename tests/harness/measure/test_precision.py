@@ -48,7 +48,7 @@ def series(tmp_path):
             known = {(r.repeat, r.kind, r.scheduler["policy"]) for r in before}
             tasks = [t for t in plan(experiment) if (t.repeat, t.kind, t.scheduler.name) not in known]
             made = []
-            for record in runner.run(tasks, back_end, store, watcher, precision.needs, precision.expects):
+            for record in runner.run(tasks, back_end, store, watcher, precision):
                 made.append(record)
                 precision.add(record)
                 watcher.statuses += precision.news(record)
