@@ -114,8 +114,8 @@ class Program(Work):
             rule = f"that many phases take longer than {ALONE_S:g} s alone"
             raise InputError("phases", self.phases, rule, "give fewer, or shorter ones")
         if self.malleable and self.pattern == TASKS:
-            rule = "the processes of a TASKS program come and go anyway"
-            raise InputError("malleable", True, rule, "leave malleable out")
+            rule = "has no effect on TASKS programs, whose processes come and go anyway"
+            raise InputError("malleable", True, rule, "remove malleable")
         if self.malleable and self.read == "rma":
             rule = "a malleable program reads by messages"
             raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')

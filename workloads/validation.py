@@ -47,7 +47,15 @@ class InputError(LockstepError, ValueError):
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.key} = {shown(self.value)}: {self.rule}; {self.remedy}"
+        return f"{self._what()}: {self.rule}; {self.remedy}"
+
+    def _what(self) -> str:
+        """The key and its value; a key without a value is missing, and an option without one stands alone."""
+        if self.value is None:
+            return f"{self.key} is missing"
+        if self.value is True and self.key.startswith("--"):
+            return self.key
+        return f"{self.key} = {shown(self.value)}"
 
 
 @contextmanager

@@ -465,7 +465,7 @@ def launcher_at(name: str) -> Launcher:
     path = shutil.which(name)
     found = _identify(path) if path else None
     if found is None:
-        what = f"{path} is none" if path else "there is no such program"
+        what = f"{path} is none" if path else "the program was not found, or is not executable"
         rule = f"must be srun or an mpiexec of {_known()}; {what}"
         raise InputError("launcher", name, rule, 'check the path, or write "{launcher}" for the default one')
     if found.kind == Srun.kind and "SLURM_JOB_ID" not in os.environ:

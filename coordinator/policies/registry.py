@@ -193,7 +193,7 @@ def _load_others() -> None:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             place = "" if isinstance(error, SyntaxError) else f"{frame.filename}, line {frame.lineno}: "
             rule = f"its policies cannot be imported: {place}{type(error).__name__}: {error}"
-            raise InputError("policy", package, rule, "mend that package, or uninstall it") from error
+            raise InputError("policy", package, rule, "fix or uninstall that package") from error
 
 
 def known() -> dict[str, type[Any]]:

@@ -74,7 +74,7 @@ def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
     """Disturbances between two moments; what others took is unknown unless all programs ran to their end."""
     during = of_run(Conditions(), before, after)
     others = (during.others or 0.0) if complete else 0.0
-    took = f"other programs took {others:.0%} of the CPU time: end them, and repeat"
+    took = f"other programs took {others:.0%} of the CPU time: stop them, and repeat"
     return [*of_host(during), *([took] if others > OTHERS else [])]
 
 
@@ -116,7 +116,7 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
     stolen, others = [one.steal for one in during], [one.others for one in during]
     for what, shares, most, digits, remedy in (
         ("the hypervisor took more than", stolen, STEAL, 1, "repeat on a quieter host"),
-        ("other programs took more than", others, OTHERS, 0, "end them, and repeat"),
+        ("other programs took more than", others, OTHERS, 0, "stop them, and repeat"),
         ("a CPU quota stopped the processes for more than", _throttled(records), THROTTLED, 0, SPARE),
     ):
         if above := [share for share in shares if share and share > most]:

@@ -36,7 +36,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     command, jobs = _command(options), options.jobs
     asked: Program | Path | None = options.recording
     if options.recording and options.like:
-        raise InputError("--like", str(options.like), "a recording is given, too", "give one of them")
+        raise InputError(
+            "--like", str(options.like), "cannot be combined with --recording", "give one of them"
+        )
     if not command and not options.recording:
         asked, jobs = _described(options, watcher)
 

@@ -25,7 +25,7 @@ FORMATS = ("csv", "png", "svg")
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = 'also under this policy, with its keys: "gang quantum_ms=20"; may be repeated'
+    help_text = 'also under this policy, with its keys, e.g. "gang quantum_ms=20" (repeatable)'
     add("--policy", action="append", default=[], metavar="POLICY", help=help_text)
     help_text = "how often everything is measured at the most (default: %(default)s)"
     add("--rounds", type=int, default=8, metavar="N", help=help_text)
@@ -54,7 +54,12 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     if options.pairs:
         return _pairs(options, commands, watcher)
     if options.output is not None:
-        raise InputError("--output", str(options.output), "is for the matrix of --pairs", "leave it out")
+        raise InputError(
+            "--output",
+            str(options.output),
+            "needs --pairs, whose matrix it writes",
+            "add --pairs, or leave it out",
+        )
     ran, conditions = _measured(options, commands, watcher)
     found = ran.results
     if options.export_hyperfine is not None:

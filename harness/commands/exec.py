@@ -104,7 +104,7 @@ def check_program(command: Sequence[str], error: type[InputError] = NoProgramErr
         return
     quoted = len(command) == 1 and len(word.split()) > 1
     remedy = "leave out the quotes" if quoted else "check its name, path and mode"
-    raise error("COMMAND", word, "there is no such program", remedy)
+    raise error("COMMAND", word, "the program was not found, or is not executable", remedy)
 
 
 def preload(

@@ -40,7 +40,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         compute = (pool := MpiPool()).compute
     for option in ("timeline", "resume"):
         if getattr(options, option) and not options.output:
-            raise InputError(f"--{option}", True, "is about records", "add -o DIR")
+            raise InputError(f"--{option}", True, "needs -o DIR, which stores the records", "add -o DIR")
     wanted = load(options, log=options.log)
     conditions = thresholds_of(options, wanted)
     made = application.simulate(

@@ -50,7 +50,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--rounds", type=int, default=5, metavar="N", help=help_text)
     help_text = "stop after X times the sum of the times alone"
     add("--timeout-factor", type=float, default=10.0, metavar="X", help=help_text)
-    help_text = "measure only this beside as it is; may be repeated"
+    help_text = "measure only this setting, and the unmodified program (repeatable)"
     add("--only", action="append", metavar="SETTING", help=help_text)
     rule_arguments(parser)
     shared.add(parser, "--results", "--resume", "--no-wait", *shared.VERDICTS)

@@ -51,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--quantum-ms", type=float, metavar="MS", help=f"length of a turn (default: {QUANTUM_MS:g})")
     help_text = 'another policy, with its keys: "batch", "gang quantum_ms=20 fill=jobs"'
     add("--policy", metavar="POLICY", help=help_text)
-    help_text = "a job that runs already: its launcher, or the root of its processes; may be repeated"
+    help_text = "a job that runs already: its launcher, or the root of its processes (repeatable)"
     add("--pid", type=int, action="append", default=[], metavar="PID", help=help_text)
     help_text = "how many processors each program uses (default: all, so that one runs at a time)"
     add("--processes", type=int, metavar="N", help=help_text)
@@ -106,18 +106,21 @@ def _asked(options: argparse.Namespace) -> _Asked:
     pids: list[int] = options.pid
     if options.policy is not None and options.quantum_ms is not None:
         remedy = 'write --policy "gang quantum_ms=20"'
-        raise InputError("--quantum-ms", options.quantum_ms, "has no place beside --policy", remedy)
+        raise InputError("--quantum-ms", options.quantum_ms, "cannot be combined with --policy", remedy)
     quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
     policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
     how = f"in {quantum_ms:g} ms slots" if options.policy is None else f"under {policy}"
     if options.program and all(word.isdigit() for word in options.program):
         remedy = " ".join(f"--pid {word}" for word in options.program)
-        raise InputError("COMMAND", options.program[0], "is no program", f"for jobs that run write {remedy}")
+        raise InputError(
+            "COMMAND", options.program[0], "is not a program", f"for a running job write {remedy}"
+        )
     named = options.program or options.file or not pids
     commands = colocate.given(options.program, options.file) if named else []
     if len(pids) + len(commands) < FEWEST:
-        remedy = f"write another behind {SEPARATOR}, or one more --pid"
-        raise InputError("COMMAND", len(pids) + len(commands), f"{FEWEST} or more take turns", remedy)
+        rule = f"turns needs at least {FEWEST} programs"
+        remedy = f"add another after {SEPARATOR}, or another --pid"
+        raise InputError("COMMAND", len(pids) + len(commands), rule, remedy)
     for words in commands:
         check_program(words)
     turns.check_roots(pids)

@@ -124,7 +124,7 @@ def _watched(session: Conditions, processors: Sequence[int], watch_s: float) -> 
     yield Finding("load", found, "wait, or end other programs" if waiting else "")
     others = during.others
     if others is not None:
-        remedy = "end them, or measure at another time" if others > OTHERS else ""
+        remedy = "stop them, or measure at another time" if others > OTHERS else ""
         yield Finding("other programs", f"took {others:.1%} of the processors in {watch_s:g} s", remedy)
     steal = during.steal or 0.0
     remedy = "measure on a quieter host, or one without a hypervisor" if steal > STEAL else ""

@@ -71,7 +71,7 @@ class Scheduler:
             return
         if kind == "inheritance":
             if self.policy.stops_processes:
-                rule = f"the policy {self.name!r} stops processes, and a stopped process runs at no priority"
+                rule = f"has no effect under {self.name!r}: a stopped process runs at no priority"
                 raise InputError("remedy.kind", kind, rule, "choose none, or another remedy")
             if self.options.local != "other":
                 rule = "the holder of a lock is lifted into SCHED_RR above SCHED_OTHER"
@@ -259,7 +259,7 @@ def policy_of(table: Table, others: Sequence[str] = ()) -> Policy:
     """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``."""
     if "policy" not in table:
         remedy = "give one of " + ", ".join(policies.known())
-        raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
+        raise InputError("policy", None, "every [[schedulers]] table must have one", remedy)
     name = table["policy"]
     own = policies.parameters(name)
     for key in table:

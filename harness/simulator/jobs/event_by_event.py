@@ -85,12 +85,12 @@ def _shares(decision: Decision) -> dict[int, _Share]:
     needed = {number: len(place) for number, place in decision.placements.items()}
     for slot, begin, length in zip(decision.slots, begins, lengths, strict=False):
         if slot.allowed_ranks:
-            rule = "lets single processes of a job run"
+            rule = "needs a simulation of processes, since single processes of a job run"
             raise InputError("policy", "local", rule, "simulate its processes")
         counts: dict[int, int] = {}
         for jobs in slot.runs:
             if len(jobs) > 1:
-                rule = "leaves processors to the local scheduler"
+                rule = "needs a simulation of processes, since the local scheduler divides processors"
                 raise InputError("policy", "local", rule, "simulate its processes")
             for job in jobs:
                 counts[job] = counts.get(job, 0) + 1
@@ -275,8 +275,8 @@ def simulate(
         agenda.happen(time_ns)
         stalled = 0 if ended else stalled + (run.session.reason is Reason.OWNER)
         if stalled > PATIENCE:
-            rule = f"no job has ended in {PATIENCE} changes of owners"
-            remedy = "give smaller jobs, cheaper moves, or owners who stay away longer"
+            rule = f"no job finished in {PATIENCE} changes of owners"
+            remedy = "use shorter jobs, cheaper moves, or owners who stay away longer"
             raise InputError("owners", f"{time_ns / 1e9:g} s", rule, remedy)
         plan = run.session.decide(time_ns)
         run.follow(plan)

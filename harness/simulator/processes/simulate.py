@@ -106,17 +106,17 @@ def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachi
     """
     record, clock, remedy, bound = state.machine, state.clock, options.remedy, machine.queue == "bound"
     if policy.coscheduling and machine.local in ("eevdf", "fifo"):
-        rule = "dynamic coscheduling changes the order of a queue of processes that have turns"
+        rule = "must have time slices: dynamic coscheduling changes the order of its queue"
         raise InputError("local", machine.local, rule, 'write local = "rr", or "round-robin"')
     if policy.coscheduling and not bound:
-        rule = "dynamic coscheduling needs processes that stay on their processors"
+        rule = "must be bound: dynamic coscheduling needs processes that stay on their processors"
         raise InputError("queue", machine.queue, rule, "write bind = true")
     if policy.observation and machine.local == "fifo":
-        rule = "a process that is not observed to communicate needs its turn beside others that spin"
+        rule = "must be preemptive, so that processes that do not communicate get time slices, too"
         raise InputError("local", machine.local, rule, 'write local = "rr", or "eevdf"')
     if remedy.code in (CONSCIOUS, INHERITANCE, ACTIVATIONS) and not bound:
-        rule = "the holder of a lock is looked for in the queue of its processor"
-        raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
+        rule = "must be bound: the lock holder is searched for in one processor's queue"
+        raise InputError("queue", machine.queue, rule, "write bind = true, or remove the remedy")
     if policy.coscheduling:
         record.patience_ns = max(1, round(policy.coscheduling["patience_us"] * 1e3))
         record.min_run_ns = round(policy.coscheduling["min_run_ms"] * 1e6)

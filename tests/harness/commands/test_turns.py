@@ -55,7 +55,7 @@ def test_what_cannot_be_carried_out_is_refused_before_anything_starts(words, cap
 def test_a_program_that_is_not_there_ends_turns_as_a_shell(capsys, monkeypatch):
     monkeypatch.setattr("coordinator.host.launch.start", lambda *ignored: pytest.fail("it has started"))
     assert cli.main(["turns", "--", "true", ":::", "./not there"]) == 127
-    assert "there is no such program" in capsys.readouterr().err
+    assert "the program was not found, or is not executable" in capsys.readouterr().err
 
 
 @contextmanager

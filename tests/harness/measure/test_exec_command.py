@@ -132,7 +132,7 @@ def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
     launcher("here")
     missing = two_phase(["./no-such-command"])
     assert (missing.returncode, missing.stdout) == (127, "")
-    assert "there is no such program; check its name" in missing.stderr
+    assert "the program was not found, or is not executable; check its name" in missing.stderr
     quoted = two_phase(["mpiexec -n 4 ./app"])
     assert quoted.returncode == 127
     assert "leave out the quotes" in quoted.stderr

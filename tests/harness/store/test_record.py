@@ -137,7 +137,7 @@ def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user
     ("words", "options", "complaint"),
     [
         ([], [], "COMMAND"),
-        (["./no-such-command"], [], "there is no such program"),
+        (["./no-such-command"], [], "the program was not found, or is not executable"),
         (["true"], [], "started no program"),
         (["true"], ["-o", "{file}/below/a.npz"], "cannot be written"),
     ],
