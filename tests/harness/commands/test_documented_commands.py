@@ -12,6 +12,7 @@ from harness.spec import experiment
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BEFORE = r" *(?:\$ |RUN |- |- run: )?(?:\w+=\S+ )*(?:[\w.]+/bin/)?"
 """What may stand before a command in a block: a prompt, the syntax of a CI or a Dockerfile, variables."""
+MOST_WORDS = 3000
 PLACEHOLDERS = {"EXPERIMENT": "three-jobs", "N": "1", "repeats=N": "repeats=1"}
 
 
@@ -83,3 +84,8 @@ def linked(pages):
         for path in re.findall(r"\]\(([^)#:\s]+)[^)\s]*\)", page.read_text())
     ]
     return {path for path in paths if path.suffix == ".md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_short(page):
+    assert page.name == "decisions.md" or len(page.read_text().split()) <= MOST_WORDS

@@ -2,7 +2,6 @@
 
 import paper_results
 import pytest
-from places import ROOT
 
 from coordinator import migration
 from coordinator.policies import allocation
@@ -10,9 +9,6 @@ from coordinator.policies.adaptive import SquareRoot
 from harness import papers
 from harness.papers import survey as model
 from harness.spec.experiment import load
-
-PAGE = (ROOT / "docs" / "survey.md").read_text()
-
 
 HIGH = "when the load is high, jobs should receive less than their average parallelism"
 
