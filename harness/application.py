@@ -113,23 +113,23 @@ class RunOptions:
     known: Sequence[RunRecord] = ()
 
 
-def run(wanted: Experiment, results: Path, watcher: Watcher, options: RunOptions = RunOptions()) -> Ran:
+def run(experiment: Experiment, results: Path, watcher: Watcher, options: RunOptions = RunOptions()) -> Ran:
     """Measure every scheduler against dedicated runs, and simulate the same, as ``lockstep.run``.
 
     The experiment is loaded for this host.
     """
     if options.simulate:
-        recorded_programs.check(wanted)
-    cells = _part(options.part, wanted)
-    programs = {job.program for cell in wanted.measured_cells for job in cell.jobs()}
-    tools = real_tools(wanted.nodes, mpi=any(program.needs_launcher for program in programs))
+        recorded_programs.check(experiment)
+    cells = _part(options.part, experiment)
+    programs = {job.program for cell in experiment.measured_cells for job in cell.jobs()}
+    tools = real_tools(experiment.nodes, mpi=any(program.needs_launcher for program in programs))
     with Store(results, warn=watcher.warn) as store:
         session = MeasurementSession.begin(
-            usable_processors()[: wanted.processors], tools, store, wanted.nodes
+            usable_processors()[: experiment.processors], tools, store, experiment.nodes
         )
         if any(isinstance(program, OF_USERS) for program in programs):
             session = replace(session, conditions=conditions.of_commands(session.conditions))
-        series = _Series(wanted, cells, session, options, watcher)
+        series = _Series(experiment, cells, session, options, watcher)
         try:
             series.measure()
         except Interrupted as stopped:
@@ -141,15 +141,15 @@ def run(wanted: Experiment, results: Path, watcher: Watcher, options: RunOptions
         return series.ran
 
 
-def _part(text: str | None, wanted: Experiment) -> set[int]:
+def _part(text: str | None, experiment: Experiment) -> set[int]:
     """Indices of the cells to measure: all, or every N-th from the K-th for a part K/N."""
-    cells = [cell.index for cell in wanted.measured_cells]
+    cells = [cell.index for cell in experiment.measured_cells]
     if text is None:
         return set(cells)
-    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError("--part", text, "must be K/N with 1 <= K <= N", "write 1/4, 2/4, 3/4, 4/4")
-    return set(cells[int(found[1]) - 1 :: int(found[2])])
+    return set(cells[int(match[1]) - 1 :: int(match[2])])
 
 
 class _Series:
@@ -157,20 +157,20 @@ class _Series:
 
     def __init__(
         self,
-        wanted: Experiment,
+        experiment: Experiment,
         cells: Collection[int],
         session: MeasurementSession,
         options: RunOptions,
         watcher: Watcher,
     ) -> None:
-        self._wanted = wanted
+        self._wanted = experiment
         self._cells = cells
         self._session = session
         self._options = options
         self._watcher = watcher
         self._store = session.store
-        done = plan.recorded(self._store.runs(wanted.digest) if options.resume else ())
-        self._made = [*plan.shared(wanted, options.known, done)]
+        done = plan.recorded(self._store.runs(experiment.digest) if options.resume else ())
+        self._made = [*plan.shared(experiment, options.known, done)]
         self._simulated: list[RunRecord] = []
         for record in self._made:
             self._store.add_run(record)
@@ -181,8 +181,8 @@ class _Series:
         stored = self._store.runs(self._wanted.digest)
         self._before = stored if self._options.resume else []
         for record in (record for record in self._before if record.kind in MEASURED_KINDS):
-            if found := conditions.difference(record.conditions, self._session.conditions):
-                field, old, new = found
+            if difference := conditions.difference(record.conditions, self._session.conditions):
+                field, old, new = difference
                 rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
                 remedy = "omit --resume, or choose another --results directory"
                 raise InputError("--resume", True, rule, remedy)
@@ -198,8 +198,8 @@ class _Series:
     def ran(self) -> Ran:
         """The results so far."""
         every = [*self.measured, *self._simulated]
-        found = results_document.results(self._wanted, every, self._options.tau_s, self._session.name)
-        return Ran(found, self._store.path, self._earlier, self._made, self._simulated, self._before)
+        document = results_document.results(self._wanted, every, self._options.tau_s, self._session.name)
+        return Ran(document, self._store.path, self._earlier, self._made, self._simulated, self._before)
 
     def _lacking(self) -> dict[Key, Task]:
         """The runs to make; none if no row needs any of them."""
@@ -243,11 +243,11 @@ class _Series:
             raise Interrupted(
                 f"interrupted: everything is released; {kept}; continue with --resume"
             ) from None
-        wanted = self._wanted
-        if wanted.min_repeats < wanted.repeats and (wide := list(precision.wide())):
+        experiment = self._wanted
+        if experiment.min_repeats < experiment.repeats and (wide := list(precision.wide())):
             shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
-            asked = f"precision = {wanted.precision:.0%}"
-            watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
+            target = f"precision = {experiment.precision:.0%}"
+            watcher.warn(f"after {experiment.repeats} repeats intervals are wider than {target}: {shown}")
 
     def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
         if self._wanted.of_settings:
@@ -286,7 +286,7 @@ class Simulations:
 
 
 def simulate(
-    wanted: Experiment,
+    experiment: Experiment,
     results: Path,
     watcher: Watcher,
     tau_s: float = summary.TAU_S,
@@ -303,19 +303,19 @@ def simulate(
     ``resume`` leaves out what it has. Of jobs without processes it also gets files of their schedules.
     """
     session = session_name() if output else ""
-    if wanted.by_job:
+    if experiment.by_job:
         if timeline:
             rule = "is of processes, and these jobs have none"
             raise InputError("--timeline", timeline, rule, "leave it out")
-        prepared = _by_job(wanted, session)
+        prepared = _by_job(experiment, session)
     else:
-        prepared = _by_process(wanted, results, session, watcher, timeline=timeline)
+        prepared = _by_process(experiment, results, session, watcher, timeline=timeline)
     back_end, tasks = prepared.back_end, prepared.tasks
-    wanted = tasks[0].experiment  # with the content of its logs
-    made: list[RunRecord] = []
+    experiment = tasks[0].experiment  # with the content of its logs
+    new_records: list[RunRecord] = []
     files: list[Path] = []
     with Store(output, warn=watcher.warn) if output else nullcontext() as store:
-        before = store.runs(wanted.digest) if store and resume else []
+        before = store.runs(experiment.digest) if store and resume else []
         done = plan.recorded(before)
         lacking = [task for task in tasks if not _made(task, done.get(task.key), back_end)]
 
@@ -323,26 +323,28 @@ def simulate(
             if store and output:
                 files.extend(schedule_files.write(output, record))
                 store.add_run(record)
-            made.append(record)
+            new_records.append(record)
 
         try:
-            progress = Counted(watcher, wanted.name)
+            progress = Counted(watcher, experiment.name)
             simulations.carry_out(lacking, back_end, progress, compute or threads.compute, keep)
         except KeyboardInterrupt:
-            if not made:
+            if not new_records:
                 raise
             kept = f"recorded in {store.path}; continue with --resume" if store else LOST
-            many = f"{len(made)} of {len(lacking)} simulations are {kept}"
+            many = f"{len(new_records)} of {len(lacking)} simulations are {kept}"
             raise Interrupted(f"interrupted: {many}") from None
     notes = list(prepared.notes)
-    failures = [record.failure for record in made if record.failure]
+    failures = [record.failure for record in new_records if record.failure]
     if failures:
         notes.insert(0, f"{len(failures)} simulations failed: {failures[0]}")
     if store:
         earlier = f", {len(before)} found there" if resume else ""
-        notes.insert(0, f"{len(made)} simulated runs recorded in {store.path}{earlier}")
-    found = results_document.results(wanted, [*before, *made], tau_s)
-    return Simulations(replace(found, machine=prepared.machine, failures=failures, warnings=()), notes, files)
+        notes.insert(0, f"{len(new_records)} simulated runs recorded in {store.path}{earlier}")
+    document = results_document.results(experiment, [*before, *new_records], tau_s)
+    return Simulations(
+        replace(document, machine=prepared.machine, failures=failures, warnings=()), notes, files
+    )
 
 
 @dataclass(frozen=True)
@@ -355,31 +357,33 @@ class _Prepared:
     notes: Sequence[str] = ()
 
 
-def _by_job(wanted: Experiment, session: str) -> _Prepared:
+def _by_job(experiment: Experiment, session: str) -> _Prepared:
     from harness.predict import job_level  # noqa: PLC0415 - numba is slow to load
 
     here = conditions.of_session(usable_processors(), job_level.SIMULATOR)
-    back_end = replace(job_level.SimulatedByJob.of(wanted), session=session, conditions=here)
+    back_end = replace(job_level.SimulatedByJob.of(experiment), session=session, conditions=here)
     return _Prepared(back_end, back_end.tasks)
 
 
 def _by_process(
-    wanted: Experiment, results: Path, session: str, watcher: Watcher, *, timeline: bool
+    experiment: Experiment, results: Path, session: str, watcher: Watcher, *, timeline: bool
 ) -> _Prepared:
-    recorded_programs.check(wanted)
+    recorded_programs.check(experiment)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
-    taken, recorded = _stored(results, wanted)
+    taken, recorded = _stored(results, experiment)
     announce_compiler(watcher)
     here = conditions.of_session(usable_processors(), process_level.SIMULATOR)
     host = partial(process_level.Host.of_calibration, taken.constants, conditions=here)
     back_end = process_level.Simulated(host, session, timeline, recorded)
-    first = next(task for task in plan.plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
+    first = next(
+        task for task in plan.plan(experiment, experiment.cells) if task.scheduler == experiment.schedulers[0]
+    )
     machine = vars(process_level.Host.of_calibration(taken.constants, first).machine(first.scheduler))
-    given = [cell.machine for cell in wanted.cells]
-    told = any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given)
-    notes = [*recorded.lacks(), *([taken.line] if told and taken.line else [])]
-    return _Prepared(back_end, process_level.tasks_of(wanted), machine, notes)
+    machines = [cell.machine for cell in experiment.cells]
+    incomplete = any(not {"context_switch_us", "latency_us"} <= values.keys() for values in machines)
+    notes = [*recorded.lacks(), *([taken.line] if incomplete and taken.line else [])]
+    return _Prepared(back_end, process_level.tasks_of(experiment), machine, notes)
 
 
 def _made(task: Task, record: RunRecord | None, back_end: SimulatedBackEnd) -> bool:
@@ -403,26 +407,26 @@ def explore(
     around = parameter_grid.around(base)
     announce_compiler(watcher)
     progress = Counted(watcher, f"around {base.name}")
-    made = process_level.predict(
+    records = process_level.predict(
         around.experiment, taken.constants, progress, threads.compute, recorded, timeline=True
     )
-    return around, made, taken
+    return around, records, taken
 
 
-def _stored(results: Path, wanted: Experiment) -> tuple[Chosen, RecordedPrograms]:
+def _stored(results: Path, experiment: Experiment) -> tuple[Chosen, RecordedPrograms]:
     """The calibration in a store to go by, and recordings of the commands."""
     here = conditions.of_session(usable_processors(), "")
     try:
         with Store(results, existing=True) as store:
-            records = store.runs(wanted.digest)
-            recorded = recorded_programs.of(wanted, records, store.path.parent)
+            records = store.runs(experiment.digest)
+            recorded = recorded_programs.of(experiment, records, store.path.parent)
             return trust.chosen(store.calibrations(), here, results), recorded
     except InputError:
-        return trust.chosen((), here, results), recorded_programs.of(wanted, (), results)
+        return trust.chosen((), here, results), recorded_programs.of(experiment, (), results)
 
 
 def advise(
-    asked: Program | Path | None,
+    description: Program | Path | None,
     jobs: int,
     results: Path,
     watcher: Watcher,
@@ -432,24 +436,26 @@ def advise(
 ) -> advice.Advice:
     """Simulate the candidates for ``jobs`` jobs with this host's last good calibration, made now without one.
 
-    ``asked`` is the program, or its recording; without it ``record`` makes one, and gives warnings of it.
+    ``description`` is the program, or its recording; without it ``record`` makes one, and gives warnings.
     """
     within("--jobs", jobs)
     processors = len(usable_processors())
-    known = _jobs_of(asked, jobs, processors) if asked else None  # bad input shows before a calibration
+    jobs_here = (
+        _jobs_of(description, jobs, processors) if description else None
+    )  # bad input shows before a calibration
     taken = _calibration(results, watcher, no_wait=no_wait)
     age = duration(trust.age_s(taken.calibration)) if taken.calibration else ""
     warnings = list(result_warnings.of_use(taken, conditions.of_session(usable_processors(), "")))
-    if isinstance(asked, Path) and (lacks := recording.read(asked).lacks):
+    if isinstance(description, Path) and (lacks := recording.read(description).lacks):
         warnings.append(lacks)
-    if known is None:
+    if jobs_here is None:
         assert record is not None
         path, more = record()
-        known, warnings = _jobs_of(path, jobs, processors), [*warnings, *more]
-    wanted, program = known
+        jobs_here, warnings = _jobs_of(path, jobs, processors), [*warnings, *more]
+    experiment, program = jobs_here
     used = taken.constants or Constants()
     announce_compiler(watcher)
-    rows = advice.predict(wanted, used, Counted(watcher, "simulating"))
+    rows = advice.predict(experiment, used, Counted(watcher, "simulating"))
     ranges: list[advice.Range] = []
     compared: list[Row] = []
     if isinstance(program, Program):
@@ -463,13 +469,13 @@ def advise(
     return advice.Advice(program, rows, ranges, processors, used, taken.calibration, age, warnings, *missed)
 
 
-def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:
-    if isinstance(asked, Program):
-        return advice.experiment(asked, jobs, processors), asked
-    wanted = advice.of_recording(asked, jobs, processors)
-    command = wanted.cells[0].groups[0].program
+def _jobs_of(description: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:
+    if isinstance(description, Program):
+        return advice.experiment(description, jobs, processors), description
+    experiment = advice.of_recording(description, jobs, processors)
+    command = experiment.cells[0].groups[0].program
     assert isinstance(command, Command)
-    return wanted, command
+    return experiment, command
 
 
 def _calibration(folder: Path, watcher: Watcher, *, no_wait: bool) -> Chosen:

@@ -67,7 +67,7 @@ class _CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in the base class, after adding the subcommand's arguments."""
         self.fill()
-        found, left = super().parse_known_args(_with_keys(args), namespace)
+        parsed, left = super().parse_known_args(_with_keys(args), namespace)
         if left:
             options = sorted(set(re.findall(r"--[a-z][\w-]*", self.format_help())))
             hint = _unknown(left[0].partition("=")[0], options, self.prog)
@@ -77,7 +77,7 @@ class _CommandParser(argparse.ArgumentParser):
                 hint = f'{hint}; keys of a policy: --policy "gang quantum_ms=20"'
             _complain(hint)
             self.exit(BAD_INPUT)
-        return found, left
+        return parsed, left
 
 
 class _Version(argparse.Action):
@@ -86,11 +86,11 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *ignored: Any) -> None:
         from importlib import metadata  # noqa: PLC0415
 
-        found = []
+        versions = []
         for name in ("lockstep-scheduling", "lockstep-exec"):
             with suppress(metadata.PackageNotFoundError):
-                found.append(metadata.version(name))
-        print("lockstep", *found or ["(not installed)"])
+                versions.append(metadata.version(name))
+        print("lockstep", *versions or ["(not installed)"])
         parser.exit()
 
 
@@ -130,8 +130,10 @@ def parser(only: str = "") -> argparse.ArgumentParser:
 
     def whole() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
         if len(parsers) < len(COMMANDS):
-            found: tuple[argparse.ArgumentParser, list[_CommandParser]] = parser().get_default("whole")()
-            return found
+            whole_and_parts: tuple[argparse.ArgumentParser, list[_CommandParser]] = parser().get_default(
+                "whole"
+            )()
+            return whole_and_parts
         for command in parsers:
             command.fill()
         return top, parsers
@@ -169,23 +171,23 @@ KEY_VALUE = re.compile(r"[a-z][a-z0-9_.]*=.")
 
 def _with_keys(words: Sequence[str]) -> list[str]:
     """The words of a command line in which ``--policy gang quantum_ms=20`` has a policy with its key."""
-    made: list[str] = []
+    expanded: list[str] = []
     for place, word in enumerate(words):
         if word == "--":  # commands follow
-            return [*made, *words[place:]]
-        of_policy = made[-2:-1] == ["--policy"] or (made and made[-1].startswith("--policy="))
+            return [*expanded, *words[place:]]
+        of_policy = expanded[-2:-1] == ["--policy"] or (expanded and expanded[-1].startswith("--policy="))
         if of_policy and KEY_VALUE.match(word):
-            made[-1] += f" {shlex.quote(word)}"
+            expanded[-1] += f" {shlex.quote(word)}"
         else:
-            made.append(word)
-    return made
+            expanded.append(word)
+    return expanded
 
 
-def _unknown(word: str, known: Iterable[str], command: str) -> str:
+def _unknown(word: str, names: Iterable[str], command: str) -> str:
     """What to say of a word of the command line that means nothing, or means nothing any more."""
     if word in RENAMED:
         return f"{word} is called {RENAMED[word]} now; {command} --help tells the rest"
-    close = difflib.get_close_matches(word, known, n=1)
+    close = difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return f"{hint}{brief(repr(word))} means nothing to {command}; {command} --help tells what does"
 

@@ -34,13 +34,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the candidates with this host's last good calibration; calibrate first if there is none."""
     command, jobs = _command(options), options.jobs
-    asked: Program | Path | None = options.recording
+    program: Program | Path | None = options.recording
     if options.recording and options.like:
         raise InputError(
             "--like", str(options.like), "cannot be combined with --recording", "give one of them"
         )
     if not command and not options.recording:
-        asked, jobs = _described(options, watcher)
+        program, jobs = _described(options, watcher)
 
     def record() -> tuple[Path, list[str]]:
         seen = record_program(options, command or [], None, watcher)
@@ -49,8 +49,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             raise LaunchError(seen.failure)
         return seen.path, seen.warnings
 
-    found = application.advise(asked, jobs, options.results, watcher, no_wait=options.no_wait, record=record)
-    return Answer(found.document(), text.advice(found))
+    answer = application.advise(
+        program, jobs, options.results, watcher, no_wait=options.no_wait, record=record
+    )
+    return Answer(answer.document(), text.advice(answer))
 
 
 def _command(options: argparse.Namespace) -> list[str] | None:
@@ -64,9 +66,9 @@ def _command(options: argparse.Namespace) -> list[str] | None:
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
     if options.like:
-        known = stored_runs.read(options.like, None, watcher)
+        experiments = stored_runs.read(options.like, None, watcher)
         remedy = f"lockstep report {options.like} shows them"
-        last = stored_runs.of_processes(known, options.like, remedy)[-1].experiment
+        last = stored_runs.of_processes(experiments, options.like, remedy)[-1].experiment
         return advise.like(options.like, last.cells[0].jobs())
     shape = {name: getattr(options, name) for name in ("pattern", "processes", "granularity_us", "imbalance")}
     return Program(**shape, dedicated_s=advise.LEAST_S), options.jobs

@@ -18,9 +18,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     try:
-        found = agent_config.find(options.file)
+        config = agent_config.find(options.file)
     except LineError as error:
         remedy = "use the same version of Lockstep on all nodes"
         raise InputError("FILE", str(options.file), str(error), remedy) from error
-    agent.serve(found)
-    return Answer({"schema": SCHEMA, "run": Path(found.directory).name}, ["the run is over"])
+    agent.serve(config)
+    return Answer({"schema": SCHEMA, "run": Path(config.directory).name}, ["the run is over"])

@@ -35,8 +35,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
         with session.reserved(watcher, no_wait=options.no_wait):
             session.warn_of_disturbances(watcher)
-            found = session.calibrate([options.working_set_bytes], usable, watcher)
-        warnings = list(of_calibration(found))
+            calibrations = session.calibrate([options.working_set_bytes], usable, watcher)
+        warnings = list(of_calibration(calibrations))
         taken = trust.chosen(store.calibrations(), session.conditions, options.results)
         notes = (f"{store.path} holds the samples", *([taken.line] if taken.line else []))
     document = {
@@ -44,7 +44,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "machine": session.conditions.recorded(),
         "constants": [
             _row(calibration)
-            for calibration in found
+            for calibration in calibrations
             if calibration.quantity != CACHE
             and (calibration.quantity != "memory_step_ns" or options.working_set_bytes)
         ],

@@ -32,9 +32,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if len(missing) == len(options.parts):
         rule = "holds no records, and neither does any other part"
         raise InputError("PART", str(options.parts[0]), rule, "read the logs of the parts")
-    found = stored_runs.read(options.results, None, watcher)[-1]
+    experiment = stored_runs.read(options.results, None, watcher)[-1]
     page = options.results / "report.html"
-    report.write(page, "html", found, options.results)
-    known = found.results
+    report.write(page, "html", experiment, options.results)
+    results = experiment.results
     notes = (f"merged {merged} runs into {options.results}; {page} is their report", *missing)
-    return Answer(known.document(), text.render(known), status=1 if missing else 0, notes=notes)
+    return Answer(results.document(), text.render(results), status=1 if missing else 0, notes=notes)

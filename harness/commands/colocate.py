@@ -61,26 +61,26 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             "add --pairs, or leave it out",
         )
     ran, conditions = _measured(options, commands, watcher)
-    found = ran.results
+    results = ran.results
     if options.export_hyperfine is not None:
         write("--export-hyperfine", options.export_hyperfine, tables.hyperfine(ran.made))
-    said = advice(found.rows)
-    lines = [*text.render(found, programs=True), *([said.sentence] if said else [])]
-    if found.notice:
+    sentences = advice(results.rows)
+    lines = [*text.render(results, programs=True), *([sentences.sentence] if sentences else [])]
+    if results.notice:
         lines.append("No advice: repeat it when the other programs have ended.")
-    advised = said and {
-        "way": said.best.kind,
-        "scheduler": said.best.scheduler or None,
-        "sentence": said.sentence,
-        "ways": [asdict(way) for way in said.ways],
+    advised = sentences and {
+        "way": sentences.best.kind,
+        "scheduler": sentences.best.scheduler or None,
+        "sentence": sentences.sentence,
+        "ways": [asdict(way) for way in sentences.ways],
     }
-    document = {**found.document(), "advice": advised}
-    answer = Answer(document, lines, status=1 if found.failures else 0, notes=_notes(ran))
-    return judged(answer, found, options, conditions, "measured")
+    document = {**results.document(), "advice": advised}
+    answer = Answer(document, lines, status=1 if results.failures else 0, notes=_notes(ran))
+    return judged(answer, results, options, conditions, "measured")
 
 
 def _measured(
-    options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, known: Sequence[RunRecord] = ()
+    options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher, records: Sequence[RunRecord] = ()
 ) -> tuple[Ran, list[Threshold]]:
     table = colocate.table(
         commands,
@@ -90,10 +90,10 @@ def _measured(
         record=options.record,
         environment=shared.environment_of(options),
     )
-    wanted = experiment.load(table, here=True)
-    conditions = thresholds_of(options, wanted)
-    run = RunOptions(simulate=options.record, resume=options.resume, no_wait=options.no_wait, known=known)
-    return application.run(wanted, options.results, watcher, run), conditions
+    experiment_here = experiment.load(table, here=True)
+    conditions = thresholds_of(options, experiment_here)
+    run = RunOptions(simulate=options.record, resume=options.resume, no_wait=options.no_wait, known=records)
+    return application.run(experiment_here, options.results, watcher, run), conditions
 
 
 def _settings(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
@@ -127,29 +127,29 @@ def _pairs(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watch
         raise InputError("--pairs", True, rule, "leave it out")
     kind = options.output.suffix[1:] if options.output else "csv"
     one_of("--output", kind, FORMATS)
-    ran, known = {}, list[RunRecord]()
+    ran, records = {}, list[RunRecord]()
     for first, second in combinations(range(len(commands)), 2):
         watcher.note(f"jobs {first} and {second}")
-        ran[first, second], _ = _measured(options, [commands[first], commands[second]], watcher, known)
-        known += [*ran[first, second].resumed, *ran[first, second].made]
+        ran[first, second], _ = _measured(options, [commands[first], commands[second]], watcher, records)
+        records += [*ran[first, second].resumed, *ran[first, second].made]
     from harness.report import pairs, style  # noqa: PLC0415 - matplotlib is slow to import
 
-    found = pairs.of({both: one.results for both, one in ran.items()})
+    matrix = pairs.of({both: one.results for both, one in ran.items()})
     if options.output is not None and kind == "csv":
-        write("--output", options.output, tables.lines_of_values(list(found.lines())))
+        write("--output", options.output, tables.lines_of_values(list(matrix.lines())))
     elif options.output is not None:
-        figure = style.drawn(lambda: pairs.heat_map(found))
+        figure = style.drawn(lambda: pairs.heat_map(matrix))
         write("--output", options.output, style.file(figure, kind))
-    said = [(names, advice(one.results.rows)) for names, one in ran.items()]
-    lines = [f"{a} and {b}: {best.sentence}" for (a, b), best in said if best]
+    sentences = [(names, advice(one.results.rows)) for names, one in ran.items()]
+    lines = [f"{a} and {b}: {best.sentence}" for (a, b), best in sentences if best]
     document = {
         "schema": SCHEMA,
         "programs": [list(words) for words in commands],
         "pairs": [{"programs": [*both], **one.results.document()} for both, one in ran.items()],
-        "slowdowns": list(found.lines()),
+        "slowdowns": list(matrix.lines()),
     }
     notes = [note for one in ran.values() for note in _notes(one)]
-    return Answer(document, [pairs.text(found), *lines], status=1 if notes else 0, notes=tuple(notes))
+    return Answer(document, [pairs.text(matrix), *lines], status=1 if notes else 0, notes=tuple(notes))
 
 
 def _notes(ran: Ran) -> tuple[str, ...]:

@@ -29,9 +29,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Compare; the status is 1 if any row is outside the tolerance, or worse than in the first directory."""
     if options.between or options.after is not None:
         return _before_after(options, watcher)
-    known = read(options.results, options.experiment, watcher, simulate=True)
+    experiments = read(options.results, options.experiment, watcher, simulate=True)
     remedy = "choose two schedulers with --between, or give a second directory"
-    stored = of_processes(known, options.results, remedy)
+    stored = of_processes(experiments, options.results, remedy)
     judged = [verdicts.judged(one.results, one.records, options.tolerance) for one in stored]
     if options.csv:
         if len(judged) > 1:
@@ -46,8 +46,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _before_after(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    given = options.results, options.after, options.between, options.experiment
-    experiments, rows = before_after.compare(*given, watcher)
+    arguments = options.results, options.after, options.between, options.experiment
+    experiments, rows = before_after.compare(*arguments, watcher)
     if options.csv:
         lines = comparison.flat(row.plain() for row in rows)
         shared.write("--csv", options.csv, tables.lines_of_values(lines))
@@ -59,5 +59,5 @@ def _before_after(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:
     keys = ("experiment", "digest", "machine", "agreement", "warnings", "rows")
-    experiments = [{key: known[key] for key in keys} for known in (one.document() for one in judged)]
+    experiments = [{key: content[key] for key in keys} for content in (one.document() for one in judged)]
     return {"schema": SCHEMA, "tolerance": tolerance, "experiments": experiments}

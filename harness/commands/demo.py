@@ -21,16 +21,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Run the built-in experiment ``demo``; the status is 1 if any run failed."""
-    wanted = experiment.load("demo", quick=options.quick, here=True)
+    demo = experiment.load("demo", quick=options.quick, here=True)
     path = options.output or (Path("explore.html") if options.open else None)
     if path:
         shared.check_writable("--output", path)
     run = RunOptions(no_wait=options.no_wait, timeline=path is not None)
-    ran = application.run(wanted, options.results, watcher, run)
+    ran = application.run(demo, options.results, watcher, run)
     if path:
-        found = stored_runs.read(options.results, "demo", watcher)[-1]
-        explore.write(path, wanted, found, options.results, watcher)
-    said = text.conclusion(ran.results.rows)
+        stored = stored_runs.read(options.results, "demo", watcher)[-1]
+        explore.write(path, demo, stored, options.results, watcher)
+    sentences = text.conclusion(ran.results.rows)
     failed = [record.failure for record in (*ran.made, *ran.simulated) if record.failure]
     notes = [f"{len(failed)} runs failed: {failed[0]}"] if failed else []
     if path and options.open:
@@ -41,5 +41,5 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     warnings = [*([Line(ran.results.notice, "bold yellow")] if ran.results.notice else ())]
     warnings += cells.warning_lines(ran.results.warnings)
     following = Line(f"Next: lockstep report {options.results} --open; lockstep run three-jobs", "dim")
-    document = ran.results.document() | {"conclusion": said}
-    return Answer(document, [*warnings, *said, following], status=1 if failed else 0, notes=tuple(notes))
+    document = ran.results.document() | {"conclusion": sentences}
+    return Answer(document, [*warnings, *sentences, following], status=1 if failed else 0, notes=tuple(notes))

@@ -79,8 +79,8 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
     """How the jobs with these launchers are bound; the status is 1 if some share processors without need."""
     jobs = []
     for pid in dict.fromkeys(pids):
-        jobs.append(found := bindings.job(f"job {pid}", pid))
-        if not found.masks:
+        jobs.append(binding := bindings.job(f"job {pid}", pid))
+        if not binding.masks:
             remedy = "name a launcher, or the root of a program"
             raise InputError("--pid", pid, "is no running process", remedy)
     counts = [(one, processes_name(len(one.masks))) for one in jobs]

@@ -69,10 +69,10 @@ def call_of(name: str) -> str:
 
     from workloads.native import calls  # noqa: PLC0415
 
-    known, bare = calls.known(), name.removeprefix("MPI_").removesuffix("_c")
-    if bare in known:
+    names, bare = calls.known(), name.removeprefix("MPI_").removesuffix("_c")
+    if bare in names:
         return bare
-    near = difflib.get_close_matches(bare.capitalize(), known, 3) or known
+    near = difflib.get_close_matches(bare.capitalize(), names, 3) or names
     raise InputError(
         "--skip-call", name, "is no call that Lockstep replaces", f"choose from {', '.join(near)}"
     )
@@ -113,8 +113,8 @@ def preload(
     """The library that waits for the MPI of a command, and what to set to wait by the rule."""
     numbers = {name: getattr(options, name) for name in ("context_switch_us", "latency_us", "spin_switches")}
     rule = waiting_rule(options.waiting, **numbers)
-    made = library(options, command, watcher, frozenset(map(call_of, options.skip_call)))
-    return made, made.environment(rule)
+    compiled = library(options, command, watcher, frozenset(map(call_of, options.skip_call)))
+    return compiled, compiled.environment(rule)
 
 
 def library(
@@ -123,8 +123,8 @@ def library(
     """The library for the MPI of a command, or of --mpicc; ``leave`` as in ``native.library``."""
     from workloads import native  # noqa: PLC0415
 
-    if made := native.carried(command, leave):
-        return made
+    if compiled := native.carried(command, leave):
+        return compiled
     mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
     return native.library(mpicc, watcher.note, care=DirectoryGuardian, leave=leave)
 
@@ -133,8 +133,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
     command = command_of(options, "exec")
     with (
-        _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)),
-        _readable(command, made, variables),
+        _guarded(lambda: _prepare(options, command, watcher)) as (directory, (compiled, variables)),
+        _readable(command, compiled, variables),
     ):
         from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first
         from coordinator.host.launchers import launched  # noqa: PLC0415
@@ -147,13 +147,13 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             Registrar(folder, watcher.warn, elsewhere=elsewhere([command], os.environ)) as registrar,
         ):
             variables |= {**listener.variables, **registrar.variables}
-            words, needed = launched(command, variables, made.needed)
+            words, needed = launched(command, variables, compiled.needed)
             environment = {**os.environ, **needed, **(directory.signs if directory else {})}
             note = directory.note_process if directory else lambda pid: None
             status = _run(words, environment, note, watcher.warn)
     document = {"schema": SCHEMA, **summed(listener.records)}
-    told = _line(document, options, made, status), explained(status, records=listener.records)
-    return Answer(document, (), status=status, notes=tuple(filter(None, told)))
+    lines = _line(document, options, compiled, status), explained(status, records=listener.records)
+    return Answer(document, (), status=status, notes=tuple(filter(None, lines)))
 
 
 def _prepare(
@@ -163,18 +163,18 @@ def _prepare(
     from coordinator.host import causes, launch, launchers, lost_proxies, named_hosts  # noqa: F401, PLC0415
     from harness.measure import registrar  # noqa: F401, PLC0415
 
-    made, variables = preload(options, command, watcher)
+    compiled, variables = preload(options, command, watcher)
     if options.record is not None:
         with refused("--record", options.record, "cannot be made", "name a directory that you can write to"):
             options.record.mkdir(parents=True, exist_ok=True)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
     if options.if_oversubscribed:
         variables["LOCKSTEP_IF_OVERSUBSCRIBED"] = "1"
-    return made, variables
+    return compiled, variables
 
 
 @contextmanager
-def _readable(command: Sequence[str], made: native.Library, variables: dict[str, str]) -> Iterator[None]:
+def _readable(command: Sequence[str], compiled: native.Library, variables: dict[str, str]) -> Iterator[None]:
     """If the command makes root another user, who cannot read root's cache, that user's ranks get a copy."""
     import shutil  # noqa: PLC0415 - rarely needed
     import tempfile  # noqa: PLC0415
@@ -191,8 +191,10 @@ def _readable(command: Sequence[str], made: native.Library, variables: dict[str,
             with refused("TMPDIR", around.parent, "cannot hold a library for another user", "name another"):
                 around.mkdir(mode=0o755)
                 around.chmod(0o755)
-                copy = native.readable(made, around / "library")
-            variables["LD_PRELOAD"] = variables["LD_PRELOAD"].replace(str(made.preload), str(copy.preload), 1)
+                copy = native.readable(compiled, around / "library")
+            variables["LD_PRELOAD"] = variables["LD_PRELOAD"].replace(
+                str(compiled.preload), str(copy.preload), 1
+            )
             yield
         finally:
             shutil.rmtree(around, ignore_errors=True)
@@ -281,15 +283,16 @@ def _may_lose_signals(command: Sequence[str]) -> bool:
     return False
 
 
-def _line(document: Mapping[str, Any], options: Namespace, made: native.Library, status: int) -> str:
+def _line(document: Mapping[str, Any], options: Namespace, compiled: native.Library, status: int) -> str:
     if not document["ranks"] and options.if_oversubscribed:
         return "two-phase waits: none, no MPI program with more ranks than processors has ended on this host"
     if not document["ranks"] and status:
         return f"two-phase waits: none counted, the command failed (status {status}) before a rank finished"
     if not document["ranks"]:
         return (
-            f"two-phase waits: none, no program that uses {made.libraries[0]} was reached and has ended on "
-            "this host: unless a line above says why, name the compiler wrapper of your MPI, as in --mpicc "
+            f"two-phase waits: none, no program that uses {compiled.libraries[0]} was reached and has ended "
+            "on this host: unless a line above says why, name the compiler wrapper of your MPI, as in "
+            "--mpicc "
             "/usr/bin/mpicc"
         )
     share = document["blocked"] / max(1, document["waits"])

@@ -25,17 +25,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    path, found = options.output, None
+    path, source = options.output, None
     shared.check_writable("--output", path)
     if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():
-        known = stored_runs.read(options.results, None, watcher)
+        experiments = stored_runs.read(options.results, None, watcher)
         remedy = f"lockstep report {options.results} shows them"
-        found = stored_runs.of_processes(known, options.results, remedy)[-1]
-        base = found.experiment
+        source = stored_runs.of_processes(experiments, options.results, remedy)[-1]
+        base = source.experiment
     else:
         base = experiment.load(options.experiment or "demo", settings=options.settings)
         base.check_processes()
-    measured = write(path, base, found, options.results, watcher)
+    measured = write(path, base, source, options.results, watcher)
     if options.open:
         shared.show(path)
     document = {"schema": SCHEMA, "experiment": base.name, "measured": measured, "file": str(path)}
@@ -44,27 +44,29 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def write(
-    path: Path, base: Experiment, found: stored_runs.Found | None, results: Path, watcher: Watcher
+    path: Path, base: Experiment, source: stored_runs.Found | None, results: Path, watcher: Watcher
 ) -> list[str]:
-    """Write the page, with measured runs of what was ``found``; returns the policies of these runs."""
+    """Write the page, with measured runs of ``source``; returns the policies of these runs."""
     from harness.report import explore  # noqa: PLC0415 - numpy and jinja are slow to import
 
     grid, simulated, taken = application.explore(base, results, watcher)
     machine = "this host's calibrated constants" if taken.calibration else f"the machine of {PAPER}"
     if taken.line:
         watcher.warn(taken.line)
-    measured = _measured(results, found) if found else {}
+    measured = _measured(results, source) if source else {}
     shared.write("--output", path, explore.html(grid, simulated, measured, machine))
     return list(measured)
 
 
-def _measured(results: Path, found: stored_runs.Found) -> dict[str, tuple[RunRecord, list[Span]]]:
+def _measured(results: Path, source: stored_runs.Found) -> dict[str, tuple[RunRecord, list[Span]]]:
     """The first run with a timeline of each policy of a page, at the first point of the sweep."""
-    first = found.experiment.cells[0].index
+    first = source.experiment.cells[0].index
     with Store(results, existing=True) as store:
-        traced = {*store.with_timelines(found.experiment_digest)}
-        known: dict[str, RunRecord] = {}
-        for record in found.records:
+        traced = {*store.with_timelines(source.experiment_digest)}
+        records: dict[str, RunRecord] = {}
+        for record in source.records:
             if record.kind == POLICY and record.cell == first and record.id in traced and record.makespan_ns:
-                known.setdefault(record.scheduler["policy"], record)
-        return {one: (known[one], stored_runs.spans_of(store, known[one])) for one in PANELS if one in known}
+                records.setdefault(record.scheduler["policy"], record)
+        return {
+            one: (records[one], stored_runs.spans_of(store, records[one])) for one in PANELS if one in records
+        }

@@ -35,7 +35,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     document = {
         "schema": SCHEMA,
         "policies": [_described(name) for name in policies.known()],
-        **{name: list(known) for name, known in choices.items()},
+        **{name: list(values) for name, values in choices.items()},
         "mechanisms": ways,
     }
     return Answer(document, (listing.policies if options.details else listing.phrases)(document))

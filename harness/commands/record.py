@@ -65,47 +65,51 @@ def record_program(
     """Run ``command`` alone and record it, in a new file below --results if there is no ``output``."""
     name = f"{program_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
     path = output or options.results / recording.FOLDER / name
-    made = library(options, command, watcher)
+    compiled = library(options, command, watcher)
     with session.reserved(usable_processors(), watcher, options.no_wait):
         before = Moment.now(usable_processors())
-        found, failure = _recorded(options, command, made, path.absolute().parent, watcher)
+        recordings, failure = _recorded(options, command, compiled, path.absolute().parent, watcher)
         disturbed = result_warnings.of_waits(before, Moment.now(usable_processors()), complete=not failure)
-    recording.write(found[0], path)
-    profile = program_profile.profile(found[0])
-    warnings = [*_warnings(found, failure, profile), *disturbed]
+    recording.write(recordings[0], path)
+    profile = program_profile.profile(recordings[0])
+    warnings = [*_warnings(recordings, failure, profile), *disturbed]
     return RecordedProgram(path, profile, warnings, failure)
 
 
 def _recorded(
-    options: argparse.Namespace, command: Sequence[str], made: native.Library, beside: Path, watcher: Watcher
+    options: argparse.Namespace,
+    command: Sequence[str],
+    compiled: native.Library,
+    beside: Path,
+    watcher: Watcher,
 ) -> tuple[list[Recording], str]:
     """Run a command; returns what its ranks left, and why it failed."""
-    failure, said = None, ""
+    failure, messages = None, ""
     away = elsewhere([command], os.environ)
     with (
         rank_files("--output", beside) as files,
         Registrar(None, watcher.warn, elsewhere=away) as registrar,
     ):
         try:
-            variables = made.environment(AS_MPI, files) | registrar.variables
-            words, told = launched(command, variables, made.needed)
-            said = run_copies([(words, told)], None).said
+            variables = compiled.environment(AS_MPI, files) | registrar.variables
+            words, environment = launched(command, variables, compiled.needed)
+            messages = run_copies([(words, environment)], None).said
         except LaunchError as error:
             failure = error
-        found = recording.gather(files, command)
-    if not found and failure is not None:
+        recordings = recording.gather(files, command)
+    if not recordings and failure is not None:
         raise failure
-    if not found:
-        raise unheard(command, made, said, named=bool(options.mpicc))
-    return found, str(failure or "")
+    if not recordings:
+        raise unheard(command, compiled, messages, named=bool(options.mpicc))
+    return recordings, str(failure or "")
 
 
-def _warnings(found: Sequence[Recording], failure: str, profile: dict[str, Any]) -> Iterator[str]:
-    one, covered, variation = found[0], profile["covered"], profile["variation"] or 0
+def _warnings(recordings: Sequence[Recording], failure: str, profile: dict[str, Any]) -> Iterator[str]:
+    one, covered, variation = recordings[0], profile["covered"], profile["variation"] or 0
     if failure:
         yield f"the command failed, and the recording ends there: {failure}"
-    if len(found) > 1:
-        yield f"the command ran {len(found)} MPI programs, and this is the longest: record each alone"
+    if len(recordings) > 1:
+        yield f"the command ran {len(recordings)} MPI programs, and this is the longest: record each alone"
     if missing := one.processes - len(one.ranks):
         yield f"{missing} of {one.processes} ranks left no recording on this host"
     if full := sum(rank.full for rank in one.ranks):

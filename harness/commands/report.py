@@ -29,48 +29,48 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the report of one experiment, by default the last one."""
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
-    found = stored_runs.read(options.results, options.experiment, watcher)[-1]
+    stored = stored_runs.read(options.results, options.experiment, watcher)[-1]
     if kind == "text":
-        return _text(options, found)
+        return _text(options, stored)
     path = options.output or Path(f"report.{kind}")
-    write(path, kind, found, options.results, options.tolerance, options.picture or "")
+    write(path, kind, stored, options.results, options.tolerance, options.picture or "")
     if options.open:
         shared.show(path)
-    name, what = found.experiment.name, "simulated schedules of jobs" if found.by_job else "runs"
+    name, what = stored.experiment.name, "simulated schedules of jobs" if stored.by_job else "runs"
     document = {"schema": SCHEMA, "experiment": name, "format": kind, "file": str(path)}
-    return Answer(document, [f"{path}: {name}, {len(found.records)} {what}"])
+    return Answer(document, [f"{path}: {name}, {len(stored.records)} {what}"])
 
 
-def _text(options: argparse.Namespace, found: Found) -> Answer:
+def _text(options: argparse.Namespace, stored: Found) -> Answer:
     if options.output or options.open:
         rule = "goes to the terminal, and into no file"
         raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")
-    results = found.results
-    parts = [*text.render(results), *text.repeats(found.experiment, found.records)]
+    results = stored.results
+    parts = [*text.render(results), *text.repeats(stored.experiment, stored.records)]
     return Answer(results.document(), parts)
 
 
 def write(
-    path: Path, kind: str, found: Found, folder: Path, tolerance: float = TOLERANCE, picture: str = ""
+    path: Path, kind: str, stored: Found, folder: Path, tolerance: float = TOLERANCE, picture: str = ""
 ) -> None:
     """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
     from harness.report import job_page, rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import
     from harness.report import page as run_page  # noqa: PLC0415
 
-    results = found.results
-    if found.by_job:
-        page = job_page.of_jobs(results, found.records[0])
+    results = stored.results
+    if stored.by_job:
+        page = job_page.of_jobs(results, stored.records[0])
     else:
-        results = verdicts.judged(results, found.records, tolerance)
-        lanes = stored_runs.lanes(folder, found)
-        page = run_page.of_runs(run_page.Content(results, found.records, lanes, tolerance))
-    made: str | bytes
+        results = verdicts.judged(results, stored.records, tolerance)
+        lanes = stored_runs.lanes(folder, stored)
+        page = run_page.of_runs(run_page.Content(results, stored.records, lanes, tolerance))
+    content: str | bytes
     if kind == "md":
-        made = tables.markdown(results)
+        content = tables.markdown(results)
     elif kind == "csv":
-        made = tables.comma_separated(results)
+        content = tables.comma_separated(results)
     elif kind == "html":
-        made = rendering.html(page)
+        content = rendering.html(page)
     else:
-        made = style.file(rendering.picture(page, picture or page.pictures[0].name), kind)
-    shared.write("--output", path, made)
+        content = style.file(rendering.picture(page, picture or page.pictures[0].name), kind)
+    shared.write("--output", path, content)

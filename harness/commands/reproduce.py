@@ -31,7 +31,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.resume:
         kept.read()
     try:
-        made = papers.reproduce(
+        reproduction = papers.reproduce(
             options.paper,
             options.figure,
             quick=options.quick,
@@ -45,10 +45,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         where = f"{len(kept)} simulations are kept in {kept.path}"
         raise Interrupted(f"interrupted: {where}; the same command with --resume goes on") from None
     kept.remove()
-    pictures = made.draw(options.folder) if options.folder else []
-    document = made.document()
-    if len(made.figures) == 1:
-        document["figure"] = made.figures[0]
+    pictures = reproduction.draw(options.folder) if options.folder else []
+    document = reproduction.document()
+    if len(reproduction.figures) == 1:
+        document["figure"] = reproduction.figures[0]
     return Answer(document, documents.reproduction(document, pictures))
 
 

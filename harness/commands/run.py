@@ -47,8 +47,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     where = hosts.of_allocation() if options.allocation else []
     entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
     where += [f"hosts={json.dumps(entries)}"] if any(entries) else []
-    wanted = load(options, *where, here=True)
-    conditions = thresholds_of(options, wanted)
+    chosen_experiment = load(options, *where, here=True)
+    conditions = thresholds_of(options, chosen_experiment)
     how = RunOptions(
         simulate=options.simulate,
         resume=options.resume,
@@ -58,27 +58,27 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         tau_s=options.slowdown_bound,
     )
     try:
-        ran = application.run(wanted, options.results, watcher, how)
+        ran = application.run(chosen_experiment, options.results, watcher, how)
     except application.Stopped as stopped:
-        found = stopped.ran.results
-        shown = list(text.render(found))
-        return Answer(found.document(), shown, status=INTERRUPTED, notes=(f"lockstep: {stopped}",))
+        results = stopped.ran.results
+        shown = list(text.render(results))
+        return Answer(results.document(), shown, status=INTERRUPTED, notes=(f"lockstep: {stopped}",))
     notes = [f"{len(ran.made)} runs recorded in {ran.store}{_earlier(ran, resumed=options.resume)}"]
     bad = 0
     for what, ours in (("runs", ran.made), ("simulations", ran.simulated)):
         if failed := sum(1 for record in ours if record.failure):
             notes.append(f"{failed} of {len(ours)} {what} failed")
             bad = 1
-    found = ran.results
+    results = ran.results
     folder = shlex.quote(str(options.results))
     following = "--resume repeats what failed" if bad else f"lockstep report {folder} --open"
-    shown = [*text.render(found), Line(f"Next: {following}", "dim")]
+    shown = [*text.render(results), Line(f"Next: {following}", "dim")]
     if options.open:
-        all_runs = stored_runs.read(options.results, wanted.digest, watcher)[-1]
+        all_runs = stored_runs.read(options.results, chosen_experiment.digest, watcher)[-1]
         report.write(page := Path("report.html"), "html", all_runs, options.results)
         show(page)
-    answer = Answer(found.document(), shown, status=bad, notes=tuple(notes))
-    return judged(answer, found, options, conditions, "measured")
+    answer = Answer(results.document(), shown, status=bad, notes=tuple(notes))
+    return judged(answer, results, options, conditions, "measured")
 
 
 def _earlier(ran: Ran, *, resumed: bool) -> str:

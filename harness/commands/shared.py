@@ -111,20 +111,20 @@ def environment_of(options: Namespace) -> dict[str, str]:
     return dict(word.split("=", 1) for word in options.environment)
 
 
-def thresholds_of(options: Namespace, wanted: Experiment) -> list[Threshold]:
+def thresholds_of(options: Namespace, chosen: Experiment) -> list[Threshold]:
     """The conditions of --fail-if on the schedulers of an experiment; --junit must be a file to write."""
     if options.junit is not None:
         check_writable("--junit", options.junit)
-    return verdicts.parse(options.fail_if, [scheduler_name(one.table) for one in wanted.schedulers])
+    return verdicts.parse(options.fail_if, [scheduler_name(one.table) for one in chosen.schedulers])
 
 
 def judged(
-    answer: Answer, found: ResultsDocument, options: Namespace, conditions: Sequence[Threshold], side: str
+    answer: Answer, results: ResultsDocument, options: Namespace, conditions: Sequence[Threshold], side: str
 ) -> Answer:
     """The answer, with the status and notes of the conditions that rows break; writes the file of --junit."""
-    broken = verdicts.broken(conditions, found.rows, side)
+    broken = verdicts.broken(conditions, results.rows, side)
     if options.junit is not None:
-        text = tables.junit(found.experiment, found.rows, side, broken, found.failures)
+        text = tables.junit(results.experiment, results.rows, side, broken, results.failures)
         write("--junit", options.junit, text)
     notes = (*answer.notes, *(tables.sentence(threshold, row, side) for threshold, row in broken))
     return replace(answer, status=1 if broken else answer.status, notes=notes)
@@ -149,6 +149,6 @@ def check_writable(option: str, path: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def write(option: str, path: Path, made: str | bytes) -> None:
+def write(option: str, path: Path, content: str | bytes) -> None:
     with refused(option, path, *UNWRITABLE):
-        path.write_bytes(made if isinstance(made, bytes) else made.encode())
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -56,8 +56,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         if options.open:
             shared.show(path)
     document = {"schema": SCHEMA, "policy": options.policy, "parameters": vars(policy)}
-    found = {**document, "processors": options.processors, "scenes": [asdict(scene) for scene in scenes]}
-    return Answer(found, drawn, notes=notes, verbatim=True)
+    content = {**document, "processors": options.processors, "scenes": [asdict(scene) for scene in scenes]}
+    return Answer(content, drawn, notes=notes, verbatim=True)
 
 
 def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
@@ -65,9 +65,9 @@ def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
 
     If the policy chooses the sizes of jobs, all can use the whole machine. Where owners matter, one comes.
     """
-    known, processors = vars(policy), options.processors
-    lengths_ms = (known.get("quantum_ms"), known.get("hold_ms"), *known.get("quanta_ms", ()))
-    unit_ms = min(LONGEST_MS, next(filter(None, (*lengths_ms, 1000 * known.get("grace_s", 0))), UNIT_MS))
+    parameters, processors = vars(policy), options.processors
+    lengths_ms = (parameters.get("quantum_ms"), parameters.get("hold_ms"), *parameters.get("quanta_ms", ()))
+    unit_ms = min(LONGEST_MS, next(filter(None, (*lengths_ms, 1000 * parameters.get("grace_s", 0))), UNIT_MS))
     usual = [processors if adapts(policy, processors) else min(size, processors) for size in SIZES]
     sizes = ",".join(map(str, usual)) if options.sizes is None else options.sizes
     if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", sizes):

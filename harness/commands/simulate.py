@@ -41,10 +41,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     for option in ("timeline", "resume"):
         if getattr(options, option) and not options.output:
             raise InputError(f"--{option}", True, "needs -o DIR, which stores the records", "add -o DIR")
-    wanted = load(options, log=options.log)
-    conditions = thresholds_of(options, wanted)
-    made = application.simulate(
-        wanted,
+    experiment = load(options, log=options.log)
+    conditions = thresholds_of(options, experiment)
+    simulation = application.simulate(
+        experiment,
         options.results,
         watcher,
         options.slowdown_bound,
@@ -53,24 +53,24 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         timeline=options.timeline,
         resume=options.resume,
     )
-    found = made.results
-    document = found.document()
+    results = simulation.results
+    document = results.document()
     for key in ("session", "agreement"):
         document.pop(key, None)
-    shown = list(text.simulated(found))
-    if wanted.by_job and options.output:
-        pages = _pages(found.digest, options.output, watcher)
-        files = [*pages, *sorted(made.files), options.output / FILE_NAME]
+    shown = list(text.simulated(results))
+    if experiment.by_job and options.output:
+        pages = _pages(results.digest, options.output, watcher)
+        files = [*pages, *sorted(simulation.files), options.output / FILE_NAME]
         shown.append(f"wrote {len(files)} files to {options.output}/; report.html shows them")
-    notes = (*made.notes, *([str(pool)] if pool else []))
-    answer = Answer(document, shown, status=1 if found.failures else 0, notes=notes)
-    return judged(answer, found, options, conditions, "simulated")
+    notes = (*simulation.notes, *([str(pool)] if pool else []))
+    answer = Answer(document, shown, status=1 if results.failures else 0, notes=notes)
+    return judged(answer, results, options, conditions, "simulated")
 
 
 def _pages(digest: str, folder: Path, watcher: Watcher) -> Iterator[Path]:
     """Write the table of means, the page and the picture of means; yields their paths."""
-    (found,) = stored_runs.read(folder, digest, watcher)
+    (stored,) = stored_runs.read(folder, digest, watcher)
     for name, kind in (("metrics.csv", "csv"), ("report.html", "html"), ("metrics.png", "png")):
-        if kind != "png" or any(record.schedule and record.schedule.metrics for record in found.records):
-            report.write(folder / name, kind, found, folder)
+        if kind != "png" or any(record.schedule and record.schedule.metrics for record in stored.records):
+            report.write(folder / name, kind, stored, folder)
             yield folder / name

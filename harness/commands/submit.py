@@ -79,30 +79,32 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
     plan = _plan(options)
-    found: dict[str, Any] = {"schema": SCHEMA, "experiment": plan.wanted.name, "digest": plan.wanted.digest}
+    content: dict[str, Any] = {"schema": SCHEMA, "experiment": plan.wanted.name, "digest": plan.wanted.digest}
     if options.dry_run:
         texts = {name: script.text for name, script in plan.scripts.items()}
-        return Answer(found | {"scripts": texts}, list(texts.values()), verbatim=True)
+        return Answer(content | {"scripts": texts}, list(texts.values()), verbatim=True)
     jobs, refusal = _submit(plan)
-    found |= {"jobs": {file: job.id for file, job in jobs.items()}}
-    found |= {"cluster": next(iter(jobs.values())).cluster or None}
-    found |= {"folder": str(plan.folder), "results": str(plan.results)}
-    said = [f"job {job}: {plan.folder / name}" for name, job in jobs.items()]
+    content |= {"jobs": {file: job.id for file, job in jobs.items()}}
+    content |= {"cluster": next(iter(jobs.values())).cluster or None}
+    content |= {"folder": str(plan.folder), "results": str(plan.results)}
+    lines = [f"job {job}: {plan.folder / name}" for name, job in jobs.items()]
     if refusal:
-        return Answer(found | {"refusal": refusal}, said, status=1, notes=(refusal,))
+        return Answer(content | {"refusal": refusal}, lines, status=1, notes=(refusal,))
     if not options.wait:
         note = f"results will be in {plan.results} (to end the jobs: {client.ends(jobs.values())})"
-        return Answer(found, said, notes=(note,))
-    return _awaited(plan, jobs, found, watcher)
+        return Answer(content, lines, notes=(note,))
+    return _awaited(plan, jobs, content, watcher)
 
 
 def _plan(options: argparse.Namespace) -> _Plan:
-    asked = {key: getattr(options, key.replace("-", "_")) for key in (*TEXTS, *WHOLES, *FLAGS)}
-    given = [f"slurm.{key}={json.dumps(value)}" for key, value in asked.items() if value not in (None, False)]
+    values = {key: getattr(options, key.replace("-", "_")) for key in (*TEXTS, *WHOLES, *FLAGS)}
+    settings = [
+        f"slurm.{key}={json.dumps(value)}" for key, value in values.items() if value not in (None, False)
+    ]
     for line in options.sbatch:
         submission.sbatch_option("--sbatch", line)
     written = experiment_source.read(options.experiment).overridden(
-        map(overrides.parse, [*options.settings, *given])
+        map(overrides.parse, [*options.settings, *settings])
     )
     try:
         how = submission.parse(written.data.get("slurm", {}), options.sbatch)
@@ -111,13 +113,13 @@ def _plan(options: argparse.Namespace) -> _Plan:
         how = how.spread(processors)
     except InputError as error:
         raise written.located(error) from None
-    wanted = load(options, f"processors={how.processors}", "hosts=[]", real=True)
+    experiment = load(options, f"processors={how.processors}", "hosts=[]", real=True)
     if options.array is not None and not options.dry_run:
         _check_array(options.array, how)
     results = Path(os.path.realpath(options.results))  # resolve() would fail on loops of links
     folder = results / "submissions" / session_name()
-    scripts = _scripts(options, wanted, how, folder, results)
-    return _Plan(wanted, written.source, folder, results, scripts, how)
+    scripts = _scripts(options, experiment, how, folder, results)
+    return _Plan(experiment, written.source, folder, results, scripts, how)
 
 
 def _check_array(tasks: int, how: Submission) -> None:
@@ -132,17 +134,17 @@ def _check_array(tasks: int, how: Submission) -> None:
 
 
 def _scripts(
-    options: argparse.Namespace, wanted: Experiment, how: Submission, folder: Path, results: Path
+    options: argparse.Namespace, experiment: Experiment, how: Submission, folder: Path, results: Path
 ) -> dict[str, Script]:
     """The script of the run; with --array, a script for the parts and one that collects their results."""
-    name = _file_name(wanted.name)
+    name = _file_name(experiment.name)
     lockstep = how.started(["lockstep"], [*PYTHON, "-m", "harness.cli"])
     run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *forwarded(options)]
     parts = options.array
     if parts is None:
         run += ["--results", str(results)]
         return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume)}
-    whole("--array", parts, minimum=1, maximum=len(wanted.measured_cells))
+    whole("--array", parts, minimum=1, maximum=len(experiment.measured_cells))
     stores = [str(results / "parts" / f"{part}-of-{parts}") for part in range(1, parts + 1)]
     run += ["--part", (TASK, f"/{parts}"), "--results", (f"{results}/parts/", TASK, f"-of-{parts}")]
     collect = [*lockstep, "collect", *stores, "--results", str(results)]
@@ -182,21 +184,21 @@ def _last(jobs: Mapping[str, SlurmJob]) -> SlurmJob | None:
 
 def _refusal(plan: _Plan, jobs: Mapping[str, SlurmJob], failure: BaseException | None) -> str:
     """Why the rest is not submitted, an interrupt if not for a ``failure``, and what can be done."""
-    said = [str(failure or "interrupted")]
+    lines = [str(failure or "interrupted")]
     if jobs:
-        said.append(_going_on(jobs))
+        lines.append(_going_on(jobs))
     rest = [file for file in plan.scripts if file not in jobs]
     if rest and not isinstance(failure, client.LostJobError):
-        said[0] = f"{rest[0]} is not submitted: {said[0]}"
-        said.append(f"submit it with {shlex.join(client.submission(plan.folder / rest[0], _last(jobs)))}")
-    return "; ".join(said)
+        lines[0] = f"{rest[0]} is not submitted: {lines[0]}"
+        lines.append(f"submit it with {shlex.join(client.submission(plan.folder / rest[0], _last(jobs)))}")
+    return "; ".join(lines)
 
 
 def _going_on(jobs: Mapping[str, SlurmJob]) -> str:
     return f"the submitted jobs continue (to end them: {client.ends(jobs.values())})"
 
 
-def _awaited(plan: _Plan, jobs: Mapping[str, SlurmJob], found: dict[str, Any], watcher: Watcher) -> Answer:
+def _awaited(plan: _Plan, jobs: Mapping[str, SlurmJob], content: dict[str, Any], watcher: Watcher) -> Answer:
     ids = [
         job.task(task + 1) if tasks else job
         for file, job in jobs.items()
@@ -207,7 +209,7 @@ def _awaited(plan: _Plan, jobs: Mapping[str, SlurmJob], found: dict[str, Any], w
         ended = slurm_wait.wait(ids, plan.folder, watcher)
     except KeyboardInterrupt:
         raise Interrupted(f"no longer waiting; {_going_on(jobs)}") from None
-    found["states"] = {
+    content["states"] = {
         job.id: {"state": state.value, "status": ending.status if ending else None}
         for job, (state, ending) in ended.items()
     }
@@ -219,9 +221,9 @@ def _awaited(plan: _Plan, jobs: Mapping[str, SlurmJob], found: dict[str, Any], w
     try:
         result = stored_runs.read(plan.results, plan.wanted.digest, watcher)[-1].results
     except InputError as error:
-        return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
-    found |= {"result": result.document()}
-    return Answer(found, text.render(result), status=1 if bad else 0, notes=tuple(bad))
+        return Answer(content | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
+    content |= {"result": result.document()}
+    return Answer(content, text.render(result), status=1 if bad else 0, notes=tuple(bad))
 
 
 def _file_name(name: str) -> str:

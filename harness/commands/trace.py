@@ -42,13 +42,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             sides.append(perfetto.Side(perfetto.MEASURED, f"measured: run {record.id}", *measured))
         spans = stored_runs.spans_of(store, twin)
         sides.append(perfetto.Side(perfetto.SIMULATED, f"simulated: run {twin.id}", spans))
-    made = perfetto.document(sides)
+    time_lines = perfetto.document(sides)
     if options.window:
         begin_s, end_s = options.window
-        made["traceEvents"] = perfetto.windowed(made["traceEvents"], begin_s * 1e6, end_s * 1e6)
-    shared.write("--output", options.output, json.dumps(made))
+        time_lines["traceEvents"] = perfetto.windowed(time_lines["traceEvents"], begin_s * 1e6, end_s * 1e6)
+    shared.write("--output", options.output, json.dumps(time_lines))
     name = label(record.kind, record.scheduler, record.settings)
-    count = len(made["traceEvents"])
+    count = len(time_lines["traceEvents"])
     document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(options.output)}
     line = f"{options.output}: run {record.id} ({name}), {count} events; open it at https://ui.perfetto.dev"
     return Answer(document, [line])
@@ -61,12 +61,12 @@ def _chosen(store: Store, number: int | None) -> RunRecord:
     usable = [run for run, kind in kinds.items() if kind == ours]
     number = usable[0] if number is None and usable else number
     if number is not None:
-        found = store.run(number)  # complains of numbers that do not exist
+        record = store.run(number)  # complains of numbers that do not exist
         if number in usable:
-            return found
-    known = ", ".join(map(str, usable[:20])) or "none"
+            return record
+    numbers = ", ".join(map(str, usable[:20])) or "none"
     what = "measured" if ours == POLICY else "simulated"
-    rule = f"must be a {what} run with a timeline; the store has: {known}"
+    rule = f"must be a {what} run with a timeline; the store has: {numbers}"
     raise InputError("--run", number, rule, "record timelines with --timeline of lockstep run and simulate")
 
 

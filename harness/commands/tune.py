@@ -66,11 +66,11 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     return measured(options, [command], watcher, copies=options.jobs)
 
 
-def usual(**told: Any) -> Namespace:
+def usual(**values: Any) -> Namespace:
     """The options of a command line that has only these."""
     parser = ArgumentParser()
     arguments(parser)
-    return Namespace(**{**vars(parser.parse_args([])), **told})
+    return Namespace(**{**vars(parser.parse_args([])), **values})
 
 
 def measured(
@@ -80,25 +80,25 @@ def measured(
     with session.reserved(usable_processors(), watcher, options.no_wait):
         # This also reads from the disk what is first read, so that it counts for no run.
         libraries = {n: libraries_loaded(words) for n, words in _different(commands).items()}
-        found, missing = _settings(options, commands, copies, libraries, watcher)
-    _check_only(options, [one.setting for one in found])
-    kept = [one for one in found if one.setting in {AS_IT_IS, *(options.only or [one.setting])}]
+        available, missing = _settings(options, commands, copies, libraries, watcher)
+    _check_only(options, [one.setting for one in available])
+    kept = [one for one in available if one.setting in {AS_IT_IS, *(options.only or [one.setting])}]
     how = {"repeats": options.rounds, "timeout_factor": options.timeout_factor}
-    wanted = settings.experiment(commands, copies, kept, **how)
-    conditions = thresholds_of(options, wanted)
+    experiment = settings.experiment(commands, copies, kept, **how)
+    conditions = thresholds_of(options, experiment)
     run = RunOptions(simulate=False, resume=options.resume, no_wait=options.no_wait)
-    ran = application.run(wanted, options.results, watcher, run)
-    records, made = [*ran.resumed, *ran.made], [*ran.made]
+    ran = application.run(experiment, options.results, watcher, run)
+    records, records_here = [*ran.resumed, *ran.made], [*ran.made]
     if together := tuning.both(kept, ran.results.rows):
-        then = application.run(_afterwards(wanted, together), options.results, watcher, run)
-        wanted = replace(wanted, schedulers=(*wanted.schedulers, together))
-        records, made = [*records, *then.made], [*made, *then.made]
-    failed = [one.failure for one in made if one.failure and one.exceeded is None]
-    if failed and len(failed) == len(made):
+        then = application.run(_afterwards(experiment, together), options.results, watcher, run)
+        experiment = replace(experiment, schedulers=(*experiment.schedulers, together))
+        records, records_here = [*records, *then.made], [*records_here, *then.made]
+    failed = [one.failure for one in records_here if one.failure and one.exceeded is None]
+    if failed and len(failed) == len(records_here):
         raise LaunchError(failed[0])
-    results = results_document.results(wanted, records)
+    results = results_document.results(experiment, records)
     tuned = tuning.tuned(results.rows)
-    told = {
+    content = {
         **({"programs": [*map(list, commands)]} if len(commands) > 1 else {"command": list(commands[0])}),
         "jobs": copies * len(commands),
         "timeout_factor": options.timeout_factor,
@@ -108,11 +108,11 @@ def measured(
         "fastest": tuned and tuned.fastest.name,
         "as_good": tuned and tuned.as_good,
     }
-    text = documents.tune(results, told)
-    notes = [f"{len(made)} runs recorded in {ran.store}"]
-    notes += [f"{len(failed)} of {len(made)} runs failed: {failed[0]}"] if failed else []
+    text = documents.tune(results, content)
+    notes = [f"{len(records_here)} runs recorded in {ran.store}"]
+    notes += [f"{len(failed)} of {len(records_here)} runs failed: {failed[0]}"] if failed else []
     status = 1 if failed else 0
-    answer = Answer({**results.document(), **told}, text, status, tuple(notes), verbatim=True)
+    answer = Answer({**results.document(), **content}, text, status, tuple(notes), verbatim=True)
     return judged(answer, results, options, conditions, "measured")
 
 
@@ -121,11 +121,11 @@ def _different(commands: Sequence[Sequence[str]]) -> dict[int, Sequence[str]]:
     return {number: words for number, words in enumerate(commands) if commands.index(words) == number}
 
 
-def _afterwards(wanted: Experiment, together: Setting) -> Experiment:
+def _afterwards(experiment: Experiment, together: Setting) -> Experiment:
     """Both settings at a time in as many further repeats, each with its own programs alone as they are."""
-    last = 2 * wanted.repeats
+    last = 2 * experiment.repeats
     return replace(
-        wanted, schedulers=(together,), first_repeat=wanted.repeats, repeats=last, min_repeats=last
+        experiment, schedulers=(together,), first_repeat=experiment.repeats, repeats=last, min_repeats=last
     )
 
 
@@ -142,7 +142,7 @@ def _settings(
         loads.update({path: copies * count for path, count in libraries[commands.index(words)].items()})
     there, missing = _library_settings(libraries, loads)
     of_mpi = [
-        commands[n] for n, known in libraries.items() if any(one.name.startswith("libmpi") for one in known)
+        commands[n] for n, loaded in libraries.items() if any(one.name.startswith("libmpi") for one in loaded)
     ]
     if not of_mpi and not there:
         rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so which settings it has is unknown"
@@ -155,16 +155,22 @@ def _settings(
 def _library_settings(
     libraries: Libraries, loads: Mapping[Path, int]
 ) -> tuple[list[LibrarySetting], list[LibrarySetting]]:
-    processors, told = len(usable_processors()), re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", ""))
-    room, threads = int(min([processors, *quotas().values()])), int(told[0]) if told else processors
-    found = [offered({path: loads[path] for path in one}, room, threads) for one in libraries.values()]
-    there, missing = ({setting.name: setting for pair in found for setting in pair[side]} for side in (0, 1))
+    processors, threads_set = (
+        len(usable_processors()),
+        re.match(r"\s*[0-9]+", os.environ.get("OMP_NUM_THREADS", "")),
+    )
+    room, threads = (
+        int(min([processors, *quotas().values()])),
+        int(threads_set[0]) if threads_set else processors,
+    )
+    offers = [offered({path: loads[path] for path in one}, room, threads) for one in libraries.values()]
+    there, missing = ({setting.name: setting for pair in offers for setting in pair[side]} for side in (0, 1))
     return [*there.values()], [setting for name, setting in missing.items() if name not in there]
 
 
-def _check_only(options: Namespace, known: Iterable[str]) -> None:
+def _check_only(options: Namespace, names: Iterable[str]) -> None:
     for name in options.only or ():
-        one_of("--only", name, list(known))
+        one_of("--only", name, list(names))
 
 
 def _two_phase(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> list[Setting]:
@@ -172,19 +178,19 @@ def _two_phase(options: Namespace, commands: Sequence[Sequence[str]], watcher: W
     if options.only and TWO_PHASE not in options.only:
         return []
     try:
-        made = {CommandLine(tuple(words)): preload(options, words, watcher) for words in commands}
+        compiled = {CommandLine(tuple(words)): preload(options, words, watcher) for words in commands}
     except NativeError as error:
         if options.only or options.mpicc:
             raise
         watcher.warn(f"{TWO_PHASE} is left out: {error}")
         return []
     preloads: dict[Work, Preload] = {
-        program: Preload(*one, named=bool(options.mpicc)) for program, one in made.items()
+        program: Preload(*one, named=bool(options.mpicc)) for program, one in compiled.items()
     }
     rule = replace(UNCHANGED.options, **{name: getattr(options, name) for name in OF_OPTIONS})
     lines = tuple(_exec_line(options, words) for words in commands)
     setting = replace(UNCHANGED, setting=TWO_PHASE, options=rule, lines=lines, preloads=preloads)
-    return [setting] if made else []
+    return [setting] if compiled else []
 
 
 def _exec_line(options: Namespace, command: Sequence[str]) -> str:

@@ -81,21 +81,22 @@ class _Asked:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    asked = _asked(options)
-    running = [identity.name(pid) for pid in asked.pids]
+    request = _asked(options)
+    running = [identity.name(pid) for pid in request.pids]
     preflight.check_host()
-    asked.workload(running)  # bad input shows before anything starts
-    rows = [_row(f"process {pid}", pid=pid) for pid in asked.pids]
+    request.workload(running)  # bad input shows before anything starts
+    rows = [_row(f"process {pid}", pid=pid) for pid in request.pids]
     own = [
-        _row(name, command=words) for name, words in zip(_names(asked.commands), asked.commands, strict=True)
+        _row(name, command=words)
+        for name, words in zip(_names(request.commands), request.commands, strict=True)
     ]
     try:
         with _outputs(options, own) as outputs:
-            failure = _run(asked, running, outputs, rows, own)
+            failure = _run(request, running, outputs, rows, own)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         ended = "interrupted: commands have ended"
         on = "interrupted: commands have ended, jobs of --pid go on"
-        raise Interrupted(on if asked.pids else ended) from None
+        raise Interrupted(on if request.pids else ended) from None
     document = {"schema": SCHEMA, "programs": rows + own, "failure": failure}
     notes = [*map(_line, rows + own), *failure.splitlines()[:1]]
     return Answer(document, (), max(bool(failure), *(row["status"] for row in own), 0), tuple(notes))
@@ -129,7 +130,7 @@ def _asked(options: argparse.Namespace) -> _Asked:
 
 
 def _run(
-    asked: _Asked,
+    request: _Asked,
     running: Sequence[str],
     outputs: Sequence[Sequence[Path]],
     rows: Sequence[Row],
@@ -141,13 +142,13 @@ def _run(
     """
     every = [*rows, *own]
     with guardian.guarded() as directory:
-        pairs = zip(asked.commands, outputs, strict=True)
+        pairs = zip(request.commands, outputs, strict=True)
         programs = [_start(words, out, err, directory) for words, (out, err) in pairs]
         roots = [*running, *(identity.name(program.pid) for program in programs)]
-        ends = "Ctrl-C ends, and jobs of --pid go on" if asked.pids else "Ctrl-C ends"
-        _tell(f"{len(roots)} jobs {asked.how}; {ends}")
+        ends = "Ctrl-C ends, and jobs of --pid go on" if request.pids else "Ctrl-C ends"
+        _tell(f"{len(roots)} jobs {request.how}; {ends}")
         with _watched(roots, every, [program.pid for program in programs]):
-            failure = _take_turns(asked.workload(roots), every)
+            failure = _take_turns(request.workload(roots), every)
     for row, program in zip(own, programs, strict=True):
         _, status, used = os.wait4(program.pid, 0)
         program.returncode = os.waitstatus_to_exitcode(status)
@@ -172,8 +173,8 @@ def _names(commands: Sequence[Sequence[str]]) -> list[str]:
 def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[list[Path]]]:
     if (folder := options.output) is None:
         out = sys.stderr if options.json else sys.stdout
-        with forwarded([row["name"] for row in rows], out.buffer, sys.stderr.buffer) as found:
-            yield found
+        with forwarded([row["name"] for row in rows], out.buffer, sys.stderr.buffer) as pipes:
+            yield pipes
         return
     with refused("--output", folder, "cannot be made", "name a directory of yours"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -183,8 +184,10 @@ def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[
 def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory) -> subprocess.Popen[bytes]:
     """Start a program of a run in our environment; it waits to be continued."""
     with refused("COMMAND", command[0], "cannot be started", "look at its outputs, and end other programs"):
-        given = launch.from_caller()
-        program = launch.start([*GATE, *command], of_command(directory.signs), out, err, inherited=given)
+        environment = launch.from_caller()
+        program = launch.start(
+            [*GATE, *command], of_command(directory.signs), out, err, inherited=environment
+        )
     directory.note_process(program.pid)
     os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     return program

@@ -45,8 +45,8 @@ class TimesAlone:
 
     def sum_s(self, programs: Sequence[Work]) -> float | None:
         """The sum of their times, of each the median; None unless all are known."""
-        known = [statistics.median(self._seconds[one]) for one in programs if one in self._seconds]
-        return sum(known) if len(known) == len(programs) else None
+        medians = [statistics.median(self._seconds[one]) for one in programs if one in self._seconds]
+        return sum(medians) if len(medians) == len(programs) else None
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _bound(programs: Sequence[Work], pids: Sequence[int], processors: Sequence[i
 
 
 def _jobs(task: Task, spent: CpuUsage, failure: str) -> tuple[JobRecord, ...]:
-    known = len(spent.wall_s) == len(task.jobs)
+    complete = len(spent.wall_s) == len(task.jobs)
     return tuple(
         JobRecord(
             job=job.number,
@@ -159,9 +159,9 @@ def _jobs(task: Task, spent: CpuUsage, failure: str) -> tuple[JobRecord, ...]:
             placement=(),
             arrival_ns=0,
             start_ns=0,
-            finish_ns=round(spent.wall_s[place] * 1e9) if known else None,
+            finish_ns=round(spent.wall_s[place] * 1e9) if complete else None,
             failure=failure,
-            cpu_ns=round(spent.cpu_s[place] * 1e9) if known else None,
+            cpu_ns=round(spent.cpu_s[place] * 1e9) if complete else None,
         )
         for place, job in enumerate(task.jobs)
     )

@@ -77,8 +77,8 @@ class Constants(MachineConstants):
         return self.memory_steps_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
 
     def of_run(self, mechanism: str) -> MachineConstants:
-        known: dict[str, Any] = {one.name: getattr(self, one.name) for one in CONSTANTS if not one.of_slots}
-        return MachineConstants(**known | dict(self.slots.get(mechanism, {})))
+        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in CONSTANTS if not one.of_slots}
+        return MachineConstants(**values | dict(self.slots.get(mechanism, {})))
 
 
 def mpi_probe(launcher: Launcher) -> Probe:
@@ -86,9 +86,11 @@ def mpi_probe(launcher: Launcher) -> Probe:
 
     def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
         places = ",".join(map(str, processors))
-        found = probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
+        samples = probed(
+            launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ()
+        )
         turns = [*PYTHON, "-m", "workloads.os_noise", str(processors[0])]
-        return {**found, "queried_slice_ns": [float(run_session(turns, forwarded({}), PROBE_TIMEOUT_S))]}
+        return {**samples, "queried_slice_ns": [float(run_session(turns, forwarded({}), PROBE_TIMEOUT_S))]}
 
     return probe
 
@@ -160,7 +162,7 @@ def kernel(processor: int) -> Iterator[Measurement]:
 
 def own_cache_kb(processor: int, processors: Path = CACHES) -> int:
     """The largest cache of ``processor`` that no other shares, in KiB; 0 if the kernel names none."""
-    found = [0]
+    sizes = [0]
     for index in processors.glob(f"cpu{processor}/cache/index*"):
         try:
             kind, shared, size = (
@@ -169,8 +171,8 @@ def own_cache_kb(processor: int, processors: Path = CACHES) -> int:
         except OSError:
             continue
         if kind != "Instruction" and shared == str(processor) and size[:-1].isdigit():
-            found.append(int(size[:-1]) * KIB.get(size[-1], 0))
-    return max(found)
+            sizes.append(int(size[:-1]) * KIB.get(size[-1], 0))
+    return max(sizes)
 
 
 def constants(calibrations: Iterable[Calibration]) -> Constants:
@@ -192,12 +194,12 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     parts = [quantity.split() for quantity in samples if " " in quantity]
     rests = [{of for name, of in parts if name == one.quantity} for one in CONSTANTS if one.kind == Rows]
     idle_times = sorted(set.intersection(*rests), key=float)
-    known = {one.name: _value(one, samples, idle_times) for one in CONSTANTS}
+    values = {one.name: _value(one, samples, idle_times) for one in CONSTANTS}
     scatter_us = _shares_us(scatter)
-    known["cache_kb"] = max(samples[CACHE], default=0.0)
-    known["cache_reload_us"] = _us([ns * max(1.0, known["cache_kb"] * 1024 / size) for size, ns in moves])
-    known["switch_deviation_us"] = [more_us - statistics.fmean(scatter_us) for more_us in scatter_us]
-    known["idle_times_us"] = [float(idle_us) for idle_us in idle_times]
+    values["cache_kb"] = max(samples[CACHE], default=0.0)
+    values["cache_reload_us"] = _us([ns * max(1.0, values["cache_kb"] * 1024 / size) for size, ns in moves])
+    values["switch_deviation_us"] = [more_us - statistics.fmean(scatter_us) for more_us in scatter_us]
+    values["idle_times_us"] = [float(idle_us) for idle_us in idle_times]
     slots = {
         mechanism: {
             "slot_cost_us": [
@@ -208,17 +210,17 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
         for name, mechanism in parts
         if name == "slot_cost_ns"
     }
-    return Constants(**known, slots=slots, memory_steps_ns=steps)
+    return Constants(**values, slots=slots, memory_steps_ns=steps)
 
 
 def _value(one: Constant, samples: Mapping[str, list[float]], idle_times: Sequence[str]) -> Any:
     """The value of a constant that follows from the samples of its quantity alone."""
     if one.kind == Rows:
         return [_costs_us(samples[f"{one.quantity} {time}"]) for time in idle_times]
-    found = samples.get(one.quantity, [])
+    values = samples.get(one.quantity, [])
     if one.kind == Samples:
-        return _costs_us(found)
-    return _us(found, statistics.fmean if one.mean else statistics.median)
+        return _costs_us(values)
+    return _us(values, statistics.fmean if one.mean else statistics.median)
 
 
 def _shares_us(samples_ns: list[float]) -> list[float]:

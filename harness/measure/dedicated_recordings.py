@@ -52,14 +52,16 @@ class Kept:
         if self.command is None or result.failure:
             return result
         try:
-            found = recording.gather(self.files, self.command.argv)
-            if found:
-                recording.write(found[0], self.place)
+            recordings = recording.gather(self.files, self.command.argv)
+            if recordings:
+                recording.write(recordings[0], self.place)
                 self.path = f"{recording.FOLDER}/{self.place.name}"
                 # The clocks of other hosts are not the driver's.
-                if result.origin_ns is not None and {one.host for one in found[0].ranks} == {gethostname()}:
-                    self.until_ns = max(one.finish_ns for one in found[0].ranks) - result.origin_ns
-                warning = found[0].lacks
+                if result.origin_ns is not None and {one.host for one in recordings[0].ranks} == {
+                    gethostname()
+                }:
+                    self.until_ns = max(one.finish_ns for one in recordings[0].ranks) - result.origin_ns
+                warning = recordings[0].lacks
             else:
                 name, reason = self.command.argv[0], "it uses another MPI than its launcher's, or none"
                 warning = f"{name} left no recording: {reason}"

@@ -32,9 +32,9 @@ def lost(record: RunRecord) -> float:
     if record.kind not in MEASURED_KINDS or record.conditions.nodes:
         return 0.0
     if record.kind == DEDICATED and len(record.processors) >= len(record.ranks):
-        known = [rank for rank in record.ranks if rank.run_queue_ns is not None]
-        if whole_ns := sum(rank.elapsed_ns for rank in known):
-            return min(1.0, sum(rank.run_queue_ns or 0 for rank in known) / whole_ns)
+        ranks = [rank for rank in record.ranks if rank.run_queue_ns is not None]
+        if whole_ns := sum(rank.elapsed_ns for rank in ranks):
+            return min(1.0, sum(rank.run_queue_ns or 0 for rank in ranks) / whole_ns)
     whole_s = record.wall_s * len(record.conditions.processors or record.processors)
     return max(0.0, (record.conditions.others or 0.0) - OWN_S / whole_s) if whole_s else 0.0
 
@@ -45,12 +45,12 @@ def disturbed(record: RunRecord) -> bool:
 
 def least_disturbed(records: Iterable[RunRecord]) -> dict[int, RunRecord]:
     """Of the records of each repeat the one that lost least, or of those not disturbed the last."""
-    found: dict[int, RunRecord] = {}
+    best: dict[int, RunRecord] = {}
     for record in records:
-        before = found.get(record.repeat)
+        before = best.get(record.repeat)
         if before is None or not disturbed(record) or lost(record) <= lost(before):
-            found[record.repeat] = record
-    return found
+            best[record.repeat] = record
+    return best
 
 
 def standing(records: Sequence[RunRecord]) -> list[RunRecord]:

@@ -45,23 +45,26 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
     return ExecutionTime(work_s, 1.0, alpha_s, beta_s)
 
 
-def not_negative(columns: NDArray[np.float64], wanted: NDArray[np.float64]) -> list[float]:
-    """The factors, none negative, with which these few ``columns`` add up to ``wanted``, by least squares.
+def not_negative(columns: NDArray[np.float64], target: NDArray[np.float64]) -> list[float]:
+    """The factors, none negative, with which these few ``columns`` add up to ``target``, by least squares.
 
     Those of the columns whose factors are not 0 fit best without any condition, so one of all sets does it.
     """
     import numpy as np  # noqa: PLC0415
 
-    best, least = [0.0] * len(columns), float(wanted @ wanted)
+    best, least = [0.0] * len(columns), float(target @ target)
     for size in range(1, len(columns) + 1):
         for kept in combinations(range(len(columns)), size):
             lengths = np.linalg.norm(columns[list(kept)], axis=1)
             basis = (columns[list(kept)] / lengths[:, None]).T
-            factors = np.linalg.lstsq(basis, wanted)[0]
-            left = wanted - basis @ factors
+            factors = np.linalg.lstsq(basis, target)[0]
+            left = target - basis @ factors
             if (factors >= 0).all() and left @ left < least:
-                least, known = float(left @ left), dict(zip(kept, (factors / lengths).tolist(), strict=True))
-                best = [known.get(place, 0.0) for place in range(len(columns))]
+                least, factors_of = (
+                    float(left @ left),
+                    dict(zip(kept, (factors / lengths).tolist(), strict=True)),
+                )
+                best = [factors_of.get(place, 0.0) for place in range(len(columns))]
     return best
 
 

@@ -71,8 +71,8 @@ def run_copies(
                 return CpuUsage()
             in_order = [ended[copy] for copy in range(len(copies))]
             walls_s = tuple(one.at_s - begin for one in in_order)
-            said = [launch.tail(directory.log(f"err-{copy}")) for copy in range(len(copies))]
-            return CpuUsage(walls_s, tuple(one.cpu_s for one in in_order), "\n".join(said))
+            messages = [launch.tail(directory.log(f"err-{copy}")) for copy in range(len(copies))]
+            return CpuUsage(walls_s, tuple(one.cpu_s for one in in_order), "\n".join(messages))
     finally:
         launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
 
@@ -82,8 +82,8 @@ def libraries_loaded(command: Sequence[str]) -> dict[Path, int]:
     started: list[subprocess.Popen[bytes]] = []
     try:
         with guardian.guarded() as directory:
-            told = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(directory.path / "loaded")}
-            started.append(_start(command, 0, of_command(told), directory))
+            variables = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(directory.path / "loaded")}
+            started.append(_start(command, 0, of_command(variables), directory))
             _ended(started, [command], directory, None, {})
             files = [file.read_bytes() for file in directory.path.glob("loaded.*")]
     finally:

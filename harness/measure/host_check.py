@@ -80,18 +80,18 @@ def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterat
 
 
 def _shared_memory() -> Finding:
-    found, remedy = f"{SHARED_MEMORY} cannot be written", causes.MOUNT
+    text, remedy = f"{SHARED_MEMORY} cannot be written", causes.MOUNT
     if os.access(SHARED_MEMORY, os.W_OK):
         room = shutil.disk_usage(SHARED_MEMORY).free
-        found = f"{room >> 20} MiB free in {SHARED_MEMORY}"
+        text = f"{room >> 20} MiB free in {SHARED_MEMORY}"
         remedy = "make room: MPI keeps its messages there" if room < SHARED_MEMORY_BYTES else ""
-    return Finding("shared memory", found, remedy)
+    return Finding("shared memory", text, remedy)
 
 
 def _frequency(governor: str | None) -> Finding:
-    found = f"governor {governor}" if governor else "cannot be set here"
+    text = f"governor {governor}" if governor else "cannot be set here"
     remedy = "" if governor in (None, "performance") else "cpupower frequency-set -g performance"
-    return Finding("frequency", found, remedy)
+    return Finding("frequency", text, remedy)
 
 
 def _processors(
@@ -107,11 +107,11 @@ def _processors(
 
 
 def _rivals(processors: Sequence[int]) -> Iterator[Finding]:
-    found = rivals(processors)
-    for rival in found:
+    others = rivals(processors)
+    for rival in others:
         remedy = "wait for its end (lockstep run does), or use other processors"
         yield Finding("Lockstep", f"{rival.name} measures on processors {rival.processors}", remedy)
-    if not found:
+    if not others:
         yield Finding("Lockstep", "no other run uses these processors")
 
 
@@ -120,8 +120,8 @@ def _watched(session: Conditions, processors: Sequence[int], watch_s: float) -> 
     time.sleep(watch_s)
     during = conditions.of_run(session, before, Moment.now(processors))
     waiting = conditions.crowding(during)
-    found = f"{during.wanting} threads of other programs want a processor"
-    yield Finding("load", found, "wait, or end other programs" if waiting else "")
+    text = f"{during.wanting} threads of other programs want a processor"
+    yield Finding("load", text, "wait, or end other programs" if waiting else "")
     others = during.others
     if others is not None:
         remedy = "stop them, or measure at another time" if others > OTHERS else ""
@@ -178,18 +178,20 @@ def shared(
     yield Finding("MPIs", ", ".join(mpis) or "none")
     for one in findings:
         if one.subject in SHARED:
-            found = re.sub(r"^.* may use", "may use", re.sub(r"/(?:[^\s/()]+/)*", "", one.found))
-            yield Finding(one.subject, found, one.remedy)
-    for made in calibrations:
-        told = f"{median(made.samples) / 1000:.2f} us" if made.quantity.endswith("_ns") else ""
-        if told:
-            yield Finding(made.quantity.removesuffix("_ns"), f"{told} on {made.recorded_at[:10]}")
+            text = re.sub(r"^.* may use", "may use", re.sub(r"/(?:[^\s/()]+/)*", "", one.found))
+            yield Finding(one.subject, text, one.remedy)
+    for calibration in calibrations:
+        value = f"{median(calibration.samples) / 1000:.2f} us" if calibration.quantity.endswith("_ns") else ""
+        if value:
+            yield Finding(
+                calibration.quantity.removesuffix("_ns"), f"{value} on {calibration.recorded_at[:10]}"
+            )
 
 
 def aa_records(pairs: int, session: MeasurementSession, watcher: Watcher) -> list[RunRecord]:
     """The records of all runs: of each pair one dedicated run, and two repeats under the scheduler."""
-    wanted = experiment.load({**AA_EXPERIMENT, "repeats": 2 * pairs}, here=True)
+    experiment_here = experiment.load({**AA_EXPERIMENT, "repeats": 2 * pairs}, here=True)
     back_end = Measured(session, lambda task: Constants(), watcher.note)
     # Without the dedicated run of every second repeat.
-    tasks = [task for task in plan(wanted) if task.kind != DEDICATED or task.repeat % 2 == 0]
+    tasks = [task for task in plan(experiment_here) if task.kind != DEDICATED or task.repeat % 2 == 0]
     return list(runner.run(tasks, back_end, session.store, watcher))

@@ -68,9 +68,11 @@ def agree(one: Sequence[Calibration], other: Sequence[Calibration]) -> bool:
     return not _differences([one, other], CALIBRATIONS)
 
 
-def contradictions(found: Sequence[Calibration]) -> list[Difference]:
+def contradictions(calibrations: Sequence[Calibration]) -> list[Difference]:
     """The constants of which one part of a calibration found something else than another, the worst first."""
-    parts = [[replace(one, samples=_part(one.samples, part)) for one in found] for part in range(PARTS)]
+    parts = [
+        [replace(one, samples=_part(one.samples, part)) for one in calibrations] for part in range(PARTS)
+    ]
     return _differences(parts, OF_ONE)
 
 
@@ -80,8 +82,8 @@ def _part(samples: Sequence[float], number: int) -> Sequence[float]:
     return samples[number * len(samples) // PARTS : (number + 1) * len(samples) // PARTS]
 
 
-def _differences(found: Sequence[Sequence[Calibration]], tolerance: Tolerance) -> list[Difference]:
-    costs = [dict(_costs(constants(one))) for one in found]
+def _differences(calibrations: Sequence[Sequence[Calibration]], tolerance: Tolerance) -> list[Difference]:
+    costs = [dict(_costs(constants(one))) for one in calibrations]
     excess: dict[Difference, float] = {}
     for name, between_us in dict.fromkeys(key for each in costs for key in each):
         values_us = [each.get((name, between_us), 0.0) for each in costs]
@@ -92,18 +94,18 @@ def _differences(found: Sequence[Sequence[Calibration]], tolerance: Tolerance) -
     return sorted(excess, key=excess.__getitem__, reverse=True)
 
 
-def _costs(found: Constants) -> Iterator[tuple[tuple[str, float], float]]:
+def _costs(of_host: Constants) -> Iterator[tuple[tuple[str, float], float]]:
     """Each cost by its name and the time from one to the next, in microseconds: of samples their mean."""
     for one in CONSTANTS:
-        value = getattr(found, one.name)
+        value = getattr(of_host, one.name)
         if one.name in NOT_COMPARED or one.of_slots:
             continue
         if one.kind == Rows:
-            for rest_us, row in zip(found.idle_times_us, value, strict=True):
+            for rest_us, row in zip(of_host.idle_times_us, value, strict=True):
                 yield (f"{one.name} ({rest_us:g} us)", rest_us), statistics.fmean(row)
         elif value:
             cost_us = value if one.kind is float else statistics.fmean(value)
             yield (one.name, RARELY.get(one.name, FINE_US)), cost_us
-    for mechanism, known in found.slots.items():
-        for name, samples in known.items():
+    for mechanism, costs in of_host.slots.items():
+        for name, samples in costs.items():
             yield (f"{name} ({mechanism})", 1e3 * SLOT_MS), statistics.fmean(samples or [0.0])

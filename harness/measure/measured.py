@@ -80,13 +80,13 @@ class Measured:
 
     def _workload(self, task: Task, constants: Constants, before: conditions.Moment) -> Workload:
         session, scheduler, experiment = self.session, task.scheduler, task.experiment
-        known = {}
+        estimates = {}
         if task.kind == POLICY:
             self.estimates.add(session.store.runs(experiment.digest, after=self.estimates.last))
-            known = self.estimates.fitted()
+            estimates = self.estimates.fitted()
         return Workload(
             jobs=tuple(
-                replace(job, estimate=known.get(execution_times.key(job.program))) for job in task.jobs
+                replace(job, estimate=estimates.get(execution_times.key(job.program))) for job in task.jobs
             ),
             policy=scheduler.policy,
             processors=() if session.nodes else session.processors[: task.cell.processors],
@@ -112,14 +112,14 @@ class Measured:
 
 def _afterwards(result: Result, processors: int) -> dict[str, Any]:
     """The conditions at the end of a run: of several nodes, of its quota, and warnings."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if len(result.nodes) > 1:
-        found["nodes_after"] = [asdict(node) for node in result.nodes]
+        values["nodes_after"] = [asdict(node) for node in result.nodes]
     ends_ns = [job.finish_ns for job in result.jobs if job.finish_ns]
     if result.throttled and ends_ns:
         periods, lost_s = result.throttled
-        found |= {"throttled": lost_s * 1e9 / max(ends_ns) / processors, "throttled_periods": periods}
-    return found | ({"warnings": list(result.warnings)} if result.warnings else {})
+        values |= {"throttled": lost_s * 1e9 / max(ends_ns) / processors, "throttled_periods": periods}
+    return values | ({"warnings": list(result.warnings)} if result.warnings else {})
 
 
 FRESH_S = 300.0
@@ -166,12 +166,12 @@ class Recalibrated:
     def _calibrated(self, *, again: bool = False) -> Constants:
         mechanisms = (self._known and self._known.slots.keys()) or self.mechanisms
         try:
-            found = self.session.calibrate(self.working_sets, mechanisms, self.watcher, again=again)
+            calibrations = self.session.calibrate(self.working_sets, mechanisms, self.watcher, again=again)
         except OverloadedError as error:
             self.watcher.warn(f"{error}; the runs go on")
         else:
             # A host with one processor cannot be calibrated.
-            if not found:
+            if not calibrations:
                 return Constants()
         self._until_s = self.clock() + FRESH_S
         store = self.session.store

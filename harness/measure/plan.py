@@ -209,13 +209,13 @@ def _of_settings(
 
 
 def _dedicated(job: ParallelJob, cell: Cell, experiment: Experiment) -> tuple[Scheduler, ...]:
-    found = (FOLDED,) if experiment.dedicated == SPINNING else (FOLDED, FOLDED_TWO_PHASE)
-    found = (ALONE,) if job.program.width <= cell.processors else found
+    kinds = (FOLDED,) if experiment.dedicated == SPINNING else (FOLDED, FOLDED_TWO_PHASE)
+    kinds = (ALONE,) if job.program.width <= cell.processors else kinds
     bound = all(scheduler.options.bind for scheduler in experiment.schedulers)
     if isinstance(job.program, Command) and not bound:
         # A process may have threads and children, which have all processors when it runs with others.
-        return tuple(replace(one, options=replace(one.options, bind=False)) for one in found)
-    return found
+        return tuple(replace(one, options=replace(one.options, bind=False)) for one in kinds)
+    return kinds
 
 
 def shared(
@@ -223,10 +223,10 @@ def shared(
 ) -> Iterator[RunRecord]:
     """Runs of its programs alone among ``records`` of other experiments, as its own, less those ``done``."""
     alone = [one for one in records if one.kind in ALONE_KINDS and one.makespan_ns is not None]
-    known = {(one.repeat, one.kind, _name(one.scheduler), one.jobs[0].work): one for one in alone}
+    by_key = {(one.repeat, one.kind, _name(one.scheduler), one.jobs[0].work): one for one in alone}
     for task in plan(experiment):
         cell, repeat, kind, table, number = task.key
-        one = known.get((repeat, kind, table, task.jobs[0].program))
+        one = by_key.get((repeat, kind, table, task.jobs[0].program))
         if one and task.key not in done:
             yield replace(
                 one,

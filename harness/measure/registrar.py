@@ -287,13 +287,13 @@ class Registrar:
 
 def own_addresses() -> list[str]:
     """The IPv4 addresses at which other hosts may reach this one."""
-    found = []
+    addresses = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
             with suppress(OSError):
                 answer = fcntl.ioctl(any_socket, GET_ADDRESS, struct.pack("256s", name.encode()))
-                found.append(socket.inet_ntoa(answer[20:24]))
-    return [address for address in found if not address.startswith("127.")]
+                addresses.append(socket.inet_ntoa(answer[20:24]))
+    return [address for address in addresses if not address.startswith("127.")]
 
 
 LARGEST_RECORD_BYTES = 65536
@@ -362,13 +362,13 @@ def summed(records: Sequence[RankResult]) -> dict[str, Any]:
     }
 
 
-def unheard(command: Sequence[str], made: Library, said: str, *, named: bool) -> InputError:
+def unheard(command: Sequence[str], compiled: Library, output: str, *, named: bool) -> InputError:
     """The error that no rank with the library was heard of, although the command went well and said this.
 
     ``named``: the user has named the compiler wrapper of the MPI.
     """
-    rule = f"started no program on this host that uses {made.libraries[0]}"
-    if reason := explained(0, said):
+    rule = f"started no program on this host that uses {compiled.libraries[0]}"
+    if reason := explained(0, output):
         return InputError("COMMAND", shlex.join(command), rule, reason)
     other = "one that loads this MPI as a shared library" if named else "an MPI program"
     remedy = f"write a command that runs {other}"

@@ -86,7 +86,7 @@ class Watcher(Protocol):
 class Silent:
     """A watcher that passes warnings on to Python's, and discards all else."""
 
-    def note(self, told: Any) -> None:
+    def note(self, text: Any) -> None:
         pass
 
     progress = row_status = note
@@ -133,12 +133,12 @@ class MeasurementSession:
     def begin(
         cls, processors: tuple[int, ...], tools: Tools, store: Store, nodes: tuple[Node, ...] = ()
     ) -> MeasurementSession:
-        found = conditions.of_session(processors, tools.launcher)
+        here = conditions.of_session(processors, tools.launcher)
         if nodes:
             processors = tuple(range(sum(node.processors for node in nodes)))
             names = [f"{node.host}:{node.processors}" for node in nodes]
-            found = replace(found, processors=list(processors), nodes=names)
-        return cls(session_name(), processors, tools, store, found, nodes)
+            here = replace(here, processors=list(processors), nodes=names)
+        return cls(session_name(), processors, tools, store, here, nodes)
 
     def reserved(self, watcher: Watcher, *, no_wait: bool) -> AbstractContextManager[None]:
         """A context in which no other Lockstep of this host measures here; no waits for several hosts."""
@@ -175,20 +175,22 @@ class MeasurementSession:
                 "not calibrated: a calibration needs two processors; waiting rules use nominal constants"
             )
             return []
-        found: list[Calibration] = []
+        calibrations: list[Calibration] = []
         for repetition in range(1 + trust.AGAIN):
-            reason = f", again: {trust.unsteady(found)}" if repetition else ""
+            reason = f", again: {trust.unsteady(calibrations)}" if repetition else ""
             watcher.note(f"calibrating: messages, context switches, detours, slot switches{reason}")
-            before, found = found, self._calibration(working_sets, mechanisms)
-            seen = {one.quantity.split()[-1] for one in found}
+            before, calibrations = calibrations, self._calibration(working_sets, mechanisms)
+            seen = {one.quantity.split()[-1] for one in calibrations}
             if again and (lost := sorted(set(mechanisms) - seen)):
                 raise LaunchError(f"no slots could be measured with {', '.join(lost)}")
-            if before and trust.unsteady(found) and likeness.agree(before, found):
-                found = [replace(one, conditions=replace(one.conditions, agrees=True)) for one in found]
-            self.store.add_calibrations(found)
-            if not trust.unsteady(found):
+            if before and trust.unsteady(calibrations) and likeness.agree(before, calibrations):
+                calibrations = [
+                    replace(one, conditions=replace(one.conditions, agrees=True)) for one in calibrations
+                ]
+            self.store.add_calibrations(calibrations)
+            if not trust.unsteady(calibrations):
                 break
-        return found
+        return calibrations
 
     def _calibration(self, working_sets: Collection[int], mechanisms: Collection[str]) -> list[Calibration]:
         processors = self._calibrated
@@ -198,11 +200,11 @@ class MeasurementSession:
         except TooLongError as error:
             raise OverloadedError(f"calibration needs an idle host: {error}") from None
         during = conditions.of_run(self.conditions, before, Moment.now(processors))
-        made = records.now()
+        now = records.now()
         return [
             Calibration(
                 session=self.name,
-                recorded_at=made,
+                recorded_at=now,
                 quantity=quantity,
                 samples=samples,
                 processors=processors,
@@ -230,8 +232,10 @@ class MeasurementSession:
                 if quantity not in between:
                     yield Measurement(quantity, samples, size)
         for mechanism in mechanisms:
-            found = calibrate.of_slots(self.tools.run_workload, processors, mechanism)
-            yield from (Measurement(f"{quantity} {mechanism}", found[quantity]) for quantity in found)
+            quantities = calibrate.of_slots(self.tools.run_workload, processors, mechanism)
+            yield from (
+                Measurement(f"{quantity} {mechanism}", quantities[quantity]) for quantity in quantities
+            )
         yield from calibrate.kernel(processors[0])
 
 
@@ -257,17 +261,17 @@ def reserved(
     """
     slurm = "SLURM_JOB_ID" in environment
     ours = Reservation(processors)
-    said: list[Rival] = []
+    reported: list[Rival] = []
     try:
-        while found := ours.take(no_wait=no_wait or slurm):
+        while others := ours.take(no_wait=no_wait or slurm):
             if no_wait or slurm:
                 reason = "" if no_wait else ", and a job of Slurm does not wait"
-                watcher.warn(f"Lockstep: {_words(found)}, so the runs disturb each other{reason}")
+                watcher.warn(f"Lockstep: {_words(others)}, so the runs disturb each other{reason}")
                 break
-            if found != said:
-                watcher.warn(f"waiting: {_words(found)} (--no-wait does not wait)")
+            if others != reported:
+                watcher.warn(f"waiting: {_words(others)} (--no-wait does not wait)")
                 watcher.note("waiting")
-                said = found
+                reported = others
             time.sleep(LOOK_S)
         yield
     finally:

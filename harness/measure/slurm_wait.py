@@ -34,7 +34,7 @@ def wait(
     pause_s = FIRST_PAUSE_S
     while True:
         try:
-            found = ask(jobs, str(folder))
+            seen = ask(jobs, str(folder))
         except SlurmError as error:
             if clock() - heard_s > SILENCE_S:
                 raise
@@ -42,23 +42,23 @@ def wait(
         else:
             heard_s = clock()
             for job in jobs:
-                if found[job][0] is JobState.UNKNOWN:
+                if seen[job][0] is JobState.UNKNOWN:
                     unknown_s.setdefault(job, heard_s)
                 else:
                     unknown_s.pop(job, None)
             late = [job for job, since_s in unknown_s.items() if heard_s - since_s < LATE_S]
-            over = [job for job in jobs if found[job][0].over and job not in late]
-            watcher.progress(Progress(_label(found, folder), len(over), len(jobs), heard_s - begin_s, 0.0))
+            over = [job for job in jobs if seen[job][0].over and job not in late]
+            watcher.progress(Progress(_label(seen, folder), len(over), len(jobs), heard_s - begin_s, 0.0))
             if len(over) == len(jobs):
-                return found
+                return seen
         pause(pause_s)
         pause_s = min(1.3 * pause_s, LAST_PAUSE_S)
 
 
-def _label(found: dict[SlurmJob, tuple[JobState, Ending | None]], folder: Path) -> str:
-    for job, (state, ending) in found.items():
+def _label(seen: dict[SlurmJob, tuple[JobState, Ending | None]], folder: Path) -> str:
+    for job, (state, ending) in seen.items():
         if not state.over:
             log = tail(folder / f"{job}.log").split("\n") if state is JobState.RUNNING else []
-            said = next((line.strip() for line in reversed(log) if line.strip()), "")
-            return f"job {job} {explain(state, ending)}{': ' if said else ''}{said}"
+            last_line = next((line.strip() for line in reversed(log) if line.strip()), "")
+            return f"job {job} {explain(state, ending)}{': ' if last_line else ''}{last_line}"
     return "over"

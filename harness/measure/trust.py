@@ -29,44 +29,44 @@ REMEDY = "simulated slowdowns may be off; repeat it (lockstep calibrate)"
 PAPER = "Dusseau et al. 1996"  # has the machine where none is calibrated
 
 
-def taken(found: Sequence[Calibration]) -> float:
+def taken(calibrations: Sequence[Calibration]) -> float:
     """The share of the CPU time that others and the hypervisor took during a calibration."""
-    during = found[-1].conditions if found else Conditions()
-    return max(in_os_noise(found), during.others or 0.0, during.steal or 0.0)
+    during = calibrations[-1].conditions if calibrations else Conditions()
+    return max(in_os_noise(calibrations), during.others or 0.0, during.steal or 0.0)
 
 
-def in_os_noise(found: Iterable[Calibration]) -> float:
+def in_os_noise(calibrations: Iterable[Calibration]) -> float:
     """The share of the CPU time in detours; 0 where it is unknown."""
     samples: dict[str, list[float]] = {"os_noise_length_ns": [], "os_noise_interval_ns": []}
-    for one in found:
+    for one in calibrations:
         samples.get(one.quantity, []).extend(one.samples)
     if not all(samples.values()):
         return 0.0
     return statistics.fmean(samples["os_noise_length_ns"]) / statistics.fmean(samples["os_noise_interval_ns"])
 
 
-def load(found: Sequence[Calibration]) -> str:
+def load(calibrations: Sequence[Calibration]) -> str:
     """What says that a calibration was made under load, in words; empty if it was made on an idle host."""
-    if (share := taken(found)) > LOADED:
+    if (share := taken(calibrations)) > LOADED:
         return f"others took {share:.0%} of the processors"
-    waiting = crowding(found[-1].conditions) if found else 0
+    waiting = crowding(calibrations[-1].conditions) if calibrations else 0
     return f"{waiting} threads of other programs waited for a processor" if waiting else ""
 
 
-def good(found: Sequence[Calibration]) -> bool:
-    return not load(found) or (found[-1].conditions.agrees and taken(found) <= SPOILT)
+def good(calibrations: Sequence[Calibration]) -> bool:
+    return not load(calibrations) or (calibrations[-1].conditions.agrees and taken(calibrations) <= SPOILT)
 
 
-def unsteady(found: Sequence[Calibration]) -> str:
+def unsteady(calibrations: Sequence[Calibration]) -> str:
     """What says that a calibration should be repeated, in words; empty if it was the same all the while.
 
     One that found what the one before it had found needs no repetition, unless others took too much.
     """
-    if found and found[-1].conditions.agrees and good(found):
+    if calibrations and calibrations[-1].conditions.agrees and good(calibrations):
         return ""
-    if reason := load(found):
+    if reason := load(calibrations):
         return reason
-    differences = contradictions(found)
+    differences = contradictions(calibrations)
     more = f", and {len(differences) - 1} more" if len(differences) > 1 else ""
     return f"its samples contradict each other: {differences[0]}{more}" if differences else ""
 
@@ -94,34 +94,34 @@ class Chosen:
         return constants(self.calibration) if self.calibration else None
 
 
-def chosen(known: Iterable[Sequence[Calibration]], here: Conditions, folder: Path) -> Chosen:
+def chosen(sets: Iterable[Sequence[Calibration]], here: Conditions, folder: Path) -> Chosen:
     """The newest good calibration of the host ``here`` among those in ``folder``, the newest first."""
     loaded: list[str] = []
     elsewhere: list[str] = []
-    for found in known:
-        made = found[-1].conditions
-        if not same_host(made, here):
-            elsewhere.append(str(made.host))
-        elif not good(found):
-            loaded.append(load(found))
+    for calibrations in sets:
+        origin = calibrations[-1].conditions
+        if not same_host(origin, here):
+            elsewhere.append(str(origin.host))
+        elif not good(calibrations):
+            loaded.append(load(calibrations))
         else:
-            at = found[-1].recorded_at[:16].replace("T", " ")
+            at = calibrations[-1].recorded_at[:16].replace("T", " ")
             reason = "".join(f" ({one})" for one in loaded[:1])
             line = f"constants of {at} UTC: a later calibration was made under load{reason}"
             lines = [line] if loaded else []
-            if reason := unsteady(found):
+            if reason := unsteady(calibrations):
                 lines.append(f"the host changed during its calibration ({reason}): {REMEDY}")
-            return Chosen(found, "; ".join(lines))
+            return Chosen(calibrations, "; ".join(lines))
     which, remedy = "no calibration", ""
     if loaded:
         which, remedy = "no good calibration", f" ({loaded[0]}); lockstep calibrate needs an idle host"
     elif elsewhere:
         which, remedy = "no calibration of this host", f", only of {', '.join(dict.fromkeys(elsewhere))}"
-    given = f"values missing in [machine] are from {PAPER}"
-    return Chosen((), f"{which} in {folder}: {given}{remedy}")
+    remark = f"values missing in [machine] are from {PAPER}"
+    return Chosen((), f"{which} in {folder}: {remark}{remedy}")
 
 
-def age_s(found: Sequence[Calibration], now: datetime | None = None) -> float:
+def age_s(calibrations: Sequence[Calibration], now: datetime | None = None) -> float:
     """The time since a calibration, in seconds; 0 if it is of the future, or there is none."""
-    made = [datetime.fromisoformat(one.recorded_at) for one in found]
-    return max(0.0, ((now or datetime.now(UTC)) - max(made)).total_seconds()) if made else 0.0
+    times = [datetime.fromisoformat(one.recorded_at) for one in calibrations]
+    return max(0.0, ((now or datetime.now(UTC)) - max(times)).total_seconds()) if times else 0.0

@@ -62,9 +62,9 @@ class SimulatedByJob:
         try:
             for cell in experiment.cells:
                 with sweep.blamed(cell.settings):
-                    known, log = _on_machine(cell, read_once)
-                    owners.on(experiment.owners, known.processors)
-                cells.append(known)
+                    cell_jobs, log = _on_machine(cell, read_once)
+                    owners.on(experiment.owners, cell_jobs.processors)
+                cells.append(cell_jobs)
                 logs |= {cell.index: log} if log else {}
         except InputError as error:
             raise experiment.located(error) from None
@@ -114,17 +114,17 @@ class SimulatedByJob:
         )
 
     def _source(self, task: Task) -> dict[str, Any]:
-        known, log = _source_of(task), self.logs.get(task.cell.index)
-        source: dict[str, Any] = {"warm_up": known.warm_up, "tau_s": known.tau_s}
-        if log and known.log:
-            file = os.fsencode(known.log.file).decode(errors="backslashreplace")
-            source |= {"log": log.header, "file": file, "content": known.content}
-            source |= {"load": known.log.load} if known.log.load is not None else {}
+        values, log = _source_of(task), self.logs.get(task.cell.index)
+        source: dict[str, Any] = {"warm_up": values.warm_up, "tau_s": values.tau_s}
+        if log and values.log:
+            file = os.fsencode(values.log.file).decode(errors="backslashreplace")
+            source |= {"log": log.header, "file": file, "content": values.content}
+            source |= {"load": values.log.load} if values.log.load is not None else {}
             source |= {"skipped": log.skipped, "assumed": log.assumed, "count": len(log.jobs)}
-        if known.model:
-            source |= {"model": asdict(known.model), "count": known.model.count}
-        if known.migration != Migration():
-            source |= {"migration": asdict(known.migration)}
+        if values.model:
+            source |= {"model": asdict(values.model), "count": values.model.count}
+        if values.migration != Migration():
+            source |= {"migration": asdict(values.migration)}
         if task.cell.machine:
             source |= {"machine": dict(task.cell.machine)}
         schedulers, cells = task.experiment.schedulers, task.experiment.cells
@@ -224,16 +224,16 @@ def _of_model(task: Task) -> dict[str, Any]:
         return measure(outcome, warm_up=source.warm_up, last=watched, tau_s=source.tau_s)
 
     most = source.replications
-    found = replicate(one, task.experiment.seed, Precision(source.half_width, min(3, most), most))
-    if found.saturated:
-        tried = found.stuck + len(found.metrics)
-        return {"replications": tried, "saturated": f"in {found.stuck} of {tried} replications"}
-    means = {name: found.mean(name) for name in _plain(found.metrics[0])}
+    replications = replicate(one, task.experiment.seed, Precision(source.half_width, min(3, most), most))
+    if replications.saturated:
+        tried = replications.stuck + len(replications.metrics)
+        return {"replications": tried, "saturated": f"in {replications.stuck} of {tried} replications"}
+    means = {name: replications.mean(name) for name in _plain(replications.metrics[0])}
     return {
         "metrics": {name: one.mean if np.isfinite(one.mean) else None for name, one in means.items()},
         "half_width": {name: one.shown_half for name, one in means.items()},
-        "slowdowns": [metrics.bounded_slowdown for metrics in found.metrics],
-        "replications": len(found.metrics),
+        "slowdowns": [metrics.bounded_slowdown for metrics in replications.metrics],
+        "replications": len(replications.metrics),
     }
 
 

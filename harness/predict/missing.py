@@ -76,19 +76,19 @@ def complete(
     When nothing lacks any more, ``further`` receives all, and gives what to simulate besides, unheard.
     """
     recorded = recorded_programs.of(experiment, records, store.path.parent)
-    made: list[RunRecord] = []
+    simulations: list[RunRecord] = []
 
     def simulated(lacking: Lacking, *, timeline: bool) -> Iterator[RunRecord]:
         measured = {task.key: record for task, record in lacking}
         imitation = back_end(measured, session, recorded, timeline=timeline)
         for record in run([task for task, _ in lacking], imitation, store, watcher, what="simulations"):
-            made.append(record)
+            simulations.append(record)
             yield record
 
     if lacking := missing(experiment, records, recorded):
         for record in simulated(lacking, timeline=timeline):
             heard(record)
-    more = further(experiment, [*records, *made])
+    more = further(experiment, [*records, *simulations])
     if more := [(task, record) for task, record in more if _replayable(task, recorded)]:
         list(simulated(more, timeline=False))
-    return made
+    return simulations

@@ -69,7 +69,7 @@ def around(base: Experiment) -> ParameterGrid:
         for n, at in enumerate(product(FACTORS, imbalances))
     ]
     schedulers = tuple(map(scheduler_of, tables))
-    made = replace(base, repeats=1, min_repeats=1, schedulers=schedulers, cells=tuple(cells))
+    experiment = replace(base, repeats=1, min_repeats=1, schedulers=schedulers, cells=tuple(cells))
     values = {
         "granularity": [duration_name(first.granularity_us * factor) for factor in FACTORS],
         "imbalance": [f"{v:g} g" for v in imbalances],
@@ -77,7 +77,7 @@ def around(base: Experiment) -> ParameterGrid:
         "spin": list(RULES),
     }
     own = 0, imbalances.index(first.imbalance), [it in own_ms for it in quanta_ms].index(True), len(RULES) - 1
-    return ParameterGrid(made, values, own, window_ns)
+    return ParameterGrid(experiment, values, own, window_ns)
 
 
 def _varies(one: object) -> TypeGuard[Program]:

@@ -82,13 +82,13 @@ def of_scene(scene: Scene) -> list[Picture]:
         after = f"until {in_ms(last.from_ms + last.length_ms)}"
         if scene.cyclic:
             after = f"again every {in_ms(sum(slot.length_ms or 0 for slot in scene.slots))}"
-    said = ("; o: its owner is there" if scene.owned else "") + ("; x: lost" if scene.lost else "")
+    legend = ("; o: its owner is there" if scene.owned else "") + ("; x: lost" if scene.lost else "")
     notes = dict.fromkeys(scene.owned, "o") | dict.fromkeys(scene.lost, "x")
     rows = [
         (begin, [Cell(jobs, notes.get(p, "")) for p, jobs in enumerate(slot.runs)])
         for begin, slot in zip(_begins(scene), scene.slots, strict=True)
     ]
-    return [Picture(f"Slots over processors, {after}{said}", _heads(last.runs), rows), *scene.pictures]
+    return [Picture(f"Slots over processors, {after}{legend}", _heads(last.runs), rows), *scene.pictures]
 
 
 def over_time(scenes: Sequence[Scene]) -> Picture | None:
@@ -114,7 +114,7 @@ def _heads(columns: Iterable[Any]) -> list[str]:
 
 def _owners(places: Mapping[Any, Sequence[int]], names: Any) -> dict[int, tuple[str, ...]]:
     """The job of each place: a processor, or a seat."""
-    return {place: (names[job],) for job, found in places.items() for place in found}
+    return {place: (names[job],) for job, place_list in places.items() for place in place_list}
 
 
 def _array(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture | None:
@@ -157,8 +157,10 @@ def _tree(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Pic
     rows = _levels(leaves, cell)
     for begin, front in zip(_begins(scene), fronts, strict=True):
         above = [[leaf >> up for up in range(leaf.bit_length())] for leaf in range(leaves, 2 * leaves)]
-        found = groupby(next((node for node in path if node in front), 0) for path in above)
-        cells = [(Cell((front[n],), f"N{n - 1}") if n else Cell(), len([*same])) for n, same in found]
+        cells_of_nodes = groupby(next((node for node in path if node in front), 0) for path in above)
+        cells = [
+            (Cell((front[n],), f"N{n - 1}") if n else Cell(), len([*same])) for n, same in cells_of_nodes
+        ]
         rows.append((begin, [replace(one, span=span) for one, span in cells]))
     return Picture(
         "Queue tree: (load of branch), [front]; the front in each slot", _heads(range(leaves)), rows

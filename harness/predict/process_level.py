@@ -100,14 +100,14 @@ class Host:
     def of_run(cls, measured: RunRecord) -> Self:
         """The host of ``measured``, without what its conditions say of that run alone."""
         conditions = replace(measured.conditions, warnings=(), recording="", recorded_until_ns=None)
-        known = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
+        estimates = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
         return cls(
             measured.processors,
             measured.constants,
             Topology.of(conditions.recorded(), len(measured.processors)).table(),
             conditions=conditions,
             digest=measured.digest,
-            estimates=known,
+            estimates=estimates,
         )
 
     @classmethod
@@ -117,8 +117,8 @@ class Host:
         """The host of a calibration with the processors of ``task``; ``conditions`` of the simulation."""
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.options.mechanism == "auto" else scheduler.options.mechanism
-        known = constants or Constants()
-        of_run = known.of_run(mechanism if scheduler.policy.stops_processes else "")
+        measured_constants = constants or Constants()
+        of_run = measured_constants.of_run(mechanism if scheduler.policy.stops_processes else "")
         processors = list(range(task.cell.processors))
         here = replace(conditions, processors=processors, **task.cell.topology.table())
         return cls(processors, of_run, task.cell.machine, here)
@@ -129,21 +129,21 @@ class Host:
         It is like the host, unless the [machine] table asks for another local scheduler than
         the host's. Then it is the paper's machine, with the host's context switch and latency.
         """
-        given = dict(self.given)
-        queue = given.pop("queue", UNBOUND)
-        given["queue"] = "bound" if scheduler.options.bind is True else queue
-        given["within_job"] = scheduler.options.bind == WITHIN_JOB
+        values = dict(self.given)
+        queue = values.pop("queue", UNBOUND)
+        values["queue"] = "bound" if scheduler.options.bind is True else queue
+        values["within_job"] = scheduler.options.bind == WITHIN_JOB
         with under("machine"):
-            if self.constants.known and given.get("local", "eevdf") == "eevdf":
-                given.pop("local", None)
+            if self.constants.known and values.get("local", "eevdf") == "eevdf":
+                values.pop("local", None)
                 likeness = machine_like(self.constants, len(self.processors), scheduler)
-                if "context_switch_us" in given:  # these belong to the calibrated switch
-                    given = {"switch_deviation_us": (), "switch_after_idle_us": ()} | given
-                return replace(likeness, **given)
+                if "context_switch_us" in values:  # these belong to the calibrated switch
+                    values = {"switch_deviation_us": (), "switch_after_idle_us": ()} | values
+                return replace(likeness, **values)
             if self.constants.known:
                 like = {"context_switch_us": self.constants.local_switch_us}
-                given = like | {"latency_us": self.constants.latency_us} | given
-            return SimulatedMachine(**{"processors": len(self.processors)} | given)
+                values = like | {"latency_us": self.constants.latency_us} | values
+            return SimulatedMachine(**{"processors": len(self.processors)} | values)
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ class Simulated:
         return simulated_job(job, self.recorded, blocking_calls=spins)
 
     def guess_s(self, task: Task) -> float:
-        made = [self._job(job, task) for job in task.jobs]
-        return guess_s(job.replay or job.program for job in made)
+        jobs = [self._job(job, task) for job in task.jobs]
+        return guess_s(job.replay or job.program for job in jobs)
 
     def run(self, task: Task) -> RunRecord:
         begin_s = time.monotonic()
         host, scheduler = self.host(task), task.scheduler
-        known = host.estimates
-        jobs = [replace(job, estimate=known.get(job.number)) for job in task.jobs]
+        estimates = host.estimates
+        jobs = [replace(job, estimate=estimates.get(job.number)) for job in task.jobs]
         outcome = simulate(
             [self._job(job, task) for job in jobs],
             host.machine(scheduler),

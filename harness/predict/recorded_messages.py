@@ -68,10 +68,10 @@ class Transfers:
 
     def times_ns(self, sizes: Numbers) -> Numbers:
         """How much longer messages of ``sizes`` bytes take than one of a byte."""
-        known, times_ns = (0, *COPIED_BYTES), (0.0, *self.copy_ns)
-        beyond = np.maximum(1.0, sizes / known[-1])
-        found: Numbers = np.rint(np.interp(sizes, known, times_ns) * beyond).astype(np.int64)
-        return found
+        sizes_known, times_ns = (0, *COPIED_BYTES), (0.0, *self.copy_ns)
+        beyond = np.maximum(1.0, sizes / sizes_known[-1])
+        result: Numbers = np.rint(np.interp(sizes, sizes_known, times_ns) * beyond).astype(np.int64)
+        return result
 
 
 DEFAULT = Transfers()
@@ -94,13 +94,13 @@ class Channels:
 def waits_of(columns: Columns) -> Numbers:
     """For each operation that starts a request the place of the WAIT that ends it; -1 for others."""
     request, kind = columns["request"], columns["kind"]
-    found = np.full(len(request), -1, np.int64)
+    waits = np.full(len(request), -1, np.int64)
     order = np.argsort(request, kind="stable")
     order = order[request[order] > 0]
     start, end = order[:-1], order[1:]
     pairs = (request[start] == request[end]) & (kind[start] != KIND["WAIT"]) & (kind[end] == KIND["WAIT"])
-    found[start[pairs]] = end[pairs]
-    return found
+    waits[start[pairs]] = end[pairs]
+    return waits
 
 
 def acts_of(
@@ -127,10 +127,10 @@ def acts_of(
         for rank, one in enumerate(ranks)
     ]
     for _ in range(MOST_CROSSING):
-        made = [[*parts] for parts in of_all]
+        by_rank = [[*parts] for parts in of_all]
         for rank, acts in _messages(sends, receives, len(ranks), channels, transfers):
-            made[rank].append(acts)
-        whole = [np.concatenate([*parts, np.zeros(0, ACT)]) for parts in made]
+            by_rank[rank].append(acts)
+        whole = [np.concatenate([*parts, np.zeros(0, ACT)]) for parts in by_rank]
         counts = np.zeros(len(channels.numbers), np.int64)
         for (sender, _, _), channel in channels.numbers.items():
             acts = whole[sender]
@@ -150,7 +150,7 @@ def _stuck(acts: Sequence[NDArray[Any]], channels: Channels) -> list[tuple[int, 
     """Ranks, and operations in which they wait for ever; none if all come to their ends."""
     columns = [[one[name].tolist() for name in ("channel", "takes", "number")] for one in acts]
     ends = [(sender, receiver if kind == LARGE else sender) for sender, receiver, kind in channels.numbers]
-    given, at, moved = [[0] * len(ends) for _ in acts], [0] * len(acts), True
+    counts, at, moved = [[0] * len(ends) for _ in acts], [0] * len(acts), True
     while moved:
         moved = False
         for rank, (of, takes, number) in enumerate(columns):
@@ -158,8 +158,8 @@ def _stuck(acts: Sequence[NDArray[Any]], channels: Channels) -> list[tuple[int, 
             while place < len(of):
                 channel = of[place]
                 if not takes[place]:
-                    given[rank][channel] += 1
-                elif any(given[end][channel] <= number[place] for end in ends[channel]):
+                    counts[rank][channel] += 1
+                elif any(counts[end][channel] <= number[place] for end in ends[channel]):
                     break
                 place += 1
             moved, at[rank] = moved or place > at[rank], place
@@ -234,7 +234,7 @@ def _one_end(
     ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int], *, sent: bool
 ) -> NDArray[Any]:
     """The messages that the ranks have sent to each other, or received, by the operations that did so."""
-    made = []
+    acts = []
     for rank, columns in enumerate(ranks):
         kind = columns["kind"]
         at = np.flatnonzero(np.isin(kind, SENDS if sent else RECEIVES))
@@ -248,16 +248,16 @@ def _one_end(
             table[name] = columns[name][at[there]]
         table["operation"], table["end"] = at[there], end[there]
         table["sender"], table["receiver"] = (rank, peers[there]) if sent else (peers[there], rank)
-        made.append(table)
-    return np.concatenate(made)
+        acts.append(table)
+    return np.concatenate(acts)
 
 
 def _places(peers: NDArray[Any], own: Mapping[int, int]) -> Numbers:
     """Ranks of MPI_COMM_WORLD as places among the recorded ones; -1 for others."""
-    found = np.full(len(peers), -1, np.int64)
+    places = np.full(len(peers), -1, np.int64)
     for number in np.unique(peers):
-        found[peers == number] = own.get(int(number), -1)
-    return found
+        places[peers == number] = own.get(int(number), -1)
+    return places
 
 
 def _drop_tags(sends: NDArray[Any], receives: NDArray[Any]) -> None:
@@ -292,10 +292,10 @@ def _collectives(
     """Acts of a rank in collective operations."""
     at = np.flatnonzero(columns["kind"] >= FIRST)
     for comm in np.unique(columns["comm"][at]):
-        known = [own[number] for number in communicators.get(int(comm), ()) if number in own]
-        if rank not in known or len(known) < 2:
+        numbers = [own[number] for number in communicators.get(int(comm), ()) if number in own]
+        if rank not in numbers or len(numbers) < 2:
             continue
-        group = _Group(rank, known, channels, rooted)
+        group = _Group(rank, numbers, channels, rooted)
         here = at[columns["comm"][at] == comm]
         kinds, roots = columns["kind"][here], _places(columns["peer"][here], own)
         for kind, root in {*zip(kinds.tolist(), roots.tolist(), strict=True)}:

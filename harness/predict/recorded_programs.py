@@ -32,13 +32,13 @@ class DedicatedTime(NamedTuple):
         """Those of a run of one job; a rank without a known CPU time computes all the time."""
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
-        known = [(rank.cpu_ns, rank.running_ns or 0) for rank in record.ranks]
-        busy_ns = [ran_ns if cpu_ns is None else cpu_ns for cpu_ns, ran_ns in known]
+        times = [(rank.cpu_ns, rank.running_ns or 0) for rank in record.ranks]
+        busy_ns = [ran_ns if cpu_ns is None else cpu_ns for cpu_ns, ran_ns in times]
         busy_s = max(busy_ns) / 1e9 if busy_ns and all(busy_ns) else taken_s
         until_ns = record.conditions.recorded_until_ns
         after_ns = None if until_ns is None else max(0, (job.finish_ns or 0) - until_ns)
         # Less than a rank has had between the two calls: the last look at it came before its end.
-        beyond_ns = [ran_ns - cpu_ns for cpu_ns, ran_ns in known if cpu_ns is not None and ran_ns > cpu_ns]
+        beyond_ns = [ran_ns - cpu_ns for cpu_ns, ran_ns in times if cpu_ns is not None and ran_ns > cpu_ns]
         return cls(
             taken_s,
             busy_s,
@@ -64,8 +64,8 @@ class DedicatedTime(NamedTuple):
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    present = [value for value in values if value is not None]
+    return statistics.median(present) if present else None
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class RecordedPrograms:
 
     def lacks(self) -> list[str]:
         """What the recordings lack, a line for each that lacks something."""
-        found = [recording.read(path).lacks for path in dict.fromkeys(self.files.values())]
-        return [line for line in found if line]
+        remarks = [recording.read(path).lacks for path in dict.fromkeys(self.files.values())]
+        return [line for line in remarks if line]
 
     def replayed(self, command: Work, *, blocking_calls: bool = True) -> ReplayedProgram:
         """The program of a known command.
@@ -108,7 +108,7 @@ class RecordedPrograms:
                 busy_s += max(0.0, alone.busy_s - elapsed_s)
             start_up_s = min(outside_s, busy_s)
             after_s = min(alone.after_s or 0.0, outside_s - start_up_s)
-            made = replayed(
+            program = replayed(
                 held,
                 as_mpi=command.waits == "mpi",
                 blocking_calls=blocking_calls,
@@ -118,7 +118,7 @@ class RecordedPrograms:
             )
             # Without a root both kinds of calls are one program.
             for same in {blocking_calls} if has_root(held) else {True, False}:
-                self._made[command, same] = made
+                self._made[command, same] = program
         return self._made[command, blocking_calls]
 
 
@@ -157,17 +157,17 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
         ours = record.kind in (RECORDED, DEDICATED) and not others and job.finish_ns is not None
         if ours and (command := job.work) in alone:
             alone[command][record.kind].append((record.conditions.recording, DedicatedTime.of(record)))
-    files, known = {}, {}
+    files, times = {}, {}
     for command, of_kinds in alone.items():
         runs = of_kinds[RECORDED] or of_kinds[DEDICATED]
         if runs:
-            known[command] = DedicatedTime.median([run for _, run in runs])
+            times[command] = DedicatedTime.median([run for _, run in runs])
         kept = [(name, run) for name, run in runs if name and (folder / name).is_file()]
         if command.recording:
             if Path(command.recording).is_file():
                 files[command] = Path(command.recording)
         elif kept:
             name, shortest = min(kept, key=lambda one: one[1].taken_s)
-            known[command] = shortest._replace(outside_s=known[command].outside_s)
+            times[command] = shortest._replace(outside_s=times[command].outside_s)
             files[command] = folder / name
-    return RecordedPrograms(files, known)
+    return RecordedPrograms(files, times)

@@ -66,20 +66,20 @@ def replayed(
     the MPI's blocking calls. They are if the waiting rule is spin. Two-phase waits make nonblocking calls, in
     which no rank waits for a root.
     """
-    found = stretches(recording)
-    if not found:
+    recorded = stretches(recording)
+    if not recorded:
         rule = "holds no operations of all its ranks"
         raise InputError("recording", " ".join(recording.command), rule, "record a longer run")
     channels = Channels()
     world = [rank.rank for rank in recording.ranks]
     communicators = [rank.communicators for rank in recording.ranks]
-    columns = [[recordings.operations(rows) for rows in one.rows] for one in found]
+    columns = [[recordings.operations(rows) for rows in one.rows] for one in recorded]
     times = _OwnTimes.of([each for ranks in columns for each in ranks])
     rooted = blocking_calls and has_root(recording)
     related = partial(acts_of, rooted=rooted, transfers=Transfers.of(recording.ranks))
     acts = [related(ranks, world, communicators, channels) for ranks in columns]
-    repeats = [one.operations / sum(map(len, one.rows)) for one in found]
-    whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
+    repeats = [one.operations / sum(map(len, one.rows)) for one in recorded]
+    whole_s = sum(times * one.kept_s for times, one in zip(repeats, recorded, strict=True))
     share = 1.0 if max_s is None else min(1.0, max_s / whole_s)
     meets = channels.table()[:, 2] > 0
     before_s, after_s = (share * each_s for each_s in asleep_s)
@@ -87,10 +87,10 @@ def replayed(
     sleeps = min(max(rank.init_switches for rank in recording.ranks), round(asleep_s[0] / LEAST_SLEEP_S))
     parts = [*alike(before_s, share * start_up_s, times=max(1, round(share * sleeps)))]
     for repeat, ranks, (of_ranks, counts) in zip(repeats, columns, acts, strict=True):
-        made = tuple(_operations(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
+        operations_of = tuple(_operations(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
         messages = np.zeros(len(channels.numbers), np.int64)
         messages[: len(counts)] = counts
-        parts.append(Part(made, messages, max(1, round(share * repeat))))
+        parts.append(Part(operations_of, messages, max(1, round(share * repeat))))
     parts += alike(after_s)
     yield_interval_ns = round(max(rank.yield_interval_ns or 0.0 for rank in recording.ranks))
     return ReplayedProgram(tuple(parts), channels.table(), as_mpi, yield_interval_ns)
@@ -116,10 +116,10 @@ class _OwnTimes:
         order = np.lexsort((within_ns[there], classes[there]))
         sorted_ns = within_ns[there][order]
         present, first, counts = np.unique(classes[there][order], return_index=True, return_counts=True)
-        made = [np.zeros(len(KINDS) * SIZES) for _ in range(2)]
-        for table, quantile in zip(made, (OWN, USUAL), strict=True):
+        sums = [np.zeros(len(KINDS) * SIZES) for _ in range(2)]
+        for table, quantile in zip(sums, (OWN, USUAL), strict=True):
             table[present] = sorted_ns[first + ((counts - 1) * quantile).astype(np.int64)]
-        return cls(made[0], made[1])
+        return cls(sums[0], sums[1])
 
     def around(self, columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Nanoseconds of each operation before it gives or takes messages, and after."""
@@ -132,8 +132,8 @@ class _OwnTimes:
 
 def _classes(columns: Columns) -> NDArray[np.int64]:
     sizes = np.frexp(columns["bytes"].astype(float))[1].astype(np.int64)
-    found: NDArray[np.int64] = columns["kind"].astype(np.int64) * SIZES + np.minimum(sizes, SIZES - 1)
-    return found
+    classes: NDArray[np.int64] = columns["kind"].astype(np.int64) * SIZES + np.minimum(sizes, SIZES - 1)
+    return classes
 
 
 def _operations(
@@ -155,20 +155,20 @@ def _operations(
     polls = _polls(columns)[at]
     learns = takes & acts["collective"] & ~polls  # polling teaches nothing
     last = np.cumsum(1 + computes + learns) if len(at) else at
-    made: Operations = operations(1, int(last[-1]) + 1 if len(at) else 1)[0]
+    steps: Operations = operations(1, int(last[-1]) + 1 if len(at) else 1)[0]
     total_ns = float(ends_ns[-1]) if len(ends_ns) else 0.0
     moments_ns = np.append(clock_ns[computes], max(total_ns, clock_ns[-1] if len(at) else 0.0))
     act = last - 1 - learns
-    place = np.append(act[computes] - 1, len(made) - 1)
-    made["code"][place], made["marks"][place] = m.COMPUTE, m.PASSES
-    made["value"][place] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0))
-    made["code"][act], made["peer"][act] = np.where(takes, m.RECEIVE, m.SEND), acts["channel"]
-    made["value"][act] = np.where(takes, acts["number"], 0)
-    made["more_us"][act] = np.where(takes, _carried_us(columns)[at], 0)
+    place = np.append(act[computes] - 1, len(steps) - 1)
+    steps["code"][place], steps["marks"][place] = m.COMPUTE, m.PASSES
+    steps["value"][place] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0))
+    steps["code"][act], steps["peer"][act] = np.where(takes, m.RECEIVE, m.SEND), acts["channel"]
+    steps["value"][act] = np.where(takes, acts["number"], 0)
+    steps["more_us"][act] = np.where(takes, _carried_us(columns)[at], 0)
     for mark, of in ((m.LEARNS, learns), (m.CONTINUES, acts["continues"]), (m.POLLS, polls)):
-        made["marks"][act] |= (takes & of) * np.int8(mark)
-    made["code"][last[learns] - 1] = m.LEARN
-    return made
+        steps["marks"][act] |= (takes & of) * np.int8(mark)
+    steps["code"][last[learns] - 1] = m.LEARN
+    return steps
 
 
 def _carried_us(columns: Columns) -> NDArray[np.int64]:
@@ -184,15 +184,15 @@ def _carried_us(columns: Columns) -> NDArray[np.int64]:
     carried_ns[at] = np.minimum(np.diff(total_ns[at], prepend=0), MOST_CARRIED_NS)
     last = np.maximum.accumulate(np.where(waits, np.arange(len(kind)), -1))
     carried_ns[again] = np.where(last[again] >= 0, carried_ns[last[again]], 0)
-    found: NDArray[np.int64] = carried_ns // 1000
-    return found
+    carried_us: NDArray[np.int64] = carried_ns // 1000
+    return carried_us
 
 
 def _polls(columns: Columns) -> NDArray[np.bool_]:
     """Which operations the program polls for; also a blocking receive of what a poll has just found."""
     polls, kind, peer = polled(columns), columns["kind"], columns["peer"]
-    found = polls & (kind == KIND["PROBE"])
-    polls[1:] |= found[:-1] & (kind[1:] == KIND["RECV"]) & (peer[1:] == peer[:-1])
+    probes = polls & (kind == KIND["PROBE"])
+    polls[1:] |= probes[:-1] & (kind[1:] == KIND["RECV"]) & (peer[1:] == peer[:-1])
     return polls
 
 
@@ -200,8 +200,8 @@ def _alike(
     asleep_s: float, busy_s: float = 0.0, *, processes: int, channels: int, times: int = 1
 ) -> Iterator[Part]:
     """A part in which all sleep and compute by turns, for these times and this often; none for no time."""
-    made: Operations = operations(1, 2)[0]
-    made["code"], made["marks"] = (m.SLEEPING, m.COMPUTE), m.PASSES
-    made["value"] = round(asleep_s / times * 1e9), round(busy_s / times * 1e9)
-    if len(made := made[made["value"] > 0]):
-        yield Part((made,) * processes, np.zeros(channels, np.int64), times)
+    steps: Operations = operations(1, 2)[0]
+    steps["code"], steps["marks"] = (m.SLEEPING, m.COMPUTE), m.PASSES
+    steps["value"] = round(asleep_s / times * 1e9), round(busy_s / times * 1e9)
+    if len(steps := steps[steps["value"] > 0]):
+        yield Part((steps,) * processes, np.zeros(channels, np.int64), times)

@@ -110,29 +110,29 @@ def replicate(
     ``one`` gives None if the policy is saturated, which ends it, after ``plan.min_replications`` at the
     earliest. The n-th replication of a seed has the same random numbers for every policy.
     """
-    found: list[Metrics] = []
+    results: list[Metrics] = []
     stuck = 0
     for n in range(plan.max_replications):
         metrics = one(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,))))
         if metrics is None:
             stuck += 1
         else:
-            found.append(metrics)
-        if n + 1 >= plan.min_replications and (stuck or _known(found, plan.half_width)):
+            results.append(metrics)
+        if n + 1 >= plan.min_replications and (stuck or _known(results, plan.half_width)):
             break
-        advanced(n + 1, _expected(found, plan))
-    return Replications(tuple(found), stuck)
+        advanced(n + 1, _expected(results, plan))
+    return Replications(tuple(results), stuck)
 
 
-def _expected(found: Sequence[Metrics], plan: Precision) -> float:
+def _expected(results: Sequence[Metrics], plan: Precision) -> float:
     """How many replications there will probably be: half-widths fall with the root of their number."""
-    now = mean_of([m.response_s for m in found]) if len(found) >= FEWEST else None
+    now = mean_of([m.response_s for m in results]) if len(results) >= FEWEST else None
     if now is None or now.half is None or now.mean <= 0:
         return plan.min_replications
-    needed = len(found) * (now.half / (plan.half_width * now.mean)) ** 2
-    return min(max(needed, len(found) + 1, plan.min_replications), plan.max_replications)
+    needed = len(results) * (now.half / (plan.half_width * now.mean)) ** 2
+    return min(max(needed, len(results) + 1, plan.min_replications), plan.max_replications)
 
 
-def _known(found: Sequence[Metrics], half_width: float) -> bool:
-    now = mean_of([m.response_s for m in found])
+def _known(results: Sequence[Metrics], half_width: float) -> bool:
+    now = mean_of([m.response_s for m in results])
     return now.half is not None and now.half <= half_width * now.mean

@@ -166,11 +166,11 @@ def _enter(
 ) -> None:
     """Append a job to ``rows``, or join a component to the heterogeneous job that it belongs to."""
     whole, _, component = name.partition("+")
-    known = components.setdefault(whole, {}) if component else {}
-    if component in known:  # sacct --duplicates: the job was requeued
-        known.clear()
-    if known:
-        job = next(iter(known.values()))
+    jobs_of = components.setdefault(whole, {}) if component else {}
+    if component in jobs_of:  # sacct --duplicates: the job was requeued
+        jobs_of.clear()
+    if jobs_of:
+        job = next(iter(jobs_of.values()))
         job[NUMBER] = min(job[NUMBER], row[NUMBER])
         job[ALLOCATED] += row[ALLOCATED]
         job[RUN] = max(job[RUN], row[RUN]) if job[RUN] >= 0 and row[RUN] >= 0 else UNKNOWN
@@ -178,7 +178,7 @@ def _enter(
         job[STATUS] = max(job[STATUS], row[STATUS])
     else:
         rows.append(row)
-    known[component] = row
+    jobs_of[component] = row
 
 
 def _row(path: Path, place: int, name: str, values: Mapping[str, str]) -> list[float] | None:

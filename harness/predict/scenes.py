@@ -52,8 +52,8 @@ class Show:
         self._sizes = [job.processes for job in jobs]
         self._session = Session(policy, Machine(processors), jobs)
         self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in jobs))
-        told = (event for event in events if event.what != "arrive")
-        self._told = deque(sorted(told, key=lambda event: (event.at_ns, event.what == "owner")))
+        others = (event for event in events if event.what != "arrive")
+        self._told = deque(sorted(others, key=lambda event: (event.at_ns, event.what == "owner")))
         self._now_ns = 0
         self._left_ns: dict[int, float] = {}
         """CPU time until the end of each job that is here."""

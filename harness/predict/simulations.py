@@ -35,13 +35,13 @@ def carry_out(
         if error := back_end.refusal(task):
             raise task.experiment.located(error)
     waiting = {task.key: None for task in tasks}
-    known: dict[Key, RunRecord] = {}
+    records: dict[Key, RunRecord] = {}
 
     def ended(record: RunRecord) -> None:
-        known[key_of(record)] = record
-        while waiting and (first := next(iter(waiting))) in known:
+        records[key_of(record)] = record
+        while waiting and (first := next(iter(waiting))) in records:
             del waiting[first]
-            keep(known[first])
+            keep(records[first])
 
     def guess(task: Task) -> Guess:
         return Guess(back_end.guess_s(task), label(task.kind, task.scheduler.table, {}))
@@ -50,5 +50,5 @@ def carry_out(
         return compute(tasks, back_end.run, progress, ended, guess)
     finally:
         for key in waiting:
-            if key in known:
-                keep(known[key])
+            if key in records:
+                keep(records[key])

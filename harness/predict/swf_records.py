@@ -72,12 +72,12 @@ def read(path: Path, lines: Sequence[str]) -> Records:
             header[key] = value
             if key in ("MaxProcs", "MaxNodes") and value:
                 processors[key] = number(path, place, key, value, "simulated.processors")
-    known = [processors[key] for key in ("MaxProcs", "MaxNodes") if processors.get(key, UNKNOWN) > 0]
-    return Records(_rows(path, lines), int(known[0]) if known else None, header)
+    sizes = [processors[key] for key in ("MaxProcs", "MaxNodes") if processors.get(key, UNKNOWN) > 0]
+    return Records(_rows(path, lines), int(sizes[0]) if sizes else None, header)
 
 
 def _rows(path: Path, lines: Sequence[str]) -> np.ndarray:
-    found = array("d")  # smaller and sooner made than lists of a row each
+    numbers = array("d")  # smaller and sooner made than lists of a row each
     places: list[int] = []
     for place, line in enumerate(lines, 1):
         text = line.partition(";")[0]
@@ -86,11 +86,11 @@ def _rows(path: Path, lines: Sequence[str]) -> np.ndarray:
             _refuse(path, place, line, first=not places)
         if words:
             try:
-                found.extend(map(float, words))
+                numbers.extend(map(float, words))
             except ValueError:
                 _refuse(path, place, line, first=not places)
             places.append(place)
-    rows = np.array(found).reshape(-1, len(FIELDS))
+    rows = np.array(numbers).reshape(-1, len(FIELDS))
     sound = rows == UNKNOWN
     for field, bound in enumerate(FIELDS.values()):
         column, (least, most, whole) = rows[:, field], BOUNDS[bound]

@@ -49,10 +49,10 @@ class Trace:
     @property
     def content(self) -> str:
         """SHA-256 over the jobs, in hexadecimal: the same for every file that holds them."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for column in (self.numbers, *self.jobs.columns, self.jobs.factor, *(self.jobs.following or ())):
-            found.update(column.tobytes())
-        return found.hexdigest()
+            digest.update(column.tobytes())
+        return digest.hexdigest()
 
     @property
     def span_s(self) -> float:

@@ -33,17 +33,17 @@ class Event(NamedTuple):
 def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
     """The events of ``lines`` in order of time; InputError with the ``place`` and line of the first fault."""
     bounds = BOUNDS | {"PROCESSOR": Bounds(0, processors - 1, whole=True)}
-    found: list[Event] = []
+    events: list[Event] = []
     came_ns: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if words := line.partition("#")[0].split():
-            found.append(_event(f"{place}, line {number}", words, bounds, came_ns))
+            events.append(_event(f"{place}, line {number}", words, bounds, came_ns))
     if not 1 <= len(came_ns) <= JOBS:
         rule = f"a show has 1 to {JOBS} jobs"
         raise InputError(place, len(came_ns), rule, "write lines such as 0 arrive A 4")
-    if len({event.values for event in found if event.what == "lose"}) == processors:
+    if len({event.values for event in events if event.what == "lose"}) == processors:
         raise InputError(place, processors, "all processors are lost", "leave one of them")
-    return sorted(found, key=lambda event: event.at_ns)
+    return sorted(events, key=lambda event: event.at_ns)
 
 
 def _event(place: str, words: list[str], bounds: Mapping[str, Bounds], came_ns: dict[str, int]) -> Event:

@@ -194,19 +194,19 @@ def load(
     changed = written.overridden(changes)
     try:
         file = Path(written.file)
-        made = (
+        experiment = (
             _of_jobs(changed.data, file)
             if "level" in changed.data
             else _of_processes(changed.data, file, here)
         )
         if here or real:
-            _check_run(made)
+            _check_run(experiment)
     except InputError as error:
         raise changed.located(error) from None
-    made = dataclasses.replace(made, written=changed)
+    experiment = dataclasses.replace(experiment, written=changed)
     if "quick" in changed.data and not quick:  # not in effect, but right as well
         load(source, policies=policies, settings=settings, quick=True, log=log)
-    return made
+    return experiment
 
 
 def _quick(written: Document) -> Iterable[overrides.Override]:
@@ -328,10 +328,10 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
     )
 
 
-def _check_run(made: Experiment) -> None:
+def _check_run(experiment: Experiment) -> None:
     """Refuse what only simulators can run."""
-    made.check_processes()
-    for cell in made.cells:
+    experiment.check_processes()
+    for cell in experiment.cells:
         with sweep.blamed(cell.settings):
             check_real(cell.machine)
 
@@ -355,12 +355,12 @@ def _check_hidden(
                 raise
 
 
-def _repeats(given: Any) -> tuple[int, int]:
-    if not isinstance(given, dict):
-        within("repeats", given)
-        return given, given
-    known_keys(given, tuple(REPEATS), "repeats")
-    low, high = (given.get(key, default) for key, default in REPEATS.items())
+def _repeats(repeats: Any) -> tuple[int, int]:
+    if not isinstance(repeats, dict):
+        within("repeats", repeats)
+        return repeats, repeats
+    known_keys(repeats, tuple(REPEATS), "repeats")
+    low, high = (repeats.get(key, default) for key, default in REPEATS.items())
     for key, value in (("min", low), ("max", high)):
         within("repeats", value, f"repeats.{key}")
     if low > high:
@@ -376,16 +376,16 @@ def experiment_name(data: Table, default: str) -> str:
     return name
 
 
-def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
-    within("processors", wanted)
+def _processors(number_asked: Any, here: bool, nodes: Sequence[Node]) -> int:
+    within("processors", number_asked)
     if nodes:
         # The hosts have their own numbers; ``processors`` of the file is for one host.
         return sum(node.processors for node in nodes)
     most = len(usable_processors())
-    if here and wanted > most:
+    if here and number_asked > most:
         rule = f"this process may use {most} here"
-        raise InputError("processors", wanted, rule, "give fewer, or 0 for all of them")
-    return int(wanted) or most
+        raise InputError("processors", number_asked, rule, "give fewer, or 0 for all of them")
+    return int(number_asked) or most
 
 
 def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:

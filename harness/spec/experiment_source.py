@@ -132,9 +132,9 @@ def parse(text: str, file: str) -> Document:
         rule = "nests too many tables or lists"
         raise ExperimentError("TOML", "...", rule, "nest less", file) from None
     except ValueError as error:  # TOMLDecodeError, and errors of int and datetime
-        found = re.search(r"at line (\d+)", str(error))
+        place = re.search(r"at line (\d+)", str(error))
         lines = text.splitlines() or [""]
-        line = int(found[1]) if found else len(lines)
+        line = int(place[1]) if place else len(lines)
         raise ExperimentError(
             key="TOML",
             value=lines[min(line, len(lines)) - 1].strip(),

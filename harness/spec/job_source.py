@@ -72,11 +72,11 @@ class JobSource(Checked):
     @property
     def identity(self) -> dict[str, Any]:
         """What results depend on: of a log, its jobs and not where it lies."""
-        found = dataclasses.asdict(self)
-        content = found.pop("content")
+        values = dataclasses.asdict(self)
+        content = values.pop("content")
         if self.log:
-            found["log"] = {"content": content, "load": self.log.load}
-        return found
+            values["log"] = {"content": content, "load": self.log.load}
+        return values
 
 
 KEYS = tuple(name for name in field_names(JobSource) if name != "content")

@@ -112,9 +112,9 @@ def _command(table: Table, key: str) -> Work:
     if "processes" in table and counted != count:
         rule = f"the command starts {counted} processes"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
-    given = {name: table[name] for name in optional if name in table}
-    known = {"argv": argv, "processes": int(counted), "launcher": launcher, "launcher_options": options}
-    return build(Command, known | given, key)
+    values = {name: table[name] for name in optional if name in table}
+    fields = {"argv": argv, "processes": int(counted), "launcher": launcher, "launcher_options": options}
+    return build(Command, fields | values, key)
 
 
 def check_here(group: JobGroup, key: str) -> None:

@@ -95,18 +95,18 @@ def scheduler(text: str) -> dict[str, Any]:
     if wrong:
         rule = f"a policy and KEY=VALUE have blanks between them, and {wrong[0]!r} is neither"
         raise InputError("--policy", text, rule, 'write "gang quantum_ms=20", say')
-    made: dict[str, Any] = {"schedulers": [{"policy": name}]}
+    table: dict[str, Any] = {"schedulers": [{"policy": name}]}
     for setting in settings:
-        apply(made, parse(f"schedulers.0.{setting}"))
-    return dict(made["schedulers"][0])
+        apply(table, parse(f"schedulers.0.{setting}"))
+    return dict(table["schedulers"][0])
 
 
 def schedulers(texts: Iterable[str]) -> list[Override]:
     """The override that puts these policies, with their keys, in the place of the file's schedulers."""
-    known = list(texts)
-    tables_ = [scheduler(text) for text in known]
-    origin = " ".join(f"--policy {shlex.quote(text)}" for text in known)
-    return [Override(("schedulers",), tables_, brief(origin))] if known else []
+    names = list(texts)
+    tables_ = [scheduler(text) for text in names]
+    origin = " ".join(f"--policy {shlex.quote(text)}" for text in names)
+    return [Override(("schedulers",), tables_, brief(origin))] if names else []
 
 
 def room(key: str) -> str:
@@ -123,11 +123,11 @@ def reaches(key: str, number: int, table: Any) -> bool:
 
 def there(data: Table, key: str) -> bool:
     """Whether the tables of a file have a value at the dotted ``key``, wherever it reaches."""
-    wanted = make(key, None, key)
+    override = make(key, None, key)
     rooms: list[Any] = [data]
-    if wanted.room != wanted.steps[0]:
-        rooms = _tables(data, wanted.room)
-    return any(_leads(room, wanted.steps) for room in rooms)
+    if override.room != override.steps[0]:
+        rooms = _tables(data, override.room)
+    return any(_leads(room, override.steps) for room in rooms)
 
 
 def _leads(here: Any, steps: tuple[Step, ...]) -> bool:
@@ -164,8 +164,8 @@ def apply(data: dict[str, Any], override: Override) -> None:
 
 
 def _tables(data: Table, key: str) -> list[Any]:
-    found = data.get(key)
-    return found if isinstance(found, list) else []
+    tables = data.get(key)
+    return tables if isinstance(tables, list) else []
 
 
 def _put(data: dict[str, Any], steps: tuple[Step, ...], value: Any) -> None:

@@ -18,21 +18,21 @@ KINDS = ("present_s", "times_s", "trace")
 """The keys that say when an owner is there; a table has one of them."""
 
 
-def parse(given: Any, folder: Path, schedulers: Sequence[Scheduler] = ()) -> tuple[Owner, ...]:
+def parse(value: Any, folder: Path, schedulers: Sequence[Scheduler] = ()) -> tuple[Owner, ...]:
     """The owners of [[owners]] tables: without ``processors`` one for each. Traces lie in ``folder``.
 
     The policies of all ``schedulers`` must take notice of them.
     """
-    if given == []:
+    if value == []:
         return ()
-    found = each(given, "owners", "present_s = 600.0", lambda table: _owner(table, folder))
+    owners = each(value, "owners", "present_s = 600.0", lambda table: _owner(table, folder))
     for index, one in enumerate(schedulers):
         if not one.policy.uses_owner_load:
-            heeding = ", ".join(known for known, kind in policies.known().items() if kind.uses_owner_load)
+            heeding = ", ".join(name for name, kind in policies.known().items() if kind.uses_owner_load)
             rule = f"takes no notice of owners; these policies do: {heeding}"
             remedy = "choose one of them, or leave [[owners]] out"
             raise InputError(f"schedulers[{index}].policy", one.name, rule, remedy)
-    return found
+    return owners
 
 
 def _owner(table: Table, folder: Path) -> Owner:
@@ -62,13 +62,13 @@ def _owner(table: Table, folder: Path) -> Owner:
     return replace(owner, present_s=float(table["present_s"]), away_s=float(table["away_s"]))
 
 
-def _times(given: Any, load: float) -> tuple[tuple[float, float], ...]:
+def _times(value: Any, load: float) -> tuple[tuple[float, float], ...]:
     """The loads of an owner who is there in these intervals of seconds."""
     rule, remedy = "must be a list of [from, to], each after the one before", "write [[10, 20], [30, 35]]"
-    if not isinstance(given, list) or not given:
-        raise InputError("times_s", given, rule, remedy)
+    if not isinstance(value, list) or not value:
+        raise InputError("times_s", value, rule, remedy)
     loads: list[tuple[float, float]] = []
-    for index, pair in enumerate(given):
+    for index, pair in enumerate(value):
         if not isinstance(pair, list) or len(pair) != 2:
             raise InputError(f"times_s[{index}]", pair, rule, remedy)
         for at_s in pair:
@@ -79,11 +79,11 @@ def _times(given: Any, load: float) -> tuple[tuple[float, float], ...]:
     return tuple(loads)
 
 
-def _trace(given: Any, folder: Path) -> tuple[tuple[float, float], ...]:
+def _trace(value: Any, folder: Path) -> tuple[tuple[float, float], ...]:
     """The loads in a file: a line for each change, with its time in seconds and the load from then on."""
-    if not isinstance(given, str):
-        raise InputError("trace", given, "must be a path", 'write trace = "load.txt"')
-    path = folder / given
+    if not isinstance(value, str):
+        raise InputError("trace", value, "must be a path", 'write trace = "load.txt"')
+    path = folder / value
     loads: list[tuple[float, float]] = []
     for place, line in enumerate(trace_text.lines(path), 1):
         text = line.partition("#")[0].strip(" \t")
@@ -107,12 +107,12 @@ def _trace(given: Any, folder: Path) -> tuple[tuple[float, float], ...]:
 
 def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
     """The owners on a machine: a table without processors means one for each."""
-    found: list[Owner] = []
+    owners_here: list[Owner] = []
     for index, owner in enumerate(owners):
         for processor in owner.processors:
             if processor >= processors:
                 rule = f"the machine has {processors} processors, numbered from 0"
                 raise InputError(f"owners[{index}].processors", processor, rule, "give a smaller number")
         places = [owner.processors] if owner.processors else [(p,) for p in range(processors)]
-        found += [replace(owner, processors=place) for place in places]
-    return tuple(found)
+        owners_here += [replace(owner, processors=place) for place in places]
+    return tuple(owners_here)

@@ -184,15 +184,15 @@ def of_jobs(table: Table) -> JobScheduler:
 
 def schedulers_of(tables: Any, read: Reader, *, merge: bool = False) -> tuple[Scheduler, ...]:
     """The schedulers that the [[schedulers]] tables describe; of several alike ``merge`` takes the first."""
-    made = each(tables, "schedulers", 'policy = "gang"', read)
+    schedulers = each(tables, "schedulers", 'policy = "gang"', read)
     if merge:
-        return tuple(dict.fromkeys(made))
-    for index, scheduler in enumerate(made):
-        if (first := made.index(scheduler)) < index:
+        return tuple(dict.fromkeys(schedulers))
+    for index, scheduler in enumerate(schedulers):
+        if (first := schedulers.index(scheduler)) < index:
             rule = f"is the same as schedulers[{first}]"
             remedy = "remove one; repeats = N measures more often"
             raise InputError(f"schedulers[{index}]", tables[index], rule, remedy)
-    return made
+    return schedulers
 
 
 def _here(table: Table) -> Scheduler:
@@ -212,8 +212,8 @@ def _here(table: Table) -> Scheduler:
 
 def shortest_ms(values: Table) -> dict[str, float]:
     """The shortest slot that each key of OF_SLOTS asks for which is there."""
-    known = {key: value for key in OF_SLOTS if (value := values.get(key)) is not None}
-    return {key: float(min(one if isinstance(one, list | tuple) else [one])) for key, one in known.items()}
+    lengths = {key: value for key in OF_SLOTS if (value := values.get(key)) is not None}
+    return {key: float(min(one if isinstance(one, list | tuple) else [one])) for key, one in lengths.items()}
 
 
 def _check_slots(policy: Policy) -> None:

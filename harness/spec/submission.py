@@ -56,8 +56,8 @@ class Submission(Checked):
         if self.ntasks_per_node is not None:
             within("slurm.ntasks-per-node", self.ntasks_per_node)
         for name in (*TEXTS, *LINES):
-            asked = getattr(self, name)
-            for line in asked if name in LINES else [asked] if asked is not None else ():
+            value = getattr(self, name)
+            for line in value if name in LINES else [value] if value is not None else ():
                 _line(name, line)
         if self.container != "":
             _line("container", self.container)
@@ -127,13 +127,17 @@ class Submission(Checked):
     def script(self, name: str, folder: Path, command: Sequence[Word], **more: Any) -> Script:
         """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``."""
         loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
-        asked = {"nodes": self.nodes, "ntasks-per-node": self.ntasks_per_node, "exclusive": self.exclusive}
+        directives = {
+            "nodes": self.nodes,
+            "ntasks-per-node": self.ntasks_per_node,
+            "exclusive": self.exclusive,
+        }
         try:
             return Script(
                 name=name,
                 directory=str(folder),
                 command=command,
-                options=asked | {name: getattr(self, name) for name in TEXTS},
+                options=directives | {name: getattr(self, name) for name in TEXTS},
                 extra=self.extra,
                 setup=[*loads, *self.setup],
                 signal_s=self.signal_s,

@@ -60,24 +60,24 @@ def schedulers(data: Table, sweep: Mapping[str, list[Any]], read: Reader) -> tup
     """The schedulers of the file and those that the sweep makes of them, in file order."""
     axes = {key: values for key, values in sweep.items() if _of_schedulers(key)}
     tables = data.get("schedulers", [])
-    made: list[tuple[int, dict[str, Any], Any]] = []
+    points: list[tuple[int, dict[str, Any], Any]] = []
     for number, table in enumerate(tables if axes and isinstance(tables, list) else ()):
         ours = {key: values for key, values in axes.items() if overrides.reaches(key, number, table)}
         for point in itertools.product(*ours.values()):
             settings = dict(zip(ours, point, strict=True))
             changed = _with({"schedulers": [*tables[:number], table]}, settings)["schedulers"][number]
-            made.append((number, settings, changed))
+            points.append((number, settings, changed))
     for key, values in axes.items():
-        if not any(key in settings for _, settings, _ in made):
+        if not any(key in settings for _, settings, _ in points):
             _with({"schedulers": tables}, {key: values[0]})
     try:
-        every = [table for *_, table in made] if axes else tables
+        every = [table for *_, table in points] if axes else tables
         return schedulers_of(every, read, merge=bool(axes))
     except InputError as error:
         place = re.match(r"schedulers\[(\d+)\]", error.key)
-        if not (place and made):
+        if not (place and points):
             raise
-        number, settings, _ = made[int(place[1])]
+        number, settings, _ = points[int(place[1])]
         there = f"schedulers[{number}]{error.key[place.end() :]}"
         with blamed(settings):
             raise InputError(there, error.value, error.rule, error.remedy) from None
@@ -97,13 +97,13 @@ def blamed(settings: Table) -> Iterator[None]:
 
 def _with(data: Table, settings: Table) -> dict[str, Any]:
     """A copy of the tables with other values; what no setting reaches is not copied."""
-    made = dict(data)
+    table = dict(data)
     for room in {overrides.room(key) for key in settings}:
-        made[room] = copy.deepcopy(made.get(room, {}))
+        table[room] = copy.deepcopy(table.get(room, {}))
     for key, value in settings.items():
         with blamed(settings):
-            overrides.apply(made, overrides.make(key, value, key))
-    return made
+            overrides.apply(table, overrides.make(key, value, key))
+    return table
 
 
 def _of_schedulers(key: str) -> bool:
@@ -114,19 +114,19 @@ def _check_axis(key: str, values: Any, *, by_job: bool) -> None:
     where = f'sweep."{key}"'
     tables = job_source.SWEPT if by_job else EVERYWHERE
     lists = ("schedulers",) if by_job else ("jobs", "schedulers")
-    known = [f"{table}.{name}" for table, names in tables.items() for name in names]
+    keys = [f"{table}.{name}" for table, names in tables.items() for name in names]
     table, _, name = key.partition(".")
     try:
         room = overrides.room(key)
     except InputError as error:
         raise InputError(where, values, error.rule, error.remedy) from None
     rooms = (*lists, *tables, "processors")
-    if room not in rooms or (table in tables and key not in known) or (table in lists and not name):
+    if room not in rooms or (table in tables and key not in keys) or (table in lists and not name):
         places = [*(f'"{one}.KEY"' for one in tables), *(f'"{one}.0.KEY"' for one in lists)]
         remedy = f'write {", ".join(places)} or "processors", in quotes'
         what = "the source of jobs" if by_job else "programs, jobs"
         rule = f"a sweep varies a key of {what}, schedulers or the machine"
-        raise InputError(where, values, rule, nearest(key, [*known, *overrides.scheduler_keys()], remedy))
+        raise InputError(where, values, rule, nearest(key, [*keys, *overrides.scheduler_keys()], remedy))
     if not isinstance(values, list) or not values:
         raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
     if len(values) > CELLS:

@@ -32,13 +32,13 @@ def tables(value: Any, key: str, example: str) -> list[Any]:
 
 def each(value: Any, key: str, example: str, make: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:
     """The results of ``make`` for all [[key]] tables."""
-    made = []
+    entries = []
     for index, table in enumerate(tables(value, key, example)):
         where = f"{key}[{index}]"
         checked = as_table(table, where)
         with under(where):
-            made.append(make(checked))
-    return tuple(made)
+            entries.append(make(checked))
+    return tuple(entries)
 
 
 def check_depth(value: Any, key: str) -> None:

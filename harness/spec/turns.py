@@ -22,14 +22,14 @@ KERNEL_THREAD = 0x200000  # PF_KTHREAD of the kernel
 def scheduler(text: str, *, running: bool) -> Scheduler:
     """The scheduler of a policy with its keys, such as ``gang quantum_ms=20``, for programs as they are."""
     try:
-        (found,) = schedulers_of([overrides.scheduler(text)], reader(here=True))
+        (chosen,) = schedulers_of([overrides.scheduler(text)], reader(here=True))
     except InputError as error:
         key = error.key.removeprefix("schedulers[0].")
         raise InputError("--policy", text, f"{key} {error.rule}", error.remedy) from None
-    policy, options = found.policy, found.options
+    policy, options = chosen.policy, chosen.options
     changed = [key for key in vars(DEFAULTS) if getattr(options, key) != getattr(DEFAULTS, key)]
     key = next((key for key in changed if key != "bind"), "")
-    places = running and not policy.stops_processes and found.name not in ("none", "batch")
+    places = running and not policy.stops_processes and chosen.name not in ("none", "batch")
     for refused, rule, remedy in (
         (key == "waiting", "its ranks wait two-phase", "start them together under lockstep exec"),
         (key, f"{key} is for the programs of experiments", "leave it out"),
@@ -38,7 +38,7 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
     ):
         if refused:
             raise InputError("--policy", text, rule, remedy)
-    return replace(found, options=replace(options, bind=False)) if running else found
+    return replace(chosen, options=replace(options, bind=False)) if running else chosen
 
 
 def workload(
@@ -50,8 +50,8 @@ def workload(
         fits("--processes", size, len(processors))
     programs = [Command((root,), threads=size or len(processors)) for root in roots]
     jobs = [ParallelJob(number, program, root=program.argv[0]) for number, program in enumerate(programs)]
-    made = Workload(tuple(jobs), chosen.policy, processors, chosen.options)
-    return replace(made, timeout_s=FOR_EVER_S, lease_s=colocate.LEASE_S)
+    result = Workload(tuple(jobs), chosen.policy, processors, chosen.options)
+    return replace(result, timeout_s=FOR_EVER_S, lease_s=colocate.LEASE_S)
 
 
 def check_roots(pids: Sequence[int]) -> None:
@@ -59,7 +59,7 @@ def check_roots(pids: Sequence[int]) -> None:
     above = set(_upwards(os.getpid()))
     for pid in pids:
         members = [pid, *(one.pid for one in descendants(pid))]
-        states = {one: known.state for one in members if (known := identity.stat(one))}
+        states = {one: process.state for one in members if (process := identity.stat(one))}
         there = pid in identity.pids() and states.get(pid, "Z") not in "ZX"
         stopped = next((one for one, state in states.items() if state == "T"), None)
         for refused, rule, remedy in (
@@ -92,6 +92,6 @@ def _of_kernel(pid: int) -> bool:
 
 def _upwards(pid: int) -> Iterator[int]:
     """A process, its parent, and so on."""
-    while pid and (known := identity.stat(pid)):
+    while pid and (process := identity.stat(pid)):
         yield pid
-        pid = known.parent
+        pid = process.parent

@@ -119,10 +119,12 @@ class Conditions(PassingConditions, StableConditions):
 
 def of_commands(session: Conditions) -> Conditions:
     """The conditions of a session that runs commands, here and now."""
-    found = of_command({})
-    told = {name: value for name, value in found.items() if name.startswith(TOLD)}
-    rest = sorted((n, v) for n, v in found.items() if n not in told and not PASSING.fullmatch(n))
-    return replace(session, environment=told, variables=hashlib.sha256(ascii(rest).encode()).hexdigest()[:16])
+    variables = of_command({})
+    announced = {name: value for name, value in variables.items() if name.startswith(TOLD)}
+    rest = sorted((n, v) for n, v in variables.items() if n not in announced and not PASSING.fullmatch(n))
+    return replace(
+        session, environment=announced, variables=hashlib.sha256(ascii(rest).encode()).hexdigest()[:16]
+    )
 
 
 def of_session(processors: Sequence[int], launcher: str) -> Conditions:
@@ -192,8 +194,8 @@ def wanting() -> int:
     for look in range(LOOKS):
         if look:
             time.sleep(BETWEEN_S)
-        found = re.search(r"^procs_running (\d+)$", _read("/proc/stat") or "", re.MULTILINE)
-        looks.append(int(found[1]) - 1 if found else 0)
+        match = re.search(r"^procs_running (\d+)$", _read("/proc/stat") or "", re.MULTILINE)
+        looks.append(int(match[1]) - 1 if match else 0)
     return max(0, statistics.median_low(looks))
 
 

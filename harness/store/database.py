@@ -161,9 +161,9 @@ class Store:
             if packed := rank.pop("timeline", None):
                 place = {"run": run, "job": rank["job"], "rank": rank["rank"]}
                 self._insert("timelines", place | {"rows": base64.b64decode(packed)})
-            known = {key: value for key, value in rank.items() if key in self._rank_columns}
+            columns = {key: value for key, value in rank.items() if key in self._rank_columns}
             more = {key: value for key, value in rank.items() if key not in self._rank_columns}
-            self._insert("ranks", {"run": run} | known | {"more": more})
+            self._insert("ranks", {"run": run} | columns | {"more": more})
         if summary := switch_summary(record.switches):
             every = json.dumps([dataclasses.astuple(switch) for switch in record.switches])
             blob = zlib.compress(every.encode())
@@ -183,12 +183,12 @@ class Store:
         Programs do the same work in all runs of a session, so these are not measured again.
         """
         with reading(self.path):
-            known = self._database.execute(
+            rows = self._database.execute(
                 "SELECT session, recorded_at FROM calibrations "
                 "GROUP BY session, recorded_at ORDER BY max(id) DESC"
             ).fetchall()
-        for made in known:
-            yield self._calibration(made["session"], made["recorded_at"])
+        for calibration in rows:
+            yield self._calibration(calibration["session"], calibration["recorded_at"])
 
     def _calibration(self, session: str, recorded_at: str) -> list[Calibration]:
         lasting = "quantity IN ('memory_step_ns', 'unit_ns')"
@@ -202,11 +202,11 @@ class Store:
                 f"SELECT * FROM calibrations WHERE id IN ({first}) OR id IN ({own}) ORDER BY id",
                 (session, session, recorded_at),
             )
-            known = [decoded("calibrations", row) for row in rows]
-            found = [Calibration(**typed({name: row[name] for name in fields})) for row in known]
-            for made in found:
-                payloads.check_calibration(made)
-            return found
+            values = [decoded("calibrations", row) for row in rows]
+            calibrations = [Calibration(**typed({name: row[name] for name in fields})) for row in values]
+            for calibration in calibrations:
+                payloads.check_calibration(calibration)
+            return calibrations
 
     def merge(self, other: Store) -> int:
         """Add the records that only ``other`` holds, in its order; returns the number of runs.
@@ -230,12 +230,12 @@ class Store:
         return len(lacking)
 
     def _lacking(self, table: str) -> list[int]:
-        found = self._database.execute(
+        rows = self._database.execute(
             f"SELECT id FROM (SELECT id, session, row_number() OVER (PARTITION BY session ORDER BY id) AS n "
             f"FROM part.{table}) AS theirs WHERE n > (SELECT count(*) FROM main.{table} AS ours "
             f"WHERE ours.session = theirs.session) ORDER BY id"
         )
-        return [row["id"] for row in found]
+        return [row["id"] for row in rows]
 
     def _copy(self, table: str, key: str, old: int, new: int | None = None) -> int:
         """Copy the rows of an attached store whose ``key`` is ``old``; they get the key ``new``."""
@@ -262,10 +262,10 @@ class Store:
             rows = self._database.execute(
                 "SELECT id FROM runs WHERE digest = ? AND id > ? ORDER BY id", (digest, after)
             )
-            found = [run_record(self._database, row["id"]) for row in rows.fetchall()]
-            if any(record.digest != digest for record in found):
+            records = [run_record(self._database, row["id"]) for row in rows.fetchall()]
+            if any(record.digest != digest for record in records):
                 raise ValueError("the index of its runs is wrong")
-            return found
+            return records
 
     def run(self, number: int) -> RunRecord:
         with reading(self.path):
@@ -280,34 +280,36 @@ class Store:
     def experiments(self) -> list[tuple[str, str]]:
         """Digest and name of each experiment by its last run."""
         with reading(self.path):
-            found = self._database.execute(
+            rows = self._database.execute(
                 "SELECT digest, experiment, max(recorded_at) AS last FROM runs "
                 "GROUP BY digest ORDER BY last, id"
             ).fetchall()
-            if not all(isinstance(value, str) for row in found for value in tuple(row)):
+            if not all(isinstance(value, str) for row in rows for value in tuple(row)):
                 raise ValueError("an experiment's name or digest is no text")
-            return [(row["digest"], row["experiment"]) for row in found]
+            return [(row["digest"], row["experiment"]) for row in rows]
 
     def with_timelines(self, digest: str) -> list[int]:
         """Numbers of an experiment's runs that have timelines."""
         with reading(self.path):
-            found = self._database.execute(
+            rows = self._database.execute(
                 "SELECT DISTINCT run FROM timelines JOIN runs ON runs.id = run WHERE digest = ? ORDER BY run",
                 (digest,),
             )
-            return [row["run"] for row in found]
+            return [row["run"] for row in rows]
 
     def timelines(self, run: int) -> dict[tuple[int, int], bytes]:
         """The timelines of a run by job and rank, as ``workloads.timeline`` packs them."""
         with reading(self.path):
-            found = [decoded("timelines", row) for row in payloads.rows_of(self._database, "timelines", run)]
-            for row in found:
+            timelines = [
+                decoded("timelines", row) for row in payloads.rows_of(self._database, "timelines", run)
+            ]
+            for row in timelines:
                 timeline.unpack(row["rows"])  # it has a separate checksum
-            return {(row["job"], row["rank"]): row["rows"] for row in found}
+            return {(row["job"], row["rank"]): row["rows"] for row in timelines}
 
     def _insert(self, table: str, row: Mapping[str, Any]) -> int:
-        known = TABLES[table]
-        values = [json.dumps(value) if known[name].parsed else value for name, value in row.items()]
+        columns = TABLES[table]
+        values = [json.dumps(value) if columns[name].parsed else value for name, value in row.items()]
         places = ", ".join("?" for _ in row)
         done = self._database.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", values)
         return int(done.lastrowid or 0)

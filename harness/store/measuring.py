@@ -44,8 +44,8 @@ def _claim(path: Path, cells: Collection[int]) -> tuple[int, str]:
         try:
             other = next((cell for cell in sorted(cells) if not _locked(file, cell * WORDS_BYTES)), None)
             if other is not None:
-                found = os.pread(file, WORDS_BYTES, other * WORDS_BYTES)
-                return file, found.strip(b"\0").decode(errors="replace") or "another process"
+                content = os.pread(file, WORDS_BYTES, other * WORDS_BYTES)
+                return file, content.strip(b"\0").decode(errors="replace") or "another process"
             if os.path.samestat(os.fstat(file), path.stat()):
                 words = f"process {os.getpid()} on {socket.gethostname()}".encode()[:WORDS_BYTES]
                 for cell in cells:

@@ -62,12 +62,12 @@ def primary_code(error: sqlite3.Error) -> int:
 
 def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
     """The values of a row, with JSON columns parsed."""
-    known = TABLES[table]
+    columns = TABLES[table]
     values = dict(zip(row.keys(), row, strict=True))
-    if known.keys() - values.keys():
-        raise ValueError(f"{table} lacks {', '.join(sorted(known.keys() - values.keys()))}")
+    if columns.keys() - values.keys():
+        raise ValueError(f"{table} lacks {', '.join(sorted(columns.keys() - values.keys()))}")
     for name, value in values.items():
-        column = known[name]
+        column = columns[name]
         if value is None and not column.required:
             continue
         if not isinstance(value, TYPES[column.stored]):
@@ -129,8 +129,8 @@ def checksum(database: sqlite3.Connection, run: int) -> str:
 
 
 def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
-    known = [row["sha256"] for row in rows_of(database, "checksums", run)]
-    if known != [checksum(database, run)]:
+    checksums = [row["sha256"] for row in rows_of(database, "checksums", run)]
+    if checksums != [checksum(database, run)]:
         raise ValueError(f"run {run} is not what was written")
     parts = {
         table: [decoded(table, row) for row in rows_of(database, table, run)] for table in ("runs", *PARTS)

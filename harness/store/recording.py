@@ -174,8 +174,8 @@ class Recording:
             lacking.append(f"what messages from {COPIED_BYTES[0] >> 10} KiB on take (all rows)")
         if not lacking:
             return ""
-        told = f"the recording of {program_name(self.command)} does not say {' and '.join(lacking)}"
-        return f"{told}: they are simulated with usual values; record it again on an idle host"
+        sentence = f"the recording of {program_name(self.command)} does not say {' and '.join(lacking)}"
+        return f"{sentence}: they are simulated with usual values; record it again on an idle host"
 
 
 def operations(rows: Rows) -> dict[str, NDArray[Any]]:
@@ -194,16 +194,16 @@ def _longest_sent(rank: RankRecording) -> int:
 
 def polled(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
     """Which of the ``operations`` a program polled for: the call that ended the wait does not wait itself."""
-    found: NDArray[np.bool_] = np.isin(columns["kind"], POLLABLE) & (columns["bytes"] > 0)
-    return found
+    polls: NDArray[np.bool_] = np.isin(columns["kind"], POLLABLE) & (columns["bytes"] > 0)
+    return polls
 
 
 def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
     """The recordings of all programs whose ranks left files in a directory, the longest first."""
     worlds: dict[bytes, list[tuple[int, RankRecording]]] = {}
     for path in sorted(folder.glob("rank-*.operations")):
-        if found := _rank(path):
-            world, processes, rank = found
+        if recorded_rank := _rank(path):
+            world, processes, rank = recorded_rank
             worlds.setdefault(world, []).append((processes, rank))
     in_order = attrgetter("rank")
     programs = [
@@ -288,14 +288,14 @@ def _known(path: Path, rows: Rows) -> Rows:
 
 
 def _communicators(path: Path, words: NDArray[Any]) -> dict[int, tuple[int, ...]]:
-    found, place = {}, 0
+    communicators, place = {}, 0
     while place < len(words):
         if place + 3 > len(words) or not 0 <= words[place + 2] <= len(words) - place - 3:
             raise RecordingError(f"{path}: {UNKNOWN}")
         number, ranks = int(words[place]), int(words[place + 2])
-        found[number] = tuple(map(int, words[place + 3 : place + 3 + ranks]))
+        communicators[number] = tuple(map(int, words[place + 3 : place + 3 + ranks]))
         place += 3 + ranks
-    return found
+    return communicators
 
 
 def windows_alike(ranks: Sequence[RankRecording]) -> tuple[RankRecording, ...]:
@@ -384,15 +384,15 @@ def read(path: Path) -> Recording:
                 raise RecordingError(f"{path}: found version {about['version']}, required {VERSION}")
             rows = _known(path, _table(held, OPERATION, ""))
             windows = _table(held, WINDOW, "window_")
-        made = Recording(tuple(about["command"]), about["processes"], _ranks(path, about, rows, windows))
+        recording = Recording(tuple(about["command"]), about["processes"], _ranks(path, about, rows, windows))
     except RecordingError:
         raise
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror or UNKNOWN}") from error
     except Exception as error:  # zipfile, zlib and NumPy raise nearly anything for damaged bytes
         raise RecordingError(f"{path}: no recording: {UNKNOWN}") from error
-    _check(path, made)
-    return made
+    _check(path, recording)
+    return recording
 
 
 def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> tuple[RankRecording, ...]:

@@ -107,11 +107,11 @@ class Schedule:
     def of_record(cls, recorded: Mapping[str, Any] | None) -> Schedule | None:
         if recorded is None:
             return None
-        found = cls(**recorded)
+        schedule = cls(**recorded)
         for key in ("place", "schedulers", "warm_up", "tau_s"):
-            if not isinstance(found.source.get(key, 0), int | float):
-                raise ValueError(f"runs.schedule holds {key} = {found.source[key]!r}")
-        return found
+            if not isinstance(schedule.source.get(key, 0), int | float):
+                raise ValueError(f"runs.schedule holds {key} = {schedule.source[key]!r}")
+        return schedule
 
     def recorded(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -197,7 +197,7 @@ TYPED: Mapping[str, Callable[[Any], Any]] = {
 
 def typed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record from what ``plain`` made of them, in any version."""
-    return {**values, **{name: made(values[name]) for name, made in TYPED.items() if name in values}}
+    return {**values, **{name: convert(values[name]) for name, convert in TYPED.items() if name in values}}
 
 
 def alone_two_phase(record: RunRecord) -> bool:

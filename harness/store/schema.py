@@ -50,19 +50,19 @@ def _connected(file: Path, options: str) -> sqlite3.Connection:
 
 def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
     """Choose a write-ahead log, with which readers block no writer, if only this host has the file."""
-    wanted = "wal" if on_local_file_system(file.parent) else "delete"
+    mode = "wal" if on_local_file_system(file.parent) else "delete"
     database.execute("PRAGMA busy_timeout = 0")
     with suppress(sqlite3.OperationalError):  # a reader is active: keep the present mode
-        database.execute(f"PRAGMA journal_mode = {wanted}")
+        database.execute(f"PRAGMA journal_mode = {mode}")
     database.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
-    (found,) = database.execute("PRAGMA journal_mode").fetchone()
-    if found == "wal" and wanted != "wal":
+    (present_mode,) = database.execute("PRAGMA journal_mode").fetchone()
+    if present_mode == "wal" and mode != "wal":
         raise sqlite3.OperationalError("its write-ahead log is in use, which this file system cannot share")
 
 
 def _make_or_refuse(database: sqlite3.Connection, file: Path) -> None:
-    found = _number(database, "user_version")
-    if found == 0 and database.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+    version = _number(database, "user_version")
+    if version == 0 and database.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
         script = ["BEGIN IMMEDIATE;", *map(made, TABLES)]
         script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
         script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")
@@ -71,9 +71,9 @@ def _make_or_refuse(database: sqlite3.Connection, file: Path) -> None:
     if _number(database, "application_id") != APPLICATION_ID:
         rule = "must be a store of Lockstep, but is another program's database"
         raise InputError("--results", str(file), rule, "choose another directory")
-    if found != SCHEMA:
+    if version != SCHEMA:
         this = f"this is {_named(_version())} with schema {SCHEMA}"
-        rule = f"was written by {_named(_writer(database))} with schema {found}; {this}"
+        rule = f"was written by {_named(_writer(database))} with schema {version}; {this}"
         raise InputError("--results", str(file), rule, "use the Lockstep that wrote it, or another directory")
 
 

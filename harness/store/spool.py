@@ -77,15 +77,15 @@ class Spool:
 
 def read(path: Path) -> RunRecord:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        found = json.load(file)
-    if found["schema"] != SCHEMA:
-        raise ValueError(f"found schema {found['schema']!r}, required {SCHEMA}")
-    if found["sha256"] != _checksum(found):
+        content = json.load(file)
+    if content["schema"] != SCHEMA:
+        raise ValueError(f"found schema {content['schema']!r}, required {SCHEMA}")
+    if content["sha256"] != _checksum(content):
         raise ValueError("it is not as it was written")
-    fields = typed(found["run"]) | {
-        "jobs": tuple(JobRecord(**job) for job in found["jobs"]),
-        "ranks": tuple(map(RankResult.of_record, found["ranks"])),
-        "switches": tuple(Switch(*switch) for switch in found["switches"]),
+    fields = typed(content["run"]) | {
+        "jobs": tuple(JobRecord(**job) for job in content["jobs"]),
+        "ranks": tuple(map(RankResult.of_record, content["ranks"])),
+        "switches": tuple(Switch(*switch) for switch in content["switches"]),
     }
     return RunRecord(**fields)
 
@@ -102,8 +102,8 @@ def _plain(record: RunRecord) -> Mapping[str, Any]:
 
 def _checksum(content: Mapping[str, Any]) -> str:
     """SHA-256 over all but the checksum itself."""
-    told = {name: content[name] for name in ("schema", "run", "jobs", "ranks", "switches")}
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    fields = {name: content[name] for name in ("schema", "run", "jobs", "ranks", "switches")}
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
 
 
 def _reserve(folder: Path) -> IO[bytes] | None:

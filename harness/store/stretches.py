@@ -26,22 +26,22 @@ class Stretch:
 
 def rates(recording: Recording) -> NDArray[Any]:
     """Operations a second of all ranks, in each window; also of those that are not kept."""
-    found = np.zeros(max(len(rank.windows) for rank in recording.ranks))
+    result = np.zeros(max(len(rank.windows) for rank in recording.ranks))
     for rank in recording.ranks:
         begins_ns = rank.windows["begin_ns"].astype(float)
         lengths_ns = np.diff(begins_ns, append=max(float(rank.finish_ns), begins_ns[-1] + 1))
-        found[: len(rank.windows)] += rank.windows["operations"] / lengths_ns * 1e9
-    return found
+        result[: len(rank.windows)] += rank.windows["operations"] / lengths_ns * 1e9
+    return result
 
 
 def steady(recording: Recording) -> tuple[int, int]:
     """The first window of the steady part, and the one after its last; everything if there are but three."""
-    found = rates(recording)
-    if len(found) < 4:
-        return 0, len(found)
-    middle = float(np.median(found))
-    like = np.flatnonzero((found >= middle / STEADY) & (found <= middle * STEADY))
-    return (int(like[0]), int(like[-1]) + 1) if len(like) else (0, len(found))
+    values = rates(recording)
+    if len(values) < 4:
+        return 0, len(values)
+    middle = float(np.median(values))
+    like = np.flatnonzero((values >= middle / STEADY) & (values <= middle * STEADY))
+    return (int(like[0]), int(like[-1]) + 1) if len(like) else (0, len(values))
 
 
 def stretches(recording: Recording, first: int = 0, after: int | None = None) -> list[Stretch]:
@@ -53,14 +53,14 @@ def stretches(recording: Recording, first: int = 0, after: int | None = None) ->
     """
     count = max(len(rank.windows) for rank in recording.ranks)
     last = count if after is None else after
-    found, begin = [], first
+    parts, begin = [], first
     for number in range(first, last):
         whole = all(_whole(rank, number) for rank in recording.ranks)
         if not whole or number + 1 == last:
-            made = _stretch(recording, begin, number + 1, count)
-            found += [made] if made else []
+            part = _stretch(recording, begin, number + 1, count)
+            parts += [part] if part else []
             begin = number + 1
-    return found
+    return parts
 
 
 def _whole(rank: RankRecording, number: int) -> bool:
@@ -96,9 +96,9 @@ def _cut(rows: Sequence[Rows], before: Sequence[int], *, at_begin: bool, at_end:
     final = min(number + len(place) for number, place in zip(before, places, strict=True))
     if final <= first:
         return [one[:0] for one in rows]
-    found = []
+    pieces = []
     for one, number, place in zip(rows, before, places, strict=True):
         start = 0 if at_begin else int(place[first - number - 1]) + 1
         stop = len(one) if at_end else int(place[final - number - 1]) + 1
-        found.append(one[start:stop])
-    return found
+        pieces.append(one[start:stop])
+    return pieces

@@ -34,14 +34,14 @@ KEY = Column(int, required=False, key="PRIMARY KEY")
 
 
 def _fields(record: type, *left_out: str) -> dict[str, Column]:
-    found, hints = {}, typing.get_type_hints(record)
+    columns, hints = {}, typing.get_type_hints(record)
     for name in (name for name in hints if name not in left_out):
         hint = hints[name]
         union = typing.get_origin(hint) in (types.UnionType, typing.Union)
         options = typing.get_args(hint) if union else (hint,)
         column = KINDS[typing.get_origin(options[0]) or options[0]]
-        found[name] = column._replace(required=types.NoneType not in options)
-    return found
+        columns[name] = column._replace(required=types.NoneType not in options)
+    return columns
 
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
