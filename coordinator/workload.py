@@ -130,14 +130,14 @@ class JobResult:
 class Switch:
     """A slot switch on one node.
 
-    ``due_ns`` is the planned time, ``lateness_ns`` the delay of the last process,
+    ``due_ns`` is the planned time, ``switch_delay_ns`` the delay of the last process,
     ``skew_ns`` the time between the first and the last processor.
     The same boundary has the same ``due_ns`` on all nodes.
     """
 
     slot: int
     due_ns: int
-    lateness_ns: int
+    switch_delay_ns: int
     skew_ns: int
     node: int = 0
 

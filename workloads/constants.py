@@ -79,7 +79,7 @@ class MachineConstants:
     queried_slice_us: float = _constant(
         "the time slice of a process that queries its CPU clock, while another one runs"
     )
-    rr_interval_us: float = _constant("the turn of SCHED_RR")
+    rr_interval_us: float = _constant("the time slice of SCHED_RR")
     cache_kb: float = _constant("the largest cache of a processor's own, in KiB", given=True)
     cache_reload_us: float = _constant(
         "time to load all of it after a move", quantity="migration_ns", given=True
@@ -101,9 +101,9 @@ class MachineConstants:
         "additional time of the next send of a process that has sent nothing for this many us", ()
     )
     overrun_us: Samples = _constant("by how much longer than asked a computation takes", ())
-    tick_lateness_us: Samples = _constant("how late turns change after the clock tick", ())
+    tick_delay_us: Samples = _constant("how late slices end after the clock tick", ())
     slot_cost_us: Samples = _constant("time that a processor loses by a slot switch", (), of_slots=True)
-    lateness_us: Samples = _constant("lateness of slot switches", (), of_slots=True)
+    switch_delay_us: Samples = _constant("how late slots change", (), of_slots=True)
 
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any]) -> MachineConstants:

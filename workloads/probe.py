@@ -21,7 +21,7 @@ of samples in nanoseconds:
 - ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does after
   it before it communicates;
 - ``os_noise_length_ns``: lengths of the detours of processors that only compute (``workloads.os_noise``);
-- ``tick_lateness_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
+- ``tick_delay_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
 - ``os_noise_interval_ns``: mean time from one detour to the next, one sample a processor; at least the time
   watched;
 - ``memory_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
@@ -81,7 +81,7 @@ LOOK_S = 0.005  # how often a rival without work looks for some
 
 ACROSS = (
     *("latency", "idle_wakeup", "ring", "send", "receive", "serve", "poll"),
-    *("os_noise_length", "os_noise_interval", "tick_lateness"),
+    *("os_noise_length", "os_noise_interval", "tick_delay"),
 )
 """Quantities that take two processors."""
 
@@ -234,7 +234,7 @@ class Probe:
             "os_noise_length_ns": [float(length_ns) for lengths, _ in found for length_ns in lengths]
             or [0.0],
             "os_noise_interval_ns": [WATCH_NS / max(1, len(lengths)) for lengths, _ in found],
-            "tick_lateness_ns": [float(late_ns) for _, ticks in found for late_ns in ticks] or [0.0],
+            "tick_delay_ns": [float(late_ns) for _, ticks in found for late_ns in ticks] or [0.0],
         }
 
     def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, memory_step_ns: float) -> Samples:

@@ -24,6 +24,8 @@ RENAMED = {
     "reload_us": "cache_reload_us",
     "walk_step_ns": "memory_step_ns",
     "switch_scatter_us": "switch_deviation_us",
+    "lateness_us": "switch_delay_us",
+    "tick_lateness_us": "tick_delay_us",
 }
 """Former keys of experiment files, and those that replace them."""
 

@@ -25,13 +25,13 @@ Changes = list[list["tuple[_Rank, int]"]]  # for each processor, in order: a ran
 class Switching(NamedTuple):
     """A change of slot, as ``protocol.SwitchReport`` tells the driver.
 
-    ``due_ns`` is the planned time, ``lateness_ns`` the delay of the last process,
+    ``due_ns`` is the planned time, ``switch_delay_ns`` the delay of the last process,
     ``skew_ns`` the time between the first and the last processor.
     """
 
     slot: int
     due_ns: int
-    lateness_ns: int
+    switch_delay_ns: int
     skew_ns: int
 
 

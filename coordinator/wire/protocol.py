@@ -238,7 +238,7 @@ class Released:
 
 @dataclass(frozen=True)
 class SwitchReport(Framed):
-    """Changes of slot: (slot, due on the run's clock, lateness, skew), in nanoseconds."""
+    """Changes of slot: (slot, due on the run's clock, delay, skew), in nanoseconds."""
 
     switches: tuple[tuple[int, int, int, int], ...]
 

@@ -190,7 +190,7 @@ def _slots(rows: Sequence[Row]) -> Iterator[str]:
         if per_run < FEW_SLOTS:
             yield f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
         quantum_us = 1e3 * min(shortest_ms(row.scheduler).values(), default=0.0)
-        late = switches.lateness_us
+        late = switches.switch_delay_us
         if quantum_us and late.p99 > LATE * quantum_us:
             yield (
                 f"{row.name}: one slot in a hundred began at least {late.p99 / 1e3:.2g} ms late, more than "

@@ -51,7 +51,7 @@ class Switches:
 
     n: int
     mechanism: str
-    lateness_us: Percentiles
+    switch_delay_us: Percentiles
     skew_us: Percentiles
     between_nodes_us: Percentiles | None = None
     clock_uncertainty_us: float | None = None
@@ -117,7 +117,7 @@ class Summary:
     sections: SectionRate | None = None
     throttled: float | None = None
     processor_s: tuple[float, ...] | None = None
-    alone: Estimate | None = None  # with a setting: the sum of the times alone over that as it is
+    dedicated: Estimate | None = None  # with a setting: the sum of the times alone over that as it is
     exceeded: float | None = None  # a run was stopped after so many times the sum of the times alone
     # Of jobs without processes; the workload slowdown is then the mean of their bounded slowdowns.
     schedule: Schedule | None = None
@@ -310,8 +310,8 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
         "simulated.throttled", csv="simulated_throttled", needs="simulated.throttled", meaning="by simulation"
     ),
     Column(
-        *("measured.alone.median", "alone\nover as it is", fixed, "", "", "alone"),
-        needs="measured.alone",
+        *("measured.dedicated.median", "dedicated\nover as it is", fixed, "", "", "dedicated"),
+        needs="measured.dedicated",
         meaning="with a setting: the times alone over those as it is, median over the repeats",
     ),
     Column(
@@ -363,7 +363,7 @@ COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
         ),
         unknown="not known",
     ),
-    Column("measured.switches.lateness_us", "late\nus", _late, group=SLOTS, unknown=""),
+    Column("measured.switches.switch_delay_us", "switch delay\nus", _late, group=SLOTS, unknown=""),
     Column("measured.switches.skew_us", "skew\nus", _late, group=SLOTS, unknown=""),
 ]
 """The columns of results, in the order of files and pages."""

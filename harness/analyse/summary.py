@@ -188,7 +188,9 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
     runs = _Side.of(cell, table, records, RUNS)
     measured = runs.summary(tau_s)
     if measured and "setting" in table:
-        measured = replace(measured, alone=_alone(jobs, table, records), exceeded=_exceeded(runs.ours))
+        measured = replace(
+            measured, dedicated=_dedicated(jobs, table, records), exceeded=_exceeded(runs.ours)
+        )
     simulated = _Side.of(cell, table, records, SIMULATIONS).summary(tau_s)
     why = why or runs.withheld
     row = Row(
@@ -265,7 +267,7 @@ def _exceeded(ours: Sequence[RunRecord]) -> float | None:
     return max(stopped, default=None)
 
 
-def _alone(
+def _dedicated(
     jobs: Sequence[ParallelJob], table: Mapping[str, Any], records: Sequence[RunRecord]
 ) -> Estimate | None:
     """The times of all programs alone with a setting over those as they are, of the same repeats."""
@@ -442,7 +444,7 @@ def _switches(runs: Sequence[RunRecord]) -> Switches | None:
     return Switches(
         n=len(switches),
         mechanism=runs[-1].mechanism,
-        lateness_us=_percentiles([switch.lateness_ns for switch in switches]),
+        switch_delay_us=_percentiles([switch.switch_delay_ns for switch in switches]),
         skew_us=_percentiles([switch.skew_ns for switch in switches]),
         between_nodes_us=_percentiles(apart) if apart else None,
         clock_uncertainty_us=max(uncertainties, default=0) / 1e3 if apart else None,

@@ -53,7 +53,7 @@ def both(settings: Sequence[Setting], rows: Sequence[Row]) -> Setting | None:
     return mpi.beside(threads) if mpi and threads else None
 
 
-def alone_s(records: Sequence[RunRecord]) -> Estimate:
+def dedicated_s(records: Sequence[RunRecord]) -> Estimate:
     """The time of each program alone as it is, once, in seconds: the sum, by the repeats that have all."""
     sums: dict[int, dict[int, float]] = {}
     for record in that_stand([one for one in records if one.kind == DEDICATED]):

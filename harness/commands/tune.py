@@ -102,7 +102,7 @@ def measured(
         **({"programs": [*map(list, commands)]} if len(commands) > 1 else {"command": list(commands[0])}),
         "jobs": copies * len(commands),
         "timeout_factor": options.timeout_factor,
-        "alone_s": asdict(tuning.alone_s(records)),
+        "dedicated_s": asdict(tuning.dedicated_s(records)),
         "unavailable": [{key: getattr(setting, key) for key in OF_MISSING} for setting in missing],
         "best": tuned and tuned.best,
         "fastest": tuned and tuned.fastest.name,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coordinator.host.processor_time import ProcessorTime
+
 from coordinator.drive import preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
@@ -21,7 +23,6 @@ from coordinator.host.environment import of_command
 from coordinator.host.launchers import NoLauncher, program_name
 from coordinator.host.lost_proxies import LostProxies
 from coordinator.host.processes import Process, family
-from coordinator.host.processor_time import ProcessorTime
 from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Workload
 from harness import Interrupted

@@ -145,7 +145,7 @@ def of_slots(
     ]
     return {
         "slot_cost_ns": [max(0.0, time_ns / len(result.switches)) for time_ns in unused_ns],
-        "lateness_ns": [float(switch.lateness_ns) for switch in result.switches],
+        "switch_delay_ns": [float(switch.switch_delay_ns) for switch in result.switches],
         "skew_ns": [float(switch.skew_ns) for switch in result.switches],
     }
 
@@ -205,7 +205,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
             "slot_cost_us": [
                 cost_ns / 1e3 for cost_ns in sorted(samples[f"{name} {mechanism}"], reverse=True)
             ],
-            "lateness_us": _shares_us(samples[f"lateness_ns {mechanism}"]),
+            "switch_delay_us": _shares_us(samples[f"switch_delay_ns {mechanism}"]),
         }
         for name, mechanism in parts
         if name == "slot_cost_ns"

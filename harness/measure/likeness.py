@@ -23,7 +23,7 @@ NOT_COMPARED = (
 FINE_US = 10.0
 """Messages and switches come at most once in this time."""
 
-RARELY = {"tick_lateness_us": 4000.0, "cache_reload_us": 1e3 * SLOT_MS}
+RARELY = {"tick_delay_us": 4000.0, "cache_reload_us": 1e3 * SLOT_MS}
 """The time from one such cost to the next, where it is longer."""
 
 PARTS = 4

@@ -65,7 +65,7 @@ def machine_like(host: MachineConstants, processors: int, scheduler: Scheduler) 
         "latency_us": max(0.0, host.latency_us - parts_us),
         "poll_us": host.poll_us / 2,
         # Delays above half a tick come from the hypervisor, not from this machine's timer.
-        "tick_lateness_us": [min(late_us, host.tick_us / 2) for late_us in host.tick_lateness_us],
+        "tick_delay_us": [min(late_us, host.tick_us / 2) for late_us in host.tick_delay_us],
     }
     return SimulatedMachine(
         **vars(host) | unlike,

@@ -69,7 +69,7 @@ def tune(results: ResultsDocument, document: Document) -> Iterator[Part]:
         yield "No advice: repeat it when the other programs have ended."
         return
     yield from warning_lines(results.warnings)
-    if document["alone_s"]["n"]:
+    if document["dedicated_s"]["n"]:
         yield _alone(document)
     yield listed(_of_settings(results.rows), results.rows)
     for knob in document["unavailable"]:
@@ -84,7 +84,7 @@ def tune(results: ResultsDocument, document: Document) -> Iterator[Part]:
 
 
 def _alone(document: Document) -> str:
-    alone = document["alone_s"]
+    alone = document["dedicated_s"]
     rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
     between = f" ({interval(alone['ci95'] or alone['extremes'], alone['n'])})" if alone["n"] > 1 else ""
     how = "As it is and alone" if "command" in document else "As they are, one after the other"
@@ -108,9 +108,9 @@ def _verdict_on_settings(fastest: Row, document: Document, *, warned: bool) -> I
 
 def _of_settings(rows: Sequence[Row]) -> list[Column]:
     jobs = len(rows[0].jobs)
-    alone = "alone\nover as it is"
-    together = f"{jobs} at a time\nover their sum" if jobs > 1 else alone
-    apart = [Column("measured.alone.median", alone, fixed), Column("measured.alone", CI95, ends)]
+    dedicated = "dedicated\nover as it is"
+    together = f"{jobs} at a time\nover their sum" if jobs > 1 else dedicated
+    apart = [Column("measured.dedicated.median", dedicated, fixed), Column("measured.dedicated", CI95, ends)]
     return [
         Column("name", "setting", words=True),
         *(apart if jobs > 1 else ()),

@@ -60,7 +60,7 @@ class Content:
             "agreement": partial(charts.agreement, rows, tolerance=self.tolerance),
             "gantt": partial(traces.gantt, self.lanes, programs=programs),
             "waits": partial(traces.waits, records, names),
-            "lateness": partial(traces.lateness, records, names),
+            "switch_delay": partial(traces.switch_delay, records, names),
         }
         return pictures("runs", drawn, commands=commands, tolerance=self.tolerance)
 

@@ -91,13 +91,13 @@ def _slots(side: Side, start_ns: int) -> Iterator[Event]:
     if not side.switches:
         return
     yield from _named(side.pid, SLOTS, "slots")
-    begins = [switch.due_ns + switch.lateness_ns for switch in side.switches]
+    begins = [switch.due_ns + switch.switch_delay_ns for switch in side.switches]
     ends = [*begins[1:], max(span.end_ns for span in side.spans)]
     for switch, begin, end in zip(side.switches, begins, ends, strict=True):
         if end > begin >= start_ns:
             times, name = (begin - start_ns, end - begin), f"slot {switch.slot}"
-            late_us, skew_us = switch.lateness_ns / 1e3, switch.skew_ns / 1e3
-            yield _slice(side.pid, SLOTS, name, "slot", *times, lateness_us=late_us, skew_us=skew_us)
+            late_us, skew_us = switch.switch_delay_ns / 1e3, switch.skew_ns / 1e3
+            yield _slice(side.pid, SLOTS, name, "slot", *times, switch_delay_us=late_us, skew_us=skew_us)
 
 
 def _flows(side: Side, threads: Mapping[tuple[int, int], int], start_ns: int) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""Pictures of runs: lengths of waits, lateness of slot switches, and the jobs on each processor."""
+"""Pictures of runs: lengths of waits, switch delay, and the jobs on each processor."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,12 +68,14 @@ def _histograms(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
     return counts
 
 
-def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
-    """Cumulative share of slot switches over their lateness, for each scheduler; None without slots."""
+def switch_delay(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
+    """Cumulative share of slot switches over their delay, for each scheduler; None without slots."""
     delays = {}
     for name in names:
         ours = [r for r in records if r.kind == POLICY and scheduler_name(r.scheduler) == name]
-        late_us = sorted(max(switch.lateness_ns, 1) / 1e3 for record in ours for switch in record.switches)
+        late_us = sorted(
+            max(switch.switch_delay_ns, 1) / 1e3 for record in ours for switch in record.switches
+        )
         if late_us:
             delays[name] = late_us, np.arange(1, len(late_us) + 1) / len(late_us)
     if not delays:
@@ -82,7 +84,7 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
         edge(late_us[end] for late_us, _ in delays.values()) for edge, end in ((min, 0), (max, -1))
     )
     ends = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(most) + 1e-9)
-    return curves(min(width, 560), delays, ends, 1e3, "lateness of a slot switch", 6, 30)
+    return curves(min(width, 560), delays, ends, 1e3, "switch delay", 6, 30)
 
 
 def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:

@@ -18,7 +18,7 @@ from workloads.work import Work
 DEDICATED = "dedicated"
 RECORDED = "recorded"
 POLICY = "policy"
-WITH_SETTING = "alone with a setting"
+WITH_SETTING = "dedicated with a setting"
 SIMULATED_DEDICATED = "simulated dedicated"
 SIMULATED = "simulated"
 """Kinds of run: a program alone and the workload under a scheduler, measured and simulated; a command that is
@@ -209,9 +209,9 @@ def alone_two_phase(record: RunRecord) -> bool:
 
 
 def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:
-    """Number of switches, medians and 99th percentiles of lateness and skew; empty without switches."""
+    """Number of switches, medians and 99th percentiles of switch delay and skew; empty without switches."""
     summary: dict[str, float] = {"count": len(switches)} if switches else {}
-    for what in ("lateness", "skew") if switches else ():
+    for what in ("switch_delay", "skew") if switches else ():
         times_ns = sorted(getattr(switch, f"{what}_ns") for switch in switches)
         summary |= {f"{what}_p{share}_ns": quantile(times_ns, share / 100) for share in (50, 99)}
     return summary
@@ -221,7 +221,7 @@ def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
     """For each boundary that several nodes switched at, the time from the first to the last."""
     done: dict[int, dict[int, int]] = {}
     for switch in switches:
-        done.setdefault(switch.due_ns, {})[switch.node] = switch.due_ns + switch.lateness_ns
+        done.setdefault(switch.due_ns, {})[switch.node] = switch.due_ns + switch.switch_delay_ns
     return [max(times.values()) - min(times.values()) for times in done.values() if len(times) > 1]
 
 

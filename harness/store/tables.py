@@ -55,7 +55,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
     "switches": {
         "run": KEY._replace(key="PRIMARY KEY REFERENCES runs (id)"),
         "count": INTEGER,
-        **dict.fromkeys(("lateness_p50_ns", "lateness_p99_ns", "skew_p50_ns", "skew_p99_ns"), REAL),
+        **dict.fromkeys(("switch_delay_p50_ns", "switch_delay_p99_ns", "skew_p50_ns", "skew_p99_ns"), REAL),
         "every": BLOB,
     },
     "timelines": {"run": OF_RUN, "job": INTEGER, "rank": INTEGER, "rows": BLOB},

@@ -109,7 +109,7 @@ def main():
 
 def report(options, switches, messages, busy_ns, sent_ns):
     done = [Switch(0, due_ns, late_ns, 0) for _, due_ns, late_ns, _ in switches]
-    late = sorted(switch.lateness_ns / 1e3 for switch in done)
+    late = sorted(switch.switch_delay_ns / 1e3 for switch in done)
     apart = [ns / 1e3 for ns in between_nodes_ns(done)]
 
     def share(values, part):

@@ -50,7 +50,7 @@ def cells(row):
     slowdown, switches = measured["workload_slowdown"], measured["switches"] or {}
     low, high = slowdown["ci95"] or slowdown["extremes"] or 2 * [slowdown["median"]]
     name = scheduler["policy"] + (f" {scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else "")
-    known = [switches.get(key) for key in ("lateness_us", "between_nodes_us")]
+    known = [switches.get(key) for key in ("switch_delay_us", "between_nodes_us")]
     pairs = [f"{found['p50']:.0f}/{found['p99']:.0f}" if found else "" for found in known]
     uncertainty = f"{switches['clock_uncertainty_us']:.0f}" if "clock_uncertainty_us" in switches else ""
     return name, f"{slowdown['median']:.2f}", f"{low:.2f} to {high:.2f}", *pairs, uncertainty

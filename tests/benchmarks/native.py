@@ -65,13 +65,13 @@ def tune(options, program, folder):
     limits += ["--timeout-factor", str(options.timeout_factor)]
     argv = launched(options.launcher, options.ranks, program)
     found = answer(folder, "tune", "--json", *limits, *only, "--", *argv)
-    cells = {"alone, s": f"{found['alone_s']['median']:.2f}"}
+    cells = {"alone, s": f"{found['dedicated_s']['median']:.2f}"}
     for row in found["rows"]:
         setting, known = row["scheduler"]["setting"], row["measured"]
         late = f"> {options.timeout_factor:g}" if "exceeded" in known else None
         cells[setting] = late or shown(known["workload_slowdown"])
         if setting == "two-phase":
-            cells["two-phase alone"] = shown(known["alone"])
+            cells["two-phase alone"] = shown(known["dedicated"])
     cells["best"] = found["best"] or f"none ({found['fastest']})"
     return cells
 

@@ -43,7 +43,7 @@ class SlotRow:
             self.lost.append(reason)
             return
         self.slowdowns.append(makespan_s(result) / (JOBS * alone_s))
-        self.late_us += [switch.lateness_ns / 1e3 for switch in result.switches]
+        self.late_us += [switch.switch_delay_ns / 1e3 for switch in result.switches]
 
     def show(self):
         late = statistics.quantiles(self.late_us, n=100) if len(self.late_us) > 1 else [math.nan] * 99

@@ -282,7 +282,7 @@ def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
     """For each boundary that several nodes have switched at, the time from the first to the last."""
     done: dict[int, list[int]] = {}
     for switch in switches:
-        done.setdefault(switch.due_ns, []).append(switch.due_ns + switch.lateness_ns)
+        done.setdefault(switch.due_ns, []).append(switch.due_ns + switch.switch_delay_ns)
     return sorted(max(times) - min(times) for times in done.values() if len(times) > 1)
 
 

@@ -105,8 +105,8 @@ def test_what_is_not_drawn_is_empty():
     rows = {"idle_times_us": [5.0], "switch_after_idle_us": [[0.0, 0.0]], "send_after_idle_us": [[0.0, 0.0]]}
     nothing, idle = simulated(SimulatedMachine()), simulated(SimulatedMachine(**rows))
     lists = [one.in_ns for one in CONSTANTS if one.in_ns in State._fields]
-    assert [name for name in lists if len(getattr(nothing, name))] == ["lateness_ns"]
-    drawn = ["switch_deviation_ns", "idle_times_ns", "switch_after_idle_ns", "lateness_ns"]
+    assert [name for name in lists if len(getattr(nothing, name))] == ["switch_delay_ns"]
+    drawn = ["switch_deviation_ns", "idle_times_ns", "switch_after_idle_ns", "switch_delay_ns"]
     assert [name for name in lists if len(getattr(idle, name))] == drawn
 
 
@@ -140,12 +140,12 @@ def test_the_machine_of_a_host_has_its_constants():
     lists = {one.name: [1.0, 2.0] for one in CONSTANTS if one.kind is not float}
     rows = {one.name: [[1.0], [3.0]] for one in CONSTANTS if one.kind == Rows}
     host = Constants(**values | lists | rows)
-    recorded = host.of_run("").recorded() | {"slot_cost_us": [1.0, 2.0], "lateness_us": [1.0, 2.0]}
+    recorded = host.of_run("").recorded() | {"slot_cost_us": [1.0, 2.0], "switch_delay_us": [1.0, 2.0]}
     known = MachineConstants.of_record(recorded)
     assert known == MachineConstants(**values | lists | rows)
     assert MachineConstants.of_record(known.recorded()) == known
     made = machine_like(known, 2, scheduler_of({"policy": "none"}))
-    changed = {"latency_us", "poll_us", "tick_lateness_us"}
+    changed = {"latency_us", "poll_us", "tick_delay_us"}
     assert {name for name, value in vars(known).items() if getattr(made, name) != value} == changed
 
 

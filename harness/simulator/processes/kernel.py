@@ -134,7 +134,7 @@ def end_slot(state: State) -> None:
         clock.slot = (clock.slot + 1) % len(state.slots)
         clock.slot_end_ns += state.slot_ns[clock.slot]
         # It ends at least as late as it has begun already.
-        clock.late_ns = max(drawn(clock, state.lateness_ns), clock.now_ns - clock.slot_end_ns)
+        clock.late_ns = max(drawn(clock, state.switch_delay_ns), clock.now_ns - clock.slot_end_ns)
         set_next(state)
         apply_slot(state)
 

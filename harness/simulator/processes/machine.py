@@ -44,7 +44,7 @@ class SimulatedMachine(MachineConstants):
             ``context_switch_us``.
         send_after_idle_us: additional time to send a read request or an arrival at a barrier if the last wait
             ended so long ago.
-        tick_us, slice_us: 0 for the local scheduler's own. ``tick_lateness_us`` is shorter than a tick.
+        tick_us, slice_us: 0 for the local scheduler's own. ``tick_delay_us`` is shorter than a tick.
         queried_slice_us: about a slice where slices end at once; 0, or longer, where they end at the next
             clock tick.
         slot_cost_us: of the first, the second, ... processor; further processors lose the last value.
@@ -101,10 +101,10 @@ class SimulatedMachine(MachineConstants):
         self.check()
         if self.rule_latency_us is not None:
             number("rule_latency_us", self.rule_latency_us, minimum=0)
-        for index, value in enumerate(self.tick_lateness_us):
+        for index, value in enumerate(self.tick_delay_us):
             if value * 1e3 >= self.tick_ns:
                 rule = f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us"
-                raise InputError(f"tick_lateness_us[{index}]", value, rule, "give shorter times")
+                raise InputError(f"tick_delay_us[{index}]", value, rule, "give shorter times")
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         flag("within_job", self.within_job)
@@ -170,7 +170,7 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = KNOWN[machine.local].boosts_woken
     record.queue = QUEUES.index(machine.queue)
-    ticks_late = samples["tick_lateness_ns"].any()
+    ticks_late = samples["tick_delay_ns"].any()
     record.ticks_do_more = ticks_late or (record.fair and record.queue != BOUND)
     record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
     others_ns = record.receive_ns + record.serve_ns + record.poll_ns
@@ -190,7 +190,7 @@ def samples_ns(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
     found = {
         one.in_ns: made(getattr(machine, one.name)) for one, made in arrays if one.in_ns in State._fields
     }
-    kept = {"lateness_ns", "switch_after_idle_ns"}  # every slot has a lateness, and some switches are free
+    kept = {"switch_delay_ns", "switch_after_idle_ns"}  # every slot has a delay, and some switches are free
     if len(found["switch_after_idle_ns"]) > 0:
         kept.add("switch_deviation_ns")  # what a process draws that has not been idle
     return {name: array if name in kept or array.any() else array[:0] for name, array in found.items()}

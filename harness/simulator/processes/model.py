@@ -21,7 +21,7 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
 Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31 follows x. Each
 processor has a sequence, which begins with the phase of its tick. A detour draws its length from it, then the
 gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole number. Where ticks can be late,
-the last thing that a tick does is to draw how late the next one of its processor is: tick_lateness_ns[(x >>
+the last thing that a tick does is to draw how late the next one of its processor is: tick_delay_ns[(x >>
 8) mod n] of n values. The first tick is in time. Where switches differ, each dispatch draws in the same way
 from switch_deviation_ns what it costs beyond context_switch_ns; so does a dispatch by a yield, though it has
 a cost of its own. Where they differ by idle times, a process that waits and has run before first gets one of
@@ -33,8 +33,8 @@ way, by the time since the sender's last wait ended, and draws from its row what
 idle time, nothing. The root of a barrier with others does so, too, and a read from oneself does not, unless
 it is a message. Where computations overrun, each that begins draws by how much from overrun_ns, before
 anything else. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the
-first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins.
-The first slot ends lateness_ns[0] late.
+first draws from it how late it ends: switch_delay_ns[(x >> 8) mod n] of n values, but no earlier than it begins.
+The first slot ends switch_delay_ns[0] late.
 """
 
 from typing import Any, NamedTuple
@@ -320,7 +320,7 @@ CLOCK = np.dtype(
         ("never_ns", np.int64),  # later than all that happens
         ("status", np.int64),
         ("subject", np.int64),
-        ("next_ns", np.int64),  # the end of the slot, lateness included, until_ns or quota_at_ns if earlier
+        ("next_ns", np.int64),  # the end of the slot, its delay included, until_ns or quota_at_ns if earlier
         ("slot_end_ns", np.int64),
         ("until_ns", np.int64),  # the caller decides when all is done that happens before it
         ("late_ns", np.int64),  # how late the present slot ends
@@ -395,9 +395,9 @@ class State(NamedTuple):
     elsewhere before they came."""
     turns: NDArray[np.int64]
     """(P, N) when each process last had the processor, in turns of it; (1, 1) without caches."""
-    lateness_ns: NDArray[np.int64]
+    switch_delay_ns: NDArray[np.int64]
     """How late slots end, all values equally likely, as in all that follows."""
-    tick_lateness_ns: NDArray[np.int64]
+    tick_delay_ns: NDArray[np.int64]
     """How late ticks are; empty if they come in time."""
     switch_deviation_ns: NDArray[np.int64]
     """How much more or less than usual dispatches cost; empty if all cost the same."""

@@ -269,8 +269,8 @@ def tick(state: State, p: int) -> None:
 def go_on_at_tick(state: State, p: int) -> None:
     """What few machines do at a tick: draw how late the next one is, heed a quota, balance queues."""
     processor = state.processors[p]
-    if len(state.tick_lateness_ns) > 0:
-        late_ns = drawn(processor, state.tick_lateness_ns)
+    if len(state.tick_delay_ns) > 0:
+        late_ns = drawn(processor, state.tick_delay_ns)
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns
         mark(state, p)

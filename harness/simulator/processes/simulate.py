@@ -265,7 +265,7 @@ class _ProcessLevelRun:
         clock.slot, end_ns = plan.cycle.slot_at(int(clock.now_ns))
         clock.slot_end_ns = clock.never_ns if end_ns is None else end_ns
         clock.cyclic = plan.decision.cyclic
-        clock.late_ns = self.state.lateness_ns[0]
+        clock.late_ns = self.state.switch_delay_ns[0]
         clock.new_plan = 1
 
     def _evolve(self, index: int) -> None:

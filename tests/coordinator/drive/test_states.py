@@ -4,11 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from coordinator.host.processor_time import ProcessorTime
 from rank_results import rank_result
 from runs import needs_two, workload
 
 from coordinator.drive.driver import run_workload
-from coordinator.host.processor_time import ProcessorTime
 from harness.analyse.breakdown import STATES
 from harness.analyse.breakdown import states as of_ranks
 from workloads.record import WaitCounts, Waits

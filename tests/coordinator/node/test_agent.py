@@ -119,7 +119,7 @@ def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs():
     clock[0] = 13
     switch = agent.switch(12)
     assert holder.said == [("hold", "0.0"), ("run", "1.0"), ("hold", "0.1"), ("run", "1.1")]
-    assert (switch.slot, switch.due_ns, switch.lateness_ns, switch.skew_ns) == (1, 10, 3, 0)
+    assert (switch.slot, switch.due_ns, switch.switch_delay_ns, switch.skew_ns) == (1, 10, 3, 0)
     assert agent.due_ns() == 20
 
 
@@ -273,7 +273,7 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host):
     host.hear(protocol.RankGone, 2)
     host.say(protocol.End())
     switches = [switch for message in host.hear(protocol.SwitchReport) for switch in message.switches]
-    assert len(switches) > 2 and all(lateness >= skew >= 0 for _, _, lateness, skew in switches)
+    assert len(switches) > 2 and all(delay >= skew >= 0 for _, _, delay, skew in switches)
 
 
 def test_the_driver_hears_what_a_rank_says_of_its_peers(host):

@@ -64,7 +64,7 @@ def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     assert status == 0
     constants = {row["quantity"]: row for row in json.loads(out)["constants"]}
     assert constants["remote_wakeup"]["median_us"] == 5.0
-    assert constants["lateness signals"]["n"] == 20
+    assert constants["switch_delay signals"]["n"] == 20
     assert "lockstep-results" in err
     recorded = database.load(tmp_path / "lockstep-results").calibrations
     assert set(recorded["quantity"].str.replace("_ns", "")) == set(constants) | {"memory_step", "cache_kb"}

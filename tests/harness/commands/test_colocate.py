@@ -213,7 +213,7 @@ def test_the_settings_of_the_libraries_of_all_programs_are_measured_beside_each_
     assert document["programs"] == [threads, ["sleep", ".05"]] and document["jobs"] == 2
     found = {row["scheduler"]["setting"]: row["measured"] for row in document["rows"]}
     assert {"as it is", "passive threads", "short spin of threads"} <= found.keys()
-    assert found["as it is"]["alone"]["median"] == 1 and document["fastest"] in found
+    assert found["as it is"]["dedicated"]["median"] == 1 and document["fastest"] in found
     assert all(one["workload_slowdown"]["n"] == 1 for one in found.values() if "exceeded" not in one)
     assert cli.main(["colocate", "--resume", *words]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == document["rows"], "its runs are recorded"

@@ -62,7 +62,7 @@ def test_a_steady_host_agrees_with_itself():
 @pytest.mark.parametrize("quantity", COMPARED)
 def test_two_levels_of_each_constant_are_found(quantity):
     """First half against second half, one quarter against the others, and both in all quarters."""
-    high_ns = 50e6 if quantity in ("tick_lateness_ns", "migration_ns") else 5e6
+    high_ns = 50e6 if quantity in ("tick_delay_ns", "migration_ns") else 5e6
     for shares in ((1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 0, 0), (0.9, 0.9, 0.1, 0.9)):
         assert names(calibration((quantity, two_levels(high_ns, 20e3, shares)))), shares
     changed = calibration((quantity, two_levels(high_ns, 20e3, (1, 1, 1, 1))))

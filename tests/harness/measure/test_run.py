@@ -87,7 +87,7 @@ def test_rows_tell_slowdowns_against_the_same_repeat(place):
     assert sum(vars(found.breakdown).values()) == 1
     assert found.switches is None
     assert gang.measured.switches.n == 100
-    assert gang.measured.switches.lateness_us.p50 == pytest.approx(50, abs=0.1)
+    assert gang.measured.switches.switch_delay_us.p50 == pytest.approx(50, abs=0.1)
     assert partitioned.scheduler["allocation"] == "equipartition"
     assert all(row.simulated is row.error is None for row in rows)
     assert summary.rows(experiment, place.store.runs(experiment.digest)) == rows
@@ -200,7 +200,7 @@ def test_calibration_gives_medians_and_keeps_samples(place):
         "remote_wakeup_ns",
         "os_noise_length_ns",
         "slot_cost_ns signals",
-        "lateness_ns signals",
+        "switch_delay_ns signals",
         "tick_ns",
     } <= told
 
@@ -209,8 +209,8 @@ def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
     constants = calibrate.constants(place.calibrate([0], ["signals"], Quiet()))
     told = constants.of_run("signals")
     assert len(told.slot_cost_us) == 2
-    assert list(told.lateness_us) == sorted(told.lateness_us)
-    assert 50 <= told.lateness_us[0] <= told.lateness_us[-1] <= 50.019
+    assert list(told.switch_delay_us) == sorted(told.switch_delay_us)
+    assert 50 <= told.switch_delay_us[0] <= told.switch_delay_us[-1] <= 50.019
     assert "slot_cost_us" not in constants.of_run("").recorded()
 
 
@@ -302,7 +302,7 @@ def test_warnings_are_told_in_numbers(place):
 
     late = [
         dataclasses.replace(
-            r, switches=tuple(dataclasses.replace(s, lateness_ns=12_000_000) for s in r.switches)
+            r, switches=tuple(dataclasses.replace(s, switch_delay_ns=12_000_000) for s in r.switches)
         )
         for r in calm
     ]

@@ -171,9 +171,9 @@ def test_programs_alone_come_first_and_what_is_stopped_is_not_tried_again(comman
     assert [limit_s for setting, copies, limit_s in host.asked if copies == 1].count(None) == 3
     as_it_is, two_phase, setting = (row["measured"] for row in document["rows"])
     assert as_it_is["exceeded"] == 10 and as_it_is["workload_slowdown"]["median"] is None
-    assert as_it_is["alone"]["median"] == 1 and as_it_is["failures"] == 0
+    assert as_it_is["dedicated"]["median"] == 1 and as_it_is["failures"] == 0
     assert two_phase["workload_slowdown"]["median"] == pytest.approx(1.02 * 1.1, rel=0.02)
-    assert two_phase["alone"]["median"] == pytest.approx(1.02, rel=0.02)
+    assert two_phase["dedicated"]["median"] == pytest.approx(1.02, rel=0.02)
     assert sum(setting["processor_s"]) == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
     assert document["best"] == document["fastest"] == TWO_PHASE
 
@@ -198,7 +198,7 @@ def test_different_programs_are_measured_alone_and_all_at_a_time(command):
     status, out, _ = command(host, *words, behind=behind, name="colocate")
     document = json.loads(out)
     assert status == 0 and document["programs"] == [one, two]
-    assert document["alone_s"]["median"] == pytest.approx(2, rel=0.02)
+    assert document["dedicated_s"]["median"] == pytest.approx(2, rel=0.02)
     assert document["rows"][0]["measured"]["workload_slowdown"]["median"] == pytest.approx(2, rel=0.02)
     assert document["best"] == TWO_PHASE
 
@@ -238,7 +238,7 @@ def test_the_document_says_what_was_measured(command):
     assert document["best"] == document["fastest"] == TWO_PHASE
     assert document["rows"][1]["scheduler"]["lines"] == ["lockstep exec -- mpiexec ./app"]
     assert document["rows"][1]["scheduler"]["waiting"] == "global-adaptive"
-    assert document["rows"][1]["measured"]["workload_slowdown"]["n"] == document["alone_s"]["n"] == 3
+    assert document["rows"][1]["measured"]["workload_slowdown"]["n"] == document["dedicated_s"]["n"] == 3
 
 
 def test_runs_are_recorded_and_a_longer_series_continues_a_shorter_one(command):
@@ -408,7 +408,7 @@ def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, 
     assert told["lines"] == ["export OMP_WAIT_POLICY=passive", "lockstep exec -- mpiexec ./app"]
     assert told["environment"] == {"OMP_WAIT_POLICY": "passive"}
     assert document["rows"][-1]["measured"]["workload_slowdown"]["n"] == 3
-    assert document["alone_s"]["n"] == 6, "the further runs have programs alone of their own"
+    assert document["dedicated_s"]["n"] == 6, "the further runs have programs alone of their own"
     again = Host(**host.seconds)
     assert json.loads(command(again, *words, "--resume")[1])["rows"] == document["rows"] and not again.asked
 

@@ -187,7 +187,7 @@ SAMPLES_NS = {
         "os_noise_length_ns": 1e4,
         "os_noise_interval_ns": 2e7,
     },
-    **{"slot_cost_ns signals": 5e4, "slot_cost_ns freezer": 4e5, "lateness_ns signals": 6e4},
+    **{"slot_cost_ns signals": 5e4, "slot_cost_ns freezer": 4e5, "switch_delay_ns signals": 6e4},
 }
 
 

@@ -64,8 +64,8 @@ def test_a_given_context_switch_has_no_calibrated_scatter_and_no_rests():
 
 
 def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():
-    machine = machine_like(replace(CONSTANTS, tick_lateness_us=[20.0, 5000.0]), 2, NONE)
-    assert machine.tick_lateness_us == (20.0, 500.0)
+    machine = machine_like(replace(CONSTANTS, tick_delay_us=[20.0, 5000.0]), 2, NONE)
+    assert machine.tick_delay_us == (20.0, 500.0)
 
 
 def test_what_an_older_record_lacks_costs_nothing():
@@ -73,7 +73,7 @@ def test_what_an_older_record_lacks_costs_nothing():
     machine = machine_like(older, 2, NONE)
     assert (machine.context_switch_us, machine.wakeups_ns, machine.latency_us) == (20.0, [0, 0], 3.0)
     assert (machine.os_noise_interval_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), 0.0)
-    assert not machine.tick_lateness_us
+    assert not machine.tick_delay_us
     assert not machine.overrun_us
 
 

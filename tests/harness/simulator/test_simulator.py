@@ -116,8 +116,8 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
         (lambda: machine(queue="central"), "queue"),  # svr4 has none, nor eevdf
         (lambda: machine(queue="stealing"), "queue"),
         (lambda: machine(local="eevdf", queue="central"), "queue"),
-        (lambda: machine(lateness_us=[1.0, -2.0]), "lateness_us[1]"),
-        (lambda: machine(tick_lateness_us=[1.0, 10_000.0]), "tick_lateness_us[1]"),
+        (lambda: machine(switch_delay_us=[1.0, -2.0]), "switch_delay_us[1]"),
+        (lambda: machine(tick_delay_us=[1.0, 10_000.0]), "tick_delay_us[1]"),
         (lambda: machine(switch_deviation_us=[0.0, float("nan")]), "switch_deviation_us[1]"),
         (lambda: machine(idle_times_us=[5.0, 5.0]), "idle_times_us[1]"),
         (lambda: machine(send_after_idle_us=[[1.0]]), "send_after_idle_us"),

@@ -63,8 +63,8 @@ machines = st.builds(
     messages_to_self=st.sampled_from([True, True, True, False]),
     handles_when_waiting=st.sampled_from([False, False, False, True]),
     receive_us=st.sampled_from([0.0, 0.0, 0.0, 3.0]),
-    lateness_us=st.sampled_from([(), (100.0, 300.0, 700.0)]),
-    tick_lateness_us=st.sampled_from([(), (), (15.0, 90.0)]),
+    switch_delay_us=st.sampled_from([(), (100.0, 300.0, 700.0)]),
+    tick_delay_us=st.sampled_from([(), (), (15.0, 90.0)]),
     os_noise_interval_us=st.sampled_from([0.0, 0.0, 5000.0]),
     os_noise_length_us=st.just(200.0),
 )

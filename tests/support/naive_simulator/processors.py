@@ -282,7 +282,7 @@ class Processor:
             self.end_turn()
         self.local.tick(self)
         self.due += self.simulation.machine.tick_ns
-        late = self.simulation.tick_lateness
+        late = self.simulation.tick_delay
         self.at(self.due + (late[self.draw() // 256 % len(late)] if any(late) else 0), TICK, self.tick)
         if self.process and self.used_up() and self.process.state == "running":
             self.preempt()

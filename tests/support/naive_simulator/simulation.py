@@ -83,11 +83,11 @@ class NaiveSimulation:
         self.sends_cost = self.cost["send"] > 0 or self.rested_sends
         parts_cost = any(self.cost[name] for name in ("receive", "serve", "poll"))
         self.messages_cost = self.sends_cost or parts_cost
-        self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
+        self.switch_delay = [round(late * 1e3) for late in machine.switch_delay_us or [0.0]]
         scatter = [round(more * 1e3) for more in machine.switch_deviation_us]
         differ = any(scatter) or self.rested_switches
         self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter or [0] if differ]
-        self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
+        self.tick_delay = [round(late * 1e3) for late in machine.tick_delay_us]
         return {"context_switch_us": rule_us, "latency_us": us["rule_latency"]}
 
     def expect(self, jobs, policy):
@@ -118,7 +118,7 @@ class NaiveSimulation:
         detours = [2.0**60] * count
         if machine.os_noise_interval_us:
             detours = self.random.exponential(machine.os_noise_interval_us * 1e3, size=count)
-        self.lateness_random = ticks[0]
+        self.delay_random = ticks[0]
         costs = list(machine.slot_cost_us or [0.0])
         for p, processor in enumerate(self.processors):
             processor.slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
@@ -237,7 +237,7 @@ class NaiveSimulation:
         slot, begin = 0, self.now - decision.elapsed_ns
         while lengths[slot] is not None and begin + lengths[slot] <= self.now:
             slot, begin = (slot + 1) % len(lengths), begin + lengths[slot]
-        self.begin_slot(slot, begin, self.lateness[0])
+        self.begin_slot(slot, begin, self.switch_delay[0])
 
     def begin_slot(self, index, begin, late_ns):
         self.slot, slot = index, self.decision.slots[index]
@@ -285,8 +285,8 @@ class NaiveSimulation:
         if slot == 0 and not self.decision.cyclic:
             self.tell(self.session.slot_end)
         else:
-            self.lateness_random = (1103515245 * self.lateness_random + 12345) % 2**31
-            late_ns = self.lateness[(self.lateness_random >> 8) % len(self.lateness)]
+            self.delay_random = (1103515245 * self.delay_random + 12345) % 2**31
+            late_ns = self.switch_delay[(self.delay_random >> 8) % len(self.switch_delay)]
             self.begin_slot(slot, end, late_ns)
 
 
