@@ -22,7 +22,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from benchmark import ROOT, parsed, shown, version
+from benchmark import RENAMED, ROOT, parsed, shown, version
 
 SCHEDULERS = {
     "implicit, svr4": ("implicit", {}, "global-adaptive"),
@@ -32,7 +32,7 @@ SCHEDULERS = {
 LIKE_LINUX = {
     **{"processors": 2, "local": "eevdf", "messages_to_self": False, "handles_when_waiting": True},
     **{"context_switch_us": 10, "latency_us": 2, "send_us": 1, "receive_us": 1},
-    **{"detour_gap_us": 50_000, "detour_length_us": 100},
+    **{"os_noise_interval_us": 50_000, "os_noise_length_us": 100},
 }
 TIMES = 3
 
@@ -54,15 +54,17 @@ def process_level(share):
     from harness.simulator.processes.simulate import simulate  # noqa: PLC0415
     from workloads.program import Program  # noqa: PLC0415
 
-    for name, (policy, parameters, blocking) in SCHEDULERS.items():
+    former = {RENAMED[key]: key for key in RENAMED if hasattr(SimulatedMachine, key)}
+    like_linux = {former.get(key, key): value for key, value in LIKE_LINUX.items()}
+    for name, (policy, parameters, waiting) in SCHEDULERS.items():
         try:
             from workloads.options import Options  # noqa: PLC0415
 
-            waits = {"options": Options(blocking)}
+            waits = {"options": Options(waiting)}
         except ImportError:  # an older commit
-            waits = {"blocking": blocking}
+            waits = {"blocking": waiting}
         paper = name.endswith("svr4")
-        machine = SimulatedMachine(processors=32) if paper else SimulatedMachine(**LIKE_LINUX)
+        machine = SimulatedMachine(processors=32) if paper else SimulatedMachine(**like_linux)
         for pattern in ("BARRIER", "NEWS", "TRANSPOSE"):
             seconds = share * (20 if pattern == "BARRIER" else 2 if paper else 10)
             shape = {"granularity_us": 100, "imbalance": 0.25, "dedicated_s": seconds}
