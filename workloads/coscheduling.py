@@ -7,7 +7,7 @@ that longer ago got some this way. No job loses a core that a message has brough
 ago, nor one on which it computes.
 
 Ranks are in the class SCHED_RR, at one priority. A rank that goes one priority up and back down is first in
-its core's queue, with what is left of its turn. So nothing stays raised, and turns stay equal. Source:
+its core's queue, with what is left of its time slice. So nothing stays raised, and slices stay equal. Source:
 Sobalvarro and Weihl, Demand-based coscheduling, 1995: a message preempts in favour of its target if that is
 fair.
 

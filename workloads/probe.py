@@ -21,7 +21,7 @@ of samples in nanoseconds:
 - ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does after
   it before it communicates;
 - ``os_noise_length_ns``: lengths of the detours of processors that only compute (``workloads.os_noise``);
-- ``tick_delay_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
+- ``tick_delay_ns``: lengths of the interrupts of the clock tick, at whose ends time slices end;
 - ``os_noise_interval_ns``: mean time from one detour to the next, one sample a processor; at least the time
   watched;
 - ``memory_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);

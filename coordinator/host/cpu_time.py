@@ -7,7 +7,7 @@ from pathlib import Path
 from coordinator.host.processes import threads
 
 
-class ProcessorTime:
+class CpuTime:
     """The times of a process since now, with its threads and the descendants that the caller names.
 
     A thread counts up to the last look at it. /proc/PID/task/TID/schedstat has the counts; a kernel without

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 from coordinator.host import processes
 from coordinator.host.clock import Clock
+from coordinator.host.cpu_time import CpuTime
 from coordinator.host.loop import Loop
 from coordinator.host.processes import ATTACHED, JOB, RUN, Evidence, Process, environment_of, family
-from coordinator.host.processor_time import ProcessorTime
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
@@ -128,7 +128,7 @@ class Peer:
     recorded: bool = False
     key: str = "process"
     program: protocol.RankBecoming | None = None
-    time: ProcessorTime | None = None
+    time: CpuTime | None = None
 
 
 class Roster:
@@ -177,7 +177,7 @@ class Roster:
         unconnected = Channel(socket.socket(socket.AF_UNIX))
         unconnected.close()
         peer = Peer(unconnected, Process.named(root), job, 0, ready=True, key=ATTACHED)
-        peer.process.family, peer.time = True, ProcessorTime(peer.process.pid)
+        peer.process.family, peer.time = True, CpuTime(peer.process.pid)
         self._peers[job, 0] = peer
         self._directory.note(**{ATTACHED: root}, job=job)
         self._loop.watch(peer.process, lambda: self._on_end(peer, peer.process))
@@ -267,7 +267,7 @@ class Roster:
                 self._listener.said(peer, message)
             case protocol.RankBecoming() if known and peer.begun and peer.program is None:
                 peer.program, peer.process.family = message, True
-                peer.time = ProcessorTime(peer.process.pid)
+                peer.time = CpuTime(peer.process.pid)
                 self._listener.said(peer, message)
             case protocol.RankParallelism() | protocol.RankTraffic() if (
                 known and peer.begun and not peer.recorded

@@ -136,7 +136,7 @@ def row_document(row: Row) -> dict[str, Any]:
 def summary_document(estimates: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
     values = asdict(estimates)
-    for key in ("against_spinning", "sections", "states", "processor_s", "dedicated", "exceeded", "schedule"):
+    for key in ("against_spinning", "sections", "states", "cpu_s", "dedicated", "exceeded", "schedule"):
         if values[key] is None:
             del values[key]
     if switches := values["switches"]:

@@ -116,7 +116,7 @@ class Summary:
     against_spinning: AgainstSpinning | None = None
     sections: SectionRate | None = None
     throttled: float | None = None
-    processor_s: tuple[float, ...] | None = None
+    cpu_s: tuple[float, ...] | None = None
     dedicated: Estimate | None = None  # with a setting: the sum of the times alone over that as it is
     exceeded: float | None = None  # a run was stopped after so many times the sum of the times alone
     # Of jobs without processes; the workload slowdown is then the mean of their bounded slowdowns.

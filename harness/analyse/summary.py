@@ -359,11 +359,11 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         against_spinning=_against_spinning(repeats),
         sections=_sections(repeats),
         throttled=_throttled(runs),
-        processor_s=_processor_s(runs),
+        cpu_s=_cpu_s(runs),
     )
 
 
-def _processor_s(runs: Sequence[RunRecord]) -> tuple[float, ...] | None:
+def _cpu_s(runs: Sequence[RunRecord]) -> tuple[float, ...] | None:
     of_runs = [[_cpu_ns(run, job) for job in run.jobs] for run in runs]
     times_s = [[time_ns / 1e9 for time_ns in times if time_ns is not None] for times in of_runs]
     if any(len(ours) < len(run.jobs) for ours, run in zip(times_s, runs, strict=True)):

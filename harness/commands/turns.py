@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinator.host.processor_time import ProcessorTime
-
 from coordinator.drive import preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
+from coordinator.host.cpu_time import CpuTime
 from coordinator.host.environment import of_command
 from coordinator.host.launchers import NoLauncher, program_name
 from coordinator.host.lost_proxies import LostProxies
@@ -49,7 +48,7 @@ GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program w
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--quantum-ms", type=float, metavar="MS", help=f"length of a turn (default: {QUANTUM_MS:g})")
+    add("--quantum-ms", type=float, metavar="MS", help=f"length of a slot (default: {QUANTUM_MS:g})")
     help_text = 'another policy, with its keys: "batch", "gang quantum_ms=20 fill=jobs"'
     add("--policy", metavar="POLICY", help=help_text)
     help_text = "a job that runs already: its launcher, or the root of its processes (repeatable)"
@@ -154,12 +153,12 @@ def _run(
         _, status, used = os.wait4(program.pid, 0)
         program.returncode = os.waitstatus_to_exitcode(status)
         row["status"] = program.returncode if program.returncode >= 0 else 128 - program.returncode
-        row["processor_s"] = used.ru_utime + used.ru_stime
+        row["cpu_s"] = used.ru_utime + used.ru_stime
     return failure
 
 
 def _row(name: str, pid: int | None = None, command: Sequence[str] | None = None) -> Row:
-    times = {"seconds": None, "processor_s": None}
+    times = {"seconds": None, "cpu_s": None}
     return {"name": name, "pid": pid, "command": command, "status": None, **times}
 
 
@@ -204,7 +203,7 @@ def _watched(roots: Sequence[str], rows: Sequence[Row], own: Sequence[int]) -> I
     lost = [LostProxies(pid) for pid in own]
     with ExitStack() as stack:
         jobs = [stack.enter_context(closing(Process.named(root))) for root in roots]
-        used = [ProcessorTime(job.pid) for job in jobs]
+        used = [CpuTime(job.pid) for job in jobs]
 
         def look() -> Iterator[str]:
             for job, spent, row in zip(jobs, used, rows, strict=True):
@@ -239,7 +238,7 @@ def _take_turns(workload: Workload, rows: Sequence[Row]) -> str:
             if job.start_ns is not None and job.finish_ns is not None:
                 row["seconds"] = (job.finish_ns - job.start_ns) / 1e9
         for rank in result.ranks:
-            rows[rank.job]["processor_s"] = None if rank.running_ns is None else rank.running_ns / 1e9
+            rows[rank.job]["cpu_s"] = None if rank.running_ns is None else rank.running_ns / 1e9
         if not result.failure.startswith("suspended"):  # from the terminal, and now continued
             return result.failure
 
@@ -252,5 +251,5 @@ def _tell(text: str) -> None:
 
 def _line(row: Row) -> str:
     how = "has ended" if row["status"] is None else launch.describe(row["status"])
-    times = ((" after", row["seconds"], "s"), (" with", row["processor_s"], "s of CPU time"))
+    times = ((" after", row["seconds"], "s"), (" with", row["cpu_s"], "s of CPU time"))
     return f"{row['name']} {how}" + "".join(f"{a} {s:.1f} {b}" for a, s, b in times if s is not None)

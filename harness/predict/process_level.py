@@ -18,7 +18,7 @@ from harness.measure.plan import Task, plan
 from harness.predict.pool import Pool, Progress, compute
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.predict.simulations import carry_out
-from harness.simulator.processes.local.scheduler import turns
+from harness.simulator.processes.local.scheduler import slices_of
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.operations import ReplayedProgram
@@ -59,7 +59,7 @@ def machine_like(host: MachineConstants, processors: int, scheduler: Scheduler) 
     parts_us = host.send_us + host.receive_us + (host.serve_us + host.poll_us) / 2
     table = None
     if scheduler.options.local == "rr" and host.rr_interval_us and host.tick_us:
-        table = turns(max(1, round(host.rr_interval_us / host.tick_us)))
+        table = slices_of(max(1, round(host.rr_interval_us / host.tick_us)))
     unlike = {
         # The calibrated latency lasts from the call that sends to the call that returns the message.
         "latency_us": max(0.0, host.latency_us - parts_us),

@@ -128,7 +128,7 @@ def _slowdown(row: Row) -> str | None:
 
 
 def _cpu_s(row: Row) -> float | None:
-    cpu = row.measured and row.measured.processor_s
+    cpu = row.measured and row.measured.cpu_s
     return sum(cpu) if cpu else None
 
 

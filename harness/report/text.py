@@ -142,13 +142,13 @@ def _each_job(rows: Sequence[Row]) -> Table:
 
 
 def _programs(rows: Sequence[Row]) -> Table:
-    report_table = table(["job", "under"], ["slowdown", CI95, "processor\ntime, s"])
+    report_table = table(["job", "under"], ["slowdown", CI95, "CPU\ntime, s"])
     for number, job in enumerate(rows[0].jobs):
         for row in (row for row in rows if row.measured and row.measured.slowdown):
             side = row.measured
             assert side and side.slowdown
             ends = side.slowdown.per_job_ci95[number]
-            used = fixed(side.processor_s[number]) if side.processor_s else UNKNOWN
+            used = fixed(side.cpu_s[number]) if side.cpu_s else UNKNOWN
             values = fixed(side.slowdown.per_job[number]), interval(ends, side.workload_slowdown.n), used
             report_table.add_row(f"{number} {job.work.short_name}", row.name, *values)
     return report_table

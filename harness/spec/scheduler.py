@@ -61,7 +61,7 @@ class Scheduler:
             raise InputError("bind", options.bind, rule, "write true or false, or choose another policy")
         self._check_remedy(options.remedy.kind)
         if self.policy.coscheduling and options.local != "rr":
-            rule = f"the policy {self.name!r} reorders turns of SCHED_RR"
+            rule = f"the policy {self.name!r} reorders time slices of SCHED_RR"
             raise InputError("local", options.local, rule, 'write local = "rr", or leave it out')
         if self.policy.coscheduling and options.bind is not True:
             raise InputError("bind", options.bind, "a message is for a processor", "leave bind out")

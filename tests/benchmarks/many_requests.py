@@ -60,12 +60,12 @@ def ratios(program, form, requests, ours, options):
     for number in range(options.rounds):
         used = {}
         for two_phase in (False, True) if number % 2 else (True, False):
-            used[two_phase] = processor_s(command, ours if two_phase else {})
+            used[two_phase] = cpu_s(command, ours if two_phase else {})
         found.append(used[True] / used[False])
     return found
 
 
-def processor_s(command, variables):
+def cpu_s(command, variables):
     done = subprocess.run(
         command, env=ENVIRONMENT | variables, capture_output=True, text=True, timeout=120, check=False
     )

@@ -63,7 +63,7 @@ def in_turns(command):
     words = [word for _ in range(JOBS) for word in (":::", *command)][1:]
     with tempfile.TemporaryDirectory() as place:
         found, wall_s, used_s = lockstep("-o", place, "--", *words)
-    return wall_s, used_s - sum(one["processor_s"] for one in found["programs"])
+    return wall_s, used_s - sum(one["cpu_s"] for one in found["programs"])
 
 
 def attached(command, folder, hundreds):

@@ -224,7 +224,7 @@ static void sleep_for_word(struct taker *taker, struct lock *lock)
     taker->rechecks += late;
 }
 
-static int64_t processor_time_ns(int32_t pid)
+static int64_t cpu_time_ns(int32_t pid)
 {
     struct timespec used;
 
@@ -242,10 +242,10 @@ static int holder_runs(const struct taker *taker, struct lock *lock)
     if (owner == 0 || owner == taker->rank + 1)
         return 1;
     pid = rank_at(taker, owner - 1)->pid;
-    used_ns = processor_time_ns(pid);
+    used_ns = cpu_time_ns(pid);
     for (until_ns = now_ns() + GLANCE_NS; now_ns() < until_ns;)
         relax();
-    return used_ns < 0 || LOAD(lock->owner) != owner || processor_time_ns(pid) != used_ns;
+    return used_ns < 0 || LOAD(lock->owner) != owner || cpu_time_ns(pid) != used_ns;
 }
 
 /* Make a realtime process of the holder, until it has left its section. It says itself that it is one no more. A

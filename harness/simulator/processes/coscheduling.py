@@ -57,7 +57,7 @@ def has_turn(state: State, p: int, q: int, peer: int) -> bool:
 
 @step
 def run_next(state: State, peer: int) -> None:
-    """Ready process ``peer`` gets its processor for the rest of its turn; the one that runs there is next."""
+    """Ready process ``peer`` gets its processor for the rest of its slice; the one that runs is next."""
     process = state.processes[peer]
     p = process.processor
     other = state.processors[p].current

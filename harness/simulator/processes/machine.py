@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime, Machine
 from harness.simulator.processes.local import eevdf
-from harness.simulator.processes.local.scheduler import KNOWN, Table, turns
+from harness.simulator.processes.local.scheduler import KNOWN, Table, slices_of
 from harness.simulator.processes.model import BOUND, MACHINE, Records, State
 from harness.simulator.processes.operations import ReplayedProgram
 from workloads.constants import CONSTANTS, MachineConstants, Rows
@@ -139,7 +139,7 @@ class SimulatedMachine(MachineConstants):
     def table(self) -> Table:
         """The dispatch table in force."""
         if self.quantum_ms is not None:
-            return turns(round(self.quantum_ms * TICKS_PER_S / 1000))
+            return slices_of(round(self.quantum_ms * TICKS_PER_S / 1000))
         if self.dispatch_table is None:
             return KNOWN[self.local].table
         return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
@@ -152,7 +152,7 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
             record[one.in_ns] = round(getattr(machine, one.name) * 1e3)
     record.tick_ns = machine.tick_ns
     record.slice_ns = record.slice_ns or eevdf.SLICE_NS
-    # Slices end at once if measured turns exceed a slice by less than a quarter of the time to the next tick.
+    # Slices end at once if measured ones exceed a slice by less than a quarter of the time to the next tick.
     to_tick_ns = -record.slice_ns % record.tick_ns
     beyond_slice_ns = record.queried_slice_ns - record.slice_ns
     record.slices_end = (

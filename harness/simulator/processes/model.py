@@ -33,8 +33,8 @@ way, by the time since the sender's last wait ended, and draws from its row what
 idle time, nothing. The root of a barrier with others does so, too, and a read from oneself does not, unless
 it is a message. Where computations overrun, each that begins draws by how much from overrun_ns, before
 anything else. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the
-first draws from it how late it ends: switch_delay_ns[(x >> 8) mod n] of n values, but no earlier than it begins.
-The first slot ends switch_delay_ns[0] late.
+first draws from it how late it ends: switch_delay_ns[(x >> 8) mod n] of n values, but no earlier than it
+begins. The first slot ends switch_delay_ns[0] late.
 """
 
 from typing import Any, NamedTuple
@@ -287,7 +287,7 @@ MACHINE = np.dtype(
         ("messages_to_self", np.int8),
         ("handles_when_waiting", np.int8),  # only; else also while it computes
         ("wall_clock_spin", np.int8),
-        ("ticks_do_more", np.int8),  # than to end turns and bring updates: processor.py
+        ("ticks_do_more", np.int8),  # than to end slices and bring updates: processor.py
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf

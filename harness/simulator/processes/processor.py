@@ -54,7 +54,7 @@ def end_slice(state: State, p: int) -> None:
     if processor.current == m.NOBODY or processor.switching or processor.category != m.COMPUTING:
         return
     if eevdf.settle(state, p):
-        turn_over(state, p)
+        slice_over(state, p)
     else:
         watch_slice(state, p)
 
@@ -257,8 +257,8 @@ def tick(state: State, p: int) -> None:
     processor.tick_ns += state.machine.tick_ns
     mark(state, p)
     q = processor.current
-    if q != m.NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
-        turn_over(state, p)
+    if q != m.NOBODY and not processor.switching and scheduler.slice_ends(state, p, state.processes[q]):
+        slice_over(state, p)
     if scheduler.update_is_due(state, p):
         update(state, p)
     if state.machine.ticks_do_more:
@@ -282,7 +282,7 @@ def go_on_at_tick(state: State, p: int) -> None:
 
 
 @step
-def turn_over(state: State, p: int) -> None:
+def slice_over(state: State, p: int) -> None:
     """The running process goes behind the others of its priority, and runs on if it is best."""
     q = state.processors[p].current
     if state.machine.queue == m.AFFINITY:

@@ -4,11 +4,11 @@ import subprocess
 import sys
 
 import pytest
-from coordinator.host.processor_time import ProcessorTime
 from rank_results import rank_result
 from runs import needs_two, workload
 
 from coordinator.drive.driver import run_workload
+from coordinator.host.cpu_time import CpuTime
 from harness.analyse.breakdown import STATES
 from harness.analyse.breakdown import states as of_ranks
 from workloads.record import WaitCounts, Waits
@@ -67,7 +67,7 @@ def goes_on(process):
 
 
 def test_threads_and_children_count_and_what_ended_is_not_forgotten(burners):
-    counted = ProcessorTime(burners.pid)
+    counted = CpuTime(burners.pid)
     assert counted.record() == {}, "nobody has looked"
     child = int(goes_on(burners))
     counted.look([child])
@@ -81,10 +81,10 @@ def test_threads_and_children_count_and_what_ended_is_not_forgotten(burners):
 
 
 def test_a_process_with_the_same_number_is_another_one(burners, monkeypatch):
-    counted = ProcessorTime(burners.pid)
+    counted = CpuTime(burners.pid)
     counted.look()
     before = counted.record()
-    monkeypatch.setattr("coordinator.host.processor_time._counts", lambda pid, thread: (1, 1))
+    monkeypatch.setattr("coordinator.host.cpu_time._counts", lambda pid, thread: (1, 1))
     counted.look_at_end()
     assert counted.record() == before
 

@@ -272,7 +272,7 @@ def test_simulated_jobs_that_communicate_often_get_slots():
 
 def test_the_simulator_refuses_processes_without_turns():
     fifo, job = replace(MACHINE, local="fifo"), SimulatedJob(0, Program("BARRIER", 2, phases=5))
-    with pytest.raises(InputError, match="needs its turn"):
+    with pytest.raises(InputError, match="get time slices"):
         simulate([job], fifo, policies.create("working-sets", {}))
 
 

@@ -125,7 +125,7 @@ def test_commands_say_what_they_write_and_the_worst_status_is_ours(tmp_path, mon
     assert cli.main(["turns", "--json", "-o", "out", "--", "printf", "a b", ":::", "sh -c 'echo c >&2'"]) == 0
     found = json.loads(capfd.readouterr().out)
     assert [one["status"] for one in found["programs"]] == [0, 0]
-    assert all(one["seconds"] > 0 and one["processor_s"] > 0 for one in found["programs"])
+    assert all(one["seconds"] > 0 and one["cpu_s"] > 0 for one in found["programs"])
     assert (tmp_path / "out/printf.out").read_text() == "a b" and (
         tmp_path / "out/sh.err"
     ).read_text() == "c\n"

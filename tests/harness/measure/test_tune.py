@@ -174,7 +174,7 @@ def test_programs_alone_come_first_and_what_is_stopped_is_not_tried_again(comman
     assert as_it_is["dedicated"]["median"] == 1 and as_it_is["failures"] == 0
     assert two_phase["workload_slowdown"]["median"] == pytest.approx(1.02 * 1.1, rel=0.02)
     assert two_phase["dedicated"]["median"] == pytest.approx(1.02, rel=0.02)
-    assert sum(setting["processor_s"]) == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
+    assert sum(setting["cpu_s"]) == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
     assert document["best"] == document["fastest"] == TWO_PHASE
 
 

@@ -248,11 +248,11 @@ class Processor:
 
     def end_slice(self):
         if self.process and self.process.state == "running" and self.category == COMPUTING:
-            (self.end_turn if self.local.turn_ends(self.process) else self.watch_slice)()
+            (self.slice_over if self.local.slice_ends(self.process) else self.watch_slice)()
 
-    def end_turn(self):
+    def slice_over(self):
         process = self.process
-        self.simulation.queues.turn_ends(self)
+        self.simulation.queues.slice_ends(self)
         self.enqueue(self.take_away("ready"))
         if self.chosen() is process:
             process.state, process.dispatched = "running", self.simulation.now
@@ -278,8 +278,8 @@ class Processor:
                 self.watch_yield()
 
     def tick(self):
-        if self.process and self.process.state == "running" and self.local.turn_ends(self.process):
-            self.end_turn()
+        if self.process and self.process.state == "running" and self.local.slice_ends(self.process):
+            self.slice_over()
         self.local.tick(self)
         self.due += self.simulation.machine.tick_ns
         late = self.simulation.tick_delay

@@ -12,7 +12,7 @@ class Bound:
 
     # A processor is about to choose who runs next, or its process to queue up behind the others; a process
     # is about to wake; whether a processor has got a process at its clock tick.
-    chooses = turn_ends = wakes = ticks = lambda self, who: False
+    chooses = slice_ends = wakes = ticks = lambda self, who: False
 
     def __init__(self, simulation):
         self.processors = simulation.processors
@@ -109,7 +109,7 @@ class Affinity(Stealing):
         if not any(q.ready() for q in processor.residents) and not self.claim(processor):
             self.steal(processor, self.longest(processor))
 
-    def turn_ends(self, processor):
+    def slice_ends(self, processor):
         self.claim(processor)
 
     def claim(self, processor):

@@ -35,7 +35,7 @@ class DispatchTable:
         rival = self.best(process.processor)
         return rival is not None and self.rank(rival) > self.rank(process)
 
-    def turn_ends(self, process):
+    def slice_ends(self, process):
         # Section 3.3: who uses up the quantum sinks, ...
         process.quantum -= not process.woken
         if process.quantum > 0:
@@ -106,17 +106,17 @@ class Eevdf:
         chosen.lingers, chosen.lag = False, 0  # it sleeps, and its turn has come: it owes nothing any more
         return self.best(processor)
 
-    def turn_ends(self, process):
+    def slice_ends(self, process):
         """Whether the running process has had its slice, and if so begins another."""
         if process is None or process.state != "running" or process.virtual() < process.deadline:
             return False
         process.deadline = process.virtual() + self.slice_ns
         return True
 
-    leave = turn_ends
+    leave = slice_ends
 
     def outranked(self, process):
-        over, eligible = self.turn_ends(process), process.virtual() <= self.average(process.processor)
+        over, eligible = self.slice_ends(process), process.virtual() <= self.average(process.processor)
         if eligible and not over:
             return False  # "run to parity"
         rival = self.best(process.processor)
@@ -124,7 +124,7 @@ class Eevdf:
 
     def fall_asleep(self, process):
         # With a debt it stays in the competition until it would be its turn ("delayed dequeue").
-        self.turn_ends(process)
+        self.slice_ends(process)
         process.lag = self.lag(process)
         process.lingers = process.lag > 0
 

@@ -16,8 +16,8 @@ user priorities has a row, which users may replace:
 
 The rules follow ``ts_tick``, ``ts_wakeup``, ``ts_update_list`` and ``ts_trapret`` in Solaris's ``ts.c``. A
 table of one row gives schedulers with one priority (round robin, SCHED_RR, first come, first served): a
-process that wakes, or whose turn is over, queues up behind the ready processes, and the starvation update
-changes nothing.
+process that wakes, or whose time slice is over, queues up behind the ready processes, and the starvation
+update changes nothing.
 
 Sources: Goodheart and Cox, The Magic Garden Explained, 1994, chapter 4; manual page ts_dptbl(4); Dusseau et
 al. 1996, section 3.3.
@@ -65,8 +65,8 @@ def solaris_table() -> Table:
     return rows
 
 
-def turns(ticks: int) -> Table:
-    """A dispatch table of one row, with turns of ``ticks`` clock ticks."""
+def slices_of(ticks: int) -> Table:
+    """A dispatch table of one row, with time slices of ``ticks`` clock ticks."""
     return [(ticks, 0, 0, ENDLESS, 0)]
 
 
@@ -84,14 +84,14 @@ KNOWN = {
     # The same "by simply altering the tunable tables of the SVR4 scheduler to have one quantum length and one
     # priority" (section 7.2): that of the real-time class's middle priorities, 100 ms. A process for which a
     # message comes runs at once only where it "is the only runnable process".
-    "round-robin": LocalScheduler(turns(10)),
-    "eevdf": LocalScheduler(turns(ENDLESS), tick_ns=eevdf.TICK_NS),  # its rules read no table
+    "round-robin": LocalScheduler(slices_of(10)),
+    "eevdf": LocalScheduler(slices_of(ENDLESS), tick_ns=eevdf.TICK_NS),  # its rules read no table
     # SCHED_RR of Linux with one priority, and the default of /proc/sys/kernel/sched_rr_timeslice_ms, 100 ms:
     # sched(7); Linux 6.18, kernel/sched/rt.c: task_tick_rt, enqueue_task_rt.
-    "rr": LocalScheduler(turns(25), tick_ns=eevdf.TICK_NS),
+    "rr": LocalScheduler(slices_of(25), tick_ns=eevdf.TICK_NS),
     # SCHED_FIFO of POSIX 1003.1b with one priority: a process keeps its processor until it blocks or ends. If
     # waits spin for ever, jobs that come first on different processors never finish.
-    "fifo": LocalScheduler(turns(ENDLESS)),
+    "fifo": LocalScheduler(slices_of(ENDLESS)),
 }
 
 
@@ -194,8 +194,8 @@ def wake(state: State, process: Records) -> None:
 
 
 @step
-def turn_ends(state: State, p: int, process: Records) -> bool:
-    """Whether the clock tick ends the turn of the running process.
+def slice_ends(state: State, p: int, process: Records) -> bool:
+    """Whether the clock tick ends the time slice of the running process.
 
     A tick in which a process has kernel priority charges no process.
     """
