@@ -29,16 +29,19 @@ class Topology:
     @classmethod
     def of(cls, values: Mapping[str, Any], processors: int) -> Topology:
         """The topology that a [machine] table gives a machine of ``processors`` processors."""
-        given = {key: values[key] for key in ("topology", "sides") if key in values}
-        check_values(given)
-        made = cls(given.get("topology", cls.name), tuple(given.get("sides", ())))
-        if made.name == HYPERCUBE and processors & (processors - 1):
+        fields = {key: values[key] for key in ("topology", "sides") if key in values}
+        check_values(fields)
+        topology = cls(fields.get("topology", cls.name), tuple(fields.get("sides", ())))
+        if topology.name == HYPERCUBE and processors & (processors - 1):
             rule = f"a hypercube has a power of two of processors, and processors is {processors}"
-            raise InputError("topology", made.name, rule, "write processors = 16, or another topology")
-        if made.sides and math.prod(made.sides) != processors:
-            rule = f"{made.sides[0]} x {made.sides[1]} are not the {processors} processors of the machine"
-            raise InputError("sides", list(made.sides), rule, "give columns and rows whose product they are")
-        return made
+            raise InputError("topology", topology.name, rule, "write processors = 16, or another topology")
+        if topology.sides and math.prod(topology.sides) != processors:
+            columns, rows = topology.sides
+            rule = f"{columns} x {rows} are not the {processors} processors of the machine"
+            raise InputError(
+                "sides", list(topology.sides), rule, "give columns and rows whose product they are"
+            )
+        return topology
 
     def table(self) -> dict[str, Any]:
         """The values of a [machine] table that give this topology; none for a flat one."""
@@ -76,18 +79,18 @@ def runs(processors: Iterable[int]) -> Runs:
 
 def joined(apart: Iterable[tuple[int, int]]) -> Runs:
     """The same processors in as few runs as possible, ascending."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for first, last in sorted(apart):
-        if found and found[-1][1] == first - 1:
-            found[-1] = (found[-1][0], last)
+        if pairs and pairs[-1][1] == first - 1:
+            pairs[-1] = (pairs[-1][0], last)
         else:
-            found.append((first, last))
-    return found
+            pairs.append((first, last))
+    return pairs
 
 
 def ranges(processors: Iterable[int]) -> str:
     return written(runs(processors))
 
 
-def written(found: Runs) -> str:
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+def written(runs: Runs) -> str:
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

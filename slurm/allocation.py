@@ -41,12 +41,12 @@ def _ranges(text: str) -> tuple[list[range], list[int]]:
     """The ranges of numbers in "01-03,07", and for each the digits that its numbers have at least."""
     ranges, widths = [], []
     for part in text.split(","):
-        found = _NUMBERS.fullmatch(part)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if found is None or last < first:
+        match = _NUMBERS.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or last < first:
             raise ValueError(f"has [{text}], which are no rising numbers")
         ranges.append(range(first, last + 1))
-        widths.append(len(found[1]))
+        widths.append(len(match[1]))
     return ranges, widths
 
 
@@ -76,8 +76,8 @@ def per_node(text: str) -> list[int]:
     """The numbers in Slurm's "2(x3),4", one for each node."""
     counts: list[int] = []
     for part in text.split(","):
-        found = _COUNT.fullmatch(part)
-        if found is None:
+        match = _COUNT.fullmatch(part)
+        if match is None:
             raise ValueError(f"{text!r} is not a list of numbers")
-        counts += [int(found[1])] * int(found[2] or 1)
+        counts += [int(match[1])] * int(match[2] or 1)
     return counts

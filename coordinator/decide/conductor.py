@@ -232,8 +232,8 @@ class Conductor:
     def _seated(self, number: int, placement: Placement) -> bool:
         """Whether a job's launched ranks fit the placement; a rigid job needs all, in their order."""
         job, launched = self._jobs[number], self._launched[number]
-        found = active_ranks(launched, placement, self._node_of)
-        return found is not None and (job.moldable or job.malleable or found == tuple(range(len(launched))))
+        ranks = active_ranks(launched, placement, self._node_of)
+        return ranks is not None and (job.moldable or job.malleable or ranks == tuple(range(len(launched))))
 
     def _launch(self, job: int, placement: Placement) -> None:
         self._stages[job] = Stage.LAUNCHED
@@ -252,6 +252,6 @@ def active_ranks(
     for rank, processor in enumerate(launched):
         waiting[node_of[processor]].append(rank)
     unused = (waiting[node_of[processor]] for processor in placement)
-    found = [ranks.popleft() if ranks else None for ranks in unused]
-    taken = tuple(rank for rank in found if rank is not None)
-    return taken if len(taken) == len(found) else None
+    active = [ranks.popleft() if ranks else None for ranks in unused]
+    taken = tuple(rank for rank in active if rank is not None)
+    return taken if len(taken) == len(active) else None

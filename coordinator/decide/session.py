@@ -43,9 +43,9 @@ class Observations:
 
     def hear(self, job: int, rank: int, peers: Iterable[int]) -> tuple[tuple[int, ...], ...]:
         """The working sets of ``job`` once ``rank`` has named all from whom it gets messages often."""
-        said = self._peers.setdefault(job, {})
-        said[rank] = frozenset(peers)
-        return connected(said)
+        reports = self._peers.setdefault(job, {})
+        reports[rank] = frozenset(peers)
+        return connected(reports)
 
     def forget(self, job: int) -> None:
         self._peers.pop(job, None)
@@ -53,12 +53,12 @@ class Observations:
 
 def connected(peers: Mapping[int, Iterable[int]]) -> tuple[tuple[int, ...], ...]:
     """The connected sets of two and more ranks, each ascending; a rank is connected to each that it names."""
-    found: list[set[int]] = []
+    sets: list[set[int]] = []
     for rank, named in peers.items():
         joined = {rank, *named}
-        apart = [ranks for ranks in found if joined.isdisjoint(ranks)]
-        found = [*apart, joined.union(*(ranks for ranks in found if ranks not in apart))]
-    return tuple(sorted(tuple(sorted(ranks)) for ranks in found if len(ranks) > 1))
+        apart = [ranks for ranks in sets if joined.isdisjoint(ranks)]
+        sets = [*apart, joined.union(*(ranks for ranks in sets if ranks not in apart))]
+    return tuple(sorted(tuple(sorted(ranks)) for ranks in sets if len(ranks) > 1))
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,18 @@ class Plan:
     def served(self) -> list[dict[int, list[int]]]:
         """For each slot, by processor in use, the job of each process that may run there."""
         ranks = defaultdict[tuple[int, int], list[int]](list)
-        found: list[dict[int, list[int]]] = [{} for _ in self.decision.slots]
+        jobs_of_slots: list[dict[int, list[int]]] = [{} for _ in self.decision.slots]
         for job, placement in self.decision.placements.items():
             for rank, processor in enumerate(placement):
                 ranks[job, processor].append(rank)
-        for slot, there in zip(self.decision.slots, found, strict=True):
+        for slot, there in zip(self.decision.slots, jobs_of_slots, strict=True):
             for p, jobs in enumerate(slot.runs):
                 placed = [(job, rank) for job in jobs for rank in ranks.get((job, p), ())]
                 if here := [
                     job for job, rank in placed if not slot.allowed_ranks or slot.allows(job, rank, p)
                 ]:
                     there[p] = here
-        return found
+        return jobs_of_slots
 
     @cached_property
     def parts(self) -> list[Counter[tuple[int, int]]]:
@@ -187,10 +187,10 @@ class Session:
         """A rank gets messages often from ``peers`` only."""
         if not self.policy.observation:
             return self
-        found = self._observations.hear(number, rank, peers)
-        if self._here[number].working_sets == found:
+        sets = self._observations.hear(number, rank, peers)
+        if self._here[number].working_sets == sets:
             return self
-        self._here[number] = replace(self._here[number], working_sets=found)
+        self._here[number] = replace(self._here[number], working_sets=sets)
         return self._note(Reason.OBSERVATION)
 
     def owner(self, processors: Iterable[int], load: float) -> Self:

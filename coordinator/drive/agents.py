@@ -47,8 +47,8 @@ class AgentLaunch:
     def ended(self) -> list[int]:
         """The nodes whose agents have ended; of a launch of one only its program shows that."""
         with suppress(OSError, ValueError, IndexError):
-            said = self._directory.log(ends_name(self.numbers[0])).read_text()
-            return [self.numbers[int(word)] for word in said.split()]
+            text = self._directory.log(ends_name(self.numbers[0])).read_text()
+            return [self.numbers[int(word)] for word in text.split()]
         return []
 
     def tail(self) -> str:
@@ -74,9 +74,9 @@ def start_here(directory: RunDirectory, setup: Setup) -> AgentLaunch:
     """Start the agent of this host as our child, which ends when we do."""
     log, driver = directory.log(log_name(0)), os.pidfd_open(os.getpid())
     try:
-        given = replace(setup, driver=driver).encode()
+        content = replace(setup, driver=driver).encode()
         environment = forwarded(directory.marks)
-        agent = launch.start(ARGV, environment, log, log, inherited=[driver], given=given)
+        agent = launch.start(ARGV, environment, log, log, inherited=[driver], standard_input=content)
     finally:
         os.close(driver)
     return AgentLaunch(directory, [0], agent)
@@ -92,4 +92,6 @@ def start_elsewhere(
         words = launcher.together([*TELLING_ENDS, launcher.rank, *ARGV, launcher.rank], hosts)
         ends = directory.log(ends_name(numbers[0]))
     environment = launcher.environment(directory.marks, hosts=hosts)
-    return AgentLaunch(directory, numbers, launch.start(words, environment, ends, log, given=setup.encode()))
+    return AgentLaunch(
+        directory, numbers, launch.start(words, environment, ends, log, standard_input=setup.encode())
+    )

@@ -213,7 +213,7 @@ class Driver:
         context = self._context
         if not self._prepared:
             return never_begun(context.workload, context.launch_plan, failure)
-        made = outcome(
+        result = outcome(
             context.workload,
             context.launch_plan,
             self._jobs.states,
@@ -225,4 +225,4 @@ class Driver:
             failure=failure,
             warnings=tuple(context.warnings),
         )
-        return replace(made, throttled=self._throttled)
+        return replace(result, throttled=self._throttled)

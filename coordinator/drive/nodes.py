@@ -157,12 +157,12 @@ class Nodes:
     def start(self, loop: Loop) -> None:
         """Start the agents, and listen to all."""
         for _, group in itertools.groupby(range(len(self._nodes)), key=self._launch_of):
-            made = self._launch(list(group))
-            self._directory.note_process(made.program.pid)
-            self._launches.append(made)
-            for number in made.numbers:
-                self._nodes[number].launch = made
-            loop.watch_end(launch.handle(made.program), partial(self._on_end, made))
+            agent_launch = self._launch(list(group))
+            self._directory.note_process(agent_launch.program.pid)
+            self._launches.append(agent_launch)
+            for number in agent_launch.numbers:
+                self._nodes[number].launch = agent_launch
+            loop.watch_end(launch.handle(agent_launch.program), partial(self._on_end, agent_launch))
         for node in self._nodes:
             node.heard_ns = time.monotonic_ns()
         for descriptor in self._hub.filenos():
@@ -183,16 +183,16 @@ class Nodes:
         hosts = [self._nodes[number].host for number in numbers]
         return agents.start_elsewhere(self._directory, setup, self._launcher, hosts, numbers)
 
-    def _on_end(self, made: AgentLaunch) -> None:
+    def _on_end(self, agent_launch: AgentLaunch) -> None:
         """Give up the node of an agent that has ended, or those that a launcher has not brought to join."""
-        for number in made.numbers:
-            if not made.several or self._nodes[number].join is None:
-                self._lose(number, "the launcher of the agents has ended" if made.several else ENDED)
+        for number in agent_launch.numbers:
+            if not agent_launch.several or self._nodes[number].join is None:
+                self._lose(number, "the launcher of the agents has ended" if agent_launch.several else ENDED)
 
     def _look_for_ends(self) -> None:
         """Look which agents have ended of those that were launched together."""
-        for made in self._launches:
-            for number in made.ended():
+        for agent_launch in self._launches:
+            for number in agent_launch.ended():
                 self._nodes[number].over = True
 
     def hosts(self, placement: Placement) -> list[str]:
@@ -340,10 +340,10 @@ class Nodes:
         self._end([number for number in range(len(self._nodes)) if number not in ours])
         self._end(ours)
         self._wait_for_guardian()
-        for made in self._launches:
-            made.kill()
+        for agent_launch in self._launches:
+            agent_launch.kill()
         self._hub.close(0.2)
-        launch.reap((made.program for made in self._launches), processes.STUBBORN_S)
+        launch.reap((agent_launch.program for agent_launch in self._launches), processes.STUBBORN_S)
 
     def _end(self, numbers: Sequence[int]) -> None:
         """Let some agents end, and wait for their end, or for the time that a release may take."""

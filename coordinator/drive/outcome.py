@@ -76,9 +76,9 @@ def result_of(
     result = RankResult.of_record({**record, "processes": state.processes} if command else record)
     if not command and (missing := [name for name in OURS if getattr(result, name) is None]):
         raise ValueError(f"it lacks {', '.join(missing)}")
-    for key, wanted in (("job", job.number), ("rank", rank), ("processes", state.processes)):
-        if getattr(result, key) != wanted:
-            raise ValueError(f"its {key} is {getattr(result, key)}, not {wanted}")
+    for key, expected in (("job", job.number), ("rank", rank), ("processes", state.processes)):
+        if getattr(result, key) != expected:
+            raise ValueError(f"its {key} is {getattr(result, key)}, not {expected}")
     if workload.processors and result.processor not in workload.processors:
         raise ValueError(f"its processor, {result.processor}, does not belong to the run")
     if reason := _untimely(result, origin_ns + round(job.arrival_s * 1e9)):
@@ -128,11 +128,11 @@ def outcome(
         places = placements.get(job.number, ())
         for record in records:
             start_ns, finish_ns = record.start_ns - origin_ns, record.finish_ns - origin_ns
-            told = replace(record, start_ns=start_ns, finish_ns=finish_ns)
+            result = replace(record, start_ns=start_ns, finish_ns=finish_ns)
             if workload.nodes:
                 # Cores of different nodes share their ids; the policy's numbers are unique.
-                told = replace(told, core=record.processor, processor=places[record.rank])
-            ranks.append(told)
+                result = replace(result, core=record.processor, processor=places[record.rank])
+            ranks.append(result)
     failed = [f"job {job.number}: {job.failure}" for job in jobs if job.failure]
     return Result(
         jobs=tuple(jobs),

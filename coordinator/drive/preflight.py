@@ -84,28 +84,28 @@ def _preloaded(
     workload: Workload, launchers: Mapping[int, Launcher], tell: native.Tell
 ) -> dict[int, dict[str, str]]:
     """Environment variables of the commands that wait by the run's rule, or are recorded, by job."""
-    made: dict[Launcher, native.Library] = {}
-    found = {}
+    libraries: dict[Launcher, native.Library] = {}
+    variables_of = {}
     for job in workload.jobs:
         two_phase = job.program.waits == "two-phase"
         if not two_phase and not job.recording:
             continue
         rule = _rule(workload) if two_phase else AS_MPI
         launcher = launchers[job.number]
-        if launcher not in made:
-            made[launcher] = native.carried([launcher.path]) or native.library(
+        if launcher not in libraries:
+            libraries[launcher] = native.carried([launcher.path]) or native.library(
                 native.wrapper([launcher.path]), tell, DirectoryGuardian
             )
         folder = Path(job.recording) if job.recording else None
         around = of_command(dict(job.program.environment))
-        found[job.number] = made[launcher].environment(rule, folder, around)
-    return found
+        variables_of[job.number] = libraries[launcher].environment(rule, folder, around)
+    return variables_of
 
 
 def _rule(workload: Workload) -> Waiting:
     if workload.options.waiting == "oracle":
-        known = "the imbalance of a command is unknown"
-        raise InputError("waiting", "oracle", known, "choose another rule for jobs with two-phase waits")
+        rule = "the imbalance of a command is unknown"
+        raise InputError("waiting", "oracle", rule, "choose another rule for jobs with two-phase waits")
     return workload.options.waiting_rule(
         context_switch_us=workload.context_switch_us, latency_us=workload.latency_us
     )
@@ -143,8 +143,8 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         rule = "lets running processes move, and none can move between hosts"
         raise InputError("policy", type(workload.policy).__name__, rule, "run it on one host")
     jobs = [seen(job.number, job.program, job.arrival_s, job.estimate) for job in workload.jobs]
-    made = Session(workload.policy, Machine(workload.processor_count, workload.topology), jobs)
+    new_session = Session(workload.policy, Machine(workload.processor_count, workload.topology), jobs)
     for job in jobs:
         if not workload.policy.allows_oversubscription:
-            fits("processes", made.processes(job.number) or 1, workload.processor_count)
-    return made, jobs
+            fits("processes", new_session.processes(job.number) or 1, workload.processor_count)
+    return new_session, jobs

@@ -44,8 +44,8 @@ def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Seq
     command = dict(job.program.environment) if isinstance(job.program, Command) else None
     environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts, command=command)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
-    given = () if command is None else launch.from_caller()
-    started = launch.start(words, environment, out, err, inherited=given)
+    inherited = () if command is None else launch.from_caller()
+    started = launch.start(words, environment, out, err, inherited=inherited)
     directory.note_process(started.pid, number)
     return started
 
@@ -160,12 +160,12 @@ class RunningJobs:
     def _active(self, job: int, placement: Placement) -> tuple[int, ...]:
         """The launched ranks that take part in a job, in its order; all if it must start again elsewhere."""
         launched = self.states[job].launched
-        known = self._taking_part.get(job)
-        if known is None or known[0] is not launched or known[1] is not placement:
+        seats = self._taking_part.get(job)
+        if seats is None or seats[0] is not launched or seats[1] is not placement:
             places = [first for first, *_ in self._groups(job, placement)]
-            found = active_ranks(launched, places, self._nodes.node_of) or tuple(range(len(places)))
-            known = self._taking_part[job] = launched, placement, found
-        return known[2]
+            ranks = active_ranks(launched, places, self._nodes.node_of) or tuple(range(len(places)))
+            seats = self._taking_part[job] = launched, placement, ranks
+        return seats[2]
 
     def begin(self, job: int, at_ns: int, placement: Placement) -> None:
         """Let a job's ranks begin, including the parked ranks of a malleable job."""
@@ -179,8 +179,8 @@ class RunningJobs:
         if self._jobs[job].program.adapts:
             state.ranks = everybody
             places = {rank: (placement[rank % len(placement)],) for rank in everybody}
-        told = () if active == everybody else active
-        self._nodes.begin(job, self._context.origin_ns + at_ns, places, told)
+        participants = () if active == everybody else active
+        self._nodes.begin(job, self._context.origin_ns + at_ns, places, participants)
         if first:
             self._context.progress(f"job {job} starts")
 

@@ -66,13 +66,13 @@ def job(name: str, *pids: int) -> BoundJob:
     masks = [mask for _, one in working if (mask := _mask(one))]
     environments = ((environment_of(pid), environment_of(one)) for pid, one in working)
     kinds = [kind for kind in LAUNCHERS.values() if kind.rank]
-    known = (
+    processes = (
         k.kind
         for root, own in environments
         for k in kinds
         if own.get(k.rank, "") not in ("", root.get(k.rank))
     )
-    return BoundJob(name, tuple(masks), next(known, ""))
+    return BoundJob(name, tuple(masks), next(processes, ""))
 
 
 def overlaps(jobs: Sequence[BoundJob], processors: Collection[int]) -> Iterator[Overlap]:
@@ -102,8 +102,8 @@ def _family(pid: int) -> Iterator[int]:
 
 def _mask(pid: int) -> Mask:
     """The processors on which the threads of a process may run; empty if it has ended."""
-    found = Mask()
+    allowed = Mask()
     for thread in threads(pid):
         with suppress(OSError):
-            found |= os.sched_getaffinity(thread)
-    return found
+            allowed |= os.sched_getaffinity(thread)
+    return allowed

@@ -34,18 +34,18 @@ REFUSED = re.compile(r"object '([^']*)' from LD_\w+ cannot be \w+ \(([^)]*)\)")
 """A line of the dynamic loader about a library that it does not load."""
 
 
-def explained(status: int, said: str = "", records: Sequence[RankResult] = ()) -> str:
+def explained(status: int, output: str = "", records: Sequence[RankResult] = ()) -> str:
     """The likely causes of a failure, of silence, or of slow waits, in lines; empty without a sign."""
-    return "\n".join(dict.fromkeys([*_causes(status, said), *_of_ranks(records)]))
+    return "\n".join(dict.fromkeys([*_causes(status, output), *_of_ranks(records)]))
 
 
 def without_room(folder: Path) -> str:
     """That the directory with the outputs of programs has no room, in a sentence; empty if it has some."""
     try:
-        found = os.statvfs(folder)
+        room = os.statvfs(folder)
     except OSError:
         return ""
-    if found.f_bavail * found.f_frsize >= OUTPUT_BYTES:
+    if room.f_bavail * room.f_frsize >= OUTPUT_BYTES:
         return ""
     return (
         f"{folder} has no room, so that outputs are missing: make room there, or set XDG_RUNTIME_DIR or "
@@ -53,26 +53,26 @@ def without_room(folder: Path) -> str:
     )
 
 
-def _causes(status: int, said: str) -> Iterator[str]:
+def _causes(status: int, output: str) -> Iterator[str]:
     free, total = _shared_memory()
     if status and not os.access(SHARED_MEMORY, os.W_OK):
         yield f"A cause may be that {SHARED_MEMORY}, where ranks share memory, cannot be written: {MOUNT}"
-    if status in BUS_ERRORS or (status and any(sign in said for sign in BUS_ERROR_SIGNS)):
+    if status in BUS_ERRORS or (status and any(sign in output for sign in BUS_ERROR_SIGNS)):
         yield (
             f"Signal 7 is a bus error. Its usual cause is that {SHARED_MEMORY}, where ranks share memory, is "
             f"full: {_room(free, total)}"
         )
     elif status and free < SCARCE_BYTES:
         yield f"A cause may be that {SHARED_MEMORY}, where ranks share memory, is small: {_room(free, total)}"
-    if status in KILLED or (status and any(sign in said for sign in KILLED_SIGNS)):
+    if status in KILLED or (status and any(sign in output for sign in KILLED_SIGNS)):
         yield from memory_limits.kills()
-    for library, reason in REFUSED.findall(said):
+    for library, reason in REFUSED.findall(output):
         yield (
             f"The dynamic loader of a program refuses {library}: {reason}. All hosts must see it and have "
             "no older C library; XDG_CACHE_HOME chooses its place"
         )
     if not status:  # else they stand in the output that is shown
-        yield from OURS.findall(said)
+        yield from OURS.findall(output)
 
 
 def _of_ranks(records: Sequence[RankResult]) -> Iterator[str]:
@@ -87,10 +87,10 @@ def _of_ranks(records: Sequence[RankResult]) -> Iterator[str]:
 def _shared_memory() -> tuple[float, float]:
     """Bytes that are free where ranks share memory, and all; infinite where that is unknown."""
     try:
-        found = os.statvfs(SHARED_MEMORY)
+        room = os.statvfs(SHARED_MEMORY)
     except OSError:
         return float("inf"), float("inf")
-    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    return room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
 
 
 def _room(free: float, total: float) -> str:

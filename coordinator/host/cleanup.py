@@ -43,22 +43,22 @@ class _FoundRun:
 @contextmanager
 def leftovers(everything: bool) -> Iterator[tuple[list[RunDirectory], list[str]]]:
     """The directories of runs to release (all with ``everything``), and a sentence on each unknown one."""
-    found, unknown = [], []
+    runs, unknown = [], []
     with ExitStack() as stack:
         with locked_home() as parent:
             for name, run in _runs(parent, stack).items():
                 in_use = run.in_use
                 if everything or in_use is False:
-                    found.append(run.directory or RunDirectory(home() / name))
+                    runs.append(run.directory or RunDirectory(home() / name))
                 elif in_use is None:
                     unknown.append(f"run {name}: left alone {len(run.keepers)} {UNSEEN}")
-        yield found, unknown
+        yield runs, unknown
 
 
 def _runs(parent: Path, stack: ExitStack) -> dict[str, _FoundRun]:
     """All runs of this user that have a directory in ``parent``, or a process."""
-    found = map(RunDirectory, parent.iterdir())
-    runs = {directory.run: _FoundRun(directory) for directory in found if directory.ours}
+    directories = map(RunDirectory, parent.iterdir())
+    runs = {directory.run: _FoundRun(directory) for directory in directories if directory.ours}
     for pid, variables in processes.marked().items():
         name = variables[processes.RUN]
         if not RUN_ID.fullmatch(name):
@@ -125,8 +125,10 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         removed = filter(mechanisms.remove_cgroups, dict.fromkeys(groups))
         did += [f"thawed and removed cgroup {group}" for group in removed]
     with step():
-        known = filter(None, (identity.meant(note.get("launcher")) for note in notes))
-        launchers = {pid for pid, start in known if (found := identity.stat(pid)) and found.start == start}
+        launcher_pids = filter(None, (identity.meant(note.get("launcher")) for note in notes))
+        launchers = {
+            pid for pid, start in launcher_pids if (process := identity.stat(pid)) and process.start == start
+        }
         did += [f"removed {path}" for since_s in times_s for path in remove_files(since_s, launchers)]
     with step():
         there = directory.memory.exists()
@@ -154,8 +156,8 @@ def clean(everything: bool = False) -> list[str]:
     Unless ``everything`` is true, it leaves alone a run whose driver is or may be alive. Only processes and
     directories of this user count, whatever the environment of a process says.
     """
-    with leftovers(everything) as (found, unknown):
-        did = [line for directory in found for line in release(directory, spare={os.getpid()})] + unknown
+    with leftovers(everything) as (runs, unknown):
+        did = [line for directory in runs for line in release(directory, spare={os.getpid()})] + unknown
     with locked_home() as parent:
         for group in mechanisms.cgroups_of_runs():
             # A run that was left alone above has a directory; it may be under another XDG_RUNTIME_DIR.
@@ -188,7 +190,7 @@ def remove_files(since_s: float, spare: Collection[int] = ()) -> list[Path]:
 
 def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, tuple[int, int]]:
     """Files that this user has made since then, with device and inode; none if a hardened host hides them."""
-    found = {}
+    files = {}
     for path in folder.iterdir() if os.access(folder, os.R_OK) else ():
         if not names.match(path.name):
             continue
@@ -197,8 +199,8 @@ def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, t
         except FileNotFoundError:
             continue
         if status.st_uid == os.getuid() and status.st_ctime >= since_s:
-            found[path] = (status.st_dev, status.st_ino)
-    return found
+            files[path] = (status.st_dev, status.st_ino)
+    return files
 
 
 def _used(spare: Collection[int]) -> set[tuple[int, int]]:

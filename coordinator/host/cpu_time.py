@@ -26,10 +26,10 @@ class CpuTime:
         """Read the counts of the process and of these descendants."""
         family = [self._pid, *descendants]
         every = {(pid, thread): _counts(pid, thread) for pid in family for thread in threads(pid)}
-        known = {thread: counts for thread, counts in every.items() if counts}
+        running = {thread: counts for thread, counts in every.items() if counts}
         # Counts never fall: smaller ones belong to a later process with this pid.
-        if known.get(self._first, (-1, 0)) >= self._counts[self._first]:
-            self._counts |= known
+        if running.get(self._first, (-1, 0)) >= self._counts[self._first]:
+            self._counts |= running
             self._look_ns = time.monotonic_ns()
             self._alone = len(family) == 1
 

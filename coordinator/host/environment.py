@@ -65,10 +65,12 @@ def forwarded(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
     return {**passed, **extra}
 
 
-def of_command(given: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a command: ``source`` (default: ours) without MPI's and ours, and ``given``."""
-    found = undone(os.environ if source is None else source)
-    return {n: v for n, v in found.items() if not _inside(n) and not n.startswith("LOCKSTEP_")} | dict(given)
+def of_command(variables: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a command: ``source`` (default: ours) without MPI's and ours, and ``variables``."""
+    result = undone(os.environ if source is None else source)
+    return {n: v for n, v in result.items() if not _inside(n) and not n.startswith("LOCKSTEP_")} | dict(
+        variables
+    )
 
 
 def _inside(name: str) -> bool:
@@ -77,17 +79,17 @@ def _inside(name: str) -> bool:
 
 def undone(source: Mapping[str, str]) -> dict[str, str]:
     """An environment without what ``launched`` has set in it; additions of others since then are kept."""
-    found = dict(source)
+    result = dict(source)
     try:
-        set_before = dict(json.loads(found.pop(UNDO, "{}")))
+        set_before = dict(json.loads(result.pop(UNDO, "{}")))
         for name, (ours, before) in set_before.items():
-            left = before if found.get(name) == ours else _without(found.get(name), ours, before)
-            found.pop(name, None)
+            left = before if result.get(name) == ours else _without(result.get(name), ours, before)
+            result.pop(name, None)
             if left is not None:
-                found[name] = str(left)
+                result[name] = str(left)
     except (ValueError, TypeError):  # it is not ours
         pass
-    return found
+    return result
 
 
 def _without(now: str | None, ours: str, before: str | None) -> str | None:
@@ -96,4 +98,4 @@ def _without(now: str | None, ours: str, before: str | None) -> str | None:
         return None
     word = r"[^\s:;,]+"
     alone = set(re.findall(word, ours)) - set(re.findall(word, before or ""))
-    return re.sub(rf"{word}[\s:;,]*", lambda found: "" if found[0].rstrip(" :;,") in alone else found[0], now)
+    return re.sub(rf"{word}[\s:;,]*", lambda match: "" if match[0].rstrip(" :;,") in alone else match[0], now)

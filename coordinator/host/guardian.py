@@ -56,8 +56,8 @@ def start(
     try:
         meanwhile()
         if not ours.recv(1):
-            said = directory.log("guardian").read_text(errors="replace").strip()
-            raise ChildProcessError(f"the guardian of the run ended at its start\n{said}".strip())
+            text = directory.log("guardian").read_text(errors="replace").strip()
+            raise ChildProcessError(f"the guardian of the run ended at its start\n{text}".strip())
     except BaseException:
         ours.close()
         guardian.kill()

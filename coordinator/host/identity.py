@@ -52,14 +52,14 @@ def pids() -> list[int]:
 
 def name(pid: int) -> str:
     """The name of a process; empty if there is no such process."""
-    found = stat(pid)
-    return f"{_here()}/{pid}/{found.start}" if found else ""
+    process = stat(pid)
+    return f"{_here()}/{pid}/{process.start}" if process else ""
 
 
 def meant(name: object) -> tuple[int, int] | None:
     """Pid and start of the process with this name; None if it is no name of this boot and namespace."""
-    found = NAME.fullmatch(name) if isinstance(name, str) else None
-    return (int(found[2]), int(found[3])) if found and found[1] == _here() else None
+    match = NAME.fullmatch(name) if isinstance(name, str) else None
+    return (int(match[2]), int(match[3])) if match and match[1] == _here() else None
 
 
 def lives(name: str) -> bool | None:

@@ -35,14 +35,14 @@ def start(
     out: Path,
     err: Path,
     inherited: Sequence[int] = (),
-    given: str = "",
+    standard_input: str = "",
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session, with its output in files.
 
-    It inherits our descriptors ``inherited``, and finds the text ``given``, at most a page, on its standard
-    input. Output goes to files, because a reader of pipes would wake up during measurements.
+    It inherits our descriptors ``inherited``, and reads the text ``standard_input``, at most a page. Output
+    goes to files, because a reader of pipes would wake up during measurements.
     """
-    with out.open("wb") as stdout, err.open("wb") as stderr, _holding(given) as stdin:
+    with out.open("wb") as stdout, err.open("wb") as stderr, _holding(standard_input) as stdin:
         process = subprocess.Popen(
             argv,
             env=dict(environment),
@@ -62,12 +62,12 @@ def from_caller() -> list[int]:
     They belong to commands of users: a pipe in a shell's ``<(...)``, a file behind ``3>``, make's job server.
     What Python opens itself is not passed on.
     """
-    found = []
+    files = []
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are all that is needed
         with suppress(OSError):  # the one of the list itself is closed by now
             if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append(int(name))
-    return found
+                files.append(int(name))
+    return files
 
 
 @contextmanager
@@ -173,9 +173,9 @@ def describe(status: int) -> str:
 
 def failed(status: int, *logs: Path) -> str:
     """The failure of a program in words: exit status, last lines of the first nonempty log, likely causes."""
-    said = list(filter(None, map(tail, logs)))
-    shown = [line[:LINE_CHARACTERS] for text in said[:1] for line in text.splitlines()]
-    reason = [explained(status, "\n".join([*said, ""])), *(without_room(log.parent) for log in logs[:1])]
+    texts = list(filter(None, map(tail, logs)))
+    shown = [line[:LINE_CHARACTERS] for text in texts[:1] for line in text.splitlines()]
+    reason = [explained(status, "\n".join([*texts, ""])), *(without_room(log.parent) for log in logs[:1])]
     return "\n".join(filter(None, [describe(status), *shown, *reason]))
 
 

@@ -95,21 +95,21 @@ class Launcher(ABC):
         """
         source = os.environ if source is None else source
         needed = self.needs(root=os.getuid() == 0 if root is None else root)
-        wanted, hidden = source, tuple[str, ...]()
+        variables, hidden = source, tuple[str, ...]()
         if command is not None:
             hidden = ("BASH_FUNC_", *(name for name in command if name.startswith("PYTHON")))
-            wanted = of_command(command, source)
+            variables = of_command(command, source)
         if self.keeps:  # it tells its ranks all about the allocation
-            wanted = {n: v for n, v in wanted.items() if n in self.keeps or not n.startswith("SLURM_")}
+            variables = {n: v for n, v in variables.items() if n in self.keeps or not n.startswith("SLURM_")}
         elif not hosts:
             hidden = (*hidden, "SLURM_")
         elif "SLURM_JOB_ID" in source:
             needed["SLURM_OVERLAP"] = "1"  # otherwise launches wait for each other
-        seen = {name: value for name, value in wanted.items() if not name.startswith(hidden)}
+        seen = {name: value for name, value in variables.items() if not name.startswith(hidden)}
         if command is None:
             return forwarded(needed | dict(extra), seen)
-        held = {"PYTHONPATH", *(wanted.keys() - seen.keys()), *(command.keys() & extra.keys())}
-        rest = json.dumps({name: wanted.get(name) for name in held})
+        held = {"PYTHONPATH", *(variables.keys() - seen.keys()), *(command.keys() & extra.keys())}
+        rest = json.dumps({name: variables.get(name) for name in held})
         return {**needed, **seen, **extra, "PYTHONPATH": forwarded({}, seen)["PYTHONPATH"], HELD: rest}
 
     def needs(self, *, root: bool) -> dict[str, str]:
@@ -194,8 +194,8 @@ class Hydra(Launcher):
         by_variable = program.startswith("mpi") and "HYDRA_ENV" in source
         if program in Srun.programs or not (cls.LEAVES_OUT & set(command) or by_variable):
             return command
-        given = [word for name, value in variables.items() for word in ("-genv", name, value)]
-        return [command[0], *given, *command[1:]]
+        words = [word for name, value in variables.items() for word in ("-genv", name, value)]
+        return [command[0], *words, *command[1:]]
 
 
 @register
@@ -408,12 +408,12 @@ def launched(
     so that a Lockstep that the command starts begins as its caller did.
     """
     source = os.environ if source is None else source
-    words, told = list(command), dict(variables)
+    words, environment = list(command), dict(variables)
     for kind in LAUNCHERS.values():
         words = kind.words(words, variables, source)
-        told |= kind.told(variables, libraries, source)
-    told[UNDO] = json.dumps({name: [value, source.get(name)] for name, value in told.items()})
-    return words, told
+        environment |= kind.told(variables, libraries, source)
+    environment[UNDO] = json.dumps({name: [value, source.get(name)] for name, value in environment.items()})
+    return words, environment
 
 
 def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher:
@@ -424,8 +424,8 @@ def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher
     """
     if hosts and "SLURM_JOB_ID" in os.environ:
         return _tried(tuple(dict.fromkeys(hosts))[:2])
-    if found := next(launchers(), None):
-        return found
+    if launcher := next(launchers(), None):
+        return launcher
     if not needed:
         return NoLauncher("", "")
     seen = [*candidates()]
@@ -449,13 +449,13 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
         try:
             argv = launcher.argv(len(hosts), command, hosts)
             environment = launcher.environment({}, hosts=hosts)
-            said = run_session(argv, environment, TRIAL_S, parent=launcher.has_children)
+            output = run_session(argv, environment, TRIAL_S, parent=launcher.has_children)
         except LaunchError as error:
             failures.append(f"{launcher}: {error}")
             continue
-        if said.count(f" of {len(hosts)} ") == len(hosts):
+        if output.count(f" of {len(hosts)} ") == len(hosts):
             return launcher
-        failures.append(f"{launcher}: its ranks do not know each other: {said!r}")
+        failures.append(f"{launcher}: its ranks do not know each other: {output!r}")
     rule = "no launcher starts ranks on " + ", ".join(hosts) + ":\n" + "\n".join(failures)
     raise InputError("launcher", None, rule, "use an MPI that was built for this cluster's Slurm")
 
@@ -463,21 +463,23 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
 def launcher_at(name: str) -> Launcher:
     """The launcher at a path, or the first of that name on PATH."""
     path = shutil.which(name)
-    found = _identify(path) if path else None
-    if found is None:
+    launcher = _identify(path) if path else None
+    if launcher is None:
         what = f"{path} is none" if path else "the program was not found, or is not executable"
         rule = f"must be srun or an mpiexec of {_known()}; {what}"
         raise InputError("launcher", name, rule, 'check the path, or write "{launcher}" for the default one')
-    if found.kind == Srun.kind and "SLURM_JOB_ID" not in os.environ:
+    if launcher.kind == Srun.kind and "SLURM_JOB_ID" not in os.environ:
         rule = "starts processes in an allocation of Slurm, and this process is in none"
         raise InputError("launcher", name, rule, "run this by salloc, sbatch or lockstep submit")
-    return found
+    return launcher
 
 
 def kinds_of(word: str) -> list[type[Launcher]]:
     """The kinds of launchers that a command may name by this word, its file name."""
     name = Path(word).name
-    return [one for one in LAUNCHERS.values() if any(re.match(rf"{known}\b", name) for known in one.programs)]
+    return [
+        one for one in LAUNCHERS.values() if any(re.match(rf"{pattern}\b", name) for pattern in one.programs)
+    ]
 
 
 def is_launcher(word: str) -> bool:
@@ -506,14 +508,14 @@ def accepted(
     Raises:
         InputError: for an option by which the launcher would place processes, or that none of them has.
     """
-    known = {
+    variables_of = {
         name: count for kind in kinds for count, names in enumerate(kind.options) for name in names.split()
     }
     options, count, place = list[str](), "", 0
     while place < len(words) and words[place].startswith("-"):
         word = words[place]
         name, equals, value = word.lstrip("-").partition("=")
-        end = place + 1 + (0 if equals else 1 if name in COUNTS else known.get(name, 0))
+        end = place + 1 + (0 if equals else 1 if name in COUNTS else variables_of.get(name, 0))
         behind = value if equals else "".join(words[place + 1 : place + 2])
         unbinding = {spelled for kind in kinds for spelled in kind.unbinding}
         if name in unbinding:
@@ -522,14 +524,16 @@ def accepted(
             end = place + (1 if equals else 2)
         elif name in COUNTS:
             count = value if equals else "".join(words[place + 1 : end])
-        elif name in known:
+        elif name in variables_of:
             options += words[place:end]
         elif any(name in kind.places.split() for kind in kinds):
             rule = "places or binds processes: Lockstep binds and places them itself"
             raise InputError("command", word, rule, UNPLACED)
         else:
             rule = f"is no option that Lockstep passes on to {' or '.join(kind.kind for kind in kinds)}"
-            raise InputError("command", word, rule, f"write one of {', '.join(sorted(known))}, or none")
+            raise InputError(
+                "command", word, rule, f"write one of {', '.join(sorted(variables_of))}, or none"
+            )
         place = end
     return tuple(options), count, tuple(words[place:])
 
@@ -562,9 +566,9 @@ def _identify(path: str) -> Launcher | None:
 
 def unchanged(launcher: Launcher) -> Launcher:
     """``launcher``, if it is still there unchanged: one MPI serves a series of runs."""
-    found = launcher.found_again()
-    if found != launcher:
-        what = f"it is {found} now" if found else "it has gone, or does not answer"
+    again = launcher.found_again()
+    if again != launcher:
+        what = f"it is {again} now" if again else "it has gone, or does not answer"
         raise LaunchError(
             f"this series of runs began with the launcher {launcher}, but {what}: "
             "restore the launcher and continue with --resume, or choose another --results"

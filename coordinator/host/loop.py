@@ -106,8 +106,8 @@ class Loop:
     def watch_room(self, file: Any, on_room: Callable[[], None] | None) -> None:
         """Also call back whenever a watched file is writable; None: no longer."""
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if on_room else 0)
-        known: _Callbacks = self._selector.get_key(file).data
-        self._selector.modify(file, mask, known._replace(on_room=on_room))
+        callbacks: _Callbacks = self._selector.get_key(file).data
+        self._selector.modify(file, mask, callbacks._replace(on_room=on_room))
 
     def unwatch(self, file: Any) -> None:
         self._selector.unregister(file)

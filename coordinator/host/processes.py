@@ -47,46 +47,46 @@ class Evidence:
         cls, notes: Iterable[Mapping[str, Any]], groups: Iterable[Path] = (), key: str = "process"
     ) -> Evidence:
         """The evidence in the notes of a journal, whose content may be anything."""
-        known = []
+        processes = []
         for note in notes:
             if process := identity.meant(note.get(key)):
                 job = note.get("job")
-                known.append(JournaledProcess(*process, job if type(job) is int else None))
-        return cls(tuple(known), tuple(dict.fromkeys(groups)))
+                processes.append(JournaledProcess(*process, job if type(job) is int else None))
+        return cls(tuple(processes), tuple(dict.fromkeys(groups)))
 
     def belonging(
         self, table: Mapping[int, Stat], marked: Collection[int], others: Collection[int], job: int | None
     ) -> set[int]:
         """The pids in ``table`` that belong to the run, or to one of its jobs."""
-        known = [one for one in self.known if job in (None, one.job)]
-        found = set(marked) | self._grouped(job)
-        found |= {one.pid for one in known if one.pid in table and table[one.pid].start == one.start}
+        of_job = [one for one in self.known if job in (None, one.job)]
+        pids = set(marked) | self._grouped(job)
+        pids |= {one.pid for one in of_job if one.pid in table and table[one.pid].start == one.start}
         children, sessions = defaultdict(list), defaultdict(list)
         for pid, process in table.items():
             children[process.parent].append(pid)
             sessions[process.session].append(pid)
-        for one in known:
+        for one in of_job:
             # The kernel does not reuse the pid of a session's leader as long as the session exists.
             if one.pid not in table:
-                found |= {pid for pid in sessions[one.pid] if table[pid].start >= one.start}
-        coming = found & table.keys() - set(others)
-        found = set()
+                pids |= {pid for pid in sessions[one.pid] if table[pid].start >= one.start}
+        coming = pids & table.keys() - set(others)
+        pids = set()
         while coming:
-            found |= coming
+            pids |= coming
             below = {pid for one in coming for pid in children[one] + sessions[one]}
-            coming = below - found - set(others)
-        return found
+            coming = below - pids - set(others)
+        return pids
 
     def _grouped(self, job: int | None) -> set[int]:
         """The pids in the control groups of the run, or of one of its jobs."""
         pattern = "**/cgroup.procs" if job is None else f"job-{job}-rank-*/cgroup.procs"
-        found: set[int] = set()
+        pids: set[int] = set()
         for group in self.groups:
             with suppress(OSError):
                 for file in group.glob(pattern):
                     with suppress(OSError):
-                        found |= set(map(int, file.read_bytes().split()))
-        return found
+                        pids |= set(map(int, file.read_bytes().split()))
+        return pids
 
 
 NOTHING = Evidence()
@@ -132,7 +132,7 @@ class Process:
         pid, start = identity.meant(name) or (0, 0)
         with suppress(OSError):
             process = cls(pid)
-            if (known := identity.stat(pid)) and known.start == start:
+            if (status := identity.stat(pid)) and status.start == start:
                 return process
             process.close()
         return cls(pid, os.eventfd(1))
@@ -205,9 +205,9 @@ def environment_of(pid: int) -> dict[str, str]:
     file, deadline = Path(f"/proc/{pid}/environ"), time.monotonic() + BEGINNING_S
     try:
         data = file.read_bytes()
-        while not data and (known := identity.stat(pid)):
+        while not data and (status := identity.stat(pid)):
             data = file.read_bytes()  # after reading its state, so as not to miss a change in between
-            if data or not known.beginning or time.monotonic() > deadline:
+            if data or not status.beginning or time.monotonic() > deadline:
                 break
             time.sleep(0.0005)
     except OSError:
@@ -218,8 +218,8 @@ def environment_of(pid: int) -> dict[str, str]:
 
 def marked() -> dict[int, dict[str, str]]:
     """Pid and environment of every living process of this user with the mark of a run."""
-    found = {pid: environment_of(pid) for pid in identity.pids()}
-    return {pid: variables for pid, variables in found.items() if RUN in variables and is_ours(pid)}
+    environments = {pid: environment_of(pid) for pid in identity.pids()}
+    return {pid: variables for pid, variables in environments.items() if RUN in variables and is_ours(pid)}
 
 
 def is_ours(pid: int) -> bool:
@@ -241,7 +241,7 @@ def find(
     evidence counts, and no mark.
     """
     # Before reading the marks: a pid that is reused meanwhile has another start.
-    table = {pid: known for pid in identity.pids() if (known := identity.stat(pid))}
+    table = {pid: status for pid in identity.pids() if (status := identity.stat(pid))}
     marks = marked() if run else {}
     meant = {
         pid
@@ -249,7 +249,7 @@ def find(
         if variables[RUN] == run and (job is None or variables.get(JOB) == str(job))
     }
     others = {*spare, *marks} - (meant - set(spare))
-    found = []
+    processes = []
     for pid in sorted(evidence.belonging(table, meant, others, job)):
         try:
             process = Process(pid)
@@ -257,29 +257,29 @@ def find(
             continue
         now = identity.stat(pid)
         if now and now.start == table[pid].start and not process.wait(0):
-            found.append(process)
+            processes.append(process)
         else:
             process.close()
-    return found
+    return processes
 
 
 def let_go(notes: Sequence[Mapping[str, Any]]) -> int:
     """Continue the processes of others, by the notes of a run's journal; returns how many there are."""
     if any(LET_GO in note for note in notes):
         return 0
-    found = find(None, evidence=Evidence.of(notes, key=ATTACHED))
-    for process in found:
-        known = identity.stat(process.pid)
-        if known and (known.state == "T" or not is_launcher(process.pid)):  # launchers are never stopped
+    processes = find(None, evidence=Evidence.of(notes, key=ATTACHED))
+    for process in processes:
+        status = identity.stat(process.pid)
+        if status and (status.state == "T" or not is_launcher(process.pid)):  # launchers are never stopped
             _ask(process, ())
         process.close()
-    return len(found)
+    return len(processes)
 
 
 def starts_s(run: str) -> list[float]:
     """The starts of the processes with the mark of a run, in seconds of ``time.time``."""
     pids = [pid for pid, variables in marked().items() if variables[RUN] == run]
-    return [identity.start_s(found) for pid in pids if (found := identity.stat(pid))]
+    return [identity.start_s(status) for pid in pids if (status := identity.stat(pid))]
 
 
 Steps = Generator[tuple[Process, float], None, tuple[int, int]]
@@ -311,13 +311,13 @@ def ending(
     """
     begin = time.monotonic()
     held: dict[int, Process] = {}
-    asked: set[int] = set()
+    notified: set[int] = set()
     ended = 0
     try:
         while True:
             for pid in [pid for pid, process in held.items() if process.wait(0)]:
                 held.pop(pid).close()
-                asked.discard(pid)
+                notified.discard(pid)
                 ended += 1
             _hold(held, find(run, job, spare, evidence))
             elapsed_s = time.monotonic() - begin
@@ -325,8 +325,8 @@ def ending(
                 return ended, len(held)
             for pid, process in held.items():
                 signum = signal.SIGKILL if elapsed_s >= grace_s else signal.SIGTERM
-                _ask(process, [signum] if signum == signal.SIGKILL or pid not in asked else [])
-            asked |= held.keys()
+                _ask(process, [signum] if signum == signal.SIGKILL or pid not in notified else [])
+            notified |= held.keys()
             # A short wait each time: an ending launcher may start or hand over processes.
             yield next(iter(held.values())), 0.02 if elapsed_s < grace_s else 0.1
     finally:
@@ -334,8 +334,8 @@ def ending(
             process.close()
 
 
-def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
-    for process in found:
+def _hold(held: dict[int, Process], processes: Iterable[Process]) -> None:
+    for process in processes:
         if process.pid in held:
             process.close()
             continue

@@ -74,12 +74,12 @@ def tells_of_another_run(sentence: str) -> bool:
 
 def holders(kind: str, processors: Iterable[int]) -> dict[tuple[int, str], set[int]]:
     """User and holder of each claim of a kind on some of these processors, with those that they share."""
-    wanted = frozenset(processors)
-    found: dict[tuple[int, str], set[int]] = {}
+    requested = frozenset(processors)
+    shared_by: dict[tuple[int, str], set[int]] = {}
     for user, holder, claimed in _claims(kind):
-        if shared := wanted & claimed:
-            found.setdefault((user, holder), set()).update(shared)
-    return found
+        if shared := requested & claimed:
+            shared_by.setdefault((user, holder), set()).update(shared)
+    return shared_by
 
 
 def _claims(kind: str) -> Iterator[tuple[int, str, frozenset[int]]]:
@@ -89,8 +89,8 @@ def _claims(kind: str) -> Iterator[tuple[int, str, frozenset[int]]]:
     except OSError:
         return
     for line in lines:
-        if found := NAME.fullmatch(line.rpartition(b" ")[2]):
-            found_kind, user, holder, claimed = (part.decode() for part in found.groups())
+        if match := NAME.fullmatch(line.rpartition(b" ")[2]):
+            found_kind, user, holder, claimed = (part.decode() for part in match.groups())
             if found_kind == kind:
                 yield int(user), holder, frozenset(_numbers(claimed))
 
@@ -128,10 +128,10 @@ class Reservation:
     def take(self, *, no_wait: bool = False) -> list[Rival]:
         """Reserve the processors if none of them is in use, or ``no_wait``; returns the rivals there."""
         with _gate():
-            found = rivals(self._processors, self._name)
-            if self._claim is None and (no_wait or not found):
+            others = rivals(self._processors, self._name)
+            if self._claim is None and (no_wait or not others):
                 self._claim = ProcessorClaim(self._name, self._processors, SERIES)
-        return found
+        return others
 
     def close(self) -> None:
         if self._claim:
@@ -141,15 +141,15 @@ class Reservation:
 
 def rivals(processors: Iterable[int], besides: str = "") -> list[Rival]:
     """The series of runs on these processors now, ``besides`` one, or if there is none, single runs."""
-    wanted = frozenset(processors)
-    series = holders(SERIES, wanted)
+    requested = frozenset(processors)
+    series = holders(SERIES, requested)
     series.pop((os.getuid(), besides), None)
     if series:
-        found = {_lockstep(*claimant): shared for claimant, shared in sorted(series.items())}
+        by_name = {_lockstep(*claimant): shared for claimant, shared in sorted(series.items())}
     else:
-        runs = sorted(holders(RUN, wanted).items())
-        found = {f"run {run} of user {user_name(user)}": shared for (user, run), shared in runs}
-    return [Rival(name, ranges(shared)) for name, shared in found.items()]
+        runs = sorted(holders(RUN, requested).items())
+        by_name = {f"run {run} of user {user_name(user)}": shared for (user, run), shared in runs}
+    return [Rival(name, ranges(shared)) for name, shared in by_name.items()]
 
 
 def _lockstep(user: int, holder: str) -> str:

@@ -29,13 +29,13 @@ NEVER = Throttled()
 
 def quotas() -> dict[Path, float]:
     """The quotas of the groups of this process and of those around them that it sees, in processors."""
-    return {group: found for group in _groups() if (found := _processors(group)) is not None}
+    return {group: limit for group in _groups() if (limit := _processors(group)) is not None}
 
 
 def throttled() -> Throttled:
     """What these quotas have done since their groups were made."""
-    found = [_throttled(group) for group in _groups()]
-    return Throttled(sum(one.periods for one in found), sum(one.lost_s for one in found))
+    counts = [_throttled(group) for group in _groups()]
+    return Throttled(sum(one.periods for one in counts), sum(one.lost_s for one in counts))
 
 
 def throttled_of_run(directory: RunDirectory) -> Throttled:
@@ -43,15 +43,15 @@ def throttled_of_run(directory: RunDirectory) -> Throttled:
 
 
 def _throttled(group: Path) -> Throttled:
-    said = dict(line.split() for line in _text(group / "cpu.stat").splitlines())
-    lost_ns = int(said.get("throttled_usec", 0)) * 1000 + int(said.get("throttled_time", 0))
-    return Throttled(int(said.get("nr_throttled", 0)), lost_ns / 1e9)
+    fields = dict(line.split() for line in _text(group / "cpu.stat").splitlines())
+    lost_ns = int(fields.get("throttled_usec", 0)) * 1000 + int(fields.get("throttled_time", 0))
+    return Throttled(int(fields.get("nr_throttled", 0)), lost_ns / 1e9)
 
 
 def unavailable(options: Options) -> str:
     """Why no group with the quota of these options can be made here; empty if one can: it tries."""
-    base, wanted = quota_base(), options.quota_processors
-    if (most := min(quotas().values(), default=wanted)) < wanted:
+    base, requested = quota_base(), options.quota_processors
+    if (most := min(quotas().values(), default=requested)) < requested:
         return f"this process has a quota itself, of {most:g} processors"
     if base is None:
         return "no control group around this process gives its groups the CPU controller"

@@ -123,9 +123,9 @@ class RunDirectory:
             raise
 
     def _check_host(self) -> None:
-        (made, *_) = [note["host"] for note in self.notes() if "host" in note] or [this_host()]
-        if made != this_host():
-            other = str(made).partition(" ")[0]
+        (host, *_) = [note["host"] for note in self.notes() if "host" in note] or [this_host()]
+        if host != this_host():
+            other = str(host).partition(" ")[0]
             raise OtherHostError(
                 f"{other} shares the directory {self.path.parent.parent}, where sockets of both hosts "
                 "collide: set XDG_RUNTIME_DIR or TMPDIR to a directory that is local to each host"
@@ -141,8 +141,8 @@ class RunDirectory:
     def signs(self) -> dict[str, str]:
         """The variables that mark every process of the run."""
         ours = {RUN: self.run, DIRECTORY: str(self.path)}
-        known = os.environ.get(KEEPER) if self._lock is None else identity.name(os.getpid())
-        return ours | ({KEEPER: known} if known else {})
+        keeper = os.environ.get(KEEPER) if self._lock is None else identity.name(os.getpid())
+        return ours | ({KEEPER: keeper} if keeper else {})
 
     @property
     def marks(self) -> dict[str, str]:
@@ -188,11 +188,11 @@ class RunDirectory:
                 data = os.pread(descriptor, MOST_BYTES, 0) if regular else b""
         except OSError:
             return []
-        found = []
+        notes = []
         for line in data.splitlines():
             with suppress(ValueError, RecursionError):
-                found.append(json.loads(line))
-        return [entry for entry in found if isinstance(entry, dict)]
+                notes.append(json.loads(line))
+        return [entry for entry in notes if isinstance(entry, dict)]
 
     def keep(self) -> None:
         """Keep the journal open, so that it can be read and written even if the directory vanishes."""
@@ -241,10 +241,10 @@ class RunDirectory:
         *_, parent, run = self.path.parts
         there = os.open(f"/proc/{pid}/root{self.path.parents[1]}", os.O_PATH | os.O_DIRECTORY)
         try:
-            found = RunDirectory(Path(f"/proc/self/fd/{there}", parent, run), shown=self.path)
-            check_own(found.path.parent)
-            found._check_inside()
-            yield found
+            directory = RunDirectory(Path(f"/proc/self/fd/{there}", parent, run), shown=self.path)
+            check_own(directory.path.parent)
+            directory._check_inside()
+            yield directory
         finally:
             os.close(there)
 

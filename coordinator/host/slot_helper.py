@@ -79,9 +79,9 @@ class SlotHelper:
         flat: list[_Order] = []
         for processor in range(len(self._done_ns)):
             for slot in orders:
-                given = slot.get(processor, ())
-                changes.append(_Orders(len(flat), len(flat) + len(given)))
-                flat += [_Order(*order) for order in given]
+                actions = slot.get(processor, ())
+                changes.append(_Orders(len(flat), len(flat) + len(actions)))
+                flat += [_Order(*order) for order in actions]
         self._lengths_ns = lengths_ns
         self._held = [(ctypes.c_int64 * len(lengths_ns))(*lengths_ns), (_Orders * len(changes))(*changes)]
         self._held.append((_Order * len(flat))(*flat))
@@ -101,7 +101,7 @@ class SlotHelper:
         notes, slot, due_ns = [], current, end_ns
         for done_ns in zip(*(times[:count] for times in self._done_ns), strict=True):
             slot = (slot + 1) % len(self._lengths_ns)
-            if known := [time_ns for time_ns in done_ns if time_ns]:
-                notes.append(SlotNote(slot, due_ns, min(known), max(known)))
+            if times_ns := [time_ns for time_ns in done_ns if time_ns]:
+                notes.append(SlotNote(slot, due_ns, min(times_ns), max(times_ns)))
             due_ns += self._lengths_ns[slot]
         return notes, cycle.current, cycle.end_ns

@@ -197,8 +197,8 @@ class Agent:
         """Report processes that were stopped by others; each call looks at one rank only, to be short."""
         self._looks += 1
         seen = [(f"the guardian of {socket.gethostname()}", self._guardian_process.pid)]
-        known = (peer for peer in self._roster if peer.begun or peer.job not in self._trees)
-        running = [peer for peer in known if not self._switcher.holds(peer.job, peer.rank)]
+        peers = (peer for peer in self._roster if peer.begun or peer.job not in self._trees)
+        running = [peer for peer in peers if not self._switcher.holds(peer.job, peer.rank)]
         if running:
             peer = running[self._looks % len(running)]
             name, pid = f"rank {peer.rank} of job {peer.job}", peer.process.pid
@@ -213,8 +213,10 @@ class Agent:
         roots: dict[str, list[int]] = {}
         for peer in sorted(self._roster, key=lambda peer: peer.job):
             roots.setdefault(f"job {peer.job}", []).append(peer.process.pid)
-        found = bindings.overlaps([bindings.job(name, *pids) for name, pids in roots.items()], self._cores)
-        for overlap in itertools.islice(found, 1):
+        overlapping = bindings.overlaps(
+            [bindings.job(name, *pids) for name, pids in roots.items()], self._cores
+        )
+        for overlap in itertools.islice(overlapping, 1):
             self._unseen_ns = 0
             self._tell(protocol.Failure(f"{overlap.sentence}: {overlap.remedy}", fatal=False))
 
@@ -379,26 +381,26 @@ def _by_rank(cores: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
     return {rank: tuple(core for own, core in cores if own == rank) for rank in ranks}
 
 
-def serve(found: Setup) -> None:
-    """Run the agent with the set-up ``found`` until the run is over."""
+def serve(setup: Setup) -> None:
+    """Run the agent with the set-up ``setup`` until the run is over."""
     # Slurm sends SIGTERM to all processes of a job, but only the driver ends an agent.
     for signum in (
         signal.SIGINT,
         signal.SIGHUP,
         signal.SIGQUIT,
-        *([] if found.same_clock else [signal.SIGTERM]),
+        *([] if setup.same_clock else [signal.SIGTERM]),
     ):
         signal.signal(signum, signal.SIG_IGN)
     if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
         os.setsid()  # a launcher's signals to its group are not for the agent
     processes.raise_descriptor_limit()
     helper = None
-    if found.mechanism:
+    if setup.mechanism:
         with suppress(NativeError, OSError):  # there is no C compiler, or no place for what it makes
             helper = SlotHelper()
     with prompt() as priority:
-        how = f", slots change in {'C' if helper else 'Python'}" if found.mechanism else ""
-        agent = Agent(found, priority + how, helper)
+        how = f", slots change in {'C' if helper else 'Python'}" if setup.mechanism else ""
+        agent = Agent(setup, priority + how, helper)
         # A garbage collection during a switch would delay it by a millisecond.
         gc.collect()
         gc.freeze()

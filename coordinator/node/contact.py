@@ -40,8 +40,8 @@ class Contact:
         """Why the driver counts as gone, in words; empty while it does not."""
         if self._clock.read_ns() < self._end_ns:
             return ""
-        said, silence_s = ("not answered", JOIN_S) if self._missing > 0 else ("said nothing", self._lease_s)
-        return f"its driver has {said} for {silence_s:g} s"
+        cause, silence_s = ("not answered", JOIN_S) if self._missing > 0 else ("said nothing", self._lease_s)
+        return f"its driver has {cause} for {silence_s:g} s"
 
     def wants_beat(self, boundary_ns: int | None) -> bool:
         """Whether to give a sign of life now, or right after a slot that ends shortly, at ``boundary_ns``."""
@@ -59,8 +59,8 @@ class Contact:
         now_ns = clock.read_ns()
         self._put_off = False
         self._beat_ns = now_ns + self._every_ns
-        known = clock.offset_ns(now_ns), clock.uncertainty_ns(), round(clock.drift * 1e12), clock.steps
-        return protocol.Beat(now_ns, *known, dropped)
+        values = clock.offset_ns(now_ns), clock.uncertainty_ns(), round(clock.drift * 1e12), clock.steps
+        return protocol.Beat(now_ns, *values, dropped)
 
     def learn(self, echo: protocol.Echo) -> int | None:
         """Learn from an answer; returns how many more are needed to join, 0 once; None if it is invalid."""

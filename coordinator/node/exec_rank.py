@@ -28,9 +28,9 @@ def main(path: str, job: str, rank: str, variables: str, *command: str) -> None:
         return
     agent.tell("becoming", processor=start.core, start_ns=time.monotonic_ns())
     held = json.loads(os.environ.pop(HELD, "{}"))
-    wanted = {**os.environ, **held, **json.loads(variables)}
+    environment = {**os.environ, **held, **json.loads(variables)}
     try:
-        os.execvpe(command[0], command, {name: v for name, v in wanted.items() if v is not None})
+        os.execvpe(command[0], command, {name: v for name, v in environment.items() if v is not None})
     except OSError as error:
         sys.exit(f"cannot start {command[0]}: {error.strerror}")
 

@@ -193,8 +193,8 @@ class Roster:
             ended.close()
         evidence = Evidence.of(self._directory.notes(), key=ATTACHED)
         root = [] if peer.process.wait(0) else [peer.process.pid]
-        known = [*root, *(one.pid for one in family(peer.process))]
-        for heir in processes.find(None, peer.job, known, evidence):
+        family_pids = [*root, *(one.pid for one in family(peer.process))]
+        for heir in processes.find(None, peer.job, family_pids, evidence):
             heirs.append(heir)
             self._loop.watch(heir, partial(self._on_end, peer, heir))
         self._listener.orphaned()
@@ -258,22 +258,22 @@ class Roster:
         peer.process.close()
 
     def _hear(self, peer: Peer, message: Any) -> None:
-        known = self._peers.get((peer.job, peer.rank)) is peer
+        registered = self._peers.get((peer.job, peer.rank)) is peer
         match message:
-            case protocol.Hello(version, job, rank) if not known:
+            case protocol.Hello(version, job, rank) if not registered:
                 self._admit(peer, version, job, rank)
-            case protocol.RankReady() if known and not peer.ready:
+            case protocol.RankReady() if registered and not peer.ready:
                 peer.ready = True
                 self._listener.said(peer, message)
-            case protocol.RankBecoming() if known and peer.begun and peer.program is None:
+            case protocol.RankBecoming() if registered and peer.begun and peer.program is None:
                 peer.program, peer.process.family = message, True
                 peer.time = CpuTime(peer.process.pid)
                 self._listener.said(peer, message)
             case protocol.RankParallelism() | protocol.RankTraffic() if (
-                known and peer.begun and not peer.recorded
+                registered and peer.begun and not peer.recorded
             ):
                 self._listener.said(peer, message)
-            case protocol.RankRecord() if known and peer.begun and not peer.recorded:
+            case protocol.RankRecord() if registered and peer.begun and not peer.recorded:
                 peer.recorded = True
                 self._listener.said(peer, message)
             case _:
@@ -330,8 +330,8 @@ def _own(folder: Path, rank: int) -> dict[str, Any]:
     """The counts that the last program of a rank has left; empty if it has left none."""
     path = folder
     try:
-        found = folder.glob(f"rank-{rank}-*.json")
-        path = max(found, key=lambda path: path.lstat().st_mtime_ns, default=folder)
+        files = folder.glob(f"rank-{rank}-*.json")
+        path = max(files, key=lambda path: path.lstat().st_mtime_ns, default=folder)
         # It may be a pipe: do not wait for its writer.
         with FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             own = json.loads(file.read(OWN_BYTES) or b"")

@@ -182,26 +182,26 @@ class Switcher:
             return []
         states = [list(self._wanted(ranks, slot)) for slot in range(len(lengths_ns))]
         slots = []
-        for slot, wanted in enumerate(states):
+        for slot, states_of_slot in enumerate(states):
             changes = (
                 (p, rank, state)
-                for (p, rank, state), before in zip(wanted, states[slot - 1], strict=True)
+                for (p, rank, state), before in zip(states_of_slot, states[slot - 1], strict=True)
                 if state != before[2]
             )
             orders = {
                 processor: [self._mechanism.order(rank.process, state == RUN) for rank, state in changed]
                 for processor, changed in _by_processor(changes).items()
             }
-            known = {p: [order for order in given if order is not None] for p, given in orders.items()}
-            if known != orders:
+            orders_of = {p: [order for order in given if order is not None] for p, given in orders.items()}
+            if orders_of != orders:
                 return []
-            slots.append(known)
+            slots.append(orders_of)
         try:
             helper.load(lengths_ns, slots)
         except OSError:  # this user may have no more threads
             self._helper = None
             return []
-        return [[(rank, state) for _, rank, state in wanted] for wanted in states]
+        return [[(rank, state) for _, rank, state in states_of_slot] for states_of_slot in states]
 
     def release(self) -> None:
         """Free every process. If one of others is stopped in its slot, they have stopped it themselves."""
@@ -213,8 +213,8 @@ class Switcher:
 
     def _changes(self, ranks: Iterable[_Rank], slot: int) -> Changes:
         """The changes that bring ``ranks`` to the state of ``slot``, on each processor."""
-        wanted = (one for one in self._wanted(ranks, slot) if one[2] != one[1].state)
-        return list(_by_processor(wanted).values())
+        targets = (one for one in self._wanted(ranks, slot) if one[2] != one[1].state)
+        return list(_by_processor(targets).values())
 
     def _wanted(self, ranks: Iterable[_Rank], slot: int) -> Iterator[tuple[int, _Rank, int]]:
         """Processor, rank, and its state in ``slot``."""
@@ -245,7 +245,7 @@ class Switcher:
 
 def _by_processor(changes: Iterable[tuple[int, _Rank, int]]) -> dict[int, list[tuple[_Rank, int]]]:
     """Changes of each processor in order: some leave, then others come."""
-    found: dict[int, list[tuple[_Rank, int]]] = {}
+    by_processor: dict[int, list[tuple[_Rank, int]]] = {}
     for processor, rank, state in changes:
-        found.setdefault(processor, []).append((rank, state))
-    return {p: sorted(changed, key=lambda change: -change[1]) for p, changed in sorted(found.items())}
+        by_processor.setdefault(processor, []).append((rank, state))
+    return {p: sorted(changed, key=lambda change: -change[1]) for p, changed in sorted(by_processor.items())}

@@ -43,8 +43,8 @@ class RunToCompletion(Policy):
         if self.rigid:
             return job.processes
         time = job.estimate or UNKNOWN
-        known = (time.phi * time.work_s, time.alpha_s, time.beta_s)
-        return allocation.bound(self.bound, job.min_processes, job.max_processes, job.average, *known)
+        parameters = (time.phi * time.work_s, time.alpha_s, time.beta_s)
+        return allocation.bound(self.bound, job.min_processes, job.max_processes, job.average, *parameters)
 
     def limit(self, processors: int) -> int:
         """The most processors that the rule FIXED gives to a job that can run on fewer."""
@@ -95,8 +95,8 @@ def _weights(kind: int, jobs: list[Job]) -> list[int]:
     if kind == allocation.EQUAL:  # with many jobs, their averages would take most of a decision
         return [1] * len(jobs)
     times = [job.estimate or UNKNOWN for job in jobs]
-    known = zip(jobs, times, strict=True)
-    return [allocation.weight(kind, job.average, time.phi * time.work_s) for job, time in known]
+    pairs = zip(jobs, times, strict=True)
+    return [allocation.weight(kind, job.average, time.phi * time.work_s) for job, time in pairs]
 
 
 @register("fcfs")

@@ -69,26 +69,26 @@ def grant(rule: Rule, free: int, total: int, line: Any, demands: Demands, grants
     together = 0
     while started < waiting and free > 0:
         job = line[started]
-        given = max(demands.min_processes[job], min(demands.max_processes[job], target, free))
-        if given > free:
+        size = max(demands.min_processes[job], min(demands.max_processes[job], target, free))
+        if size > free:
             break
-        grants[started] = given
-        granted += given
+        grants[started] = size
+        granted += size
         together += demands.weights[job]
-        free -= given
+        free -= size
         started += 1
     if rule.kind >= IN_PROPORTION:
         # A whole number is not rounded up for its last bits.
         free = min(free, int(rule.processors * (together / total) + 1.0 - 1e-9) - granted)
     if one_by_one:
-        given = 1
-        while free > 0 and given > 0:
-            given = 0
+        size = 1
+        while free > 0 and size > 0:
+            size = 0
             for i in range(started):
                 if free > 0 and grants[i] < demands.max_processes[line[i]]:
                     grants[i] += 1
                     free -= 1
-                    given += 1
+                    size += 1
     return started
 
 
@@ -188,9 +188,9 @@ def share(processors: int, jobs: int, max_processes: Any, parts: Any) -> None:
         open_jobs = 0
         for i in range(jobs):
             if processors > 0 and parts[i] < max_processes[i]:
-                given = min(each, max_processes[i] - parts[i], processors)
-                parts[i] += given
-                processors -= given
+                more = min(each, max_processes[i] - parts[i], processors)
+                parts[i] += more
+                processors -= more
                 if parts[i] < max_processes[i]:
                     open_jobs += 1
 
@@ -240,22 +240,22 @@ def bound(
     * DEVIATION: ``average`` plus the standard deviation. The parallelism of a job that can use either 1
       or m = ``max_processes`` processors, and A = ``average`` on average, has the variance (m - A) (A - 1).
     """
-    found = float(max_processes)
+    limit = float(max_processes)
     if kind == AVERAGE:
-        found = average
+        limit = average
     elif kind == KNEE:
         # The derivative of p T(p)^2 is 0 where W = alpha p + 3 beta p^2, and only there.
         root = (alpha_s * alpha_s + 12.0 * beta_s * work_s) ** 0.5
         if (alpha_s + root) * max_processes > 2.0 * work_s:
-            found = max(1.0, float(int(2.0 * work_s / (alpha_s + root))))
-            more = found + 1.0
-            time_s = work_s / found + alpha_s + beta_s * found
+            limit = max(1.0, float(int(2.0 * work_s / (alpha_s + root))))
+            more = limit + 1.0
+            time_s = work_s / limit + alpha_s + beta_s * limit
             more_s = work_s / more + alpha_s + beta_s * more
-            if more * more_s * more_s < found * time_s * time_s:
-                found = more
+            if more * more_s * more_s < limit * time_s * time_s:
+                limit = more
     elif kind == DEVIATION:
-        found = average + max(0.0, (max_processes - average) * (average - 1.0)) ** 0.5
-    return max(min_processes, min(max_processes, int(found + 0.5)))
+        limit = average + max(0.0, (max_processes - average) * (average - 1.0)) ** 0.5
+    return max(min_processes, min(max_processes, int(limit + 0.5)))
 
 
 def weight(kind: int, average: float, work_s: float) -> int:

@@ -91,14 +91,14 @@ class HierarchicalControl(TimeSlicing):
 
 def _running(queues: Queues, level: int) -> set[int]:
     """The controllers that run when ``level`` has its turn: its own, and below idle ones their halves."""
-    found: set[int] = set()
+    jobs: set[int] = set()
     for node in sorted(queues):
         higher = node if node >> level else 0
-        while higher and higher not in found:
+        while higher and higher not in jobs:
             higher >>= 1
         if node >> level and not higher:
-            found.add(node)
-    return found
+            jobs.add(node)
+    return jobs
 
 
 def _turned(queues: Queues, nodes: Iterable[int]) -> Queues:

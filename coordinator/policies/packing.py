@@ -25,8 +25,8 @@ def matrix(taken: set[int], size: int, processors: int, rows: int) -> Seats | No
     """The first row with enough empty slots (Ousterhout 1982; survey, Matrix Algorithm)."""
     for first in range(0, rows * processors, processors):
         empty = filterfalse(taken.__contains__, range(first, first + processors))
-        if len(found := tuple(islice(empty, size))) == size:
-            return found
+        if len(free := tuple(islice(empty, size))) == size:
+            return free
     return None
 
 

@@ -64,12 +64,12 @@ def runs(placements: Mapping[int, Placement], processors: int) -> Assignment:
 @lru_cache(maxsize=256)
 def _runs(placements: tuple[tuple[int, Placement], ...], processors: int) -> Assignment:
     """As ``runs``; an event leaves most slots of a table as they were."""
-    found: list[tuple[int, ...]] = [()] * processors
+    jobs_of: list[tuple[int, ...]] = [()] * processors
     for number, place in placements:
         alone = (number,)
         for processor in place:
-            found[processor] = alone
-    return tuple(found)
+            jobs_of[processor] = alone
+    return tuple(jobs_of)
 
 
 def for_good(view: View, placements: Placements, state: Any = None) -> Decision:

@@ -124,16 +124,16 @@ def blamed(policy: type[Any], method: str) -> Iterator[None]:
 
 def _place(policy: type[Any], method: str, error: Exception) -> str:
     """Where in its file a policy failed, and the error."""
-    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     code = getattr(inspect.unwrap(getattr(policy, method)), "__code__", None)
     file = getattr(sys.modules.get(policy.__module__), "__file__", None) or policy.__module__
     line = f", line {code.co_firstlineno}, in {method}" if code and code.co_filename == file else ""
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == file:
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
             line = f", line {frame.lineno}, in {frame.name}"
-    hint = _renamed(re.findall(r"'(\w+)'", said)) if isinstance(error, AttributeError | TypeError) else ""
-    return f"{file}{line}: {brief(said.removesuffix(': '))}" + (f" ({hint})" if hint else "")
+    hint = _renamed(re.findall(r"'(\w+)'", message)) if isinstance(error, AttributeError | TypeError) else ""
+    return f"{file}{line}: {brief(message.removesuffix(': '))}" + (f" ({hint})" if hint else "")
 
 
 GROUP = "lockstep.policies"

@@ -23,21 +23,21 @@ def take(free: Any, counts: Any, depth: int) -> int:
 
     It comes from the smallest free block that is large enough, of equals the lowest, by repeated halving.
     """
-    found = depth
-    while found >= 0 and counts[found] == 0:
-        found -= 1
-    if found < 0:
+    level = depth
+    while level >= 0 and counts[level] == 0:
+        level -= 1
+    if level < 0:
         return 0
-    block = 1 << found
+    block = 1 << level
     while free[block] == 0:
         block += 1
     free[block] = 0
-    counts[found] -= 1
-    while found < depth:
-        found += 1
+    counts[level] -= 1
+    while level < depth:
+        level += 1
         block *= 2
         free[block + 1] = 1
-        counts[found] += 1
+        counts[level] += 1
     return block
 
 

@@ -40,12 +40,12 @@ class Partitioned(Policy):
         placements = partitions.still_running(view)
         free = partitions.free(view, placements)
         for job in partitions.waiting(view, placements):
-            wanted = self.processes(job, view)
-            assert wanted is not None
-            if wanted > len(free):
+            size = self.processes(job, view)
+            assert size is not None
+            if size > len(free):
                 break
-            placements[job.number] = tuple(free[:wanted])
-            free = free[wanted:]
+            placements[job.number] = tuple(free[:size])
+            free = free[size:]
         return partitions.for_good(view, placements)
 
 

@@ -60,8 +60,8 @@ class WorkingSets(TimeSlicing):
         groups = _groups(view, placements)
         # The groups in the order of their turns: whose slot is in force first, and new ones last.
         last = view.state or ()
-        known = [group for row in last[view.slot :] + last[: view.slot] for group in row if group in groups]
-        order = (*known, *(group for group in groups if group not in known))
+        present = [group for row in last[view.slot :] + last[: view.slot] for group in row if group in groups]
+        order = (*present, *(group for group in groups if group not in present))
         rows = _rows(order, groups, placements, processors)
         if len(rows) < 2:
             return Decision(placements, (_slot(order, groups, placements, processors, None),), state=rows)

@@ -50,11 +50,11 @@ class Setup:
     @classmethod
     def decode(cls, text: str | bytes) -> Setup:
         try:
-            found: Setup = SETUP.decode(text)
+            setup: Setup = SETUP.decode(text)
         except LineError as error:
             rule = f"this is not an agent's set-up of version {protocol.AGENTS_VERSION}: {error}"
             raise LineError(rule) from error
-        return found
+        return setup
 
     def write(self, path: Path) -> None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -68,8 +68,8 @@ def find_own(rank: str) -> Setup:
     """The set-up of this node, one of a launch of several that gives each its number in variable ``rank``."""
     number, pmi = int(os.environ[rank]), os.environ.get("PMI_FD")
     line = b"" if pmi and number else _given()
-    given = Setup.decode(_shared(int(pmi), line) if pmi else line)
-    return replace(given, keys=given.keys.of(given.number + number))
+    setup = Setup.decode(_shared(int(pmi), line) if pmi else line)
+    return replace(setup, keys=setup.keys.of(setup.number + number))
 
 
 def _shared(pmi: int, line: bytes) -> bytes:
@@ -77,13 +77,13 @@ def _shared(pmi: int, line: bytes) -> bytes:
     with os.fdopen(pmi, "r+b", buffering=0) as launcher:
 
         def ask(words: str, answer: str = "cmd") -> str:
-            said = b""
+            reply = b""
             with suppress(ConnectionError):
                 launcher.write(f"cmd={words}\n".encode())
-                said = launcher.readline()
-            if not said:
+                reply = launcher.readline()
+            if not reply:
                 raise SystemExit("the launcher of the agents has ended")
-            return dict(word.partition("=")[::2] for word in said.decode().split())[answer]
+            return dict(word.partition("=")[::2] for word in reply.decode().split())[answer]
 
         ask("init pmi_version=1 pmi_subversion=1")
         space = "kvsname=" + ask("get_my_kvsname", "kvsname")
@@ -106,8 +106,8 @@ def find(path: Path | None = None) -> Setup:
             raise InputError("FILE", None, rule, "name the file that a driver wrote for this node")
         return Setup.decode(line)
     try:
-        found = path.stat()
-        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        status = path.stat()
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise InputError("FILE", str(path), "holds a key and must be yours alone", f"chmod 600 {path}")
         return Setup.decode(path.read_text())
     except OSError as error:

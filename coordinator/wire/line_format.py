@@ -68,25 +68,25 @@ class LineFormat:
             raise LineError(f"not a line of JSON: {line[:80]!r}") from error
         if not isinstance(document, dict):
             raise LineError(f"not an object: {line[:80]!r}")
-        for key, wanted in self._marks.items():
-            if (found := document.pop(key, None)) != wanted:
-                raise LineError(f"the line has {key} {reprlib.repr(found)}, required {wanted}")
+        for key, expected in self._marks.items():
+            if (mark := document.pop(key, None)) != expected:
+                raise LineError(f"the line has {key} {reprlib.repr(mark)}, required {expected}")
         return self._build(document, self._tag, self._classes, "the line")
 
     def _build(self, values: dict[str, Any], tag: str, classes: Mapping[str, Any], where: str) -> Any:
         """The dataclass with these values; the value of ``tag`` names one of ``classes``."""
         name = values.pop(tag, None)
-        wanted: Any = classes.get(name) if isinstance(name, str) else None
-        if wanted is None:
-            known = ", ".join(classes)
-            raise LineError(f"{where} has the unknown {tag} {reprlib.repr(name)}; known are {known}")
-        hints = _hints(wanted)
+        kind: Any = classes.get(name) if isinstance(name, str) else None
+        if kind is None:
+            names = ", ".join(classes)
+            raise LineError(f"{where} has the unknown {tag} {reprlib.repr(name)}; known are {names}")
+        hints = _hints(kind)
         if values.keys() != hints.keys():
             wrong = reprlib.repr(sorted(values.keys() ^ hints.keys()))
             raise LineError(f"{where}, of {tag} {name}, lacks or does not know {wrong}")
         typed = {key: self._typed(values[key], hint, f"{name}.{key}") for key, hint in hints.items()}
         try:
-            built = wanted(**typed)
+            built = kind(**typed)
         except (ValueError, TypeError) as error:  # a rule of the class
             raise LineError(str(error)) from error
         if reason := getattr(built, "flaw", str)():  # a class may have a further check
@@ -191,12 +191,12 @@ class Frames:
 
     def decode(self, message: bytes) -> Any:
         """The dataclass of a message; a LineError if it is not exactly one of this version."""
-        if (made := self._classes.get(message[:2])) is None:
+        if (kind := self._classes.get(message[:2])) is None:
             return self._lines.decode(message)
         try:
             _, _, count = _HEAD.unpack_from(message)
             rest = len(message) - _HEAD.size - 8 * count
             numbers = struct.unpack(f"<{count}q{rest // 4}i", message[_HEAD.size :])
-            return made.of(numbers[:count], numbers[count:])
+            return kind.of(numbers[:count], numbers[count:])
         except (struct.error, ValueError) as error:
-            raise LineError(f"not a {made.__name__}: {error}") from error
+            raise LineError(f"not a {kind.__name__}: {error}") from error

@@ -115,10 +115,10 @@ class Table(Framed):
         starts = (slot * width for slot in range(min(slots, len(cells))))
         runs = tuple(tuple(cells[at : at + width]) for at in starts)
         allowed_ranks = tuple(rows(row, 2) for row in cells[slots * width :])
-        found = cls(from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), allowed_ranks)
-        if reason := found.flaw():
+        table = cls(from_ns, start_ns, bool(cyclic), known_ns, runs, rows(placements, 3), allowed_ranks)
+        if reason := table.flaw():
             raise ValueError(reason)
-        return found
+        return table
 
 
 def _sized(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:

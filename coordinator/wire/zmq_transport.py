@@ -115,8 +115,8 @@ class Keys:
         """The keys of a node that only holders of these secret keys can work out; 0: these."""
         if not number:
             return self
-        made = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=32, key=self.secret.encode())
-        secret = z85.encode(made.digest())
+        digest = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=32, key=self.secret.encode())
+        secret = z85.encode(digest.digest())
         return Keys(zmq.curve_public(secret).decode(), secret.decode())
 
 
@@ -259,14 +259,14 @@ class Line:
 
 def endpoints_for(hosts: Iterable[str]) -> tuple[str, ...]:
     """Where to listen so that these hosts can connect: any port of our interfaces towards them."""
-    found = []
+    endpoints = []
     for host in hosts:
         try:
-            found.append(f"{TCP}{address_towards(host)}:0")
+            endpoints.append(f"{TCP}{address_towards(host)}:0")
         except OSError as error:
             rule = f"cannot be reached: {error}"
             raise InputError("hosts", host, rule, "name hosts as ssh knows them") from error
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(endpoints))
 
 
 def _context() -> zmq.Context[zmq.Socket[bytes]]:

@@ -79,7 +79,7 @@ class Results(dict[Cell, Any]):
         self.seed = seed
 
     def where(self, **parameters: Any) -> "Results":
-        return Results(((cell, found) for cell, found in self.items() if cell.has(**parameters)), self.seed)
+        return Results(((cell, value) for cell, value in self.items() if cell.has(**parameters)), self.seed)
 
     def column(self, name: str) -> list[Any]:
         return [getattr(outcome, name) for outcome in self.values()]
@@ -157,12 +157,12 @@ class Paper:
         """Every sentence about the figures, checked on the results: pairs of figure and claim."""
         for figure in figures:
             for texts, check, values in self.checks[figure]:
-                given = check(results, *values)
-                findings = [given] if isinstance(given, tuple) else given
-                for text, (found, holds, *places) in zip(texts, findings, strict=True):
+                answers = check(results, *values)
+                findings = [answers] if isinstance(answers, tuple) else answers
+                for text, (text_found, holds, *places) in zip(texts, findings, strict=True):
                     yield (
                         figure,
-                        Claim(text, found, holds if isinstance(holds, str) else verdict(holds), *places),
+                        Claim(text, text_found, holds if isinstance(holds, str) else verdict(holds), *places),
                     )
 
     def results(
@@ -178,14 +178,16 @@ class Paper:
         cells = [cell for figure in shown for cell in figure.cells]
         cells += [cell for figure in shown for cell in figure.besides]
         cells = sorted(dict.fromkeys(cells), key=self.order)
-        known = {cell: found for cell in cells if kept is not None and (found := kept.of(cell)) is not None}
-        missing = [cell for cell in cells if cell not in known]
+        values_of = {
+            cell: value for cell in cells if kept is not None and (value := kept.of(cell)) is not None
+        }
+        missing = [cell for cell in cells if cell not in values_of]
         work = partial(_with_cell, partial(self.simulate, quick=quick, seed=seed))
         run = compute_apart if self.apart else compute
-        keep = (lambda made: kept.add(*made)) if kept is not None else forget
+        keep = (lambda pair: kept.add(*pair)) if kept is not None else forget
         if missing:
-            known |= run(missing, work, progress, keep=keep, guess=partial(self.guess, quick=quick))
-        return Results(((cell, known[cell]) for cell in cells), seed)
+            values_of |= run(missing, work, progress, keep=keep, guess=partial(self.guess, quick=quick))
+        return Results(((cell, values_of[cell]) for cell in cells), seed)
 
 
 def _with_cell(simulate: Callable[[Cell], Any], cell: Cell) -> tuple[Cell, Any]:
@@ -223,13 +225,13 @@ class Reproduction:
     def draw(self, folder: Path) -> list[Path]:
         """Write every figure into ``folder`` as a picture; returns their paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        made = []
+        paths = []
         for figure in self.figures:
             path = folder / f"{self.paper}-{figure}.png"
             picture = of_name(self.paper).figures[figure].draw(self.results)
             picture.savefig(path, dpi=110, metadata={"Software": None})
-            made.append(path)
-        return made
+            paths.append(path)
+        return paths
 
 
 def verdict(holds: bool, significant: bool = True) -> str:
@@ -248,8 +250,8 @@ def arithmetic(follows: bool) -> str:
 
 
 def of_name(paper: str) -> Paper:
-    made: Paper = importlib.import_module(f"harness.papers.{paper}").PAPER
-    return made
+    paper_model: Paper = importlib.import_module(f"harness.papers.{paper}").PAPER
+    return paper_model
 
 
 def kept_cells(paper: str, results: Path, *, quick: bool, seed: int) -> "KeptCells":
@@ -277,12 +279,12 @@ def reproduce(
     one_of("paper", paper, PAPERS)
     within("seed", seed)
     model = of_name(paper)
-    wanted = list(model.figures if figures is None else figures)
-    for figure in wanted:
+    names = list(model.figures if figures is None else figures)
+    for figure in names:
         one_of("figure", figure, model.figures)
-    results = model.results(wanted, quick, seed, progress, kept)
+    results = model.results(names, quick, seed, progress, kept)
     note = f"quick: {model.quick}" if quick else ""
-    return Reproduction(paper, wanted, results, list(model.claims(wanted, results)), note)
+    return Reproduction(paper, names, results, list(model.claims(names, results)), note)
 
 
 def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Picture, Any]:

@@ -131,20 +131,20 @@ def _guess(cell: Cell, quick: bool) -> Guess:
 
 def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A row for each ratio of Figure 1, each point of Figure 2 and each cell of the others."""
-    for cell, found in results.items():
+    for cell, value in results.items():
         if hasattr(cell, "mu"):
             mu = None if np.isinf(cell.mu) else cell.mu
-            for p, speedup in enumerate(found.speedups[:PROCESSORS], 1):
+            for p, speedup in enumerate(value.speedups[:PROCESSORS], 1):
                 one = {"figure": "2", "mu": mu, "maximum": cell.maximum}
                 yield one | {"processors": p, "speedup": speedup}
         elif not hasattr(cell, "workload"):
-            yield {"figure": "1", "policy": cell.policy, **vars(found)}
+            yield {"figure": "1", "policy": cell.policy, **vars(value)}
         else:
-            row = vars(cell) | {"saturated": found.stuck, "replications": len(found.metrics)}
+            row = vars(cell) | {"saturated": value.stuck, "replications": len(value.metrics)}
             for name in ("response_s", "wait_s", "processors"):
-                mean = found.mean(name)
+                mean = value.mean(name)
                 row[name] = None if mean.saturated else mean.mean
-            row["response_half_s"] = found.mean("response_s").half
+            row["response_half_s"] = value.mean("response_s").half
             normalized = ratio(results, cell, cell.policy)
             yield row | {"normalized": None if normalized.saturated else normalized.mean}
 
@@ -169,8 +169,8 @@ def _draw_speedups(results: Results) -> papers.Picture:
     for axes, mu in zip(row, exponents, strict=True):
         title = "mu infinite" if np.isinf(mu) else f"mu = {mu:g}"
         axes.set(xlabel="processors", title=title, xlim=(1, PROCESSORS))
-        for cell, found in results.where(mu=mu).items():
-            speedups = found.speedups[:PROCESSORS]
+        for cell, value in results.where(mu=mu).items():
+            speedups = value.speedups[:PROCESSORS]
             axes.plot(range(1, len(speedups) + 1), speedups, label=f"maximum {cell.maximum}")
         axes.legend()
     row[0].set_ylabel("speedup")
@@ -301,9 +301,9 @@ def _smaller(
 
 
 def _waiting(results: Results, policy: str) -> tuple[list[SimpleNamespace], str]:
-    found = sorted(results.where(figure="1", policy=policy).values(), key=lambda one: one.actual_load)
-    words = (f"{one.found:.2f} (theory {one.predicted:.2f}) at {one.actual_load:.2f}" for one in found)
-    return found, ", ".join(words)
+    ordered = sorted(results.where(figure="1", policy=policy).values(), key=lambda one: one.actual_load)
+    words = (f"{one.found:.2f} (theory {one.predicted:.2f}) at {one.actual_load:.2f}" for one in ordered)
+    return ordered, ", ".join(words)
 
 
 @PAPER.claim(
@@ -331,7 +331,7 @@ EXPONENTS = sorted(MU["WK4"], reverse=True)
 )
 def _curves(results: Results) -> Iterator[Finding]:
     points = results.where(maximum=MAXIMA).items()
-    curves = {(cell.mu, cell.maximum): found.speedups for cell, found in points}
+    curves = {(cell.mu, cell.maximum): value.speedups for cell, value in points}
     best = {p: curves[EXPONENTS[0], p][p - 1] for p in MAXIMA}
     words = ", ".join(f"{speedup:.2f} for {maximum}" for maximum, speedup in best.items())
     yield words, max(abs(speedup / (maximum / 2) - 1) for maximum, speedup in best.items()) < ALIKE

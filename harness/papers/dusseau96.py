@@ -124,8 +124,8 @@ def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
 
 def run(cell: Cell, dedicated_s: float, seed: int, repeat: int) -> Outcome:
     """One simulation: three jobs alike that arrive together (section 3.4)."""
-    given = {key: getattr(cell, key) for key in ("context_switch_us", "latency_us", "local", "timers")}
-    machine = SimulatedMachine(processors=PROCESSORS, **given)
+    fields = {key: getattr(cell, key) for key in ("context_switch_us", "latency_us", "local", "timers")}
+    machine = SimulatedMachine(processors=PROCESSORS, **fields)
     options = {"quantum_ms": GANG_QUANTUM_MS} if cell.policy == "gang" else {}
     return simulate_processes(
         [SimulatedJob(number, program) for number, program in enumerate(_programs(cell, dedicated_s))],
@@ -152,16 +152,16 @@ def _spun(outcomes: Iterable[Outcome], kind: str) -> float:
 def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
     for figure in figures:
         for cell in PAPER.figures[figure].cells:
-            found, relative = results[cell], slowdown(results, cell)
+            values, relative = results[cell], slowdown(results, cell)
             yield {
                 "figure": figure,
                 **vars(cell),
                 "simulated": relative.mean,
                 "simulated_half": relative.half,
                 "paper": PUBLISHED.get(cell) if figure == "4" else None,
-                "breakdown": dict(found.breakdown),
-                "spun_reads": found.spun_reads,
-                "spun_barriers": found.spun_barriers,
+                "breakdown": dict(values.breakdown),
+                "spun_reads": values.spun_reads,
+                "spun_barriers": values.spun_barriers,
             }
 
 
@@ -201,8 +201,8 @@ def _draw_tables(figure: str, results: Results) -> papers.Picture:
         axes.imshow(shade.reshape(len(TABLE_MACHINES), -1), cmap="gray", vmin=0, vmax=1, aspect="auto")
         for place, (cell, value) in enumerate(zip(cells, values, strict=True)):
             row, column = divmod(place, len(cells) // len(TABLE_MACHINES))
-            known = figure == "4" and cell in PUBLISHED
-            text = f"{value:.2f}" + (f"\n({PUBLISHED[cell]:.2f})" if known else "")
+            published = figure == "4" and cell in PUBLISHED
+            text = f"{value:.2f}" + (f"\n({PUBLISHED[cell]:.2f})" if published else "")
             color = "white" if value >= BLACK else "black"
             axes.text(column, row, text, ha="center", va="center", color=color, fontsize=8)
         columns = [f"{duration_name(g)}\nv = {v:g} g" for g, v in product(TABLE_US, TABLE_IMBALANCES)]
@@ -368,10 +368,10 @@ def _ratios(results: Results, cells: Iterable[Cell], **other: object) -> list[fl
 
 
 def _said(results: Results, cell: Cell) -> str:
-    found = slowdown(results, cell)
-    half = f" +- {found.half:.2f}" if found.half is not None else ""
+    ratio = slowdown(results, cell)
+    half = f" +- {ratio.half:.2f}" if ratio.half is not None else ""
     grain = cell.granularity_us
-    return f"{found.mean:.2f}{half} ({cell.pattern}, g = {grain:g} us, v = {cell.imbalance:g} g)"
+    return f"{ratio.mean:.2f}{half} ({cell.pattern}, g = {grain:g} us, v = {cell.imbalance:g} g)"
 
 
 def _all_below(figure: str, text: str, bound: float, **chosen: Any) -> None:
@@ -412,13 +412,13 @@ def _superior_from_5_ms(results: Results) -> Finding:
     """Figure 4 has the same machine with one of these programs."""
     coarse = _of("3", granularity_us=WIDE_US[:3], imbalance=IMBALANCES[3:])
     worst = _worst(results, coarse)
-    found, holds = _said(results, worst), below(slowdown(results, worst), 1.0)
+    words, holds = _said(results, worst), below(slowdown(results, worst), 1.0)
     (cell,) = (cell for cell in coarse if cell.has(pattern="NEWS", granularity_us=5000.0, imbalance=1.5))
     theirs, ours = PUBLISHED[cell], _value(results, cell)
     if holds != papers.FAILS or theirs < 1 or abs(ours / theirs - 1) > ABOUT:
-        return found, holds
+        return words, holds
     other = f"Figure 4 has {theirs:.2f} for NEWS, g = 5 ms, v = 1.5 g"
-    return f"{found}; there {ours:.2f}", papers.CONTRADICTED, ("section 4.1", other)
+    return f"{words}; there {ours:.2f}", papers.CONTRADICTED, ("section 4.1", other)
 
 
 @PAPER.claim(
@@ -428,8 +428,8 @@ def _superior_from_5_ms(results: Results) -> Finding:
 )
 def _slower(results: Results) -> Iterator[Finding]:
     least = min(_of("3", **FINEST), key=lambda cell: _value(results, cell))
-    found = slowdown(results, least)
-    yield _said(results, least), verdict(found.mean > 1, found.apart(1))
+    ratio = slowdown(results, least)
+    yield _said(results, least), verdict(ratio.mean > 1, ratio.apart(1))
     worst = _worst(results, _of("3"))
     yield _said(results, worst), abs(_value(results, worst) / 16.0 - 1) <= ABOUT
 

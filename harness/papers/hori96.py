@@ -365,5 +365,8 @@ def _higher(results: Results, distribution: str) -> Finding:
 def _scan_up(results: Results) -> Iterator[Finding]:
     worst = max(map(abs, _of(results, "scan-up", "inverse").column("fairness")))
     yield f"correlation at most {worst:.2f} from 0", worst < 0.15
-    found = _of(results, "scan-up", "proportional", target=HIGH_LOADS).column("fairness")
-    yield "correlations " + ", ".join(f"{value:.2f}" for value in found), bool(found) and max(found) < 0
+    fairness_values = _of(results, "scan-up", "proportional", target=HIGH_LOADS).column("fairness")
+    yield (
+        "correlations " + ", ".join(f"{value:.2f}" for value in fairness_values),
+        bool(fairness_values) and max(fairness_values) < 0,
+    )

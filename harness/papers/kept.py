@@ -95,20 +95,20 @@ def _plain(value: Any) -> Any:
     """The value as JSON has it: objects and tuples are objects with one entry, the name of their kind."""
     match value:
         case np.generic():
-            made = value.item()
+            plain_value = value.item()
         case tuple():
-            made = {"tuple": [_plain(one) for one in value]}
+            plain_value = {"tuple": [_plain(one) for one in value]}
         case list():
-            made = [_plain(one) for one in value]
+            plain_value = [_plain(one) for one in value]
         case dict():
-            made = {"dict": [[_plain(key), _plain(one)] for key, one in value.items()]}
+            plain_value = {"dict": [[_plain(key), _plain(one)] for key, one in value.items()]}
         case SimpleNamespace():
-            made = {"namespace": {name: _plain(one) for name, one in vars(value).items()}}
+            plain_value = {"namespace": {name: _plain(one) for name, one in vars(value).items()}}
         case _ if dataclasses.is_dataclass(value):
-            made = {type(value).__name__: {name: _plain(one) for name, one in vars(value).items()}}
+            plain_value = {type(value).__name__: {name: _plain(one) for name, one in vars(value).items()}}
         case _:
-            made = value
-    return made
+            plain_value = value
+    return plain_value
 
 
 def _made(value: Any) -> Any:

@@ -151,7 +151,7 @@ def most_idle(processors: int, jobs: int) -> tuple[float, tuple[int, ...]]:
     every = (sizes for n in range(2, jobs + 1) for sizes in product(range(1, processors + 1), repeat=n))
     # Gangs that fit into one row do not count: no job could use the rest of that row.
     several = (sizes for sizes in every if sum(sizes) > processors)
-    return max(((idle(sizes, processors), sizes) for sizes in several), key=lambda found: found[0])
+    return max(((idle(sizes, processors), sizes) for sizes in several), key=lambda pair: pair[0])
 
 
 def _sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndarray:
@@ -219,19 +219,19 @@ def simulate(cell: Cell, quick: bool, seed: int) -> Replications | SimpleNamespa
 
 def at_average_parallelism() -> list[tuple[float, float]]:
     """Speedup and efficiency on the average parallelism over the best, of the nine types of jobs."""
-    found = []
+    results = []
     for mu in MU[WORKLOAD]:
         for maximum in MAXIMA:
             jobs = moldable(np.zeros(1), np.array([maximum]), np.ones(1), np.array([mu]))
             time = ExecutionTime(1.0, 1.0, float(jobs.alpha_s[0]), float(jobs.beta_s[0]))
             job = Job(0, maximum, moldable=True, estimate=time)
-            known = (time.work_s, time.alpha_s, time.beta_s)
-            given = allocation.bound(
-                allocation.AVERAGE, job.min_processes, job.max_processes, job.average, *known
+            parameters = (time.work_s, time.alpha_s, time.beta_s)
+            size = allocation.bound(
+                allocation.AVERAGE, job.min_processes, job.max_processes, job.average, *parameters
             )
-            speedup = time.on(1) / time.on(given)
-            found.append((speedup / job.average, speedup / given))
-    return found
+            speedup = time.on(1) / time.on(size)
+            results.append((speedup / job.average, speedup / size))
+    return results
 
 
 def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
@@ -247,7 +247,7 @@ def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
         for work_s in sets_s:
             together = Jobs(once, once + 1, once + PROCESSORS, work_s, none, none, none + 1)
             sums[rule] += float(simulate_jobs(together, PROCESSORS, policy).response_s.sum())
-    return {rule: found / sums[EQUAL] for rule, found in sums.items()}
+    return {rule: sum_s / sums[EQUAL] for rule, sum_s in sums.items()}
 
 
 def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -256,11 +256,11 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
         settings = {key: getattr(move, key) for key in ("technique", "size_mb", "bandwidth_mb_s")}
         costs = move.cost()._asdict()
         yield {"figure": "2", "system": system, **settings, **costs, "published": published}
-    for cell, found in results.items():
+    for cell, value in results.items():
         if hasattr(cell, "packing"):
-            known = {"busy": found.busy.mean, "half": found.busy.half, "lowest": found.lowest}
-            spread = {"spread": found.spread.mean, "spread_half": found.spread.half}
-            yield {"figure": "3", **vars(cell), **known, **spread}
+            columns = {"busy": value.busy.mean, "half": value.busy.half, "lowest": value.lowest}
+            spread = {"spread": value.spread.mean, "spread_half": value.spread.half}
+            yield {"figure": "3", **vars(cell), **columns, **spread}
     for cell, runs in results.items():
         if hasattr(cell, "packing"):
             continue
@@ -309,7 +309,10 @@ def _draw_packings(results: Results) -> papers.Picture:
     for row, value in zip(rows, ("busy", "spread"), strict=True):
         for axes, distribution in zip(row, DISTRIBUTIONS, strict=True):
             some = {name: results.where(packing=name, distribution=distribution) for name in PACKINGS}
-            heights = {name: [mean.mean for mean in found.column(value)] for name, found in some.items()}
+            heights = {
+                name: [mean.mean for mean in some_results.column(value)]
+                for name, some_results in some.items()
+            }
             papers.grouped_bars(axes, list(map(str, POPULATIONS)), heights)
     for axes, distribution in zip(rows[0], DISTRIBUTIONS, strict=True):
         axes.set(title=distribution, ylim=(0, 1))

@@ -131,11 +131,11 @@ def _mixed(cell: Cell, count: int, seed: int) -> SimpleNamespace:
 
 
 def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for cell, found in results.items():
+    for cell, value in results.items():
         if hasattr(cell, "service"):
-            yield {"figure": "3", **vars(cell), "turnaround_s": float(np.mean(found.response_s))}
+            yield {"figure": "3", **vars(cell), "turnaround_s": float(np.mean(value.response_s))}
         else:
-            yield {"figure": "5", **vars(cell), **vars(found)}
+            yield {"figure": "5", **vars(cell), **vars(value)}
 
 
 def _draw_threads(results: Results) -> Picture:
@@ -156,7 +156,7 @@ def _draw_mixes(results: Results) -> Picture:
         axes.set(ylabel="mean turnaround (s)", yscale="log", title=f"lengths {lengths}")
         some = [results.where(system=system, lengths=lengths, present=0) for system in SYSTEMS]
         for shift, (name, color) in enumerate(COLORS.items()):
-            values = [np.mean(found.column(name)) for found in some]
+            values = [np.mean(some_results.column(name)) for some_results in some]
             label = name.removesuffix("_s") + " jobs"
             axes.bar(places + 0.27 * (shift - 1), values, 0.25, color=color, label=label)
         axes.set_xticks(places, [name.replace(", ", ",\n") for name in SYSTEMS], fontsize=8)
@@ -190,8 +190,8 @@ PAPER = Paper(
 
 def _turnarounds_s(results: Results, service: int) -> tuple[np.ndarray, np.ndarray]:
     """Turnarounds of the jobs of which formula (3) says them, simulated and by the formula."""
-    found = results[Cell(service=service)]
-    response_s, formula_s = np.array(found.response_s, float), np.array(found.formula_s, float)
+    values = results[Cell(service=service)]
+    response_s, formula_s = np.array(values.response_s, float), np.array(values.formula_s, float)
     counted = ~np.isnan(formula_s)
     return response_s[counted], formula_s[counted]
 

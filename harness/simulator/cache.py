@@ -67,8 +67,8 @@ def _found() -> tuple[Path, str]:
 
 def _check_room(path: Path) -> None:
     """Refuse a directory that holds nothing yet, and has no room for it."""
-    found = os.statvfs(path)
-    if found.f_bavail * found.f_frsize < ROOM_BYTES and not any(path.glob("*/*.nbc")):
+    room = os.statvfs(path)
+    if room.f_bavail * room.f_frsize < ROOM_BYTES and not any(path.glob("*/*.nbc")):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
@@ -98,8 +98,8 @@ def _temporary() -> Path:
 
 def _held(descriptor: int) -> Path:
     """The path of a directory through its descriptor, of which one stays open."""
-    found = os.fstat(descriptor)
-    kept = _opened.setdefault((found.st_dev, found.st_ino), descriptor)
+    status = os.fstat(descriptor)
+    kept = _opened.setdefault((status.st_dev, status.st_ino), descriptor)
     if kept != descriptor:
         os.close(descriptor)
     return Path(f"/proc/self/fd/{kept}")

@@ -23,10 +23,10 @@ Dimensions = tuple[int, ...]
 @cache
 def _without(dimension: int, n: int) -> int:
     """The processors of an n-cube whose bit ``dimension`` is 0."""
-    found = (1 << (1 << dimension)) - 1
+    pattern = (1 << (1 << dimension)) - 1
     for other in range(dimension + 1, n):
-        found |= found << (1 << other)
-    return found
+        pattern |= pattern << (1 << other)
+    return pattern
 
 
 def corners(free: int, n: int, dimensions: Iterable[int]) -> int:
@@ -37,16 +37,16 @@ def corners(free: int, n: int, dimensions: Iterable[int]) -> int:
 
 
 def _subcube(corner: int, dimensions: Dimensions) -> Subcube:
-    found = [corner]
+    processors = [corner]
     for dimension in dimensions:
-        found += [processor + (1 << dimension) for processor in found]
-    return tuple(sorted(found))
+        processors += [processor + (1 << dimension) for processor in processors]
+    return tuple(sorted(processors))
 
 
 def _lowest(free: int, n: int, choices: Iterable[Dimensions]) -> Subcube:
     """The free subcube with the lowest corner; of several the one of the first choice of dimensions."""
-    found = ((first(corners(free, n, choice)), choice) for choice in choices)
-    there = [(corner, index, choice) for index, (corner, choice) in enumerate(found) if corner != NONE]
+    corners_of = ((first(corners(free, n, choice)), choice) for choice in choices)
+    there = [(corner, index, choice) for index, (corner, choice) in enumerate(corners_of) if corner != NONE]
     if not there:
         return ()
     corner, _, choice = min(there)
@@ -129,23 +129,23 @@ def addresses(partners: Sequence[Sequence[int]]) -> tuple[int, ...]:
     of processes that are no power of two stay in rank order. Every exchange looks at all pairs of a group.
     """
     count = len(partners)
-    found = [0] * count
+    result = [0] * count
     if count & (count - 1):
         return tuple(range(count))
     links = _links(partners)
     for bit in reversed(range(count.bit_length() - 1)):
         groups: dict[int, list[int]] = {}
         for process in range(count):
-            groups.setdefault(found[process], []).append(process)
+            groups.setdefault(result[process], []).append(process)
         for members in groups.values():
             for process in members[len(members) // 2 :]:
-                found[process] |= 1 << bit
+                result[process] |= 1 << bit
         better = True
         while better:
             better = False
             for members in groups.values():
-                better |= _turn(members, found, bit, links) or _improve(members, found, bit, links)
-    return tuple(found)
+                better |= _turn(members, result, bit, links) or _improve(members, result, bit, links)
+    return tuple(result)
 
 
 def _links(partners: Sequence[Sequence[int]]) -> list[dict[int, int]]:
@@ -159,33 +159,33 @@ def _links(partners: Sequence[Sequence[int]]) -> list[dict[int, int]]:
     return links
 
 
-def _turn(members: Sequence[int], found: list[int], bit: int, links: Sequence[dict[int, int]]) -> bool:
+def _turn(members: Sequence[int], places: list[int], bit: int, links: Sequence[dict[int, int]]) -> bool:
     """Let all of a group change sides if it gains by that; False if it does not."""
     ours = set(members)
     gain = sum(
-        count if (found[process] ^ found[other]) >> bit & 1 else -count
+        count if (places[process] ^ places[other]) >> bit & 1 else -count
         for process in members
         for other, count in links[process].items()
         if other not in ours
     )
     for process in members if gain > 0 else ():
-        found[process] ^= 1 << bit
+        places[process] ^= 1 << bit
     return gain > 0
 
 
-def _improve(members: Sequence[int], found: list[int], bit: int, links: Sequence[dict[int, int]]) -> bool:
+def _improve(members: Sequence[int], places: list[int], bit: int, links: Sequence[dict[int, int]]) -> bool:
     """Exchange the pair of the group that gains most by it; False if none gains."""
 
     def gain(process: int) -> int:
         """Messages that no longer cross this bit if the process alone changes sides."""
-        side = found[process] >> bit & 1
+        side = places[process] >> bit & 1
         return sum(
-            count if found[other] >> bit & 1 != side else -count for other, count in links[process].items()
+            count if places[other] >> bit & 1 != side else -count for other, count in links[process].items()
         )
 
     gains = {process: gain(process) for process in members}
-    here = [process for process in members if not found[process] >> bit & 1]
-    there = [process for process in members if found[process] >> bit & 1]
+    here = [process for process in members if not places[process] >> bit & 1]
+    there = [process for process in members if places[process] >> bit & 1]
     best, one, other = max(
         ((gains[a] + gains[b] - 2 * links[a].get(b, 0), a, b) for a in here for b in there),
         key=lambda pair: (pair[0], -pair[1], -pair[2]),
@@ -193,8 +193,8 @@ def _improve(members: Sequence[int], found: list[int], bit: int, links: Sequence
     )
     if best <= 0:
         return False
-    found[one] ^= 1 << bit
-    found[other] ^= 1 << bit
+    places[one] ^= 1 << bit
+    places[other] ^= 1 << bit
     return True
 
 
@@ -223,8 +223,8 @@ class HypercubeAllocation(RegionPolicy):
 
     def arrange(self, job: Job, region: Region) -> Placement:
         """Ranks by address, or with partners on neighbouring processors."""
-        known = self.mapping == "bipartition" and len(job.partners) == len(region)
-        return tuple(region[address] for address in addresses(job.partners)) if known else region
+        regular = self.mapping == "bipartition" and len(job.partners) == len(region)
+        return tuple(region[address] for address in addresses(job.partners)) if regular else region
 
     def region(self, free: int, processes: int, machine: Machine) -> Region:
         """A subcube for that many processes, by ascending addresses; empty if none is found."""

@@ -61,10 +61,10 @@ def corners(free: int, submesh: Submesh, grid: Grid) -> int:
     wide = free & _cells(range(grid.rows), range(grid.columns - submesh.width + 1), grid.columns)
     for column in range(1, submesh.width):
         wide &= free >> column
-    found = wide
+    free_corners = wide
     for row in range(1, submesh.height):
-        found &= wide >> row * grid.columns
-    return found
+        free_corners &= wide >> row * grid.columns
+    return free_corners
 
 
 @cache
@@ -84,11 +84,11 @@ def _ranks(corner: int, submesh: Submesh, grid: Grid, *, turned: bool = False) -
 
 def _both(free: int, processes: int, grid: Grid) -> tuple[Region, Region]:
     """The lowest free submesh that is upright, and the lowest that lies on its side."""
-    wanted = shape(processes, grid)
-    if wanted is None:
+    area = shape(processes, grid)
+    if area is None:
         return (), ()
-    upright, turned = (corners(free, sides, grid) for sides in (wanted, Submesh(*reversed(wanted))))
-    return _ranks(first(upright), wanted, grid), _ranks(first(turned), wanted, grid, turned=True)
+    upright, turned = (corners(free, sides, grid) for sides in (area, Submesh(*reversed(area))))
+    return _ranks(first(upright), area, grid), _ranks(first(turned), area, grid, turned=True)
 
 
 def frame_sliding(free: int, processes: int, grid: Grid) -> Region:
@@ -101,12 +101,12 @@ def frame_sliding(free: int, processes: int, grid: Grid) -> Region:
     frame = shape(processes, grid)
     if frame is None or not free:
         return ()
-    found = corners(free, frame, grid)
+    candidates = corners(free, frame, grid)
     begin, left = divmod(first(free), grid.columns)
     for row in range(begin, grid.rows, frame.height):
         for column in range(left % frame.width, grid.columns, frame.width):
             corner = row * grid.columns + column
-            if found >> corner & 1:
+            if candidates >> corner & 1:
                 return _ranks(corner, frame, grid)
     return ()
 
@@ -172,8 +172,8 @@ def paging(free: int, processes: int, grid: Grid, page: int = 1) -> Region:
         for column in range(0, grid.columns, page):
             sides = Submesh(min(page, grid.columns - column), min(page, grid.rows - row))
             place = _ranks(row * grid.columns + column, sides, grid)
-            wanted = mask(place)
-            if free & wanted == wanted:
+            pages = mask(place)
+            if free & pages == pages:
                 region += place
             if len(region) >= processes:
                 return tuple(region)

@@ -24,10 +24,10 @@ NONE = -1
 
 def mask(processors: Iterable[int]) -> int:
     """The set of these processors."""
-    found = 0
+    bits = 0
     for processor in processors:
-        found |= 1 << processor
-    return found
+        bits |= 1 << processor
+    return bits
 
 
 def members(processors: int) -> Iterator[int]:

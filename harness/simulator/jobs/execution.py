@@ -67,11 +67,11 @@ def demanded(jobs: Jobs, bound: int, share: int) -> allocation.Demands:
 @entry
 def _demand(bound: int, share: int, asked: Integers, alpha_s: Floats, demands: allocation.Demands) -> None:
     for job in range(len(asked)):
-        known = (demands.work_s[job], alpha_s[job], demands.beta_s[job])
-        useful = _useful_processors(demands.min_processes[job], asked[job], known[0], known[2])
-        average = _average_parallelism(useful, *known)
-        demands.weights[job] = _weight(share, average, known[0])
-        demands.max_processes[job] = _bound(bound, demands.min_processes[job], useful, average, *known)
+        parameters = (demands.work_s[job], alpha_s[job], demands.beta_s[job])
+        useful = _useful_processors(demands.min_processes[job], asked[job], parameters[0], parameters[2])
+        average = _average_parallelism(useful, *parameters)
+        demands.weights[job] = _weight(share, average, parameters[0])
+        demands.max_processes[job] = _bound(bound, demands.min_processes[job], useful, average, *parameters)
 
 
 @hot
@@ -99,9 +99,9 @@ def push(times_ns: Integers, jobs: Integers, size: int, time_ns: int, job: int) 
 @step
 def coming(arrivals: Arrivals) -> int:
     """The job that arrives next, of those at one time the first one; -1 if none is known."""
-    arrived, known = arrivals.counts[0], arrivals.counts[1]
+    arrived, jobs = arrivals.counts[0], arrivals.counts[1]
     job = arrivals.ahead[arrived] if arrived < len(arrivals.ahead) else -1
-    if known > 0:
+    if jobs > 0:
         at_ns = arrivals.submit_ns[job] if job >= 0 else NEVER_NS
         if (arrivals.heap_ns[0], arrivals.heap[0]) < (at_ns, job):
             job = arrivals.heap[0]
@@ -114,9 +114,9 @@ def arriving(arrivals: Arrivals, now_ns: int) -> int:
     job = coming(arrivals)
     if job < 0 or arrivals.submit_ns[job] != now_ns:
         return -1
-    known = arrivals.counts[1]
-    if known > 0 and arrivals.heap[0] == job:
-        pop(arrivals.heap_ns, arrivals.heap, known)
+    jobs = arrivals.counts[1]
+    if jobs > 0 and arrivals.heap[0] == job:
+        pop(arrivals.heap_ns, arrivals.heap, jobs)
         arrivals.counts[1] -= 1
     else:
         arrivals.counts[0] += 1

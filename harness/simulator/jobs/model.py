@@ -114,9 +114,9 @@ class Jobs:
 
     def views(self, *, malleable: bool = False) -> list[Job]:
         """The jobs as a policy sees them, numbered from 0."""
-        known = (column * self.factor for column in (self.work_s, self.alpha_s, self.beta_s))
+        scaled = (column * self.factor for column in (self.work_s, self.alpha_s, self.beta_s))
         columns = (
-            column.tolist() for column in (self.submit_ns, self.min_processes, self.max_processes, *known)
+            column.tolist() for column in (self.submit_ns, self.min_processes, self.max_processes, *scaled)
         )
         return [
             Job(

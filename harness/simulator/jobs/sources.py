@@ -26,11 +26,11 @@ class Recorded:
 
     def after(self, job: int, now_ns: int) -> Sequence[tuple[int, int]]:
         """The arrivals that are known now that ``job`` has ended, as times and jobs."""
-        found = self._followers.get(job, ())
-        for follower, pause_ns in found:
+        followers = self._followers.get(job, ())
+        for follower, pause_ns in followers:
             earliest_ns = max(now_ns, self.at_ns[follower])
             self.at_ns[follower] = earliest_ns if pause_ns < 0 else now_ns + pause_ns
-        return [(self.at_ns[follower], follower) for follower, _ in found]
+        return [(self.at_ns[follower], follower) for follower, _ in followers]
 
 
 class Closed:

@@ -47,12 +47,12 @@ def write(path: Path, outcome: JobLevelOutcome, numbers: Integers, *, policy: st
         f"; MaxJobs: {len(numbers)}",
         f"; MaxProcs: {outcome.processors}",
     ]
-    known = columns(outcome)
-    known["size"] = np.where(outcome.start_ns < NEVER_NS, np.rint(outcome.size), UNKNOWN)
-    asked = ("requested_number_of_resources", "requested_time", "success")
-    names = ("submission_time", "waiting_time", "execution_time", "size", "execution_time", *asked)
+    table = columns(outcome)
+    table["size"] = np.where(outcome.start_ns < NEVER_NS, np.rint(outcome.size), UNKNOWN)
+    requested = ("requested_number_of_resources", "requested_time", "success")
+    names = ("submission_time", "waiting_time", "execution_time", "size", "execution_time", *requested)
     # Lists, since numbers of NumPy take several times as long to format, one by one.
-    lines += map(LINE.format, numbers.tolist(), *(known[name].tolist() for name in names))
+    lines += map(LINE.format, numbers.tolist(), *(table[name].tolist() for name in names))
     text = "\n".join(lines) + "\n"
     data = text.encode()
     path.write_bytes(gzip.compress(data, 6, mtime=0) if path.suffix == ".gz" else data)
@@ -122,11 +122,11 @@ def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers) -> None:
 
     Source: Batsim, "Output files: jobs"; evalys, ``JobSet.columns``.
     """
-    known, places = columns(outcome), dict(placements(outcome))
-    rows = zip(*(column.tolist() for column in known.values()), strict=True)
+    table, places = columns(outcome), dict(placements(outcome))
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["job_id", "workload_name", *known, "allocated_resources"])
+        writer.writerow(["job_id", "workload_name", *table, "allocated_resources"])
         for job, values in enumerate(rows):
             place = written(places.get(job, ())).replace(",", " ")
             writer.writerow([numbers[job], "lockstep", *map("{:.10g}".format, values), place])

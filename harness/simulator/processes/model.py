@@ -113,8 +113,8 @@ def whole_lines(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
     whole: Any = {"names": packed.names, "aligned": True}
     whole["formats"], whole["offsets"] = zip(*(places[name] for name in packed.names or ()), strict=True)
     whole["itemsize"] = -(-packed.itemsize // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
-    made: np.dtype[np.void] = np.dtype(whole)
-    return made
+    padded: np.dtype[np.void] = np.dtype(whole)
+    return padded
 
 
 PROCESS = whole_lines(

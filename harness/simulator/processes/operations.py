@@ -136,16 +136,16 @@ def tasks(program: Program, draws: Draws, most: int) -> Iterator[Operations]:
 
 def operations(rows: int, count: int) -> Operations:
     """A number of empty operations for each of a number of processes."""
-    made = np.zeros((rows, count), m.OPERATION)
-    made["peer"] = m.NOBODY
-    return made
+    block = np.zeros((rows, count), m.OPERATION)
+    block["peer"] = m.NOBODY
+    return block
 
 
 def end(rows: int, marks: int) -> Operations:
     """The end of the programs of a number of processes."""
-    made = operations(rows, 1)
-    made["code"], made["marks"] = m.END, marks
-    return made
+    block = operations(rows, 1)
+    block["code"], block["marks"] = m.END, marks
+    return block
 
 
 def pieces(whole: int, most: int) -> Iterator[int]:

@@ -277,10 +277,10 @@ class _ProcessLevelRun:
         process = self.state.processes[q]
         job, now_ns = self.jobs[int(process.job)], int(self.state.clock.now_ns)
         program = job.program.on(int(self.state.jobs[process.job].processes))
-        found = self._observed.setdefault(q, Correspondents(self._observation["messages_per_ms"]))
+        correspondents = self._observed.setdefault(q, Correspondents(self._observation["messages_per_ms"]))
         got = program.messages_to(int(process.rank)) * int(process.phase)
-        if found.look(got.tolist(), int(process.cpu_ns + now_ns - process.dispatched_ns)):
-            self._session.observe(job.number, int(process.rank), found.ranks)
+        if correspondents.look(got.tolist(), int(process.cpu_ns + now_ns - process.dispatched_ns)):
+            self._session.observe(job.number, int(process.rank), correspondents.ranks)
 
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""
@@ -335,8 +335,8 @@ class _ProcessLevelRun:
 
 def _seen(job: SimulatedJob) -> Job:
     """A job as the policy sees it."""
-    known = seen(job.number, job.program, job.arrival_s, job.estimate)
-    return replace(known, moldable=job.moldable)
+    job_view = seen(job.number, job.program, job.arrival_s, job.estimate)
+    return replace(job_view, moldable=job.moldable)
 
 
 def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:
