@@ -174,7 +174,7 @@ class Result:
     """The result of one run, complete even if the run failed.
 
     ``ranks`` has a result for each rank that finished, with start and finish in nanoseconds since the start
-    of the run. ``failure`` is empty if every job finished. ``warnings`` are faults that did not end the run.
+    of the run. ``failure`` is empty if every job finished. ``warnings`` are faults that did not stop the run.
     ``origin_ns`` is when it began, by the clock of the driver's host (time.monotonic_ns()); None if that is
     not known. ``throttled``: in how many periods the CPU quota of the workload's options has stopped
     processes, and the CPU time that this has cost, in seconds; None without one.

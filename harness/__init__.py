@@ -9,11 +9,11 @@ INTERRUPTED = 130
 
 
 class Interrupted(KeyboardInterrupt):
-    """Work was interrupted and has released everything; the message says what is recorded."""
+    """Work was interrupted and has released everything; the message states what is recorded."""
 
 
 def end_quietly_when_interrupted() -> None:
-    """Let an ending signal end the process with one line, unless it is handled elsewhere.
+    """Let an ending signal terminate the process with one line, unless it is handled elsewhere.
 
     That is while the rest is still being imported: nothing has been started yet that would have to
     be released.

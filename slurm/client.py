@@ -25,7 +25,7 @@ Lines of banners and steps do not match.
 
 
 class LostJobError(SlurmError):
-    """Slurm may have queued a job whose id is not known; the message says how to find and end it."""
+    """Slurm may have queued a job whose id is not known; the message states how to find and end it."""
 
 
 def submission(script: Path, after: SlurmJob | None = None) -> list[str]:

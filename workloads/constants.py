@@ -34,7 +34,7 @@ class Constant:
     quantity: str  # the quantity of a calibration that it comes from
     mean: bool = False  # whether a scalar is the mean of the measured samples, not their median
     of_slots: bool = False  # whether each mechanism that changes slots has its own
-    minimum: float = 0.0  # the least value
+    minimum: float = 0.0  # the smallest value
     given: bool = False  # whether an experiment file can give it
     said: str = ""  # its part of a report's sentence
 

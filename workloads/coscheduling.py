@@ -51,7 +51,7 @@ class Turns:
         self.words[row + BY], self.words[row + SEEN_NS] = job + 1, now_ns
 
     def takes(self, job: int, own: int, other: int, now_ns: int, patience_ns: int, min_run_ns: int) -> bool:
-        """Whether ``job`` on core ``own`` gets core ``other``, too; if so the page says that it has both.
+        """Whether ``job`` on core ``own`` gets core ``other``, too; if so the page states that it has both.
 
         Of two jobs that want each other's core at the same time one gets it, without a lock: a job that
         finds its rival served just now also finds the rival's core given, for that is written first.
@@ -111,7 +111,7 @@ class Coscheduling:
                 run_next(pid, self._least_of(pid))
 
     def _least_of(self, pid: int) -> int:
-        """The priority of all ranks: the least ever seen, since a rank may just be one priority up."""
+        """The priority of all ranks: the smallest ever seen, since a rank may just be one priority up."""
         with suppress(ProcessLookupError):
             seen = os.sched_getparam(pid).sched_priority
             self._priority = min(self._priority, seen or self._priority)  # 0 if its agent has not come to it

@@ -47,7 +47,7 @@ class Checkpoint:
         self._phases = self.done
 
     def after_phase(self) -> bool:
-        """Note the end of a phase, write the checkpoint if it is due; return False: the program goes on."""
+        """Note the end of a phase, write the checkpoint if it is due; return False: the program continues."""
         self._phases += 1
         if self._writes and self._phases % self._every == 0:
             new = self._file.with_suffix(".new")

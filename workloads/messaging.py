@@ -141,7 +141,7 @@ class Messenger:
         self.estimate_ns = waiting_rules.UNKNOWN_NS
         self._sample = waiting_rules.new_sample(self.rank)
         self._last_wait_ns = waiting_rules.UNKNOWN_NS  # at a barrier to learn from
-        # At the root: the least and the greatest report of the arrivals at this barrier.
+        # At the root: the smallest and the greatest report of the arrivals at this barrier.
         self._min_ns, self._greatest_ns = waiting_rules.FOREVER_NS, waiting_rules.UNKNOWN_NS
         self._learned_ns = waiting_rules.UNKNOWN_NS  # at the root: estimate that the next completion carries
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for

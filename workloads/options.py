@@ -1,4 +1,4 @@
-"""A scheduler's options beside its policy: one value from the file to ranks, agents and the simulator.
+"""A scheduler's options alongside its policy: one value from the file to ranks, agents and the simulator.
 
 Remedies are for processes that lose their processors in critical sections: docs/critical-sections.md.
 """
@@ -72,7 +72,7 @@ WITHIN_JOB = "job"
 
 @dataclass(frozen=True)
 class Options(Checked):
-    """How processes wait, who schedules them on a processor, where they stay, and what helps them."""
+    """How processes wait, who schedules them on a processor, where they stay, and their remedies."""
 
     waiting: Annotated[str, OneOf(RULES)] = "spin"  # name of the waiting rule of all ranks
     spin_switches: Annotated[float, SPIN_SWITCHES] = 2  # spin of the rule ``fixed``, in context switches

@@ -61,7 +61,7 @@ def queried_slice_ns(processor: int) -> float:
     """How long this process, from now on on ``processor``, runs before one of another session has its turn.
 
     The most frequent length, to 0.1 ms, for others may cut turns short. Both ask for their CPU time
-    all the while, as synthetic programs do. Linux then ends a turn with the slice; but where sessions are
+    all the while, as synthetic programs do. Linux then closes a turn with the slice; but where sessions are
     groups of the scheduler (autogroup), it does so at the next clock tick.
     """
     end = perf_counter_ns() + TURNS_NS

@@ -66,7 +66,7 @@ def private(path: Path) -> Path:
     has put there what it holds.
 
     Raises:
-        OSError: another user can change it or replace it, or it cannot be made; the message says where.
+        OSError: another user can change it or replace it, or it cannot be made; the message states where.
     """
     path = path.absolute()
     missing = [place for place in (path, *path.parents) if not os.path.lexists(place)]

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value, and whether the number must be whole, as in fields of type int."""
+    """The smallest and the greatest value, and whether the number must be whole, as in fields of type int."""
 
     minimum: float
     maximum: float

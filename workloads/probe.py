@@ -67,7 +67,7 @@ SPINNING = Waiting(FIXED, 0, 0, FOREVER_NS, 0)
 BLOCKING = Waiting(FIXED, 0, 0, 0, 0)
 
 BATCH = 20  # calls whose mean is a sample
-APART = 50  # batches of yields, some milliseconds, by which two processes begin apart at the most
+APART = 50  # batches of yields, some milliseconds, by which two processes begin apart at most
 STEP_NS = 8000  # a short computation, like those before reads
 FALL_ASLEEP_NS = 50_000  # pause before each read that is to find its server asleep
 

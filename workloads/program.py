@@ -129,7 +129,7 @@ class Program(Work):
 
     @property
     def closing_barrier(self) -> bool:
-        """Whether a barrier ends the communication phase: in every pattern with reads."""
+        """Whether a barrier completes the communication phase: in every pattern with reads."""
         return self.pattern in ("NEWS", "TRANSPOSE")
 
     @property

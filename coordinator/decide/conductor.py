@@ -43,7 +43,7 @@ class JobSet(Protocol):
         """Let each process of the job, which runs, continue on its new processor."""
 
     def vacate(self, job: int) -> None:
-        """End the job's processes; it is launched again when it has processors."""
+        """Terminate the job's processes; it is launched again when it has processors."""
 
 
 class Stage(Enum):

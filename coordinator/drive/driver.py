@@ -112,7 +112,7 @@ class Driver:
         stack.callback(self._loop.close)
         self._loop.watch(self._interrupt, self._interrupt.acknowledge)
         if context.remote:
-            # The agents' guardians are elsewhere; this one ends the launchers here if we are killed.
+            # The agents' guardians are elsewhere; this one terminates the launchers here if we are killed.
             ours, hold = guardian.start(context.directory)
             stack.callback(launch.reap, [ours], guardian.RELEASE_S)
             stack.callback(hold.close)

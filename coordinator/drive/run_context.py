@@ -40,7 +40,7 @@ class RunContext:
         return bool(self.workload.nodes)
 
     def warn(self, text: str) -> None:
-        """Report a fault that does not end the run, and add it to the result."""
+        """Report a fault that does not stop the run, and add it to the result."""
         self.progress(text)
         if text not in self.warnings and len(self.warnings) < WARNINGS:
             self.warnings.append(text)

@@ -194,7 +194,7 @@ class RunningJobs:
         self._context.progress(f"job {job} moves to processors {', '.join(map(str, placement))}")
 
     def vacate(self, job: int) -> None:
-        """End a job's processes; it will be launched again."""
+        """Terminate a job's processes; it will be launched again."""
         self.states[job] = JobState(vacated=True)
         self._discard(job)
         self._context.progress(f"job {job} gives its processors back")
@@ -335,7 +335,7 @@ class RunningJobs:
         self.conductor.leave(job)
 
     def _discard(self, job: int) -> None:
-        """End all processes of a job, on every node."""
+        """Terminate all processes of a job, on every node."""
         self._nodes.send(protocol.Discard(job))
         self._discards.begin(job, time.monotonic_ns())
 

@@ -87,7 +87,7 @@ FILE_TIMES_S = 0.01  # file times lag behind the clock by up to a tick of the ke
 
 
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
-    """End the processes of a run and remove all that it made; return what was done, in sentences."""
+    """Terminate the processes of a run and remove all that it made; return what was done, in sentences."""
     run = directory.run
     did: list[str] = []
 

@@ -62,7 +62,7 @@ class DirectoryGuardian:
         self.dismiss()
 
     def dismiss(self) -> None:
-        """End the directory guardian: another process takes over the directory, or it is gone."""
+        """Terminate the directory guardian: another process takes over the directory, or it is gone."""
         with suppress(OSError):  # it has been killed
             os.write(self._word, b"go\n")
         os.close(self._word)

@@ -1,7 +1,7 @@
 """``python -P -m coordinator.host.guarded_program COMMAND...`` runs a command under a guardian on its host.
 
 It serves ranks that no agent watches: on another host, or under a launcher that the user has started.
-Whichever process is killed, the guardian ends the program and removes the files of its MPI.
+Whichever process is killed, the guardian terminates the program and removes the files of its MPI.
 """
 
 import os

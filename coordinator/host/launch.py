@@ -94,7 +94,7 @@ def handle(program: Started) -> Process:
 def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
     """Wait at most so long for the end of programs; return whether all have ended.
 
-    The kernel may take long to end a program, for example while it waits for a dead file server.
+    The kernel may take long to terminate a program, for example while it waits for a dead file server.
     """
     deadline = time.monotonic() + timeout_s
     waited = [program for program in programs if program is not None]

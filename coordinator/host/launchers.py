@@ -234,7 +234,7 @@ class OpenMpi(Launcher):
     }
     """Open MPI up to 4, then 5, by a library that it has: the variable that lists variables to pass on.
 
-    Open MPI 4 refuses the second one beside ``-x``, and Open MPI 5 does not know the first.
+    Open MPI 4 refuses the second one alongside ``-x``, and Open MPI 5 does not know the first.
     """
 
     def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
@@ -417,7 +417,7 @@ def launched(
 
 
 def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher:
-    """The launcher to use: the one beside our Python before those on PATH.
+    """The launcher to use: the one alongside our Python before those on PATH.
 
     On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks there in a
     trial. If there is none and none is ``needed``, it is a NoLauncher.

@@ -2,7 +2,7 @@
 
 Started on every node as ``python -P -m coordinator.node.agent`` with its set-up on standard input, or by hand
 as ``lockstep agent FILE``. However it ends, its guardian releases all that the run has on the node. If the
-guardian ends first, the agent asks the driver to end the run, or releases it itself. Without a sign of life
+guardian ends first, the agent asks the driver to stop the run, or releases it itself. Without a sign of life
 from the driver, it continues until its lease ends.
 """
 

@@ -112,7 +112,7 @@ class Listener(Protocol):
 
 @dataclass
 class Peer:
-    """A rank's connection; its first line says ``job`` and ``rank``.
+    """A rank's connection; its first line states ``job`` and ``rank``.
 
     ``ready``: it waits for its start. ``begun``: the agent has started it. ``program``: it executes
     another program, without a connection, since when ``time`` counts. ``recorded``: it has sent its

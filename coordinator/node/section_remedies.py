@@ -11,7 +11,7 @@ Lazowska, Eager, "The Effect of Scheduling Discipline on Spin Overhead in Shared
 
 Scheduler activations: after every change the agent looks at the processes that it holds. If one of them is in
 a critical section, or in the queue for one, and another rank of its job runs, then the agent stops that rank,
-lets the holder run in its place, and turns both back as soon as the page says that the holder has left, or
+lets the holder run in its place, and turns both back as soon as the page states that the holder has left, or
 after a limited number of looks. Anderson's threads are switched in the process, by its own scheduler; ranks
 of MPI are processes, so a visit costs two moves. Source: Anderson, Bershad, Lazowska, Levy, "Scheduler
 Activations", 1992.

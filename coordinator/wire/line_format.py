@@ -25,7 +25,7 @@ LARGEST = 1 << 63
 
 
 class LineError(ValueError):
-    """A line that its reader refuses; the message says why."""
+    """A line that its reader refuses; the message states why."""
 
 
 def by_name(*classes: Any) -> dict[str, Any]:

@@ -173,7 +173,7 @@ class ClaimCores:
 
 @dataclass(frozen=True)
 class Discard:
-    """End all processes of ``job`` on the node: it has failed, or starts again elsewhere."""
+    """Terminate all processes of ``job`` on the node: it has failed, or starts again elsewhere."""
 
     job: int
 
@@ -331,7 +331,7 @@ class RankStart:
 
 @dataclass(frozen=True)
 class RankResize:
-    """To rank 0 of a malleable job: go on with one active rank on each of ``cores``, or ANYWHERE."""
+    """To rank 0 of a malleable job: continue with one active rank on each of ``cores``, or ANYWHERE."""
 
     cores: tuple[int, ...]
 

@@ -18,7 +18,7 @@ BUSY = 0.95  # a command whose ranks want a processor for at least this share of
 
 
 def min_ns(run: RunRecord, alone: Sequence[RunRecord]) -> float | None:
-    """The least makespan of the jobs of ``run``, of which ``alone`` are dedicated runs; None if unknown.
+    """The smallest makespan of the jobs of ``run``, of which ``alone`` are dedicated runs; None if unknown.
 
     Jobs that spin make progress only together: if they have their processors in turn, each processor is
     taken for the dedicated time of every job that is placed there. Under other policies they may compute

@@ -41,7 +41,7 @@ class Column:
     page: str = ""  # heading on the page
     unit: str = ""  # on the page, behind ``shown``, unless ``on_page`` makes another text
     group: str = ""  # columns of a group stand together
-    meaning: str = ""  # for docs/reference/results-as-json.md, beside the group's
+    meaning: str = ""  # for docs/reference/results-as-json.md, alongside the group's
     # The column is left out unless a record has a value at this path, or this function gives one.
     needs: str | Callable[[Any], Any] = ""
     on_page: Callable[[Any], str] | None = None
@@ -91,7 +91,7 @@ def one_digit(value: float) -> str:
 
 
 def interval(ends: Sequence[float] | None, n: int = FEWEST) -> str:
-    """The ends of an interval of 95 %, or with ``n`` = 2 from the least to the most; UNKNOWN for None."""
+    """Ends of a 95 % interval, or with ``n`` = 2 from the minimum to the maximum; UNKNOWN for None."""
     between = "-" if n >= FEWEST else " to "
     return f"{ends[0]:.2f}{between}{ends[1]:.2f}" if ends else UNKNOWN
 

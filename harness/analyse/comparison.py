@@ -223,7 +223,7 @@ class AaCheck:
     repeats: int  # repeats of each side of a comparison
     comparisons: int  # number of comparisons that were made of the pairs
     different: int  # number of those whose 95 % intervals do not overlap, which are false positives
-    smallest: float  # the least difference that POWER of the comparisons tell, as a share of the slowdown
+    smallest: float  # the smallest difference that POWER of the comparisons tell, as a share of the slowdown
 
     @property
     def false_positives(self) -> float:

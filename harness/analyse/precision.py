@@ -61,7 +61,7 @@ class _Row:
 class RowPrecision:
     """The measured slowdowns of an experiment so far.
 
-    A row needs runs until it has had the least number of repeats, and the 95 % interval of its workload
+    A row needs runs until it has had the smallest number of repeats, and the 95 % interval of its workload
     slowdown is at most ``precision`` of its median wide; or until it has had the most.
     """
 

@@ -44,7 +44,7 @@ class Way:
 
     @property
     def takes(self) -> str:
-        """The workload slowdown; from the least to the most where the median says little."""
+        """The workload slowdown; from the minimum to the maximum where the median says little."""
         return interval(self.slowdown.extremes, 2) if self.scatters else fixed(self.median)
 
 
@@ -72,7 +72,7 @@ class Advice:
 
 
 def advice(rows: Sequence[Row]) -> Advice | None:
-    """The steady way with the least workload slowdown, or an easier one within TIE.
+    """The steady way with the smallest workload slowdown, or an easier one within TIE.
 
     None without runs, or if what was measured of any way is withheld, which may be the best.
     """

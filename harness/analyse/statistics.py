@@ -23,7 +23,7 @@ class Estimate:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The interval to show: of 95 %, or of two values the least and the most."""
+        """The interval to show: of 95 %, or of two values the minimum and the maximum."""
         return self.ci95 or self.extremes
 
     @property

@@ -133,7 +133,7 @@ def occupancy(spans: Sequence[Span]) -> dict[int, list[Span]]:
     return spans_of
 
 
-PLANNED = "planned"  # the side of lanes that come from a plan, beside "measured" and "simulated"
+PLANNED = "planned"  # the side of lanes that come from a plan, alongside "measured" and "simulated"
 MOST_SLOTS = 400  # after so many slots the replay ends: a chart shows the beginning of a run
 
 

@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Write the trace of a measured run beside its simulation, else of a simulated run."""
+    """Write the trace of a measured run alongside its simulation, else of a simulated run."""
     if options.window and not 0 <= options.window[0] < options.window[1] < math.inf:
         rule = "must be two times, the second one later, both of at least 0"
         raise InputError("--window", options.window, rule, "write --window 0.5 1")

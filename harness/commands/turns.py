@@ -138,7 +138,7 @@ def _run(
 ) -> str:
     """Start the programs, and let them and the running jobs take turns until all have ended.
 
-    Notes in the rows, our ``own`` and the others, what became of each. Returns why it could not go on.
+    Notes in the rows, our ``own`` and the others, what became of each. Returns why it could not continue.
     """
     every = [*rows, *own]
     with guardian.guarded() as directory:
@@ -231,7 +231,7 @@ def _watched(roots: Sequence[str], rows: Sequence[Row], own: Sequence[int]) -> I
 
 
 def _take_turns(workload: Workload, rows: Sequence[Row]) -> str:
-    """Let jobs take turns until all have ended, and note their times; returns why it could not go on."""
+    """Let jobs take turns until all have ended, and note their times; returns why it could not continue."""
     while True:
         result = run_workload(workload, _tell, NoLauncher("", ""))
         for job, row in zip(result.jobs, rows, strict=True):

@@ -75,7 +75,7 @@ def key(program: Work | Mapping[str, object]) -> str:
 
 
 class Estimates:
-    """Execution times fitted to undisturbed runs: of jobs alone, or beside jobs on other processors."""
+    """Execution times fitted to undisturbed runs: of jobs alone, or alongside jobs on other processors."""
 
     def __init__(self) -> None:
         self.last = 0

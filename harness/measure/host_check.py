@@ -1,4 +1,4 @@
-"""What on a host matters to a measurement, with a remedy for what disturbs it (``lockstep doctor``)."""
+"""What on a host matters to a measurement, with a remedy for disturbances (``lockstep doctor``)."""
 
 import os
 import re
@@ -72,7 +72,7 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
 
 
 def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterator[str]:
-    """What disturbs measurements here now, with remedies; ``session.reserved`` tells of other Locksteps."""
+    """Disturbances of measurements here now, with remedies; ``session.reserved`` tells of other Locksteps."""
     session = conditions.of_session(processors, "")
     of_host = _frequency(session.governor), *_quota(len(processors)), *_mechanisms()
     findings = *_watched(session, processors, watch_s), *of_host

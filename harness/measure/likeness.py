@@ -1,7 +1,7 @@
 """Whether two calibrations, or the parts of one, found the same constants.
 
 A slowdown rests on a constant by what it costs each time, over the time from one such cost to the next: a
-switch after a rest of 0.5 ms comes once in 0.5 ms at the most. What is too little in that time makes no
+switch after a rest of 0.5 ms comes once in 0.5 ms at most. What is too little in that time makes no
 difference.
 """
 
@@ -53,7 +53,7 @@ seconds meets.
 
 @dataclass(frozen=True)
 class Difference:
-    """The least and the most that was found of a constant, in microseconds."""
+    """The smallest and the most that was found of a constant, in microseconds."""
 
     name: str
     min_us: float

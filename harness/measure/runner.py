@@ -134,7 +134,7 @@ class Prospects:
 
 
 AGAIN = 2
-"""So often a run that other programs disturb is repeated at the most."""
+"""So often a run that other programs disturb is repeated at most."""
 
 USELESS = 6
 """After so many repeats that were disturbed as well, runs are not repeated until others are not disturbed."""

@@ -61,7 +61,7 @@ class RowStatus:
 
     row: str
     median: float | None
-    interval: tuple[float, float] | None  # of 95 %, or of two repeats from the least to the most
+    interval: tuple[float, float] | None  # of 95 %, or of two repeats from the minimum to the maximum
     n: int
     final: bool = False  # whether no further run of it is to come
     simulated: float | None = None  # the simulated slowdown; None before it is known
@@ -80,7 +80,7 @@ class Watcher(Protocol):
         """Say the present step of the work."""
 
     def warn(self, text: str) -> None:
-        """Something has gone wrong and the work goes on."""
+        """Something has gone wrong and the work continues."""
 
 
 class Silent:

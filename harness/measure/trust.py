@@ -22,7 +22,7 @@ LOADED = 0.05
 SPOILT = 0.20
 """One in which they took more than this is not good, whatever the next one finds."""
 
-AGAIN = 3  # so often a calibration that is not steady is repeated at the most
+AGAIN = 3  # so often a calibration that is not steady is repeated at most
 
 REMEDY = "simulated slowdowns may be off; repeat it (lockstep calibrate)"
 

@@ -1,4 +1,4 @@
-"""The files of a schedule of a log, which ``simulate -o`` writes beside the store for other programs."""
+"""The files of a schedule of a log, which ``simulate -o`` writes alongside the store for other programs."""
 
 from collections.abc import Iterator
 from pathlib import Path

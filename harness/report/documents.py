@@ -186,7 +186,7 @@ KINDS = [
 
 
 def reproduction(document: Document, pictures: Sequence[Path]) -> Iterator[Part]:
-    """Cells beside their published values, claims with their verdicts, and the paths of the pictures."""
+    """Cells alongside their published values, claims with their verdicts, and the paths of the pictures."""
     yield Line(document["title"], style="bold")
     published = [cell for cell in document["cells"] if cell.get("paper") is not None]
     if published:

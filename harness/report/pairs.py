@@ -30,7 +30,7 @@ class Pairs:
         return pair.slowdown.per_job[0 if program == first else 1] if pair.slowdown else None
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """A line for each program beside each other one, with the workload slowdown of the two."""
+        """A line for each program alongside each other one, with the workload slowdown of the two."""
         for one, other in permutations(range(len(self.names)), 2):
             pair = self.found[min(one, other), max(one, other)]
             sentence, row = advice(pair.rows), pair.rows[0]
@@ -53,7 +53,7 @@ def of(results: Mapping[tuple[int, int], ResultsDocument]) -> Pairs:
 
 
 def text(pairs: Pairs) -> Table:
-    """The matrix: the slowdown of the program of a line beside the program of a column."""
+    """The matrix: the slowdown of the program of a line alongside the program of a column."""
     report_table = table(["slowdown of\nbeside"], [name.replace(" ", "\n", 1) for name in pairs.names])
     every = range(len(pairs.names))
     for one in every:

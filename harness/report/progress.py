@@ -85,7 +85,7 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         self._rows[status.row] = status
 
     def note(self, text: str) -> None:
-        """Show a note beside the bar until the next one."""
+        """Show a note alongside the bar until the next one."""
         self._bar.update(self._task, detail=text)
 
     def warn(self, text: str) -> None:

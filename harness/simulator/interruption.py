@@ -17,7 +17,7 @@ class InterruptedSimulationError(Exception):
 
 
 def interrupt() -> None:
-    """End all simulations of this process within a second."""
+    """Terminate all simulations of this process within a second."""
     _interrupted[0] = 1
 
 

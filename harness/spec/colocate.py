@@ -1,4 +1,4 @@
-"""Commands beside each other, as an experiment: each alone, and all together under some policies."""
+"""Commands alongside each other, as an experiment: each alone, and all together under some policies."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from workloads.validation import InputError, refused
 SEPARATOR = ":::"
 FEWEST = 2
 OF_SHELL = re.compile(r"^(&&?|\|\|?|>>?|<)$|;$")  # words that mean something to a shell only
-LEASE_S = 10.0  # how long programs go on without their driver: no stall of a busy host must end them
+LEASE_S = 10.0  # how long programs continue without their driver: no stall of a busy host must end them
 
 TOGETHER = {"policy": "none", "bind": False}
 """All start at once, and Linux puts their processes on processors, as when several people start them."""

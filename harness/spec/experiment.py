@@ -78,13 +78,13 @@ class Experiment:
 
     name: str  # as in the file, else the file's name
     processors: int  # the most processors that a cell uses
-    repeats: int  # how often everything is measured at the most
+    repeats: int  # how often everything is measured at most
     seed: int  # seed of all compute times and of the order of the runs
     schedulers: tuple[Scheduler, ...]  # in file order, no two alike
     # The points of the sweep, the last key varying fastest; one cell without a sweep.
     cells: tuple[Cell, ...] = field(repr=False)
     nodes: tuple[Node, ...] = ()  # the hosts to run on; empty for this host
-    lease_s: float = LEASE_S  # how long the agents go on without the driver
+    lease_s: float = LEASE_S  # how long the agents continue without the driver
     # SPINNING, or TWO_PHASE: jobs with more processes than processors also run alone with two-phase waits,
     # and slowdowns refer to the times of these runs.
     dedicated: str = SPINNING

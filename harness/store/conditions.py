@@ -56,7 +56,7 @@ class StableConditions:
     cores: int | None = None
     affinity: Sequence[int] | None = None
     processors: Sequence[int] | None = None
-    quota_processors: float | None = None  # the least CPU quota of this process's control groups
+    quota_processors: float | None = None  # the smallest CPU quota of this process's control groups
     siblings: Mapping[str, str | None] | None = None
     governor: str | None = None
     memory_bytes: int | None = None
@@ -94,7 +94,7 @@ class Conditions(PassingConditions, StableConditions):
     recorded_until_ns: int | None = None  # when the recording ends, since the start of the run
     # The fields of ``coordinator.workload.NodeResult`` for each of several hosts.
     nodes_after: Sequence[Mapping[str, Any]] = ()
-    warnings: Sequence[str] = ()  # faults that did not end the run
+    warnings: Sequence[str] = ()  # faults that did not stop the run
     exceeded: float | None = None  # the run was stopped after so many times the sum of the times alone
     calibration: str = (
         ""  # why the constants of the run may not be those of the host; empty if nothing says so
@@ -200,7 +200,7 @@ def wanting() -> int:
 
 
 def crowding(during: Conditions) -> int:
-    """How many threads of others more than the processors beside ours wanted one when a run began."""
+    """How many threads of others more than the processors alongside ours wanted one when a run began."""
     if during.wanting is None or not during.cores:
         return 0
     return max(0, during.wanting - (during.cores - len(during.processors or ())))

@@ -1,7 +1,7 @@
 """The append-only store of records: one SQLite file in the results directory.
 
 A run is written in one transaction, so that a crash at any moment loses at most the run in
-progress. A run that cannot be written goes into a file beside the store (``harness.store.spool``);
+progress. A run that cannot be written goes into a file alongside the store (``harness.store.spool``);
 the next invocation that opens the store adds it. Tables refuse UPDATE and DELETE. Every run has a
 checksum: a reader gets the run as it was written, or a StoreError.
 """
@@ -36,7 +36,7 @@ __all__ = ["FILE_NAME", "Frames", "Store", "StoreError", "load"]
 
 FILE_NAME = "lockstep.sqlite"
 
-CLOSING_MS = 1000  # how long a store waits for a lock when it takes in the runs beside it
+CLOSING_MS = 1000  # how long a store waits for a lock when it takes in the runs alongside it
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Store:
         self._database.close()
 
     def add_run(self, record: RunRecord) -> int | None:
-        """Store a run, all or nothing; returns its number, None if a file beside a locked store has it."""
+        """Store a run, all or nothing; returns its number, None if a file alongside a locked store has it."""
         try:
             with self._written():
                 return self._insert_run(record)

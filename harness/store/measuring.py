@@ -1,4 +1,4 @@
-"""Which driver measures which cells of an experiment into a store: locks in a file beside it.
+"""Which driver measures which cells of an experiment into a store: locks in a file alongside it.
 
 The kernel drops the locks of a process that ends, however it ends. Another host sees them where the file
 system passes locks on, as NFS does by default; SQLite needs the same of it.

@@ -29,7 +29,7 @@ PASSING |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, 
 
 
 class StoreError(LockstepError):
-    """Records could not be read or written; the message says what to do."""
+    """Records could not be read or written; the message states what to do."""
 
 
 @contextmanager

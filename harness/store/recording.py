@@ -430,7 +430,7 @@ def _check(path: Path, held: Recording) -> None:
 
 
 def _faults(rank: RankRecording, processes: int) -> Iterator[str]:
-    """What is wrong with the recording of a rank, in words; what comes first may make others wrong."""
+    """What is wrong with the recording of a rank, in words; what is first may make others wrong."""
     last = processes - 1
     plain = dict.fromkeys(("threads", "start_ns", "finish_ns", "slot_ns"), (0, LONGEST_NS)) | {
         "rank": (0, last)

@@ -1,4 +1,4 @@
-"""Finished runs that the store could not take: files beside it, which the next invocation takes in."""
+"""Finished runs that the store could not take: files alongside it, which the next invocation takes in."""
 
 import dataclasses
 import errno
@@ -24,7 +24,7 @@ OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Spool:
-    """The files beside one store; to ``reserve`` keeps room for a run on the disk while runs are made."""
+    """The files alongside one store; to ``reserve`` keeps room for a run on the disk while runs are made."""
 
     def __init__(self, store: Path, *, reserve: bool = False) -> None:
         self._store = store

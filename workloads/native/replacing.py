@@ -96,7 +96,7 @@ def _carried(call: Call, request: str) -> list[str]:
     """Tell the next wait how much leaves this rank, once MPI has accepted it.
 
     A receive's count is only the room that it has. What MPI ignores need not be a datatype, and to look at
-    one that is none would end the program.
+    one that is none would terminate the program.
     """
     for count, datatype in (("count", "datatype"), ("sendcount", "sendtype")):
         if not {count, datatype} <= set(call.names) or ("source" in call.names and "dest" not in call.names):

@@ -55,7 +55,7 @@ class Blocks(NamedTuple):
     levels: Integers
     """(n,) the size that each job needs: its base-2 logarithm, rounded up."""
     heads: Integers
-    """The queues are linked lists; -1 ends a list."""
+    """The queues are linked lists; -1 closes a list."""
     tails: Integers
     following: Integers
 
@@ -81,14 +81,14 @@ class Case(NamedTuple):
     rule: allocation.Rule
     watched: int
     until_last: bool
-    """Whether the last arrival ends the simulation as saturated."""
+    """Whether the last arrival stops the simulation as saturated."""
     now: Any
     """One record of NOW."""
     jobs: Columns
     demands: allocation.Demands
     arrivals: Arrivals
     keys: Floats
-    """(n,) the order of the queue, the least first; empty if it is the order of arrival."""
+    """(n,) the order of the queue, the smallest first; empty if it is the order of arrival."""
     queue: Integers
     """(n,) the waiting jobs, in order; of malleable jobs also those that have processors."""
     grants: Integers

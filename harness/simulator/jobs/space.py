@@ -100,7 +100,7 @@ def _depart(case: Case) -> None:
 
 @step
 def _arrive(case: Case) -> bool:
-    """Let the jobs come that arrive now; False if that ends the simulation."""
+    """Let the jobs come that arrive now; False if that stops the simulation."""
     now = case.now[0]
     job = arriving(case.arrivals, now.time_ns)
     while job >= 0:

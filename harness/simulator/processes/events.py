@@ -59,7 +59,7 @@ def insert(state: State, message: int, arrival_ns: int) -> None:
 
 @step
 def set_next(state: State) -> None:
-    """Note what comes first: the end of the slot, its delay included, the caller's time or the quota's."""
+    """Note what is first: the end of the slot, its delay included, the caller's time or the quota's."""
     clock = state.clock
     clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns, clock.quota_at_ns)
 

@@ -2,7 +2,7 @@
 
 It returns to Python when a job has finished, when compute times run out, at the end of a
 table of slots that does not repeat, when the timeline is full, at a given time, and after
-EVENTS events, so that an interrupt is noticed; the next call goes on where the last one stopped.
+EVENTS events, so that an interrupt is noticed; the next call continues where the last one stopped.
 """
 
 from harness.simulator.by_reference import by_reference

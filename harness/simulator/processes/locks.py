@@ -1,4 +1,4 @@
-"""Critical sections: processes of a job wait for its locks, enter, and leave; what helps if one is preempted.
+"""Critical sections: processes of a job wait for its locks, enter, and leave; the remedy if one is preempted.
 
 A lock passes through memory, so it takes no message and no time. A ticket or MCS lock goes to the process
 that has waited longest, whether it runs, is preempted or sleeps. A test-and-test-and-set lock goes to the
@@ -26,7 +26,7 @@ there meanwhile. The same on real ranks: ``coordinator.node.section_remedies``.
 
 *Scheduler activations.* A holder that the slots have stopped runs on in the place of another of its job. When
 a slot begins, when a stopped process is handed a lock, and when a process that has a processor begins to wait
-for a stopped one, or goes on with it, the first process of its job that runs gives its processor to the
+for a stopped one, or continues with it, the first process of its job that runs gives its processor to the
 holder: for a context switch, the rest of the section, and a switch back. This is like a detour
 (``processor``): it prolongs what the host of it does, and does not delay what ends a wait. The holder is then
 stopped again, outside of its section. The same on real ranks: ``coordinator.node.section_remedies``.

@@ -88,7 +88,7 @@ def take_reply(state: State, q: int) -> None:
 def take_arrival(state: State, q: int) -> bool:
     """The root counts process ``q``'s arrival at its barrier; True if it was the last one.
 
-    The message carries the sender's previous wait at the barrier that ends the compute
+    The message carries the sender's previous wait at the barrier that completes the compute
     phase, or its time of sending. The completion carries the estimate from the barriers before this
     one. Then the root learns from the reports of this barrier, like ``workloads.messaging``.
     """
@@ -245,7 +245,7 @@ def tell(state: State, q: int, number: int, arrival_ns: int) -> None:
 def take(state: State, p: int, q: int, operation: Records) -> bool:
     """Process ``q`` takes a message of a channel; False if it has to wait for it.
 
-    A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its
+    A process that takes a message that has arrived continues at once. Otherwise it waits by the rule of its
     job: for a collective operation as at a barrier, else as for a read.
     """
     process = state.processes[q]

@@ -74,7 +74,7 @@ lock then. SLEEPING: for an alarm. SUSPENDED: for more processors. ANSWERED: wha
 """
 
 SEND, RECEIVE, LEARN, RESPOND, TASK, END = range(13, 19)
-"""Codes of operations beside those activities that a program asks for (``operations``)."""
+"""Codes of operations alongside those activities that a program asks for (``operations``)."""
 
 PASSES, OVERRUNS, LEARNS, CONTINUES, POLLS, OBSERVES = (1 << bit for bit in range(6))
 """Marks of operations.
@@ -145,7 +145,7 @@ PROCESS = whole_lines(
         ("priority", np.int32),
         ("ticks_left", np.int32),
         ("seconds_waiting", np.int32),
-        ("order", np.int64),  # among ready processes of one priority; the least goes first
+        ("order", np.int64),  # among ready processes of one priority; the smallest goes first
         ("dispatched_ns", np.int64),
         ("cpu_ns", np.int64),
         ("inbox_last", np.int32),
@@ -368,7 +368,7 @@ class State(NamedTuple):
     places: NDArray[np.int8]
     """(J, P) whether processes of a job may be on a processor; (1, 1) where they stay on theirs."""
     residents: NDArray[np.int32]
-    """(P, R) processes placed on each processor, by number, as many as its record says; R is the most that
+    """(P, R) processes placed on each processor, by number, as many as its record states; R is the most that
     one can have."""
     timers: NDArray[np.int64]
     """A tournament tree: the root, entry 1, is the least of the leaves; leaf p is processor p's next timer,
@@ -379,7 +379,7 @@ class State(NamedTuple):
     """A ring of messages under way by time of arrival, each time << shift | message. Message 2 w is from
     waiting process w (a read request or its arrival at a barrier), 2 w + 1 the reply to it: a process waits
     for one thing at a time, so w identifies the message. If w runs a recorded program, 2 w is the notice of
-    large messages for which it has asked, also beside a reply."""
+    large messages for which it has asked, also alongside a reply."""
     hops: NDArray[np.int16]
     """(P, P) between processors; (1, 1) where they cost nothing."""
     samples: NDArray[np.int64]

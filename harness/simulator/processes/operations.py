@@ -3,7 +3,7 @@
     COMPUTE   computes for ``value`` ns
     READING   ``peer`` times: computes for ``value`` ns, serves requests that came, and reads from the next
               of its partners
-    OPENING   waits at a barrier; CLOSING at the one that ends a communication phase
+    OPENING   waits at a barrier; CLOSING at the one that completes a communication phase
     LOCKING   waits for lock ``peer``, and computes for ``value`` ns while it has that
     SLEEPING  sleeps for ``value`` ns
     SEND      gives the next message of channel ``peer``

@@ -2,7 +2,7 @@
 
 ``carry_out`` is the step machine: an event makes one process do an action, which says what it does next,
 until something takes time. What a process does after a computation, a wait or a sleep is always its next
-operation. It waits: it asks, spins, handles messages, blocks, and resumes; a reply ends the wait.
+operation. It waits: it asks, spins, handles messages, blocks, and resumes; a reply completes the wait.
 
 The processes of a job with a central queue of tasks share one ring of operations. A process at a task
 that its job may not have, or cannot use, sleeps; so does one that has to move. A process that leaves, or
@@ -47,7 +47,7 @@ AFTER = (
     m.DONE,  # SUSPENDED
     m.END_WAIT,  # ANSWERED
 )
-"""What comes next when the time of an activity is over; who sleeps or is suspended takes none."""
+"""The next action when the time of an activity is over; who sleeps or is suspended takes none."""
 
 
 @hot
@@ -377,7 +377,7 @@ def end_spin(state: State, p: int, q: int) -> int:
 
 @hot
 def read(state: State, p: int, q: int) -> int:
-    """Serve the requests that came meanwhile, then read: who asked goes on, and this process waits."""
+    """Serve the requests that came meanwhile, then read: who asked continues, and this process waits."""
     process = state.processes[q]
     if process.inbox_first != m.NOBODY:
         process.remaining_ns = 0
@@ -414,7 +414,7 @@ def go_on_handling(state: State, p: int, q: int) -> int:
 
 @hot
 def resume(state: State, p: int, q: int) -> int:
-    """Handle the messages that came, then sleep again, give way, or go on where the process was.
+    """Handle the messages that came, then sleep again, give way, or continue where the process was.
 
     An unblocked process gets a new user priority, and gives way to a process that ranks above it.
     """

@@ -7,7 +7,7 @@ and the debt from the budget. If the budget is empty, too, the processor stands 
 under way. When the next period begins, the budget is whole again, pays
 for what was used too much, and the processors go on. One that has no ready process any more keeps 1 ms of its
 share and gives back the rest. If more than a slice is there by that 5 ms later, processors that stand still
-go on. What is left of the budget at the end of a period is lost; shares last. Slots go on by the clock.
+continue. What is left of the budget at the end of a period is lost; shares last. Slots continue by the clock.
 
 Sources: Turner, Rao, Rao, "CPU bandwidth control for CFS", 2010; Linux 6.18, kernel/sched/fair.c:
 __assign_cfs_rq_runtime, check_enqueue_throttle, distribute_cfs_runtime, __return_cfs_rq_runtime,
@@ -68,7 +68,7 @@ def give_back(state: State, p: int) -> None:
 
 @step
 def hand_out(state: State) -> bool:
-    """A period begins, or the time for what was given back has come: whether processors may go on."""
+    """A period begins, or the time for what was given back has come: whether processors may continue."""
     clock = state.clock
     clock.quota_at_ns = clock.period_end_ns
     begins = clock.now_ns >= clock.period_end_ns
@@ -81,7 +81,7 @@ def hand_out(state: State) -> bool:
 
 @step
 def goes_on(state: State, p: int) -> bool:
-    """Whether the budget lets processor ``p`` go on, which stands still."""
+    """Whether the budget lets processor ``p`` continue, which stands still."""
     clock, processor = state.clock, state.processors[p]
     if not processor.throttled or clock.budget_ns <= 0:
         return False
