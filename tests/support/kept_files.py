@@ -3,8 +3,10 @@
 A folder holds ``lockstep.sqlite.xz``, a store with an experiment ``two-jobs`` (measured and simulated), one
 ``shown`` (measured, with timelines) and a simulation of jobs ``queues``; ``two-jobs.toml``; a recording
 ``bsp.npz``; and ``told.json``. The version wrote the store and the recording by ``run``, ``simulate -o`` and
-``record``, and ``python -P tests/support/kept_files.py VERSION`` the last. Nobody writes them again: all
-versions with this form of stores must read what is there.
+``record``, and ``python -P tests/support/kept_files.py VERSION`` the last. The keys
+in the store of 0.3.0, its digests and its checksums were renewed when names changed (docs/decisions.md):
+nothing was published, and the values are as its runs wrote them. Nobody writes them again: all versions with
+this form of stores must read what is there.
 """
 
 from __future__ import annotations
