@@ -42,7 +42,7 @@ def following(source: Records) -> int:
     return int(source.random)
 
 
-@step
+@hot
 def below(source: Records, count: int) -> int:
     return (following(source) >> 8) % count
 
@@ -53,7 +53,7 @@ def exponential_ns(source: Records, mean_ns: int) -> int:
     return int(-math.log((following(source) + 1) / (1 << 31)) * mean_ns)
 
 
-@step
+@hot
 def drawn(source: Records, values: NDArray[np.int64]) -> int:
     return int(values[below(source, len(values))])
 
@@ -65,7 +65,7 @@ def operation_of(state: State, q: int) -> Records:
     return state.operations[source, (state.processes[source].at - 1) & (state.operations.shape[1] - 1)]
 
 
-@step
+@hot
 def overrun_ns(state: State, p: int, operation: Records) -> int:
     """By how much longer than ``operation`` asks its computation on processor ``p`` takes."""
     prolonged = len(state.overrun_ns) > 0 and operation.marks & OVERRUNS

@@ -39,7 +39,7 @@ def waiting_rule(job: Records) -> Waiting:
     return Waiting(job.rule, job.switch_ns, job.round_trip_ns, job.fixed_ns, job.imbalance_ns, job.estimate)
 
 
-@step
+@hot
 def spin_limit(job: Records, process: Records) -> int:
     """Nanoseconds that ``process`` spins in its present wait before it blocks."""
     if process.activity != m.READING:
@@ -84,7 +84,7 @@ def take_reply(state: State, q: int) -> None:
     process.activity = m.ANSWERED
 
 
-@step
+@hot
 def take_arrival(state: State, q: int) -> bool:
     """The root counts process ``q``'s arrival at its barrier; True if it was the last one.
 

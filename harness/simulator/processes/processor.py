@@ -134,7 +134,7 @@ def record(state: State, p: int) -> None:
     clock.recorded += 1
 
 
-@step
+@hot
 def next_process(state: State, p: int) -> int:
     """The process that is to run next on processor ``p``, fetched from elsewhere if need be, or none."""
     if state.processors[p].throttled:
@@ -156,7 +156,7 @@ def stand(state: State, p: int) -> int:
     return m.NOBODY
 
 
-@step
+@hot
 def gives_way(state: State, p: int, q: int) -> bool:
     """Whether process ``q`` of ``p`` may not run any more, or another one ranks above it."""
     if state.machine.quota_ns > 0 and quota.stands_still(state, p):
@@ -193,7 +193,7 @@ def dispatch(state: State, p: int, reason: int) -> None:
     set_activity(state, p, cost_ns)
 
 
-@step
+@hot
 def leave(state: State, p: int, to_state: int) -> None:
     """Take the processor from its running process, which keeps what is left of its activity."""
     processor = state.processors[p]

@@ -17,6 +17,12 @@ EXCEPTIONS = {
         *("program.begin_read", "program.spin", "messages.charge_messages", "messages.handle"),
         *("messages.handle_inbox", "messages.take_reply"),
     },
+    "what many events do; as calls they slow events down under Linux's scheduler": {
+        *("costs.below", "costs.drawn", "costs.overrun_ns", "eevdf.settle", "messages.take_arrival"),
+        *("messages.spin_limit", "processor.leave", "processor.next_process", "processor.gives_way"),
+        *("scheduler._highest", "scheduler.outranked", "scheduler.wake", "scheduler.slice_ends"),
+        *("scheduler.best", "scheduler.stop"),
+    },
     "what each quantum does at the level of jobs, with one caller; not measured": {"tree._advance"},
 }
 """``hot`` functions that call others, by the reason."""

@@ -443,7 +443,7 @@ class Process:
             if self.cost["send"]:
                 yield Time(left=rings + self.cost["send"], category=SYNCHRONIZING)
             self.simulation.send(other, self, "answer")
-            rings = self.cost["ring"] if other.state == "asleep" else 0
+            rings = self.cost["wake"] if other.state == "asleep" else 0
 
     def take_answer(self):
         rule, waited = self.job.rule.rule, self.simulation.now - self.began

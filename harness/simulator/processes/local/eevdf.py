@@ -63,7 +63,7 @@ def charge_running(state: State, p: int) -> int:
     return int(q)
 
 
-@step
+@hot
 def settle(state: State, p: int) -> bool:
     """Charge the running process up to now; True if its slice has ended, and a new one begins."""
     q = charge_running(state, p)

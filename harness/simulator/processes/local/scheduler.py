@@ -128,7 +128,7 @@ def best(state: State, p: int) -> int:
     return _highest(state, p)
 
 
-@step
+@hot
 def outranked(state: State, p: int, q: int) -> bool:
     """Whether running process ``q`` has to give way to a ready one of processor ``p``."""
     if state.machine.remedy == INHERITANCE:
@@ -142,7 +142,7 @@ def outranked(state: State, p: int, q: int) -> bool:
     return other != NOBODY and _level(state, state.processes[other]) > _level(state, state.processes[q])
 
 
-@step
+@hot
 def _highest(state: State, p: int) -> int:
     """The ready process of ``p`` with the highest priority, the first of equals, or none."""
     found = NOBODY
@@ -186,14 +186,14 @@ def stop(state: State, p: int, process: Records, to_state: int) -> None:
             eevdf.settle(state, p)
 
 
-@step
+@hot
 def wake(state: State, process: Records) -> None:
     """Give a process whose message has come its user priority after a sleep, if it slept too long."""
     if process.seconds_waiting > state.table[process.priority, MAXWAIT]:
         _give_priority(state, process, state.table[process.priority, SLPRET])
 
 
-@step
+@hot
 def slice_ends(state: State, p: int, process: Records) -> bool:
     """Whether the clock tick ends the time slice of the running process.
 
