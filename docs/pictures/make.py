@@ -211,11 +211,11 @@ def phases() -> Picture:
 
 
 def slot() -> Picture:
-    """A change of slots on three processors, with late and skew."""
+    """A change of slots on three processors, with switch delay and skew."""
     picture = Picture(
-        "A change of slots, late and skewed",
-        "Three processors change from job A to job B a little after the planned time. Late"
-        " is the time from the plan to"
+        "A change of slots, with switch delay and skew",
+        "Three processors change from job A to job B a little after the planned time."
+        " The switch delay is the time from the plan to"
         " the last change. Skew is the time from the first change to the last.",
         186,
     )
@@ -230,7 +230,7 @@ def slot() -> Picture:
     picture.line(178, 30, 178, 170, "dash")
     picture.line(196, 30, 196, 170, "dash")
     picture.line(160, 152, 196, 152)
-    picture.text(202, 156, "late: to the last processor")
+    picture.text(202, 156, "switch delay: to the last processor")
     picture.line(178, 168, 196, 168)
     picture.text(202, 172, "skew: from the first to the last")
     return picture
