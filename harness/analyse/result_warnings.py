@@ -177,7 +177,7 @@ def _intervals(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{text}: set repeats = {FEWEST} or more"
     if wide:
         names = ", ".join(f"{name} ({ends(one)})" for name, one in wide.items())
-        remedy = "add repeats (run --resume --set repeats=N, beside and tune --rounds N)"
+        remedy = "add repeats (run --resume --set repeats=N, colocate and tune --rounds N)"
         yield f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}"
 
 

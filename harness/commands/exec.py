@@ -79,7 +79,8 @@ def call_of(name: str) -> str:
 
 
 def mpicc_argument(parser: ArgumentParser) -> None:
-    help_text = "the compiler wrapper of the programs' MPI (default: the launcher's)"
+    default = "the launcher's, otherwise the first mpicc on the PATH"
+    help_text = f"the compiler wrapper of the programs' MPI (default: {default})"
     parser.add_argument("--mpicc", metavar="WRAPPER", help=help_text)
 
 

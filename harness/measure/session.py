@@ -178,7 +178,7 @@ class MeasurementSession:
         calibrations: list[Calibration] = []
         for repetition in range(1 + trust.AGAIN):
             reason = f", again: {trust.unsteady(calibrations)}" if repetition else ""
-            watcher.note(f"calibrating: messages, context switches, detours, slot switches{reason}")
+            watcher.note(f"calibrating: messages, context switches, OS noise, slot switches{reason}")
             before, calibrations = calibrations, self._calibration(working_sets, mechanisms)
             seen = {one.quantity.split()[-1] for one in calibrations}
             if again and (lost := sorted(set(mechanisms) - seen)):
