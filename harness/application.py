@@ -172,13 +172,13 @@ class _Series:
         done = plan.recorded(self._store.runs(experiment.digest) if options.resume else ())
         self._made = [*plan.shared(experiment, options.known, done)]
         self._simulated: list[RunRecord] = []
-        for record in self._made:
-            self._store.add_run(record)
+        self._shared = {self._store.add_run(record) for record in self._made}
         self._look()
 
     def _look(self) -> None:
         """Find out which runs of the experiment are stored, which of them to extend, and what rows need."""
-        stored = self._store.runs(self._wanted.digest)
+        runs = self._store.runs(self._wanted.digest)
+        stored = [run for run in runs if run.id not in self._shared]
         self._before = stored if self._options.resume else []
         for record in (record for record in self._before if record.kind in MEASURED_KINDS):
             if difference := conditions.difference(record.conditions, self._session.conditions):
