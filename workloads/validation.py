@@ -101,7 +101,7 @@ def brief(text: str) -> str:
 def number(
     key: str, value: Any, *, minimum: float = -math.inf, maximum: float = math.inf, above: float | None = None
 ) -> None:
-    """Accept a finite number in [least, most], strictly greater than ``above`` if given."""
+    """Accept a finite number in [minimum, maximum], strictly greater than ``above`` if given."""
     rule = _range_rule(minimum, maximum, above)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(key, value, f"must be a number {rule}".rstrip(), "write a number without quotes")
@@ -135,9 +135,12 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     """The remedy for a word that is none of the known ones: its present name, the nearest, or another."""
-    if word in RENAMED:
-        return f"it is called {RENAMED[word]!r} now"
-    close = difflib.get_close_matches(word[:LONGEST], known, n=1)
+    names = list(known)
+    table, dot, key = word.rpartition(".")
+    present = RENAMED.get(key)
+    close = difflib.get_close_matches(word[:LONGEST], names, n=1)
+    if present and (not close or present in {name.rpartition(".")[2] for name in names}):
+        return f"it is called {table + dot + present!r} now"
     return f"did you mean {close[0]!r}?" if close else otherwise
 
 

@@ -210,6 +210,13 @@ BAD = [
     ("spin_switches=3", "spin_switches", 3, "no [[schedulers]] table", "'fixed'"),
     ("schedulers.1.blocking=spin", "schedulers[1].blocking", "spin", "not a key", "called 'waiting' now"),
     ("sweep.blocking=[1]", 'sweep."blocking"', [1], "varies a key", "called 'waiting' now"),
+    (
+        "sweep.machine.ring_us=[1]",
+        'sweep."machine.ring_us"',
+        [1],
+        "varies a key",
+        "'machine.wake_us'",
+    ),
     ("blocking=spin", "blocking", "spin", "not a key", "called 'waiting' now"),
     ("schedulers.1.waiting=global", "schedulers[1].waiting", "global", "global-adaptive", "choose one"),
     ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
