@@ -53,7 +53,7 @@ RENAMED = {
     **{"detour_length_us": "os_noise_length_us", "detour_gap_us": "os_noise_interval_us"},
     **{"turn_us": "queried_slice_us", "ring_us": "wake_us", "reload_us": "cache_reload_us"},
     **{"walk_step_ns": "memory_step_ns", "switch_scatter_us": "switch_deviation_us"},
-    **{"switch_delay_us": "switch_delay_us", "tick_delay_us": "tick_delay_us"},
+    **{"lateness_us": "switch_delay_us", "tick_lateness_us": "tick_delay_us", "alone_s": "dedicated_s"},
 }
 """Keys of former commits, and the present ones, so that both can be compared (docs/decisions.md)."""
 
