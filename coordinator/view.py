@@ -236,7 +236,7 @@ class Decision:
             again, with Reason.SLOT_END.
         state: anything that the policy wants to find in ``View.previous`` next time.
         timer_ns: how long after the decision the policy wants to be asked again, with
-            Reason.TIMER, if nothing else happens before; also alongside a cyclic table.
+            Reason.TIMER, if nothing else happens before; also in addition to a cyclic table.
         vacates: jobs that lose their processors now, with all that they have done since their last
             checkpoint. They wait, or start again on their new placement.
     """

@@ -1,4 +1,4 @@
-"""A scheduler's options alongside its policy: one value from the file to ranks, agents and the simulator.
+"""A scheduler's options but its policy: one value from the file to ranks, agents and the simulator.
 
 Remedies are for processes that lose their processors in critical sections: docs/critical-sections.md.
 """

@@ -58,10 +58,10 @@ def watch(duration_ns: int) -> list[Jump]:
 
 
 def queried_slice_ns(processor: int) -> float:
-    """How long this process, from now on on ``processor``, runs before one of another session has its turn.
+    """How long this process, from now on on ``processor``, runs before another session's has a time slice.
 
-    The most frequent length, to 0.1 ms, for others may cut turns short. Both ask for their CPU time
-    all the while, as synthetic programs do. Linux then closes a turn with the slice; but where sessions are
+    The most frequent length, to 0.1 ms, for others may cut slices short. Both ask for their CPU time
+    all the while, as synthetic programs do. Linux then ends this time with the slice; but where sessions are
     groups of the scheduler (autogroup), it does so at the next clock tick.
     """
     end = perf_counter_ns() + TURNS_NS

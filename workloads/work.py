@@ -2,7 +2,7 @@
 
 ``workloads.program`` has synthetic patterns, ``workloads.locks`` critical sections. Source of the first two:
 Dusseau, Arpaci, Culler 1996, sections 1 and 8, which ask what coscheduling and implicit scheduling do to
-interactive jobs alongside parallel ones.
+interactive jobs in addition to parallel ones.
 """
 
 import re
@@ -35,7 +35,7 @@ class Work(Checked, ABC):
         launcher_options: further words for its launcher.
         argv: what each rank executes; empty for our programs.
         waits: how a command waits; empty for programs that wait by the rule of the run.
-        environment: variables of a command and their values, alongside those of the shell.
+        environment: variables of a command and their values, in addition to those of the shell.
         malleable: whether processes come and go between its phases.
         record: whether it is recorded alone, in further runs.
         recording: a file with a recording of it.
@@ -175,7 +175,7 @@ class Command(Work):
     record: bool = False  # whether it is recorded alone, in further runs
     # A file with a recording of it, by which it is simulated; empty: the one of a recorded run.
     recording: str = ""
-    # Variables and their values, alongside those of the shell; a table becomes such pairs.
+    # Variables and their values, in addition to those of the shell; a table becomes such pairs.
     environment: tuple[tuple[str, str], ...] = ()
     # How many threads each rank has, and OMP_NUM_THREADS unless the environment names it.
     threads: Annotated[int, PROCESSES] = 1

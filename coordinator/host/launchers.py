@@ -417,7 +417,7 @@ def launched(
 
 
 def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher:
-    """The launcher to use: the one alongside our Python before those on PATH.
+    """The launcher to use: the one in the directory of our Python before those on PATH.
 
     On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks there in a
     trial. If there is none and none is ``needed``, it is a NoLauncher.

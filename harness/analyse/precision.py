@@ -163,10 +163,8 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
     for cell in experiment.measured_cells:
         usual = [one for one in records if one.cell == cell.index and one.repeat < FURTHER]
         of = partial(summary.slowdown, records=usual, simulated=True)
-        estimators = {scheduler: of(cell, scheduler.table) for scheduler in experiment.schedulers}
-        wide = [
-            one for one, lacking in estimators.items() if lacking.n >= FEWEST and lacking.width > PRECISION
-        ]
+        estimates = {scheduler: of(cell, scheduler.table) for scheduler in experiment.schedulers}
+        wide = [one for one, value in estimates.items() if value.n >= FEWEST and value.width > PRECISION]
         tasks, ours = plan.repeat_of(experiment, cell, 0) if wide else [], [(POLICY, one) for one in wide]
         tasks = [one for one in tasks if one.kind == DEDICATED or (one.kind, one.scheduler) in ours]
         # Calibrations differ: dedicated runs and those that are compared with them imitate the same repeat.

@@ -207,7 +207,7 @@ def _wakeups(records: Sequence[RunRecord]) -> Iterator[str]:
         yield f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"
 
 
-DETOURS = 0.02
+OS_NOISE = 0.02
 SPREAD = 3
 
 OLD_DAYS = 7
@@ -219,7 +219,7 @@ def of_calibration(calibrations: Sequence[Calibration]) -> Iterator[str]:
     during = calibrations[-1].conditions if calibrations else Conditions()
     yield from of_host(during)
     lost = max(trust.in_os_noise(calibrations), during.others or 0.0)
-    if lost > DETOURS:
+    if lost > OS_NOISE:
         agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
         yield f"other programs took {lost:.1%} of the CPU time: end them, and repeat{agrees}"
     samples = _samples(calibrations)

@@ -184,9 +184,9 @@ def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[
 def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory) -> subprocess.Popen[bytes]:
     """Start a program of a run in our environment; it waits to be continued."""
     with refused("COMMAND", command[0], "cannot be started", "look at its outputs, and end other programs"):
-        environment = launch.from_caller()
+        descriptors = launch.from_caller()
         program = launch.start(
-            [*GATE, *command], of_command(directory.signs), out, err, inherited=environment
+            [*GATE, *command], of_command(directory.signs), out, err, inherited=descriptors
         )
     directory.note_process(program.pid)
     os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)

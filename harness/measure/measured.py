@@ -135,7 +135,7 @@ class Recalibrated:
     """
 
     session: MeasurementSession
-    # What to calibrate alongside messages, as in ``MeasurementSession.calibrate``.
+    # What to calibrate in addition to messages, as in ``MeasurementSession.calibrate``.
     working_sets: Collection[int]
     mechanisms: Collection[str]
     # Receives notes, a warning of each new reason for other constants than the newest, and one if a later

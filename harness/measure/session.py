@@ -141,7 +141,7 @@ class MeasurementSession:
         return cls(session_name(), processors, tools, store, here, nodes)
 
     def reserved(self, watcher: Watcher, *, no_wait: bool) -> AbstractContextManager[None]:
-        """A context in which no other Lockstep of this host measures here; no waits for several hosts."""
+        """A context in which no other Lockstep of this host measures here; it waits on one host only."""
         if self.nodes:
             return nullcontext()
         return self.tools.reserve(sorted({*self.processors, *self._calibrated}), watcher, no_wait)

@@ -76,7 +76,7 @@ def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
         {number: vars(shares_by_row) for number, shares_by_row in shares_of[side].items()} for side in SIDES
     ]
     looks = ((-0.14, 0.42, 1.0), (0.25, 0.22, 0.62)) if all(parts) else ((0.0, 0.6, 1.0), (0.0, 0.6, 0.62))
-    taken = any(shares_of["others"] for shares in parts for shares_of in shares.values())
+    taken = any(part["others"] for shares in parts for part in shares.values())
     labels = {part: part for part in PARTS if taken or part != "others"}
     return _stacks(rows, labels, zip(parts, looks, strict=True), 28, width)
 

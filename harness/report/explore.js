@@ -190,7 +190,7 @@ function look(one) {
   see(begin, now - begin);
   const whom = !reads ? "all partners" : one.root === one.home ? "itself" : `process ${one.peer}`;
   const told = one.turns.flatMap(({leaves, blocks, returns}) =>
-    [[leaves, blocks ? "it blocks" : "its turn ends"], [returns, "it has its processor again"]]);
+    [[leaves, blocks ? "it blocks" : "its time slice ends"], [returns, "it has its processor again"]]);
   if (one.last >= 0) told.push([one.free, reads ? "its partner can answer" : "the last partner arrives", one.last]);
   $("wait").textContent = `${[
     `${one.side.name}: job ${one.job} asks ${whom} at ${ms(one.asks)} on processor ${one.lane}`,

@@ -109,8 +109,8 @@ def one_panel(
     marks = [Line2D([], [], label=name, markersize=6, **line_of(number)) for number, name in enumerate(names)]
     for mark, marker in zip(marks, itertools.cycle(markers), strict=False):
         mark.set_marker(marker)
-    axes = panels(width, [""], lines=lines, line=line, labels=58, marks=marks)
-    return axes.axes[0], axes.figure
+    drawing = panels(width, [""], lines=lines, line=line, labels=58, marks=marks)
+    return drawing.axes[0], drawing.figure
 
 
 def curves(

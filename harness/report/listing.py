@@ -57,7 +57,7 @@ def policies(document: Mapping[str, Any]) -> Iterator[Part]:
         parameters = ", ".join(f"{key} = {value!r}" for key, value in row["parameters"].items())
         listing.add_row(row["policy"], row["what"], parameters or "none", row["source"])
     yield listing
-    yield "\nWaiting rules (waiting): " + ", ".join(document["waiting"])
+    yield "\nWaiting rules (key waiting): " + ", ".join(document["waiting"])
     yield "Remedies in critical sections (remedy.kind): " + ", ".join(document["remedies"])
     yield "Patterns of programs (pattern): " + ", ".join(document["patterns"])
     yield "Simulated queues (machine.queue): " + ", ".join(document["queues"]) + "\n"

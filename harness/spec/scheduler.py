@@ -24,7 +24,7 @@ ADDED = {
 """Keys that came after the first digests, which leave them out where they have these values."""
 
 IN_DIGESTS = {"do_not_preempt": "deferrals", "put_off_us": "deferral_us", "warning_us": "warning_us"}
-"""The keys alongside ``remedy``, a name, in digests; their names in the table ``remedy``."""
+"""The keys in addition to ``remedy``, a name, in digests; their names in the table ``remedy``."""
 
 IMPLICIT = "global-adaptive"  # the waiting rule of the policy implicit, if its table names none
 

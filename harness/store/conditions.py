@@ -200,7 +200,7 @@ def wanting() -> int:
 
 
 def crowding(during: Conditions) -> int:
-    """How many threads of others more than the processors alongside ours wanted one when a run began."""
+    """How many threads of others more than the other processors wanted one when a run began."""
     if during.wanting is None or not during.cores:
         return 0
     return max(0, during.wanting - (during.cores - len(during.processors or ())))

@@ -101,7 +101,7 @@ def is_launcher(command: Sequence[str]) -> bool:
 
 
 def wrapper(command: Sequence[str]) -> Path:
-    """The compiler wrapper of the MPI that a command uses: the one alongside its launcher, else mpicc."""
+    """The compiler wrapper of a command's MPI: the one in the directory of its launcher, else mpicc."""
     launcher = shutil.which(command[0]) if is_launcher(command) else None
     if launcher:
         for beside in _wrappers_beside(Path(launcher)):

@@ -1,7 +1,8 @@
 """The MPI calls that the preload covers.
 
 One line a call: what kind it is, its name, its arguments as in the MPI standard. COUNT is ``int``, and
-``MPI_Count`` in the form of the call that ends in ``_c``; DISPL, too, ``int`` and ``MPI_Aint``. The kinds:
+``MPI_Count`` in the form of the call that ends in ``_c``; DISPL also means ``int`` and ``MPI_Aint``.
+The kinds:
 
 - collective: becomes its nonblocking form and a two-phase wait in it; the program's own nonblocking form is
   starting, its persistent one lasting

@@ -35,7 +35,7 @@ enum { NO_RANK = -1, ANYONE = -2 }; /* as a peer; so are ranks of another MPI_CO
 struct transfers {
     int64_t meets_from_bytes;      /* a send of so many bytes waits for its receive; 0: unknown, or none does */
     double copy_ns[COPIED_SIZES]; /* by how much longer a message takes than one of a byte */
-    double yield_interval_ns;              /* a call that waits gives its processor away so often; 0: unknown */
+    double yield_interval_ns;     /* a call that waits gives its processor away so often; 0: unknown */
 };
 #define NO_YIELDS (-1.0) /* in the place of yield_interval_ns: it keeps its processor */
 extern long (*yields_so_far)(void);

@@ -1,4 +1,4 @@
-"""What processes look at alongside their own waits: coscheduling and observation.
+"""What processes look at in addition to their own waits: coscheduling and observation.
 
 Dynamic coscheduling, by the rule of ``workloads.coscheduling``: a process that spins for an answer looks
 after its peers whenever ``patience_ns`` has passed since its wait began. A look takes no time. The spin limit

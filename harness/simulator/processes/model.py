@@ -74,7 +74,7 @@ lock then. SLEEPING: for an alarm. SUSPENDED: for more processors. ANSWERED: wha
 """
 
 SEND, RECEIVE, LEARN, RESPOND, TASK, END = range(13, 19)
-"""Codes of operations alongside those activities that a program asks for (``operations``)."""
+"""Codes of operations in addition to those activities that a program asks for (``operations``)."""
 
 PASSES, OVERRUNS, LEARNS, CONTINUES, POLLS, OBSERVES = (1 << bit for bit in range(6))
 """Marks of operations.
@@ -379,7 +379,7 @@ class State(NamedTuple):
     """A ring of messages under way by time of arrival, each time << shift | message. Message 2 w is from
     waiting process w (a read request or its arrival at a barrier), 2 w + 1 the reply to it: a process waits
     for one thing at a time, so w identifies the message. If w runs a recorded program, 2 w is the notice of
-    large messages for which it has asked, also alongside a reply."""
+    large messages for which it has asked, also in addition to a reply."""
     hops: NDArray[np.int16]
     """(P, P) between processors; (1, 1) where they cost nothing."""
     samples: NDArray[np.int64]

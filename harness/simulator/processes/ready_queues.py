@@ -107,7 +107,7 @@ def count(state: State, p: int, last_state: int) -> int:
 def longest_queue(state: State, p: int) -> int:
     """The busy processor other than ``p`` on which most processes are ready or run.
 
-    none if on none a process waits that may be on ``p``.
+    None of them, if on no processor a process waits that may be on ``p``.
     """
     found, most = m.NOBODY, 1
     for other in range(len(state.processors)):

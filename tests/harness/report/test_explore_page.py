@@ -195,7 +195,7 @@ def told(text):
     assert whole == re.sub(" on processor .", "", wait["rest"])
     times = [float(wait["asks"]), *(float(at) for _, at in parts), float(wait["goes"])]
     assert times == sorted(times), text
-    losses = [what for what, _ in parts if what in ("it blocks", "its turn ends")]
+    losses = [what for what, _ in parts if what in ("it blocks", "its time slice ends")]
     assert [what for what, _ in parts].count("it has its processor again") == len(losses)
     partner = PARTNER[wait["whom"].rstrip(" 0123456789")]
     assert {what for what, _ in parts} <= {*losses, "it has its processor again", *partner}

@@ -85,7 +85,7 @@ def compiling(mpicc: Path, program: Path) -> list[str]:
 
 
 def launcher_beside(mpicc: Path) -> Path | None:
-    """The launcher of a wrapper's MPI, if it is alongside it."""
+    """The launcher of a wrapper's MPI, if it is in the same directory."""
     name = mpicc.name.replace("mpicc_abi", "mpicc").replace("mpicc", "mpiexec")
     beside = mpicc.with_name(name)
     return beside if "mpicc" in mpicc.name and beside.exists() else None
