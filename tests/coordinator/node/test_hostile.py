@@ -62,7 +62,7 @@ IMPOSSIBLE = [
     {"placements": ((0, 0, 1),)},
     {"placements": ((0, 0, -1),)},
     {"placements": ((0, 0),)},
-    {"only": (((0, 0),), ())},
+    {"allowed_ranks": (((0, 0),), ())},
 ]
 """What makes a table one that cannot be carried out."""
 

@@ -128,7 +128,7 @@ def test_a_policy_that_needs_processes_is_blamed_where_it_stands(tmp_path, capsy
     assert main(["simulate", str(file), "-o", str(tmp_path / "out")]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
     place = MODEL.splitlines().index('policy = "sdf"') + 1
-    assert f"e.toml, line {place}: schedulers[1].policy = 'none': leaves processors to" in line
+    assert f"e.toml, line {place}: schedulers[1].policy = 'none': needs a simulation of processes" in line
     with Store(tmp_path / "out", existing=True) as store:
         assert not store.numbers(), "it is blamed before anything runs"
 
