@@ -16,8 +16,8 @@ def compare(outcome, naive):
             assert spell == expected, f"processor {p}"
         assert outcome.spent_ns[p].tolist() == spent_ns(theirs, naive.now), f"processor {p}"
     assert outcome.messages == naive.messages
-    if not any(process.yields for job in naive.jobs.values() for process in job.processes):
-        assert outcome.timers == naive.timers  # the kernel leaves out yields that change nothing
+    # Of the yields that change nothing the kernel notices those after which another process might have run.
+    assert naive.timers <= outcome.timers <= naive.timers + naive.idle_yields
     assert outcome.switches.tolist() == [processor.switches for processor in naive.processors]
     assert outcome.end_ns == naive.now
     assert outcome.throttled_ns == naive.throttled_ns

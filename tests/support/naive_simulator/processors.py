@@ -275,7 +275,10 @@ class Processor:
                 self.enqueue(self.take_away("ready"))
                 self.dispatch(yields=self.simulation.cost["yield"])
             else:
+                self.simulation.idle_yields += 1
                 self.watch_yield()
+                return False
+        return True
 
     def tick(self):
         if self.process and self.process.state == "running" and self.local.slice_ends(self.process):

@@ -38,7 +38,7 @@ DEVIATIONS = frozenset({"handled when dispatched"})
 class NaiveSimulation:
     def __init__(self, jobs, machine, policy, options=DEFAULTS, seed=0, stream=0, deviates=DEVIATIONS):
         self.machine, self.key, self.deviates = machine, (seed, 0), deviates
-        self.now = self.events = self.messages = self.timers = self.pushed = 0
+        self.now = self.events = self.messages = self.timers = self.idle_yields = self.pushed = 0
         self.remedy, self.ends = options.remedy, None
         kind = self.remedy.kind
         self.put_offs = self.remedy.deferrals if kind == "defer" else 0
