@@ -133,18 +133,29 @@ def test_a_policy_that_needs_processes_is_blamed_where_it_stands(tmp_path, capsy
         assert not store.numbers(), "it is blamed before anything runs"
 
 
+def test_a_policy_that_only_processes_can_follow_is_refused_before_anything_runs(simulate, tmp_path):
+    status, _, err = simulate("--policy", "gang", "--policy", "implicit", "-o", "out")
+    assert status == 2 and "schedulers[1].policy = 'implicit': needs a simulation of processes" in err
+    with Store(tmp_path / "out", existing=True) as store:
+        assert not store.numbers()
+
+
 @pytest.mark.slow
 def test_a_log_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
-    log = write_log(tmp_path)
+    log = tmp_path / "log.swf"
+    lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(30)]
+    log.write_text("; MaxProcs: 4\n" + "\n".join(lines))
     wanted = SimulatedByJob.of(experiment.load("log", log=str(log))).experiment
     assert wanted.processors == 4
     words = ["simulate", "log", "--log", str(log), "-o", str(tmp_path / "out"), "--json"]
-    assert main([*words, "--set", "log.load=3"]) == 0
+    assert main(words) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert len(rows) == len(wanted.schedulers)
     saturated = {row["scheduler"]["policy"] for row in rows if row["saturated"]}
     one_at_a_time = {"batch", "two-queue", "multilevel-two-queue"}
-    assert saturated == one_at_a_time & {row["scheduler"]["policy"] for row in rows}
+    assert saturated == one_at_a_time & {row["scheduler"]["policy"] for row in rows}, (
+        "a load of 2.7 for one job at a time"
+    )
     made = {path.name for path in (tmp_path / "out").iterdir()}
     kept = database.load(tmp_path / "out").runs
     assert len(kept) == len(rows)
@@ -306,6 +317,19 @@ def test_bad_input_names_the_key_of_today(tmp_path, settings, words):
 def test_a_log_has_a_path():
     with pytest.raises(InputError, match=r"log.file = '': must be the path of a job log"):
         back_end(EXPERIMENT, settings=['log.file=""'])
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("[model]\ncount = 600\nmaxima = [2, 8]", "either a job log or a"),
+        ("processors = 8", "write processors"),
+    ],
+)
+def test_a_model_without_what_it_needs_is_named(lines, words):
+    assert lines in MODEL
+    with pytest.raises(InputError, match=words):
+        back_end(MODEL.replace(lines, ""))
 
 
 @pytest.mark.parametrize(

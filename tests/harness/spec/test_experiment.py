@@ -284,7 +284,8 @@ def test_errors_name_the_line(write, text, line, key):
     error = refused(write(text))
     assert isinstance(error, experiment_source.ExperimentError)
     assert error.key == key
-    assert f"small.toml, {line}: {key} " in str(error)
+    verb = "is missing" if error.value is None else "= "
+    assert f"small.toml, {line}: {key} {verb}" in str(error)
 
 
 def test_an_override_of_a_swept_key_is_refused_rather_than_ignored(write):

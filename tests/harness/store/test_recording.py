@@ -197,7 +197,7 @@ def rewritten(folder, change):
 
 
 def test_a_recording_without_a_field_of_its_ranks_is_refused(tmp_path):
-    for name in ("rooted", "yield_interval_ns"):
+    for name in ("rooted", "meets_from_bytes", "copy_ns", "yield_interval_ns"):
         lacking = rewritten(tmp_path, lambda rank, name=name: rank.pop(name))
         with pytest.raises(RecordingError, match="no recording"):
             recording.read(lacking)
