@@ -24,7 +24,7 @@ from typing import NamedTuple
 class Rule(NamedTuple):
     name: str
     kind: str
-    """E: an error in every text. W: to be looked at; there may not be more of them."""
+    """E: an error, of which style.json allows none. W: to be looked at; there may not be more of them."""
 
     pattern: str
     instead: str

@@ -263,4 +263,6 @@ def _watching(watcher: Watcher | None) -> Watcher:
 def __getattr__(name: str) -> Any:
     if name == "plot":  # matplotlib is slow to load
         return importlib.import_module("lockstep.plot")
+    if name == "beside":
+        raise AttributeError("lockstep.beside is called lockstep.colocate now")
     raise AttributeError(f"module 'lockstep' has no attribute {name!r}")

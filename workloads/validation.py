@@ -129,19 +129,25 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
     names = list(known)
     if value in names:
         return
-    hint = nearest(value if isinstance(value, str) else "", names, "choose one of them")
+    hint = closest(value if isinstance(value, str) else "", names, "choose one of them")
     raise InputError(key, value, "must be one of " + ", ".join(names), hint)
 
 
-def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """The remedy for a word that is none of the known ones: its present name, the nearest, or another."""
-    names = list(known)
-    table, dot, key = word.rpartition(".")
-    present = RENAMED.get(key)
-    close = difflib.get_close_matches(word[:LONGEST], names, n=1)
-    if present and (not close or present in {name.rpartition(".")[2] for name in names}):
-        return f"it is called {table + dot + present!r} now"
+def closest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a word that is none of the known ones: a similar one, or another remedy."""
+    close = difflib.get_close_matches(word[:LONGEST], known, n=1)
     return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def nearest(key: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a key that is none of the known ones: its present name, a similar one, or another."""
+    names = list(known)
+    table, dot, last = key.rpartition(".")
+    present = RENAMED.get(last)
+    renamed = f"it is called {table + dot + present!r} now" if present else ""
+    if present in {name.rpartition(".")[2] for name in names}:
+        return renamed
+    return closest(key, names, renamed or otherwise)
 
 
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:

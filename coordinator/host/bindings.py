@@ -66,13 +66,13 @@ def job(name: str, *pids: int) -> BoundJob:
     masks = [mask for _, one in working if (mask := _mask(one))]
     environments = ((environment_of(pid), environment_of(one)) for pid, one in working)
     kinds = [kind for kind in LAUNCHERS.values() if kind.rank]
-    processes = (
+    launcher_kinds = (
         k.kind
         for root, own in environments
         for k in kinds
         if own.get(k.rank, "") not in ("", root.get(k.rank))
     )
-    return BoundJob(name, tuple(masks), next(processes, ""))
+    return BoundJob(name, tuple(masks), next(launcher_kinds, ""))
 
 
 def overlaps(jobs: Sequence[BoundJob], processors: Collection[int]) -> Iterator[Overlap]:

@@ -456,8 +456,8 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
         if output.count(f" of {len(hosts)} ") == len(hosts):
             return launcher
         failures.append(f"{launcher}: its ranks do not know each other: {output!r}")
-    rule = "no launcher starts ranks on " + ", ".join(hosts) + ":\n" + "\n".join(failures)
-    raise InputError("launcher", None, rule, "use an MPI that was built for this cluster's Slurm")
+    rule = "no launcher starts ranks there:\n" + "\n".join(failures)
+    raise InputError("hosts", list(hosts), rule, "use an MPI that was built for this cluster's Slurm")
 
 
 def launcher_at(name: str) -> Launcher:
@@ -508,14 +508,14 @@ def accepted(
     Raises:
         InputError: for an option by which the launcher would place processes, or that none of them has.
     """
-    variables_of = {
+    words_of = {
         name: count for kind in kinds for count, names in enumerate(kind.options) for name in names.split()
     }
     options, count, place = list[str](), "", 0
     while place < len(words) and words[place].startswith("-"):
         word = words[place]
         name, equals, value = word.lstrip("-").partition("=")
-        end = place + 1 + (0 if equals else 1 if name in COUNTS else variables_of.get(name, 0))
+        end = place + 1 + (0 if equals else 1 if name in COUNTS else words_of.get(name, 0))
         behind = value if equals else "".join(words[place + 1 : place + 2])
         unbinding = {spelled for kind in kinds for spelled in kind.unbinding}
         if name in unbinding:
@@ -524,16 +524,14 @@ def accepted(
             end = place + (1 if equals else 2)
         elif name in COUNTS:
             count = value if equals else "".join(words[place + 1 : end])
-        elif name in variables_of:
+        elif name in words_of:
             options += words[place:end]
         elif any(name in kind.places.split() for kind in kinds):
             rule = "places or binds processes: Lockstep binds and places them itself"
             raise InputError("command", word, rule, UNPLACED)
         else:
             rule = f"is no option that Lockstep passes on to {' or '.join(kind.kind for kind in kinds)}"
-            raise InputError(
-                "command", word, rule, f"write one of {', '.join(sorted(variables_of))}, or none"
-            )
+            raise InputError("command", word, rule, f"write one of {', '.join(sorted(words_of))}, or none")
         place = end
     return tuple(options), count, tuple(words[place:])
 

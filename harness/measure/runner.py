@@ -169,7 +169,7 @@ def _of_most(task: Task) -> str:
 
 
 def _untold(task: Task) -> int:
-    """How many runs such as this must have ended before anybody knows how long others take."""
+    """How many runs such as this must have ended before it is known how long others take."""
     if task.kind in SIMULATIONS:
         return COMPILED
     return 1 if any(isinstance(job.program, OF_USERS) for job in task.jobs) else 0

@@ -342,7 +342,7 @@ FINEST: dict[str, Any] = {"granularity_us": 100}
 
 
 def _of(figure: str, above_us: float = -1, max_us: float = math.inf, **parameters: Any) -> list[Cell]:
-    """The cells of a figure with these parameters and an imbalance in microseconds."""
+    """A figure's cells with these parameters, whose imbalance is above ``above_us`` up to ``max_us``."""
     return [
         cell
         for cell in PAPER.figures[figure].cells

@@ -117,8 +117,8 @@ class Host:
         """The host of a calibration with the processors of ``task``; ``conditions`` of the simulation."""
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.options.mechanism == "auto" else scheduler.options.mechanism
-        measured_constants = constants or Constants()
-        of_run = measured_constants.of_run(mechanism if scheduler.policy.stops_processes else "")
+        host_constants = constants or Constants()
+        of_run = host_constants.of_run(mechanism if scheduler.policy.stops_processes else "")
         processors = list(range(task.cell.processors))
         here = replace(conditions, processors=processors, **task.cell.topology.table())
         return cls(processors, of_run, task.cell.machine, here)

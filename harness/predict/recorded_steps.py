@@ -116,10 +116,10 @@ class _OwnTimes:
         order = np.lexsort((within_ns[there], classes[there]))
         sorted_ns = within_ns[there][order]
         present, first, counts = np.unique(classes[there][order], return_index=True, return_counts=True)
-        sums = [np.zeros(len(KINDS) * SIZES) for _ in range(2)]
-        for table, quantile in zip(sums, (OWN, USUAL), strict=True):
+        tables = [np.zeros(len(KINDS) * SIZES) for _ in range(2)]
+        for table, quantile in zip(tables, (OWN, USUAL), strict=True):
             table[present] = sorted_ns[first + ((counts - 1) * quantile).astype(np.int64)]
-        return cls(sums[0], sums[1])
+        return cls(*tables)
 
     def around(self, columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Nanoseconds of each operation before it gives or takes messages, and after."""

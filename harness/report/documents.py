@@ -72,8 +72,8 @@ def tune(results: ResultsDocument, document: Document) -> Iterator[Part]:
     if document["dedicated_s"]["n"]:
         yield _alone(document)
     yield listed(_of_settings(results.rows), results.rows)
-    for knob in document["unavailable"]:
-        yield f"There is no {knob['name']} ({knob['library']} {knob['versions']}) here."
+    for missing in document["unavailable"]:
+        yield f"There is no {missing['name']} ({missing['library']} {missing['versions']}) here."
     chosen = next((row for row in results.rows if row.name == document["fastest"]), None)
     if chosen is None:
         yield "No setting is known to be best: none ended in time."

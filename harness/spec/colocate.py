@@ -97,7 +97,12 @@ def table(
     """
     if len(commands) < FEWEST:
         remedy = f"write a second one behind {SEPARATOR}; lockstep tune runs copies of one"
-        raise InputError("COMMAND", len(commands), f"beside each other are {FEWEST} or more", remedy)
+        raise InputError(
+            "COMMAND",
+            len(commands),
+            f"must be {FEWEST} or more commands, which are measured together",
+            remedy,
+        )
     schedulers = [TOGETHER, *map(overrides.scheduler, policies)]
     two_phase = any(scheduler_of(one).options.waiting != "spin" for one in schedulers)
     common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}

@@ -162,3 +162,8 @@ def test_a_package_whose_policies_cannot_be_imported_is_named(package):
     assert "policy = 'my-policies'" in done.stderr and "no_such_module" in done.stderr
     assert "my_policies.py, line 1: ModuleNotFoundError" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_former_name_is_an_error_with_the_present_one():
+    with pytest.raises(AttributeError, match=r"lockstep\.colocate"):
+        _ = lockstep.beside

@@ -91,9 +91,7 @@ has called sched_yield."""
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
 
-DONE, END_ACTIVITY, TAKE_OVER, NEXT, READ, ASK, START_WAIT, SPIN, END_SPIN, END_WAIT, RESUME, LEAVE = range(
-    12
-)
+DONE, END_ACTIVITY, TAKE_OVER, NEXT, READ, ASK, START_WAIT, SPIN, END_WAIT, RESUME, LEAVE = range(11)
 """What a process does next (``program.carry_out``). DONE: nothing before the next event."""
 
 GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED, LOOKS = range(9)
