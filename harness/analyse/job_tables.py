@@ -13,6 +13,7 @@ from harness.analyse.rows import Row, place_name
 from harness.predict import kept_outcome
 from harness.simulator.jobs.metrics import bounded_slowdowns
 from harness.simulator.jobs.model import Integers, JobLevelOutcome
+from harness.store.records import Schedule
 
 SOONER_S = 0.5  # waits that differ by less count as the same: logs have whole seconds
 
@@ -53,13 +54,24 @@ class Timed(NamedTuple):
 
 
 def timed(rows: Sequence[Row]) -> list[Timed]:
-    """The rows whose schedules have one outcome, which those of logs have unless they are saturated."""
+    """The rows whose schedules have one outcome, which those of logs have unless they are saturated.
+
+    Raises:
+        ValueError: for an outcome that is damaged.
+    """
     pairs = ((row, row.schedule) for row in rows)
     return [
-        Timed(place_name(row), series, kept_outcome.known(schedule.outcome, schedule.processors)[0])
+        Timed(place_name(row), series, _outcome(schedule))
         for (row, schedule), series in zip(pairs, comparison.of_schedules(rows, seed=0), strict=True)
         if schedule and schedule.outcome
     ]
+
+
+def _outcome(schedule: Schedule) -> JobLevelOutcome:
+    outcome, _ = kept_outcome.known(schedule.outcome, schedule.processors)
+    if len(outcome.jobs) != schedule.source["count"]:
+        raise ValueError(f"outcome has {len(outcome.jobs)} of {schedule.source['count']} jobs")
+    return outcome
 
 
 def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeClass]:

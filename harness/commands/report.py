@@ -11,6 +11,8 @@ from harness.analyse.verdicts import TOLERANCE
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.report import text
+from harness.store.database import FILE_NAME
+from harness.store.payloads import reading
 from workloads.validation import InputError, one_of
 
 FORMATS = ("html", "text", "svg", "png", "md", "csv")
@@ -54,12 +56,15 @@ def write(
     path: Path, kind: str, stored: Found, folder: Path, tolerance: float = TOLERANCE, picture: str = ""
 ) -> None:
     """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
+    from harness.analyse import job_tables  # noqa: PLC0415 - needs numpy
     from harness.report import job_page, rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import
     from harness.report import page as run_page  # noqa: PLC0415
 
     results = stored.results
     if stored.by_job:
-        page = job_page.of_jobs(results, stored.records[0])
+        with reading(folder if folder.is_file() else folder / FILE_NAME):
+            timed_rows = job_tables.timed(results.rows)
+        page = job_page.of_jobs(results, stored.records[0], timed_rows)
     else:
         results = verdicts.judged(results, stored.records, tolerance)
         lanes = stored_runs.lanes(folder, stored)

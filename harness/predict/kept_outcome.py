@@ -2,12 +2,19 @@
 
 import base64
 import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from harness.simulator.jobs.model import Columns, Integers, JobLevelOutcome, Jobs
+from harness.simulator.jobs.model import NEVER_NS, Columns, Integers, JobLevelOutcome, Jobs
 
 TIMES = ("start_ns", "finish_ns", "size", "first")
+WHOLE = ("numbers", "start_ns", "finish_ns", "first", "submit_ns", "min_processes", "max_processes")
+EVERY = ("numbers", *TIMES, *Columns._fields, "factor")
+"""The columns with an entry for each job; those in ``WHOLE`` hold whole numbers."""
 
 
 def kept(outcome: JobLevelOutcome, numbers: Integers) -> str:
@@ -22,13 +29,50 @@ def kept(outcome: JobLevelOutcome, numbers: Integers) -> str:
 
 
 def known(text: str, processors: int) -> tuple[JobLevelOutcome, Integers]:
-    """An outcome on this number of processors, and the numbers of its jobs."""
-    with np.load(io.BytesIO(base64.b64decode(text))) as file:
-        columns = dict(file)
+    """An outcome on this number of processors, and the numbers of its jobs.
+
+    Raises:
+        ValueError: for a text that ``kept`` cannot have made.
+    """
+    columns = _columns(text)
+    _check(columns, processors)
     jobs = Jobs(**{name: columns[name] for name in (*Columns._fields, "factor")})
     places: dict[int, list[tuple[int, int]]] = {}
     for job, first, last in columns.get("places", np.zeros((0, 3), dtype=np.int64)).tolist():
         places.setdefault(job, []).append((first, last))
     times = {name: columns[name] for name in TIMES}
+    if places and not places.keys() >= set(np.flatnonzero(times["start_ns"] < NEVER_NS).tolist()):
+        raise ValueError("outcome has a job without its processors")
     there = places if "places" in columns else None
     return JobLevelOutcome(jobs, processors, **times, places=there), columns["numbers"]
+
+
+def _columns(text: str) -> dict[str, Any]:
+    try:
+        file = io.BytesIO(base64.b64decode(text, validate=True))
+        if not zipfile.is_zipfile(file):
+            raise ValueError("no .npz file")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as columns:
+            return {name: np.asarray(column) for name, column in columns.items()}
+    except (ValueError, EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"outcome cannot be read: {error}") from None
+
+
+def _check(columns: Mapping[str, Any], processors: int) -> None:
+    for name in EVERY:
+        if name not in columns:
+            raise ValueError(f"outcome lacks {name}")
+        column = columns[name]
+        if column.dtype.kind not in ("iu" if name in WHOLE else "iuf") or column.ndim != 1:
+            raise ValueError(f"outcome has no column of numbers as {name}")
+        if len(column) != len(columns["numbers"]) or not len(column):
+            raise ValueError(f"outcome has {len(column)} entries of {name}")
+    if not (np.isfinite(columns["size"]) & (columns["size"] >= 0)).all():
+        raise ValueError("outcome has a size that no job can have")
+    places = columns.get("places", np.zeros((0, 3), dtype=np.int64))
+    if places.dtype.kind not in "iu" or places.ndim != 2 or places.shape[1] != 3:
+        raise ValueError("outcome has no rows of job, first and last processor as places")
+    first, last = places[:, 1], places[:, 2]
+    if not ((first >= 0) & (first <= last) & (last < processors)).all():
+        raise ValueError(f"outcome has places outside of {processors} processors")

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from coordinator.topology import Runs
 from harness.analyse.columns import Column, four_digits, minute, needed, percent
-from harness.analyse.job_tables import Timed, against_first, by_size, timed
+from harness.analyse.job_tables import Timed, against_first, by_size
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import OF_JOBS, Row, place_name, places
 from harness.report import grid
@@ -30,15 +30,15 @@ from harness.simulator.jobs.swf import placements
 from harness.store.records import RunRecord, Schedule
 
 SATURATED = "all policies are saturated"
+NO_TIMES = "the records do not tell when which job ran; simulate again with lockstep simulate -o"
 NO_TRACE = "random jobs have many replications and no single schedule; give a job log"
 
 Named = tuple[str, Schedule]
 """A schedule with the name of its row."""
 
 
-def of_jobs(results: ResultsDocument, first: RunRecord) -> Page:
+def of_jobs(results: ResultsDocument, first: RunRecord, timed_rows: Sequence[Timed]) -> Page:
     schedules = [(place_name(row), row.schedule) for row in results.rows if row.schedule]
-    timed_rows = timed(results.rows)
     _, schedule = schedules[0]
     warm_up, tau_s = schedule.source["warm_up"], schedule.source["tau_s"]
     saturated = [f"{name} is saturated: {one.saturated}" for name, one in schedules if one.saturated]
@@ -62,7 +62,8 @@ def _pictures(
     timed_rows: Sequence[Timed], schedules: Sequence[Named], warm_up: int, tau_s: float
 ) -> list[Picture]:
     """All pictures, also those that there are no data for."""
-    no_jobs = SATURATED if "log" in schedules[0][1].source else NO_TRACE
+    of_log, saturated = "log" in schedules[0][1].source, all(one.saturated for _, one in schedules)
+    no_jobs = NO_TRACE if not of_log else SATURATED if saturated else NO_TIMES
     drawn = {
         "means": partial(means, schedules),
         "waits": partial(waits, timed_rows),

@@ -10,7 +10,7 @@ import fake_runs
 import numpy as np
 import pytest
 
-from harness.analyse import results_document, verdicts
+from harness.analyse import job_tables, results_document, verdicts
 from harness.analyse.summary import TAU_S
 from harness.analyse.timelines import PLANNED, Lanes, planned_slots
 from harness.measure.calibrate import Constants
@@ -110,4 +110,4 @@ def job_report(experiment: Experiment) -> str:
 def page_of_jobs(records: list[RunRecord]) -> str:
     """The page of runs whose schedules are in memory."""
     results = results_document.results(experiment_of(records), records)
-    return rendering.html(job_page.of_jobs(results, records[0]))
+    return rendering.html(job_page.of_jobs(results, records[0], job_tables.timed(results.rows)))

@@ -1,6 +1,8 @@
 """The report of simulated schedules of jobs, the tables of jobs, and policies against each other."""
 
+import base64
 import csv
+import io
 import os
 import re
 import tomllib
@@ -11,12 +13,15 @@ import pytest
 from fake_records import MEANS, page_of_jobs, runs_of_jobs, write_trace
 from golden import without_pictures
 
+from coordinator.topology import written
 from harness.analyse import job_tables, results_document
 from harness.cli import main
 from harness.predict import schedule_files
 from harness.predict.job_level import SimulatedByJob
+from harness.predict.kept_outcome import kept, known
 from harness.simulator.jobs import swf
-from harness.simulator.jobs.metrics import measure
+from harness.simulator.jobs.metrics import batch_slowdowns, measure
+from harness.simulator.jobs.model import WHOLE_NS
 from harness.spec import experiment
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
@@ -91,6 +96,22 @@ def test_the_table_of_jobs_has_the_columns_of_batsim_and_the_times_of_the_schedu
     numbers, waits_s = ([float(line[key]) for line in found] for key in ("job_id", "waiting_time"))
     assert numbers == back_end.logs[0].numbers.tolist()
     assert waits_s == pytest.approx(outcome.wait_s)
+    for key, times_ns in (("starting_time", outcome.start_ns), ("finish_time", outcome.finish_ns)):
+        assert [float(line[key]) for line in found] == pytest.approx(times_ns / WHOLE_NS)
+    assert [float(line["requested_number_of_resources"]) for line in found] == outcome.size.tolist()
+    place_of = {job: written(place).replace(",", " ") for job, place in swf.placements(outcome)}
+    assert [line["allocated_resources"] for line in found] == [place_of[job] for job in range(JOBS)]
+
+
+@pytest.mark.parametrize("row", range(3))
+def test_an_outcome_is_kept_whole(back_end, rows, row):
+    outcome, numbers = rows[row].outcome, back_end.logs[0].numbers
+    again, its_numbers = known(kept(outcome, numbers), PROCESSORS)
+    assert its_numbers.tolist() == numbers.tolist()
+    for name in ("start_ns", "finish_ns", "size"):
+        assert (getattr(again, name) == getattr(outcome, name)).all(), name
+    assert list(swf.placements(again)) == list(swf.placements(outcome))
+    assert vars(measure(again)) == pytest.approx(vars(measure(outcome)), nan_ok=True)
 
 
 def test_a_policy_against_another_one(rows):
@@ -103,6 +124,16 @@ def test_a_policy_against_another_one(rows):
     assert found.verdict == "better" and found.interval[0] <= found.ratio <= found.interval[1] < 1
     (same,) = job_tables.against_first([rows[0], rows[0]], warm_up=0)
     assert (same.slowdowns.ratio, same.slowdowns.verdict) == (1, "no difference that can be told")
+    warm_up = JOBS - 20
+    late = [
+        row._replace(series=replace(row.series, by_repeat=dict(enumerate(means))))
+        for row in rows[:2]
+        for means in [batch_slowdowns(row.outcome, warm_up, tau_s=10)]
+    ]
+    (few,) = job_tables.against_first(late, warm_up=warm_up)
+    assert few.slowdowns.interval is None and few.slowdowns.verdict == "no verdict"
+    waits = [row.outcome.wait_s[warm_up:] for row in late]
+    assert few.wait_s == pytest.approx((waits[1] - waits[0]).mean())
 
 
 def test_slowdowns_by_size_add_up(rows):
@@ -175,6 +206,15 @@ def test_where_no_policy_keeps_up_the_page_says_what_it_cannot_show(records, tmp
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_without_the_times_of_jobs_the_page_says_what_it_cannot_show(records, tmp_path):
+    keep([replace(one, schedule=replace(one.schedule, outcome="")) for one in records], tmp_path)
+    page = reported(tmp_path)
+    assert page.count("the records do not tell when which job ran") == 4
+    assert page.count("all policies are saturated") == 1, "only of the means, which nobody draws here"
+    assert "Each policy against" not in page and "Schedules of 240 jobs" in page
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_names_are_text_whatever_they_are(back_end, tmp_path):
     name, file = "<b>$x^2$ \u00fc & \u6f22\u5b57</b>", os.fsdecode(b"a <i>\xff log.swf")
     known = back_end.experiment
@@ -207,3 +247,69 @@ def test_a_record_that_nobody_wrote_is_damage(records, tmp_path, capsys, change)
         store.add_run(replace(records[0], schedule=replace(schedule, source={**schedule.source, **change})))
     assert main(["report", str(tmp_path)]) == 1
     assert "is damaged: " in capsys.readouterr().err
+
+
+def packed(**columns):
+    file = io.BytesIO()
+    np.savez(file, **columns)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def changed(outcome, **columns):
+    """The text of an outcome with other columns; None takes a column out."""
+    with np.load(io.BytesIO(base64.b64decode(outcome))) as file:
+        every = dict(file) | columns
+    return packed(**{name: column for name, column in every.items() if column is not None})
+
+
+def no_npz(outcome):
+    file = io.BytesIO()
+    np.save(file, np.arange(3))
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def cut(outcome):
+    data = base64.b64decode(outcome)
+    return base64.b64encode(data[: len(data) // 2]).decode()
+
+
+def overwritten(outcome):
+    data = bytearray(base64.b64decode(outcome))
+    data[200:260] = bytes(60)
+    return base64.b64encode(data).decode()
+
+
+def fewer(outcome):
+    with np.load(io.BytesIO(base64.b64decode(outcome))) as file:
+        return packed(**{name: column[:9] for name, column in file.items()})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        (lambda _: "x", "cannot be read"),
+        (lambda _: "eA==", "no .npz file"),
+        (no_npz, "no .npz file"),
+        (cut, "no .npz file"),
+        (overwritten, "cannot be read"),
+        (lambda it: changed(it, start_ns=None), "lacks start_ns"),
+        (lambda it: changed(it, size=np.ones(3)), "3 entries of size"),
+        (lambda it: changed(it, factor=np.ones(3)), "3 entries of factor"),
+        (lambda it: changed(it, finish_ns=np.full(JOBS, "x")), "no column of numbers as finish_ns"),
+        (lambda it: changed(it, first=np.full(JOBS, None)), "allow_pickle=False"),
+        (lambda it: changed(it, size=np.full(JOBS, np.nan)), "size that no job can have"),
+        (lambda it: changed(it, places=np.array([[0, 0, 99_999_999_999]])), "outside of 16 processors"),
+        (lambda it: changed(it, places=np.array([[0, 5, 3]])), "outside of 16 processors"),
+        (lambda it: changed(it, places=np.array([[0, 3, 5]])), "a job without its processors"),
+        (fewer, "has 9 of 240 jobs"),
+    ],
+)
+def test_an_outcome_that_nobody_wrote_is_damage(records, tmp_path, capsys, outcome, why):
+    schedule = records[0].schedule
+    damaged = replace(schedule, outcome=outcome(schedule.outcome))
+    with Store(tmp_path) as store:
+        store.add_run(replace(records[0], schedule=damaged))
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "made.html")]) == 1
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'lockstep.sqlite'} is damaged: " in said and why in said
+    assert len(said.splitlines()) == 1
