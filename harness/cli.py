@@ -123,9 +123,7 @@ def parser(only: str = "") -> argparse.ArgumentParser:
         metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
     )
     parsers = [
-        commands.add_parser(
-            name, help=line, description=f"{line[0].upper()}{line[1:]}.", allow_abbrev=False
-        )
+        commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.", allow_abbrev=False)
         for name, line in COMMANDS.items()
         if only not in COMMANDS or name == only
     ]
