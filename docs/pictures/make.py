@@ -1,17 +1,21 @@
-"""Draw the pictures of mechanisms that the pages show.
+"""Draw the pictures of mechanisms and of figures that the pages show.
 
     python docs/pictures/make.py [DIRECTORY]
 
 writes them next to this file, or into DIRECTORY. Each is one SVG that fits a narrow screen, follows a light
 or dark scheme, and has a title and a description for screen readers. Lengths are pixels on a screen with 390.
+Figures come from the tables of the pages, so that a picture and its table agree.
 """
 
+import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
 WIDTH = 390
+EVIDENCE = Path(__file__).parent.parent / "evidence"
 STYLE = """
 .ground { fill: #ffffff } text { fill: #1f2328; font: 12px sans-serif } .small { font-size: 11px }
 .line { stroke: #57606a; fill: none } .box { fill: #f3f5f7; stroke: #57606a }
@@ -62,6 +66,12 @@ class Picture:
             f"{to_x:g},{to_y:g} {to_x + one[0]:g},{to_y + one[1]:g} {to_x + other[0]:g},{to_y + other[1]:g}"
         )
         self._shapes.append(f'<polygon class="head" points="{points}"/>')
+
+    def dot(self, x: float, y: float, kind: str) -> None:
+        """A row of a table, through which others can be seen."""
+        self._shapes.append(
+            f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4" fill-opacity=".6" stroke="#57606a"/>'
+        )
 
     def lane(self, x: float, y: float, height: float, parts: Sequence[tuple[str, float, str]]) -> None:
         """Boxes from left to right: the kind of each, its width and its text."""
@@ -386,7 +396,60 @@ def families() -> Picture:
     return picture
 
 
-PICTURES: tuple[Callable[[], Picture], ...] = (lanes, wait, phases, slot, events, hosts, preload, families)
+def agreement() -> Picture:
+    """Simulated over measured slowdowns of all rows that two pages of evidence list."""
+    picture = Picture(
+        "Simulated over measured workload slowdowns",
+        "A dot for each of 132 rows. Across, its measured workload slowdown from 0.6 to 3, and one of 46."
+        " Upwards, by how much the simulated one differs. Almost all rows of synthetic programs are within"
+        " 6 percent. Rows of third-party programs differ more, HPC Challenge by up to 40 percent.",
+        322,
+    )
+    left, right, top, per_percent = 46, 376, 34, 3.2
+
+    def across(slowdown: float) -> float:
+        return left + (right - left) * min(1, math.log(slowdown / 0.6) / math.log(3 / 0.6))
+
+    def down(error_percent: float) -> float:
+        return top + (30 - error_percent) * per_percent
+
+    picture.text(8, 18, "simulated over measured slowdown, minus 1", "")
+    picture.box(left, down(15), right - left, 30 * per_percent, "free")
+    picture.text(left + 4, down(15) - 5, "gray: the tolerance of compare, 15 %")
+    for error in (30, 15, 0, -15, -30, -45):
+        picture.line(left, down(error), right, down(error), "dash" if error else "line")
+        picture.text(left - 4, down(error) + 4, f"{error:+d} %" if error else "0 %", anchor="end")
+    for slowdown in (0.6, 1, 1.5, 2, 3):
+        picture.line(across(slowdown), down(-45), across(slowdown), down(-45) + 5)
+        picture.text(across(slowdown), down(-45) + 18, f"{slowdown:g}", anchor="middle")
+    for kind, rows in slowdowns().items():
+        for measured, simulated in rows:
+            picture.dot(across(measured), down(100 * (simulated / measured - 1)), kind)
+    picture.text(right, down(0) + 18, "rr-job: 46", anchor="end")
+    picture.text(right, 306, "measured workload slowdown", "", "end")
+    picture.key(296, [("a", "synthetic", 8), ("b", "third-party", 92)])
+    return picture
+
+
+def slowdowns() -> dict[str, list[tuple[float, float]]]:
+    """Measured and simulated workload slowdowns: synthetic programs (a), and third-party programs (b)."""
+    columns = {
+        "a": ("every-policy.md", r"([\d.]+) \([\d.]+-[\d.]+\) \| ([\d.]+)"),
+        "b": ("recorded-programs.md", r"([\d.]+) / ([\d.]+)"),
+    }
+    return {
+        kind: [
+            (float(measured), float(simulated))
+            for measured, simulated in re.findall(pattern, (EVIDENCE / page).read_text())
+        ]
+        for kind, (page, pattern) in columns.items()
+    }
+
+
+PICTURES: tuple[Callable[[], Picture], ...] = (
+    *(lanes, wait, phases, slot, events, hosts, preload, families),
+    agreement,
+)
 
 
 def main(folder: Path) -> None:

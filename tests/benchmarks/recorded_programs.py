@@ -13,7 +13,7 @@ is best by simulation is one of the best as measured.
 program (but for ``mixed``), and says how often the one that it names is one of the best as measured.
 
 ``mixed`` is the C program beside LAMMPS and a synthetic one. ``--results`` keeps the records, for ``lockstep
-compare``; with it ``--picture FILE`` draws all rows that are kept there. --quick takes one round of three
+compare``. --quick takes one round of three
 jobs of the first three programs. lammps and hpcc are Debian's packages, linked with its Open MPI.
 """
 
@@ -30,11 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import DEBIAN, LAMMPS, LOOPS, answer, compiled, parsed, write_hpcc
 
-from harness.analyse import summary
 from harness.analyse.advise import CANDIDATES
 from harness.predict import recorded_programs
-from harness.report import charts
-from harness.report.style import drawn, png
 from harness.spec.scheduler import scheduler_of
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
@@ -191,14 +188,6 @@ def in_words(found):
     )
 
 
-def draw(results, file):
-    """Write a picture of the simulated over the measured slowdowns of all rows in a store."""
-    with Store(results) as store:
-        runs = [store.runs(digest) for digest, _ in store.experiments()]
-    rows = [row for records in runs for row in summary.rows(experiment_of(records), records)]
-    file.write_bytes(png(drawn(lambda: charts.agreement(rows, 700, 0.15))))
-
-
 def main():
     options = parsed(
         __doc__,
@@ -207,12 +196,9 @@ def main():
         jobs={"nargs": "+", "type": int, "default": [2, 3]},
         seconds={"default": 2.0, "help": "of a program alone, about"},
         results={"type": Path, "help": "directory for the records (default: none are kept)"},
-        picture={"type": Path, "metavar": "FILE", "help": "draw a PNG file (with --results)"},
         no_wait={"default": False, "help": "measure on a busy host, too"},
         advice={"default": False, "help": "is the advice of lockstep advise right?"},
     )
-    if options.picture and not options.results:
-        raise SystemExit("--picture needs --results")
     if options.quick:
         options.programs, options.jobs, options.rounds = options.programs[:3], [3], 1
     found, advice = [], []
@@ -237,8 +223,6 @@ def main():
     if advice:
         right, took_s = zip(*advice, strict=True)
         print(f"advice right in {sum(right)} of {len(advice)}, in at most {max(took_s):.0f} s")
-    if options.picture:
-        draw(options.results, options.picture)
 
 
 if __name__ == "__main__":
