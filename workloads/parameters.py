@@ -114,8 +114,12 @@ def tuples(value: Any) -> Any:
 
 
 def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
-    known_keys(table, [field.name for field in dataclasses.fields(kind)], key)  # type: ignore[arg-type]
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    known_keys(table, [field.name for field in fields], key)
     with under(key):
+        for field in fields:
+            if field.name not in table and field.default is field.default_factory is dataclasses.MISSING:
+                raise InputError(field.name, None, "it has no default value", f"write {field.name} = ...")
         return kind(**table)
 
 

@@ -11,11 +11,14 @@ from harness.analyse import comparison
 from harness.analyse.comparison import Comparison, SlowdownSeries
 from harness.analyse.rows import Row, place_name
 from harness.predict import kept_outcome
-from harness.simulator.jobs.metrics import bounded_slowdowns
+from harness.simulator.jobs.metrics import bounded_slowdowns, measure
 from harness.simulator.jobs.model import Integers, JobLevelOutcome
 from harness.store.records import Schedule
 
 SOONER_S = 0.5  # waits that differ by less count as the same: logs have whole seconds
+
+OF_TIMES = ("response_s", "wait_s", "slowdown", "bounded_slowdown")
+"""Means that the times of jobs decide, by which an outcome belongs to its schedule."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,15 @@ def timed(rows: Sequence[Row]) -> list[Timed]:
 
 def _outcome(schedule: Schedule) -> JobLevelOutcome:
     outcome, _ = kept_outcome.known(schedule.outcome, schedule.processors)
-    if len(outcome.jobs) != schedule.source["count"]:
-        raise ValueError(f"outcome has {len(outcome.jobs)} of {schedule.source['count']} jobs")
+    source = schedule.source
+    if len(outcome.jobs) != source["count"]:
+        raise ValueError(f"outcome has {len(outcome.jobs)} of {source['count']} jobs")
+    means = measure(outcome, warm_up=source["warm_up"], tau_s=source["tau_s"]).row()
+    its, recorded = (
+        np.array([values[name] for name in OF_TIMES], dtype=float) for values in (means, schedule.metrics)
+    )
+    if not np.allclose(its, recorded, rtol=1e-9, atol=0, equal_nan=True):
+        raise ValueError("outcome is of another schedule: its jobs have other means")
     return outcome
 
 

@@ -44,7 +44,7 @@ class Model(Checked):
 class Log(Checked):
     """A job log."""
 
-    file: str = ""  # its path
+    file: str  # its path
     # Offered load to which arrivals are stretched; None leaves them as they are.
     load: Annotated[float, Bounds(1e-6, 1000)] | None = None
 

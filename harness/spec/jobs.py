@@ -81,10 +81,6 @@ def _single(table: Table, key: str) -> Work:
     with under(key):
         one_of("kind", kind, SINGLE)
     work = {name: value for name, value in table.items() if name != "kind"}
-    missing = [name for name in field_names(SINGLE[kind]) if name not in work]
-    if missing:
-        rule = f"a job of kind {kind!r} needs it"
-        raise InputError(f"{key}.{missing[0]}", None, rule, f"write {missing[0]} = 10, for example")
     return build(SINGLE[kind], work, key)
 
 

@@ -108,9 +108,9 @@ class Schedule:
         if recorded is None:
             return None
         schedule = cls(**recorded)
-        for key in ("place", "schedulers", "warm_up", "tau_s"):
-            if not isinstance(schedule.source.get(key, 0), int | float):
-                raise ValueError(f"runs.schedule holds {key} = {schedule.source[key]!r}")
+        for key in ("place", "schedulers", "warm_up", "tau_s", "count"):
+            if not isinstance(value := schedule.source.get(key), int | float):
+                raise ValueError(f"runs.schedule holds {key} = {value!r}")
         return schedule
 
     def recorded(self) -> dict[str, Any]:

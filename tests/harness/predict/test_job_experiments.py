@@ -317,6 +317,8 @@ def test_bad_input_names_the_key_of_today(tmp_path, settings, words):
 def test_a_log_has_a_path():
     with pytest.raises(InputError, match=r"log.file = '': must be the path of a job log"):
         back_end(EXPERIMENT, settings=['log.file=""'])
+    with pytest.raises(InputError, match=r"log.file is missing: "):
+        back_end(EXPERIMENT, settings=["log={}"])
 
 
 @pytest.mark.parametrize(

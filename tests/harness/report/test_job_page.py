@@ -240,13 +240,26 @@ def test_the_newest_of_runs_and_schedules_is_reported(folder, records):
             assert store.experiments()[-1][1] == newest
 
 
-@pytest.mark.parametrize("change", [{"place": "x"}, {"warm_up": "many"}, {"tau_s": []}])
-def test_a_record_that_nobody_wrote_is_damage(records, tmp_path, capsys, change):
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("place", "x"), ("warm_up", "many"), ("tau_s", []), ("warm_up", None), ("tau_s", None), ("count", None)],
+)
+def test_a_record_that_nobody_wrote_is_damage(records, tmp_path, capsys, key, value):
     schedule = records[0].schedule
+    rest = {name: one for name, one in schedule.source.items() if name != key}
+    source = rest if value is None else {**rest, key: value}
     with Store(tmp_path) as store:
-        store.add_run(replace(records[0], schedule=replace(schedule, source={**schedule.source, **change})))
+        store.add_run(replace(records[0], schedule=replace(schedule, source=source)))
     assert main(["report", str(tmp_path)]) == 1
-    assert "is damaged: " in capsys.readouterr().err
+    assert f"is damaged: runs.schedule holds {key} = {value!r}" in capsys.readouterr().err
+
+
+def test_an_outcome_under_another_scheduler_is_damage(records, tmp_path, capsys):
+    first, other = (one.schedule for one in records[:2])
+    with Store(tmp_path) as store:
+        store.add_run(replace(records[0], schedule=replace(first, outcome=other.outcome)))
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "made.html")]) == 1
+    assert "is damaged: outcome is of another schedule" in capsys.readouterr().err
 
 
 def packed(**columns):

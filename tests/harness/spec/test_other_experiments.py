@@ -172,8 +172,8 @@ WRONG = [
     ('command = ["{launcher}", "-n", "4", "a"]\nkind = "sequential"', "jobs[0].kind", "either a program"),
     (f"{PROGRAM}processes = 4", "jobs[0].processes", "not a key"),
     ('kind = "sequentail"', "jobs[0].kind", "sequential"),
-    ('kind = "sequential"', "jobs[0].work_s", "needs it"),
-    ('kind = "interactive"\nburst_ms = 1\nthink_ms = 1', "jobs[0].bursts", "needs it"),
+    ('kind = "sequential"', "jobs[0].work_s", "no default"),
+    ('kind = "interactive"\nburst_ms = 1\nthink_ms = 1', "jobs[0].bursts", "no default"),
     ('kind = "sequential"\nwork_s = 1\nbursts = 2', "jobs[0].bursts", "not a key"),
     ("count = 2", "jobs[0].program", "a program, a command or a kind"),
 ]
