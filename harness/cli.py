@@ -46,6 +46,30 @@ All commands: lockstep --help
 AGAIN_S = 0.01  # an interruption that a finalizer swallowed comes again after this time
 
 
+UNITS = {"US": "us", "MS": "ms", "S": "s", "BYTES": "bytes"}
+"""Units of values by their names in help."""
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Help in which what the declaration of an argument says stands behind its text, in one form."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text, value, unit = action.help or "", action.default, UNITS.get(str(action.metavar), "")
+        if isinstance(value, float):
+            value = f"{value:g}"
+        facts = ["repeatable"] if isinstance(action, argparse._AppendAction) else []
+        if action.nargs != 0 and value not in (None, []) and "(default: " not in text:
+            facts.append(f"default: {value} {unit}".rstrip().replace("%", "%%"))
+        elif unit and "(default: " not in text:
+            facts.append(f"in {unit}")
+        return f"{text} ({'; '.join(facts)})" if facts else text
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs == argparse.REMAINDER and isinstance(action.metavar, str):
+            return action.metavar  # and not only "..."
+        return super()._format_args(action, default_metavar)
+
+
 class _CommandParser(argparse.ArgumentParser):
     """The parser of a subcommand; it imports its module at first use: ``--help`` imports nothing slow."""
 
@@ -123,7 +147,13 @@ def parser(only: str = "") -> argparse.ArgumentParser:
         metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
     )
     parsers = [
-        commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.", allow_abbrev=False)
+        commands.add_parser(
+            name,
+            help=line,
+            description=f"{line[0].upper()}{line[1:]}.",
+            allow_abbrev=False,
+            formatter_class=_HelpFormatter,
+        )
         for name, line in COMMANDS.items()
         if only not in COMMANDS or name == only
     ]

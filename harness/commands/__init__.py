@@ -12,10 +12,10 @@ from typing import Any
 
 COMMAND_GROUPS = {
     "measure policies": {
-        "demo": "measure three short jobs for a minute, and tell the result in three sentences",
+        "demo": "measure three short jobs for a minute, and print the result in three sentences",
         "init": "write an experiment file to start from, with comments",
         "run": "run an experiment on real processes and compare its schedulers",
-        "compare": "compare measured with simulated slowdowns, or before with after, with verdicts",
+        "compare": "compare measured with simulated slowdowns, or two directories, with verdicts",
         "report": "write the results of an experiment as a page, picture or table",
         "trace": "write the timeline of a run for Perfetto or Chrome",
         "explore": "show the same jobs under three schedulers in slow motion, as a page",
@@ -23,10 +23,10 @@ COMMAND_GROUPS = {
         "policies": "list scheduling policies, waiting rules and mechanisms",
     },
     "my own programs": {
-        "colocate": "measure any programs alone and beside each other on the same processors, and advise",
-        "turns": "let programs, or jobs that run already, share the processors by turns",
+        "colocate": "measure programs alone and together on the same processors, and advise",
+        "turns": "let programs, or running jobs, take turns on the processors",
         "exec": "run any command with two-phase waits in its MPI programs",
-        "tune": "measure which way of waiting suits a program that shares the processors",
+        "tune": "measure which setting suits a program that shares its processors",
         "record": "record an MPI program alone, and describe it in the terms of the model",
     },
     "on a cluster": {
@@ -44,7 +44,7 @@ COMMAND_GROUPS = {
         "calibrate": "measure the machine constants that waiting rules and simulator use",
         "clean": "release the leftovers of killed runs",
         "agent": "act as the agent of a node (internal: lockstep run starts it)",
-        "completion": "print what completes this command line in a shell",
+        "completion": "print a script that completes this command line in a shell",
     },
 }
 """Every subcommand with its line of help, by what it is for."""

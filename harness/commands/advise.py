@@ -19,15 +19,23 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
-    add("--recording", type=Path, metavar="FILE", help="jobs of this program, recorded by lockstep record")
-    help_text = "record this MPI program alone first, for jobs of it (all words after this one are its)"
-    add("--command", dest="program", nargs=argparse.REMAINDER, metavar="COMMAND", help=help_text)
+    add(
+        "--recording",
+        type=Path,
+        metavar="FILE",
+        help="take jobs of this program, which lockstep record recorded",
+    )
+    help_text = "record this MPI program alone first, and take jobs of it; all further words are its own"
+    add("--command", dest="program", nargs=argparse.REMAINDER, metavar="COMMAND ...", help=help_text)
     mpicc_argument(parser)
-    add("--pattern", default="BARRIER", help=f"one of {', '.join(BULK_SYNCHRONOUS)} (default: %(default)s)")
-    add("--granularity-us", type=float, default=1000.0, metavar="G", help="mean compute time of a phase")
-    add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
-    add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")
-    add("--jobs", type=int, default=3, metavar="N", help="number of jobs (default: %(default)s)")
+    help_text = f"describe the program by its pattern, one of {', '.join(BULK_SYNCHRONOUS)}"
+    add("--pattern", default="BARRIER", help=help_text)
+    help_text = "set the mean compute time of a phase"
+    add("--granularity-us", type=float, default=1000.0, metavar="US", help=help_text)
+    help_text = "set the width of the range of compute times, as a share of their mean"
+    add("--imbalance", type=float, default=0.25, metavar="SHARE", help=help_text)
+    add("--processes", type=int, default=2, metavar="P", help="give each job this many processes")
+    add("--jobs", type=int, default=3, metavar="N", help="take this many jobs")
     shared.add(parser, "--no-wait", "--results")
 
 

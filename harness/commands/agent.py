@@ -12,7 +12,9 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "the set-up that a driver wrote for this node (default: the first line of standard input)"
+    help_text = (
+        "read the set-up of this node from a driver's file (default: the first line of standard input)"
+    )
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=help_text)
 
 

@@ -20,8 +20,8 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "also calibrate steps through a working set of this size"
-    parser.add_argument("--working-set-bytes", type=int, default=0, metavar="N", help=help_text)
+    help_text = "also measure steps through a working set of this size"
+    parser.add_argument("--working-set-bytes", type=int, default=0, metavar="BYTES", help=help_text)
     add(parser, "--results", "--no-wait")
 
 

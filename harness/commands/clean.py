@@ -8,7 +8,7 @@ from harness.measure.session import Watcher
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "also end runs that are still in progress"
+    help_text = "also stop runs that are still in progress"
     parser.add_argument("--all", action="store_true", dest="everything", help=help_text)
 
 

@@ -13,7 +13,7 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "results directory of a part (lockstep run --part)"
+    help_text = "merge the results directory of a part (lockstep run --part)"
     parser.add_argument("parts", metavar="PART", nargs="+", type=Path, help=help_text)
     add(parser, "--results")
 

@@ -25,25 +25,29 @@ FORMATS = ("csv", "png", "svg")
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = 'also under this policy, with its keys, e.g. "gang quantum_ms=20" (repeatable)'
+    help_text = 'also measure under this policy, with its keys, e.g. "gang quantum_ms=20"'
     add("--policy", action="append", default=[], metavar="POLICY", help=help_text)
-    help_text = "how often everything is measured at the most (default: %(default)s)"
+    help_text = "measure everything at most this many times"
     add("--rounds", type=int, default=8, metavar="N", help=help_text)
-    help_text = "enough rounds: 95 %% intervals are at most this share of the median (default: %(default)s)"
+    help_text = "stop when all 95 %% intervals are at most this share of the median"
     add("--precision", type=float, default=experiment.PRECISION, metavar="SHARE", help=help_text)
-    add("--record", action="store_true", help="record each program alone, and simulate all ways")
-    add("--file", type=Path, metavar="FILE", help="a file with a command on each line")
+    add("--record", action="store_true", help="record each program alone, and simulate all policies")
+    add("--file", type=Path, metavar="FILE", help="read commands from a file, one on each line")
     help_text = "write the times in the form of hyperfine's --export-json"
     add("--export-hyperfine", type=Path, metavar="FILE", help=help_text)
     help_text = (
         "measure the settings of MPI, OpenMP and OpenBLAS against spinning, as tune does for one program"
     )
     add("--settings", action="store_true", help=help_text)
-    add("--pairs", action="store_true", help="measure the programs two at a time: a matrix of slowdowns")
-    help_text = f"file for the matrix of --pairs; its suffix is one of {', '.join(FORMATS)}"
+    add(
+        "--pairs",
+        action="store_true",
+        help="measure the programs two at a time, and print a matrix of slowdowns",
+    )
+    help_text = f"write the matrix of --pairs to a file; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
     shared.add(parser, "--env", "--results", "--resume", "--no-wait", *shared.VERDICTS)
-    help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
+    help_text = f"measure these programs, with {SEPARATOR} between them; each is one word or several"
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 

@@ -17,11 +17,11 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     shared.add(parser, "results", "--experiment")
     add = parser.add_argument
-    help_text = "a second directory: tell for each row whether it is better or worse than in the first"
+    help_text = "compare with a second directory: is each row better or worse there than in the first?"
     add("after", metavar="AFTER", type=Path, nargs="?", help=help_text)
     help_text = 'tell whether the second of two schedulers of RESULTS is better, e.g. none "gang 100 ms"'
     add("--between", nargs=2, metavar="SCHEDULER", help=help_text)
-    add("--csv", type=Path, metavar="FILE", help="write the rows as comma-separated values, too")
+    add("--csv", type=Path, metavar="FILE", help="also write the rows as comma-separated values")
     shared.add(parser, "--tolerance")
 
 

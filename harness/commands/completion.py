@@ -13,9 +13,7 @@ FOLDERS = ("DIR", "RESULTS")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = (
-        f"one of {', '.join(SHELLS)}; for example: lockstep completion bash > FILE, which .bashrc sources"
-    )
+    help_text = f"write for {', '.join(SHELLS)}, e.g. lockstep completion bash > FILE, which .bashrc sources"
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=help_text)
 
 

@@ -16,7 +16,7 @@ from workloads.validation import InputError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     shared.add(parser, "--quick", "--results", "--no-wait")
-    shared.output(parser, "write the page of lockstep explore, too (default with --open: explore.html)")
+    shared.output(parser, "also write the page of lockstep explore (default with --open: explore.html)")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -29,19 +29,19 @@ from workloads.work import processes_name
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = "of those that this process may use, the first N (default: all)"
+    help_text = "check only the first N processors that this process may use (default: all)"
     add("--processors", type=int, default=0, metavar="N", help=help_text)
     help_text = (
         "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
     )
     add("--self-test", action="store_true", help=help_text)
-    help_text = "pairs of runs that --self-test measures (default: %(default)s)"
+    help_text = "measure this many pairs of runs in --self-test"
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
     help_text = (
-        "instead: whether jobs that run already share processors while others idle; a launcher or root each"
+        "check instead whether running jobs share processors while others idle; name a launcher of each"
     )
     add("--pid", type=int, action="append", default=[], metavar="P", help=help_text)
-    help_text = "directory to keep the runs of --self-test in (default: they are not kept)"
+    help_text = "keep the runs of --self-test in this directory (default: they are not kept)"
     add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)
     help_text = "print what a report of a fault should say of this host, with nothing personal in it"
     add("--report", action="store_true", help=help_text)

@@ -46,20 +46,25 @@ look whether its waiting is useless."""
 
 def arguments(parser: ArgumentParser) -> None:
     rule_arguments(parser)
-    help_text = "leave jobs alone whose ranks have a processor each"
+    help_text = "leave jobs unchanged whose ranks have a processor each"
     parser.add_argument("--if-oversubscribed", action="store_true", help=help_text)
-    parser.add_argument("--record", type=Path, metavar="DIR", help="write a record of each rank there")
-    parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="what to run")
+    parser.add_argument(
+        "--record", type=Path, metavar="DIR", help="write a record of each rank to this directory"
+    )
+    parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="run this command")
 
 
 def rule_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     rules = [name for name in RULES if name != "oracle"]
-    add("--waiting", type=rule_name, choices=rules, default="global-adaptive", help="the waiting rule")
-    add("--spin-switches", type=float, default=2, metavar="N", help="spin of the fixed rule")
-    add("--context-switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
-    add("--latency-us", type=float, default=2.0, metavar="US", help="one-way message latency")
-    add("--skip-call", action="append", default=[], metavar="CALL", help="a call that stays MPI's own")
+    add("--waiting", type=rule_name, choices=rules, default="global-adaptive", help="wait by this rule")
+    help_text = "under the fixed rule, spin for the time of this many context switches"
+    add("--spin-switches", type=float, default=2, metavar="N", help=help_text)
+    help_text = "assume this cost of a context switch"
+    add("--context-switch-us", type=float, default=10.0, metavar="US", help=help_text)
+    help_text = "assume this one-way latency of a message"
+    add("--latency-us", type=float, default=2.0, metavar="US", help=help_text)
+    add("--skip-call", action="append", default=[], metavar="CALL", help="leave this call to MPI")
     mpicc_argument(parser)
 
 
@@ -80,7 +85,7 @@ def call_of(name: str) -> str:
 
 def mpicc_argument(parser: ArgumentParser) -> None:
     default = "the launcher's, otherwise the first mpicc on the PATH"
-    help_text = f"the compiler wrapper of the programs' MPI (default: {default})"
+    help_text = f"use the compiler wrapper of the programs' MPI (default: {default})"
     parser.add_argument("--mpicc", metavar="WRAPPER", help=help_text)
 
 

@@ -17,11 +17,15 @@ from harness.store.records import POLICY, RunRecord
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "experiment file or built-in experiment (default: the last one of --results, else demo)"
+    help_text = "show this experiment file or built-in one (default: the last one of --results, else demo)"
     shared.add(parser, "experiment", nargs="?", help=help_text)
     shared.add(parser, "--set")
-    shared.add(parser, "--results", help="store with a calibration, and with runs to show beside simulations")
-    shared.output(parser, "file of the page (default: %(default)s)", Path("explore.html"))
+    shared.add(
+        parser,
+        "--results",
+        help="take the calibration, and runs to show with simulations, from this directory",
+    )
+    shared.output(parser, "write the page to this file", Path("explore.html"))
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -11,7 +11,7 @@ from workloads.validation import InputError, refused
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     default = Path("experiment.toml")
-    help_text = "file to write (default: %(default)s)"
+    help_text = "write this file"
     parser.add_argument("file", metavar="FILE", type=Path, nargs="?", default=default, help=help_text)
 
 

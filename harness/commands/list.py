@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     default = Path("lockstep-results")
-    help_text = "directory with records (default: %(default)s)"
+    help_text = "list the records of this directory"
     parser.add_argument("results", metavar="RESULTS", type=Path, nargs="?", default=default, help=help_text)
 
 

@@ -17,7 +17,7 @@ from workloads.waiting_rules import RULES
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", nargs="?", metavar="POLICY", help="show this policy in full")
-    help_text = "also parameters and sources, waiting rules, remedies, patterns, queues and mechanisms"
+    help_text = "also list parameters and sources, waiting rules, remedies, patterns, queues and mechanisms"
     parser.add_argument("--details", action="store_true", help=help_text)
 
 

@@ -33,12 +33,12 @@ VARIES = 0.25
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = "the recording (default: a new file below --results)"
+    help_text = "write the recording to this file (default: a new file below --results)"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
     shared.add(parser, "--results")
     mpicc_argument(parser)
     shared.add(parser, "--no-wait")
-    add("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to record")
+    add("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="record this command")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

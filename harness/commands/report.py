@@ -20,10 +20,17 @@ FORMATS = ("html", "text", "svg", "png", "md", "csv")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     shared.add(parser, "results", "--experiment")
-    shared.output(parser, "output file (default: report.FORMAT)")
+    shared.output(parser, "write to this file (default: report.FORMAT)")
     add = parser.add_argument
-    add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")
-    add("--picture", metavar="NAME", help="the picture for svg and png (default: slowdowns, of jobs: means)")
+    add(
+        "--format",
+        help=f"write {', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: by the suffix of FILE, else html)",
+    )
+    add(
+        "--picture",
+        metavar="NAME",
+        help="draw this picture in svg and png (default: slowdowns, of jobs: means)",
+    )
     shared.add(parser, "--tolerance")
 
 

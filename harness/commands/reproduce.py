@@ -14,11 +14,11 @@ LONG_S = 60.0  # what takes longer is announced in a line
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("paper", metavar="PAPER", help="one of " + ", ".join(papers.PAPERS))
-    add("--figure", metavar="N", action="append", help="only this figure (repeatable)")
+    add("paper", metavar="PAPER", help="reproduce one of " + ", ".join(papers.PAPERS))
+    add("--figure", metavar="N", action="append", help="simulate only this figure")
     add("--quick", action="store_true", help="simulate shorter jobs, or to wider intervals")
-    add("--seed", type=int, default=1, help="seed of all random numbers (default: %(default)s)")
-    add("--resume", action="store_true", help="go on with what an interrupted command has simulated")
+    add("--seed", type=int, default=1, metavar="N", help="draw all random numbers from this seed")
+    add("--resume", action="store_true", help="continue with what an interrupted command has simulated")
     shared.add(parser, "--results")
     add("-o", dest="folder", type=Path, metavar="DIR", help="write pictures of the figures to this directory")
 
@@ -43,7 +43,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         if not kept:
             raise
         where = f"{len(kept)} simulations are kept in {kept.path}"
-        raise Interrupted(f"interrupted: {where}; the same command with --resume goes on") from None
+        raise Interrupted(f"interrupted: {where}; the same command with --resume continues") from None
     kept.remove()
     pictures = reproduction.draw(options.folder) if options.folder else []
     document = reproduction.document()

@@ -20,11 +20,13 @@ from slurm import allocation
 def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, *EXPERIMENT, *MEASURING)
     where = parser.add_mutually_exclusive_group()
-    help_text = "hosts to run on, each with its number of processors"
+    help_text = "run on these hosts, each with its number of processors"
     where.add_argument("--hosts", metavar="A:N,B:N", help=help_text)
-    where.add_argument("--hostfile", type=Path, metavar="FILE", help="file with such a host on each line")
+    where.add_argument(
+        "--hostfile", type=Path, metavar="FILE", help="read the hosts from a file, one on each line"
+    )
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
-    help_text = "only part K of N of the sweep (see lockstep collect)"
+    help_text = "run only part K of N of the sweep (see lockstep collect)"
     parser.add_argument("--part", metavar="K/N", help=help_text)
     add(parser, "--slowdown-bound", "--results", "--no-wait", "--open", *VERDICTS)
 

@@ -23,42 +23,44 @@ from workloads.validation import InputError, refused
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "experiment": {
         "metavar": "EXPERIMENT",
-        "help": "experiment file (.toml), or name of a built-in experiment",
+        "help": "name an experiment file (.toml) or a built-in experiment",
     },
     "--set": {
         **{"dest": "settings", "metavar": "KEY=VALUE", "action": "append", "default": []},
-        "help": "override a key of the file (repeatable), e.g. repeats=3, program.granularity_us=100",
+        "help": "override a key of the file, e.g. repeats=3, program.granularity_us=100",
     },
     "--policy": {
         **{"dest": "policies", "metavar": "POLICY", "action": "append", "default": []},
-        "help": "in place of the schedulers of the file (repeatable): a policy with its keys, "
-        'e.g. "gang quantum_ms=20"',
+        "help": 'replace the schedulers of the file by a policy with its keys, e.g. "gang quantum_ms=20"',
     },
-    "--quick": {"action": "store_true", "help": "fewer repeats of shorter programs"},
-    "--seed": {"type": int, "help": "seed of compute times and of the order of runs"},
+    "--quick": {"action": "store_true", "help": "make fewer repeats of shorter programs"},
+    "--seed": {
+        **{"type": int, "metavar": "N"},
+        "help": "draw compute times and the order of runs from this seed (default: the file's)",
+    },
     "--resume": {"action": "store_true", "help": "skip recorded runs"},
     "--no-simulate": {"dest": "simulate", "action": "store_false", "help": "measure only"},
     "--timeline": {"action": "store_true", "help": "record a timeline of every rank, for trace and report"},
-    "results": {"metavar": "RESULTS", "type": Path, "help": "directory with records"},
+    "results": {"metavar": "RESULTS", "type": Path, "help": "read the records of this directory"},
     "--experiment": {
         "metavar": "NAME",
-        "help": "only experiments with this name, or with a digest that begins like this",
+        "help": "take only the experiment with this name, or with a digest that begins like this",
     },
     "--results": {
         **{"type": Path, "default": Path("lockstep-results"), "metavar": "DIR"},
-        "help": "directory for the records (default: %(default)s)",
+        "help": "keep records in this directory",
     },
     "--slowdown-bound": {
         **{"type": float, "default": TAU_S, "metavar": "S"},
-        "help": "bound of the bounded slowdown, seconds (default: %(default)s)",
+        "help": "count a shorter time alone as this long in bounded slowdowns",
     },
     "--tolerance": {
         **{"type": float, "default": TOLERANCE, "metavar": "SHARE"},
-        "help": "accepted error of the simulated workload slowdown (default: %(default)s)",
+        "help": "accept this error of the simulated workload slowdown",
     },
     "--env": {
         **{"dest": "environment", "metavar": "NAME=VALUE", "action": "append", "default": []},
-        "help": "a variable for all programs, besides those of the shell (repeatable)",
+        "help": "set a variable for all programs, in addition to those of the shell",
     },
     "--no-wait": {
         "action": "store_true",
@@ -66,8 +68,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--fail-if": {
         **{"action": "append", "default": [], "metavar": "CONDITION"},
-        "help": 'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2" '
-        "(repeatable)",
+        "help": 'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2"',
     },
     "--open": {"action": "store_true", "help": "show the file in a browser"},
     "--junit": {"type": Path, "metavar": "FILE", "help": "write the rows as tests in JUnit's XML"},

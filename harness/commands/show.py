@@ -24,12 +24,12 @@ SIZES, UNIT_MS, LONGEST_MS = (4, 2, 4, 3), 100.0, 1e7
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("policy", metavar="POLICY", help="a policy that lockstep policies lists")
-    add("--jobs", dest="sizes", metavar="SIZES", help="sizes of the jobs that come, such as 4,2,2,1")
-    add("--processors", type=int, default=8, metavar="N", help="of the machine (default: %(default)s)")
-    help_text = "a parameter of the policy (repeatable), e.g. packing=continuous"
+    add("policy", metavar="POLICY", help="show a policy that lockstep policies lists")
+    add("--jobs", dest="sizes", metavar="SIZES", help="let jobs of these sizes come, e.g. 4,2,2,1")
+    add("--processors", type=int, default=8, metavar="N", help="give the machine this many processors")
+    help_text = "set a parameter of the policy, e.g. packing=continuous"
     add("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=help_text)
-    help_text = "events in place of --jobs: lines such as 0 arrive A 4 300; 90 end A; 95 lose 7; 99 owner 2 1"
+    help_text = "read events, not --jobs: lines such as 0 arrive A 4 300; 90 end A; 95 lose 7; 99 owner 2 1"
     add("--events", type=Path, metavar="FILE", help=help_text)
     shared.output(parser, "write a page to step through, for a browser (default with --open: show.html)")
 

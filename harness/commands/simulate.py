@@ -17,16 +17,16 @@ from workloads.validation import InputError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, *EXPERIMENT, "--slowdown-bound")
-    help_text = "store whose last calibration gives the values missing in [machine] (default: %(default)s)"
+    help_text = "take values missing in [machine] from the last calibration in this directory"
     add(parser, "--results", help=help_text)
     add(parser, *VERDICTS)
     own = parser.add_argument
     own("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
-    own("--log", metavar="FILE", help="with level = 'jobs': job log (SWF or sacct)")
-    help_text = "record the simulations there: report, compare and trace read them"
+    own("--log", metavar="FILE", help="with level = 'jobs': simulate the jobs of this log (SWF or sacct)")
+    help_text = "record the simulations in this directory: report, compare and trace read them"
     own("-o", "--output", type=Path, metavar="DIR", help=help_text)
-    add(parser, "--resume", help="with -o: skip recorded simulations")
-    help_text = "with -o: record a timeline of every rank, for trace and report"
+    add(parser, "--resume", help="skip simulations that are recorded already (with -o)")
+    help_text = "record a timeline of every rank, for trace and report (with -o)"
     add(parser, "--timeline", help=help_text)
 
 

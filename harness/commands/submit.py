@@ -30,7 +30,10 @@ from slurm.script import TASK, Script, Word
 from workloads.bounds import within
 from workloads.validation import InputError, LockstepError, refused, whole
 
-WHOLES = {"nodes": "number of nodes", "ntasks-per-node": "number of processors on each node"}
+WHOLES = {
+    "nodes": "use this many nodes (default: 1)",
+    "ntasks-per-node": "use this many processors of each node (default: the experiment's, spread evenly)",
+}
 FLAGS = {
     "exclusive": "allow no other job on the nodes",
     "requeue": "requeue the job at its time limit, and continue then",
@@ -46,9 +49,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         own(f"--{name}", type=int, metavar="N", help=help_text)
     for name, help_text in FLAGS.items():
         own(f"--{name}", action="store_true", help=help_text)
-    help_text = "further option of sbatch (repeatable), e.g. --sbatch=--gres=gpu:1"
+    help_text = "pass a further option to sbatch, e.g. --sbatch=--gres=gpu:1"
     own("--sbatch", metavar="OPTION", action="append", default=[], help=help_text)
-    own("--array", type=int, metavar="N", help="divide the sweep among N jobs, and collect their results")
+    help_text = "divide the sweep among N jobs, and collect their results (default: one job)"
+    own("--array", type=int, metavar="N", help=help_text)
     own("--dry-run", action="store_true", help="print the scripts, but submit nothing")
     own("--wait", action="store_true", help="wait for the end of the jobs and show the results")
 

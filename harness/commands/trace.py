@@ -20,10 +20,15 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     shared.add(parser, "results")
-    add("--run", type=int, metavar="N", help="number of a run with a timeline (default: the first)")
-    help_text = "output file (default: %(default)s)"
+    add(
+        "--run",
+        type=int,
+        metavar="N",
+        help="write the run with this number (default: the first with a timeline)",
+    )
+    help_text = "write to this file"
     add("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE", help=help_text)
-    help_text = "only what happened between two times, in seconds after the start of the run"
+    help_text = "write only what happened between two times, in s after the start of the run (default: all)"
     add("--window", type=float, nargs=2, metavar=("BEGIN", "END"), help=help_text)
 
 

@@ -45,16 +45,22 @@ Libraries = Mapping[int, Mapping[Path, int]]
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--jobs", type=int, default=3, metavar="K", help="copies of the command at a time (1: it alone)")
-    help_text = "how often everything is measured (default: %(default)s)"
+    add(
+        "--jobs",
+        type=int,
+        default=3,
+        metavar="K",
+        help="run this many copies at a time; 1 is the command alone",
+    )
+    help_text = "measure everything this many times"
     add("--rounds", type=int, default=5, metavar="N", help=help_text)
-    help_text = "stop after X times the sum of the times alone"
+    help_text = "stop a run after X times the sum of the times alone"
     add("--timeout-factor", type=float, default=10.0, metavar="X", help=help_text)
-    help_text = "measure only this setting, and the unmodified program (repeatable)"
+    help_text = "measure only this setting, and the unmodified program"
     add("--only", action="append", metavar="SETTING", help=help_text)
     rule_arguments(parser)
     shared.add(parser, "--results", "--resume", "--no-wait", *shared.VERDICTS)
-    help_text = "what to run; {copy} in it stands for the number of the copy"
+    help_text = "run this command; {copy} in it stands for the number of the copy"
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 

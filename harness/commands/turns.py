@@ -48,17 +48,18 @@ GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program w
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--quantum-ms", type=float, metavar="MS", help=f"length of a slot (default: {QUANTUM_MS:g})")
-    help_text = 'another policy, with its keys: "batch", "gang quantum_ms=20 fill=jobs"'
+    help_text = f"make slots this long (default: {QUANTUM_MS:g} ms)"
+    add("--quantum-ms", type=float, metavar="MS", help=help_text)
+    help_text = 'use this policy, with its keys, e.g. "batch", "gang quantum_ms=20 fill=jobs" (default: gang)'
     add("--policy", metavar="POLICY", help=help_text)
-    help_text = "a job that runs already: its launcher, or the root of its processes (repeatable)"
+    help_text = "include a running job: its launcher, or the root of its processes"
     add("--pid", type=int, action="append", default=[], metavar="PID", help=help_text)
-    help_text = "how many processors each program uses (default: all, so that one runs at a time)"
+    help_text = "give each program this many processors (default: all, so that one runs at a time)"
     add("--processes", type=int, metavar="N", help=help_text)
-    add("--file", type=Path, metavar="FILE", help="a file with a command on each line")
-    help_text = "write the outputs of the commands to files there, instead of passing them on"
+    add("--file", type=Path, metavar="FILE", help="read commands from a file, one on each line")
+    help_text = "write the outputs of the commands to files in this directory (default: pass them on)"
     add("-o", "--output", type=Path, metavar="DIR", help=help_text)
-    help_text = f"programs, with {SEPARATOR} between them; each in one word or several"
+    help_text = f"run these programs, with {SEPARATOR} between them; each is one word or several"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
 

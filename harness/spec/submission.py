@@ -16,13 +16,13 @@ from workloads.parameters import Bounds, Checked
 from workloads.validation import InputError, known_keys, under, whole
 
 TEXTS = {
-    "partition": "partition to run in",
-    "account": "account to charge",
-    "qos": "quality of service",
-    "time": "time limit, as sbatch takes it",
-    "constraint": "required features of the nodes",
-    "mem": "memory of each node",
-    "nodelist": "nodes to run on",
+    "partition": "run in this partition",
+    "account": "charge this account",
+    "qos": "ask for this quality of service",
+    "time": "limit the time, in minutes or in another form of sbatch",
+    "constraint": "require these features of the nodes",
+    "mem": "ask for this memory of each node, in MB or with a unit (4G)",
+    "nodelist": "run on these nodes",
 }
 """Options of sbatch that are passed on as they are, with their help."""
 

@@ -1,0 +1,36 @@
+"""The help of every argument shows its default, its unit, and whether it may be repeated, in one form."""
+
+import argparse
+import re
+
+import pytest
+
+from harness.cli import parser
+
+PARSERS = parser().get_default("whole")()[1]
+UNIT = re.compile(r"-(us|ms|s|bytes)$")
+
+
+def entry(text, action):
+    """The paragraph of an argument in a help text."""
+    name = action.option_strings[0] if action.option_strings else action.metavar
+    found = re.search(rf"^  {re.escape(name)}[ ,\n].*(\n {{5,}}.*)*", text, re.MULTILINE)
+    return " ".join(found[0].split())
+
+
+@pytest.mark.parametrize("command", PARSERS, ids=lambda command: command.name)
+def test_every_argument_shows_its_default_its_unit_and_whether_it_may_be_repeated(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    text = command.format_help()
+    for action in command._actions:
+        line, repeatable = entry(text, action), isinstance(action, argparse._AppendAction)
+        facts = [fact for end in re.findall(r"\(([^()]*)\)$", line) for fact in end.split("; ")]
+        default = [fact for fact in facts if fact.startswith("default")]
+        assert ("repeatable" in facts) == repeatable and line.count("(default") == len(default), line
+        number, optional = action.type in (int, float), action.nargs != 0 and not repeatable
+        if optional and (number or action.default is not None):
+            assert default, line
+        if optional and number and action.default:
+            assert float(default[0].split()[1]) == action.default, line
+        for unit in (found[1] for name in action.option_strings if (found := UNIT.search(name))):
+            assert facts[-1].endswith(f" {unit}"), line
