@@ -291,6 +291,7 @@ def _prepare(end: zmq.Socket[bytes], keys: Keys) -> None:
     end.curve_secretkey = keys.secret.encode()
     end.maxmsgsize = LONGEST_BYTES
     end.sndhwm = end.rcvhwm = WAITING
+    end.linger = 0  # if an error leaves it open, its process must end although its peer is away
     end.reconnect_ivl = 50
     end.reconnect_ivl_max = 500
 

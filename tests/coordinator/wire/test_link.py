@@ -21,7 +21,8 @@ for number in range(100):
     hub = Hub(f"ipc://{place}/{number}", ours, {its.public: 0})
     child = os.fork()
     if not child:
-        Line(f"ipc://{place}/{number}", ours.public, its).send(b"hello")
+        line = Line(f"ipc://{place}/{number}", ours.public, its)
+        line.send(b"hello")
         time.sleep(60)
         os._exit(0)
     while not hub.receive():
@@ -40,6 +41,19 @@ def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed():
     words = [sys.executable, "-c", KILLED]
     done = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=True, timeout=120)
     assert float(done.stdout) < 5
+
+
+LEFT = """
+import tempfile
+from coordinator.wire.zmq_transport import Keys, Line
+line = Line(f"ipc://{tempfile.mkdtemp()}/nobody", Keys.make().public, Keys.make())
+line.send(b"hello")
+del line
+"""
+
+
+def test_an_end_that_an_error_leaves_open_does_not_hold_its_process_back():
+    subprocess.run([sys.executable, "-c", LEFT], env=forwarded({}), check=True, timeout=20)
 
 
 def reached(endpoint, patience_s):
