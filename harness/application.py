@@ -203,9 +203,9 @@ class _Series:
 
     def _lacking(self) -> dict[Key, Task]:
         """The runs to make; none if no row needs any of them."""
-        done = plan.recorded(self.measured)
+        records = plan.recorded(self.measured)
         ours = [task for task in plan.plan(self._wanted) if task.cell.index in self._cells]
-        tasks = {task.key: task for task in ours if task.key not in done}
+        tasks = {task.key: task for task in ours if task.key not in records}
         return tasks if any(map(self._precision.needs, tasks.values())) else {}
 
     def measure(self) -> None:
@@ -239,15 +239,15 @@ class _Series:
             ended = plan.recorded(self._made)
             count = len(self._made) - earlier
             total = count + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
-            kept = f"{count} of {total} runs are recorded in {self._store.path}"
+            progress = f"{count} of {total} runs are recorded in {self._store.path}"
             raise Interrupted(
-                f"interrupted: everything is released; {kept}; continue with --resume"
+                f"interrupted: everything is released; {progress}; continue with --resume"
             ) from None
         experiment = self._wanted
         if experiment.min_repeats < experiment.repeats and (wide := list(precision.wide())):
-            shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
+            widths = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
             target = f"precision = {experiment.precision:.0%}"
-            watcher.warn(f"after {experiment.repeats} repeats intervals are wider than {target}: {shown}")
+            watcher.warn(f"after {experiment.repeats} repeats intervals are wider than {target}: {widths}")
 
     def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
         if self._wanted.of_settings:
@@ -316,8 +316,8 @@ def simulate(
     files: list[Path] = []
     with Store(output, warn=watcher.warn) if output else nullcontext() as store:
         before = store.runs(experiment.digest) if store and resume else []
-        done = plan.recorded(before)
-        lacking = [task for task in tasks if not _made(task, done.get(task.key), back_end)]
+        records = plan.recorded(before)
+        lacking = [task for task in tasks if not _made(task, records.get(task.key), back_end)]
 
         def keep(record: RunRecord) -> None:
             if store and output:
@@ -331,8 +331,8 @@ def simulate(
         except KeyboardInterrupt:
             if not new_records:
                 raise
-            kept = f"recorded in {store.path}; continue with --resume" if store else LOST
-            many = f"{len(new_records)} of {len(lacking)} simulations are {kept}"
+            place = f"recorded in {store.path}; continue with --resume" if store else LOST
+            many = f"{len(new_records)} of {len(lacking)} simulations are {place}"
             raise Interrupted(f"interrupted: {many}") from None
     notes = list(prepared.notes)
     failures = [record.failure for record in new_records if record.failure]
@@ -371,18 +371,18 @@ def _by_process(
     recorded_programs.check(experiment)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
-    taken, recorded = _stored(results, experiment)
+    basis, recorded = _stored(results, experiment)
     announce_compiler(watcher)
     here = conditions.of_session(usable_processors(), process_level.SIMULATOR)
-    host = partial(process_level.Host.of_calibration, taken.constants, conditions=here)
+    host = partial(process_level.Host.of_calibration, basis.constants, conditions=here)
     back_end = process_level.Simulated(host, session, timeline, recorded)
     first = next(
         task for task in plan.plan(experiment, experiment.cells) if task.scheduler == experiment.schedulers[0]
     )
-    machine = vars(process_level.Host.of_calibration(taken.constants, first).machine(first.scheduler))
+    machine = vars(process_level.Host.of_calibration(basis.constants, first).machine(first.scheduler))
     machines = [cell.machine for cell in experiment.cells]
     incomplete = any(not {"context_switch_us", "latency_us"} <= values.keys() for values in machines)
-    notes = [*recorded.lacks(), *([taken.line] if incomplete and taken.line else [])]
+    notes = [*recorded.lacks(), *([basis.line] if incomplete and basis.line else [])]
     return _Prepared(back_end, process_level.tasks_of(experiment), machine, notes)
 
 
@@ -401,16 +401,16 @@ def explore(
     recorded_programs.check(base)
     from harness.predict import parameter_grid, process_level  # noqa: PLC0415 - numba is slow to load
 
-    taken, recorded = _stored(results, base)
+    basis, recorded = _stored(results, base)
     for line in recorded.lacks():
         watcher.warn(line)
     around = parameter_grid.around(base)
     announce_compiler(watcher)
     progress = Counted(watcher, f"around {base.name}")
     records = process_level.predict(
-        around.experiment, taken.constants, progress, threads.compute, recorded, timeline=True
+        around.experiment, basis.constants, progress, threads.compute, recorded, timeline=True
     )
-    return around, records, taken
+    return around, records, basis
 
 
 def _stored(results: Path, experiment: Experiment) -> tuple[Chosen, RecordedPrograms]:
@@ -443,9 +443,9 @@ def advise(
     jobs_here = (
         _jobs_of(description, jobs, processors) if description else None
     )  # bad input shows before a calibration
-    taken = _calibration(results, watcher, no_wait=no_wait)
-    age = duration(trust.age_s(taken.calibration)) if taken.calibration else ""
-    warnings = list(result_warnings.of_use(taken, conditions.of_session(usable_processors(), "")))
+    basis = _calibration(results, watcher, no_wait=no_wait)
+    age = duration(trust.age_s(basis.calibration)) if basis.calibration else ""
+    warnings = list(result_warnings.of_use(basis, conditions.of_session(usable_processors(), "")))
     if isinstance(description, Path) and (lacks := recording.read(description).lacks):
         warnings.append(lacks)
     if jobs_here is None:
@@ -453,9 +453,9 @@ def advise(
         path, more = record()
         jobs_here, warnings = _jobs_of(path, jobs, processors), [*warnings, *more]
     experiment, program = jobs_here
-    used = taken.constants or Constants()
+    constants = basis.constants or Constants()
     announce_compiler(watcher)
-    rows = advice.predict(experiment, used, Counted(watcher, "simulating"))
+    rows = advice.predict(experiment, constants, Counted(watcher, "simulating"))
     ranges: list[advice.Range] = []
     compared: list[Row] = []
     if isinstance(program, Program):
@@ -466,7 +466,9 @@ def advise(
             compared = advice.compared(store)
     rows.sort(key=advice.slowdown)
     missed = errors_of(compared), by_scheduler(compared)
-    return advice.Advice(program, rows, ranges, processors, used, taken.calibration, age, warnings, *missed)
+    return advice.Advice(
+        program, rows, ranges, processors, constants, basis.calibration, age, warnings, *missed
+    )
 
 
 def _jobs_of(description: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:
@@ -482,7 +484,7 @@ def _calibration(folder: Path, watcher: Watcher, *, no_wait: bool) -> Chosen:
     """The calibration of this host to go by; it is made now if there is none that is good."""
     at = conditions.of_session(usable_processors(), "")
     with Store(folder, warn=watcher.warn) as store:
-        if not (taken := trust.chosen(store.calibrations(), at, folder)).calibration:
+        if not (basis := trust.chosen(store.calibrations(), at, folder)).calibration:
             session = MeasurementSession.begin(usable_processors()[:2], real_tools(), store)
             with session.reserved(watcher, no_wait=no_wait):
                 session.warn_of_disturbances(watcher)
@@ -490,5 +492,5 @@ def _calibration(folder: Path, watcher: Watcher, *, no_wait: bool) -> Chosen:
                     session.calibrate([0], ["signals"], watcher)
                 except OverloadedError as error:
                     watcher.warn(str(error))
-            taken = trust.chosen(store.calibrations(), at, folder)
-        return taken
+            basis = trust.chosen(store.calibrations(), at, folder)
+        return basis

@@ -91,17 +91,17 @@ class _CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in the base class, after adding the subcommand's arguments."""
         self.fill()
-        parsed, left = super().parse_known_args(_with_keys(args), namespace)
-        if left:
+        parsed, rest = super().parse_known_args(_with_keys(args), namespace)
+        if rest:
             options = sorted(set(re.findall(r"--[a-z][\w-]*", self.format_help())))
-            hint = _unknown(left[0].partition("=")[0], options, self.prog)
-            if KEY_VALUE.match(left[0]) and "--set" in options:
-                hint = f"{brief(repr(left[0]))} has no option before it; write --set {brief(left[0])}"
-            elif "--policy" in args and not left[0].startswith("-"):
+            hint = _unknown(rest[0].partition("=")[0], options, self.prog)
+            if KEY_VALUE.match(rest[0]) and "--set" in options:
+                hint = f"{brief(repr(rest[0]))} has no option before it; write --set {brief(rest[0])}"
+            elif "--policy" in args and not rest[0].startswith("-"):
                 hint = f'{hint}; keys of a policy: --policy "gang quantum_ms=20"'
             _complain(hint)
             self.exit(BAD_INPUT)
-        return parsed, left
+        return parsed, rest
 
 
 class _Version(argparse.Action):
@@ -177,10 +177,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not _streams():
         _complain("standard output is closed: redirect it to a file, a pipe or /dev/null")
         return BAD_INPUT
-    left = environment.undone(os.environ)  # what an exec around us has set is for its programs, not ours
-    for name in os.environ.keys() - left.keys():
+    variables = environment.undone(os.environ)  # what an exec around us has set is for its programs, not ours
+    for name in os.environ.keys() - variables.keys():
         del os.environ[name]
-    os.environ.update(left)
+    os.environ.update(variables)
     try:
         words = sys.argv[1:] if arguments is None else list(arguments)
         if not words:

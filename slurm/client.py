@@ -48,10 +48,10 @@ def submit(script: Path, *, after: SlurmJob | None = None) -> SlurmJob:
 
 def _unclear(reply: Reply, jobs: Sequence[SlurmJob]) -> str:
     if jobs:
-        told = f"sbatch printed {' and '.join(map(str, jobs))}"
+        output = f"sbatch printed {' and '.join(map(str, jobs))}"
     else:
-        told = f"sbatch printed no job id, but {reply.out.strip()[:300]!r}"
-    return f"{reply.failure}; {told}" if reply.failure else told
+        output = f"sbatch printed no job id, but {reply.out.strip()[:300]!r}"
+    return f"{reply.failure}; {output}" if reply.failure else output
 
 
 def _search(script: Path) -> str:
@@ -82,11 +82,11 @@ def states(jobs: Sequence[SlurmJob], directory: str) -> dict[SlurmJob, tuple[Job
     unknown = [job for job in jobs if job not in reported]
     if unknown:
         reported |= _accounted(unknown)
-    found = {}
+    judgments = {}
     for job in jobs:
-        left = ending(directory, job)
-        found[job] = judge(reported.get(job), left), left
-    return found
+        remaining = ending(directory, job)
+        judgments[job] = judge(reported.get(job), remaining), remaining
+    return judgments
 
 
 def ending(directory: str, job: SlurmJob) -> Ending | None:
@@ -99,29 +99,29 @@ def ending(directory: str, job: SlurmJob) -> Ending | None:
 
 def _queued(jobs: Sequence[SlurmJob]) -> dict[SlurmJob, str]:
     """States by job or task from squeue, without the jobs that it no longer knows."""
-    found: dict[SlurmJob, str] = {}
+    states_of_jobs: dict[SlurmJob, str] = {}
     for whole in dict.fromkeys(job.whole for job in jobs):
         reply = answer("squeue", *whole.place, "-h", "-r", "-t", "all", "-j", whole.id, "-o", "%i|%T")
         if reply.failure and not _over(reply):
             raise SlurmError(reply.failure)
-        found |= {SlurmJob(name, whole.cluster): state for name, state in _rows(reply.out)}
-    return found
+        states_of_jobs |= {SlurmJob(name, whole.cluster): state for name, state in _rows(reply.out)}
+    return states_of_jobs
 
 
 def _accounted(jobs: Sequence[SlurmJob]) -> dict[SlurmJob, str]:
     """States of jobs that are over, from the accounting or the log of completed jobs."""
-    found: dict[SlurmJob, str] = {}
+    states_of_jobs: dict[SlurmJob, str] = {}
     for place in dict.fromkeys(job.place for job in jobs):
         ours = {job.id: job for job in jobs if job.place == place}
         for source in ([], ["-c"]):
             try:
-                said = ask("sacct", *place, *source, "-n", "-P", "-j", ",".join(ours), "-o", "JobID,State")
+                output = ask("sacct", *place, *source, "-n", "-P", "-j", ",".join(ours), "-o", "JobID,State")
             except SlurmError:
                 continue  # there is no such source
-            if states := {ours[name]: state for name, state in _rows(said) if name in ours}:
-                found |= states
+            if states := {ours[name]: state for name, state in _rows(output) if name in ours}:
+                states_of_jobs |= states
                 break
-    return found
+    return states_of_jobs
 
 
 def _over(reply: Reply) -> bool:

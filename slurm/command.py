@@ -33,16 +33,16 @@ class Reply:
     @property
     def failure(self) -> str:
         """Why the command failed, in a sentence that names it; empty if it did not."""
-        said = self.err.strip()
+        message = self.err.strip()
         if self.status is None:
             return f"{self.command}: no end after {PATIENCE_S} s"
-        if self.status and any(sign in said for sign in NO_CLUSTER):
-            reason = said.splitlines()[-1].removeprefix(f"{self.command}: ")
+        if self.status and any(sign in message for sign in NO_CLUSTER):
+            reason = message.splitlines()[-1].removeprefix(f"{self.command}: ")
             remedy = "submit from a login node, or set SLURM_CONF"
             return f"no cluster answers {self.command} here ({reason}): {remedy}"
         if self.status and self.status < 0:
             return f"{self.command}: ended by signal {-self.status}"
-        return f"{self.command}: {said or f'status {self.status}'}" if self.status else ""
+        return f"{self.command}: {message or f'status {self.status}'}" if self.status else ""
 
 
 def cleaned(environment: Mapping[str, str]) -> dict[str, str]:

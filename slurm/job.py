@@ -25,7 +25,7 @@ class SlurmJob:
     def printed(cls, text: str) -> list[Self]:
         """All jobs that lines of sbatch's output may tell, each once, without the lines of banners."""
         lines = (_PRINTED.fullmatch(line.strip()) for line in text.splitlines())
-        return list(dict.fromkeys(cls(found[1], found[2] or "") for found in lines if found))
+        return list(dict.fromkeys(cls(match[1], match[2] or "") for match in lines if match))
 
     @property
     def place(self) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ def seconds(text: str) -> int | None:
     """A time limit as sbatch takes it, in seconds; None for no limit. Slurm rounds it up to a minute."""
     if text.upper() in NONE:
         return None
-    if found := _DAYS.fullmatch(text):
-        days, hours, minutes, rest = (int(part or 0) for part in found.groups())
-    elif found := _CLOCK.fullmatch(text):
-        days, (hours, minutes, rest) = 0, (int(part or 0) for part in found.groups())
+    if match := _DAYS.fullmatch(text):
+        days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    elif match := _CLOCK.fullmatch(text):
+        days, (hours, minutes, rest) = 0, (int(part or 0) for part in match.groups())
     else:
         raise ValueError(f"{text!r} is no time limit")
     whole_minutes = -(-(((24 * days + hours) * 60 + minutes) * 60 + rest) // 60)
@@ -32,5 +32,5 @@ def most_tasks(place: Sequence[str] = ()) -> int | None:
 
 def setting(name: str, text: str) -> str:
     """The first word of a setting in a text of ``scontrol show``; empty if it is not there."""
-    found = re.search(rf"(?<!\S){name}\s*=[^\S\n]*(\S+)", text)
-    return found[1] if found else ""
+    match = re.search(rf"(?<!\S){name}\s*=[^\S\n]*(\S+)", text)
+    return match[1] if match else ""

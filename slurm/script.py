@@ -88,7 +88,7 @@ class Script:
     def directives(self) -> list[str]:
         """The options of the ``#SBATCH`` lines, in order."""
         file = JOB_PATTERN if self.tasks is None else TASK_PATTERN
-        made: dict[str, str | int | bool | None] = {
+        options: dict[str, str | int | bool | None] = {
             "job-name": self.name,
             "output": f"{pattern(self.directory)}/{file}.log",
             "open-mode": "append",
@@ -96,7 +96,7 @@ class Script:
             "requeue" if self.requeue else "no-requeue": True,
             "array": None if self.tasks is None else f"1-{self.tasks}",
         }
-        chosen = {**made, **self.options}
+        chosen = {**options, **self.options}
         lines = [
             f"--{name}" if value is True else f"--{name}={option(str(value))}"
             for name, value in chosen.items()

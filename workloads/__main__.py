@@ -95,14 +95,14 @@ def run(options: argparse.Namespace) -> list[RankResult]:
 
 def described(options: argparse.Namespace, processes: int) -> Program:
     own = {one.name for one in parameters_of(Program)}
-    given: dict[str, Any] = {name: value for name, value in vars(options).items() if name in own}
-    given |= {"pattern": options.pattern.upper(), "processes": processes}
+    values: dict[str, Any] = {name: value for name, value in vars(options).items() if name in own}
+    values |= {"pattern": options.pattern.upper(), "processes": processes}
     if options.phases is None and options.dedicated_s is None:
-        given["dedicated_s"] = 1.0
+        values["dedicated_s"] = 1.0
     if options.pattern == "lock":
-        del given["opening_barrier"]
-        return LockProgram(section_us=options.section_us, locks=options.locks, lock=options.lock, **given)
-    return Program(**given)
+        del values["opening_barrier"]
+        return LockProgram(section_us=options.section_us, locks=options.locks, lock=options.lock, **values)
+    return Program(**values)
 
 
 COLUMNS = (
@@ -144,8 +144,8 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.write(f"python -m workloads: {error}\n")
         return 2
     if results:
-        made = json.dumps([one.recorded() for one in results]) if options.json else table(results)
-        sys.stdout.write(f"{made}\n")
+        text = json.dumps([one.recorded() for one in results]) if options.json else table(results)
+        sys.stdout.write(f"{text}\n")
     return 0
 
 

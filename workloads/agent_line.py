@@ -123,10 +123,10 @@ class AgentLine:
         return message["type"] in kinds
 
     def _listen(self) -> None:
-        said = self._socket.recv(4096)
-        if not said:
+        data = self._socket.recv(4096)
+        if not data:
             raise ConnectionError("the agent went away")
-        self._heard += said
+        self._heard += data
 
 
 def _connected(path: str) -> socket.socket:

@@ -39,8 +39,8 @@ class Constant:
     said: str = ""  # its part of a report's sentence
 
 
-def _constant(meaning: str, default: float | Samples | Rows = 0.0, **known: Any) -> Any:
-    return field(default=default, metadata={"meaning": meaning, **known})
+def _constant(meaning: str, default: float | Samples | Rows = 0.0, **options: Any) -> Any:
+    return field(default=default, metadata={"meaning": meaning, **options})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +108,8 @@ class MachineConstants:
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any]) -> MachineConstants:
         """The constants of a run's record; without ``local_switch_us`` it is ``remote_wakeup_us``."""
-        known = {one.name: recorded[one.name] for one in CONSTANTS if one.name in recorded}
-        return cls(**{"local_switch_us": known.get("remote_wakeup_us", 0.0)} | known)
+        values = {one.name: recorded[one.name] for one in CONSTANTS if one.name in recorded}
+        return cls(**{"local_switch_us": values.get("remote_wakeup_us", 0.0)} | values)
 
     def recorded(self) -> dict[str, Any]:
         """The values for a record: none of an unknown machine, and those of slots where slots change."""
@@ -146,9 +146,9 @@ class MachineConstants:
             raise InputError(key, rows, rule, "give each of idle_times_us as many values, or give no rows")
 
 
-def _declared(name: str, kind: Any, known: Mapping[str, Any]) -> Constant:
+def _declared(name: str, kind: Any, options: Mapping[str, Any]) -> Constant:
     in_ns = f"{name[:-3]}_ns" if name.endswith("_us") else name
-    return Constant(name, kind, in_ns, **{"quantity": in_ns, **known})
+    return Constant(name, kind, in_ns, **{"quantity": in_ns, **options})
 
 
 KINDS = get_type_hints(MachineConstants)

@@ -113,8 +113,10 @@ class Coscheduling:
     def _least_of(self, pid: int) -> int:
         """The priority of all ranks: the smallest ever seen, since a rank may just be one priority up."""
         with suppress(ProcessLookupError):
-            seen = os.sched_getparam(pid).sched_priority
-            self._priority = min(self._priority, seen or self._priority)  # 0 if its agent has not come to it
+            priority = os.sched_getparam(pid).sched_priority
+            self._priority = min(
+                self._priority, priority or self._priority
+            )  # 0 if its agent has not come to it
         return self._priority
 
 
@@ -141,9 +143,9 @@ class Correspondents:
         if last is None:
             return False
         often = self._per_ms * (cpu_ns - last[1]) / 1e6
-        before, known = self.ranks, set(self.ranks)
+        before, present = self.ranks, set(self.ranks)
         new = [now - then for now, then in zip(got, last[0], strict=False)]
-        self.ranks = tuple(r for r, n in enumerate(new) if n > (often / 2 if r in known else often))
+        self.ranks = tuple(r for r, n in enumerate(new) if n > (often / 2 if r in present else often))
         return self.ranks != before
 
 

@@ -138,7 +138,7 @@ class NetworkBell:
     def arm(self, received: Sequence[int]) -> bool:
         """Read the datagrams that have arrived; False while an announced message is on its way."""
         self._drain()
-        return all(told <= got for told, got in zip(self._announced, received, strict=True))
+        return all(announced <= got for announced, got in zip(self._announced, received, strict=True))
 
     def sleep(self, timeout_ns: int) -> bool:
         return bool(self._poll.poll(timeout_ns / 1e6))
@@ -178,13 +178,13 @@ def own_addresses() -> list[tuple[str, str]]:
     import psutil  # noqa: PLC0415 - few ranks need it, and all would wait for it
 
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}
-    found = [
+    addresses = [
         (entry.address, entry.netmask or "255.255.255.255")
         for name, entries in psutil.net_if_addrs().items()
         for entry in entries
         if entry.family == socket.AF_INET and name in up
     ]
-    return sorted(found, key=lambda pair: pair[0].startswith("127."))
+    return sorted(addresses, key=lambda pair: pair[0].startswith("127."))
 
 
 def reachable(own: list[tuple[str, str]], theirs: list[tuple[str, str]], *, same_host: bool) -> str:

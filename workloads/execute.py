@@ -132,17 +132,17 @@ class Execution:
 
     def advance(self, over: Callable[[], bool] | None = None) -> int:
         """Run phases to the last, or the first after which ``over()`` holds; returns how many ran."""
-        total = left = self._phases
-        while left:
+        total = remaining = self._phases
+        while remaining:
             for compute_ns, gap_ns in zip(*self._block, strict=True):
                 self._phase(compute_ns, gap_ns)
-                left -= 1
-                if self._observer is not None and left:
+                remaining -= 1
+                if self._observer is not None and remaining:
                     self._observer.phase_over(self._messenger.received)
-                if over is not None and left and over():
-                    return total - left
-            if left:
-                self._block = self._draw(min(BLOCK_PHASES, left))
+                if over is not None and remaining and over():
+                    return total - remaining
+            if remaining:
+                self._block = self._draw(min(BLOCK_PHASES, remaining))
         return total
 
     def _draw(self, count: int) -> tuple[list[int], list[int]]:
@@ -176,12 +176,12 @@ class Execution:
 class LockExecution(Execution):
     """A program of the pattern LOCK: waits for ``locks`` are synchronization, sections are computation."""
 
-    def __init__(self, locks: SectionLocks, program: Program, *given: Any) -> None:
+    def __init__(self, locks: SectionLocks, program: Program, *arguments: Any) -> None:
         self._locks = locks
         self._places = program.locks
         self._section_ns = round(program.section_us * 1e3)
         self._section = Compute()
-        super().__init__(*given)
+        super().__init__(*arguments)
 
     def run(self) -> RankResult:
         result = super().run()
@@ -235,16 +235,16 @@ class MoldableExecution:
 
     def _made(self) -> Execution:
         launched = self._launched
-        given = (launched, self._messenger, self._recorder, self._compute)
+        arguments = (launched, self._messenger, self._recorder, self._compute)
         if self._file is None:
-            return Execution(*given)
+            return Execution(*arguments)
         program = launched.program.on(self._messenger.size)
         comm = launched.comm  # others know ranks as they were launched
         limit_ns, kind = waiting_rules.read_limit(launched.rule(program)), LOCKS[program.lock]
         locks = self._make_locks(
             self._file, comm.rank, comm.size, program.locks, kind, limit_ns, launched.remedy
         )
-        return LockExecution(locks, program, *given)
+        return LockExecution(locks, program, *arguments)
 
     def close(self) -> None:
         """Free its MPI resources. Collective over all launched ranks."""

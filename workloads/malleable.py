@@ -48,14 +48,14 @@ class MalleableExecution:
         """
         self._recorder.start()
         self._wished = [ANYWHERE] * (len(ranks) or self._comm.size)
-        left, cores = self._launched.program.phase_count(), self._wished
+        remaining, cores = self._launched.program.phase_count(), self._wished
         phases = 0
-        while left:
-            done = self._together(cores, left) if self._comm.rank < len(cores) else 0
-            phases += done
-            self._sizes.append((done, len(cores)))
+        while remaining:
+            count = self._together(cores, remaining) if self._comm.rank < len(cores) else 0
+            phases += count
+            self._sizes.append((count, len(cores)))
             self._control.barrier(learning=False)
-            left, cores = self._comm.bcast((left - done, self._wished), ROOT)
+            remaining, cores = self._comm.bcast((remaining - count, self._wished), ROOT)
         messenger = self._messenger
         return self._recorder.finish(
             self._comm.rank,
@@ -71,12 +71,12 @@ class MalleableExecution:
         self._messenger.close()
         self._control.close()
 
-    def _together(self, cores: Sequence[int], left: int) -> int:
+    def _together(self, cores: Sequence[int], phase_count: int) -> int:
         """Run phases with the other active ranks until the end or a change; returns how many ran."""
         if (core := cores[self._comm.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
         launched, key = self._launched, self._launched.key
-        program = dataclasses.replace(launched.program.on(len(cores)), phases=left, dedicated_s=None)
+        program = dataclasses.replace(launched.program.on(len(cores)), phases=phase_count, dedicated_s=None)
         self._messenger.enter(range(len(cores)), launched.rule(program))
         # Until the first change, compute times are the same as in a program that never changes.
         changed = (*key, len(self._sizes)) if self._sizes else key
@@ -88,16 +88,16 @@ class MalleableExecution:
         messenger = self._messenger
         if messenger.rank != ROOT:
             return lambda: messenger.noticed
-        told = False
+        change = False
 
         def over() -> bool:
-            nonlocal told
-            if not told and self._changed():
-                told = True
+            nonlocal change
+            if not change and self._changed():
+                change = True
                 for other in range(1, messenger.size):
                     messenger.notify(other)
                 return messenger.size == 1
-            return told
+            return change
 
         return over
 

@@ -256,8 +256,8 @@ class Messenger:
     def _look(self, kind: int) -> int:
         """Look after the ranks that are to send a message of ``kind``; returns the time."""
         assert self._coscheduling
-        asked = self._asked if kind == RESPONSE else ROOT
-        self._coscheduling.look(self._places[1:] if kind == ARRIVAL else (self._places[asked],))
+        partner = self._asked if kind == RESPONSE else ROOT
+        self._coscheduling.look(self._places[1:] if kind == ARRIVAL else (self._places[partner],))
         return perf_counter_ns()
 
     def _block(self) -> int:

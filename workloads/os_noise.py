@@ -42,7 +42,7 @@ class Jump(NamedTuple):
 
 def watch(duration_ns: int) -> list[Jump]:
     """The jumps of the clock on this thread's processor in the next ``duration_ns``."""
-    found = []
+    jumps = []
     switches = _involuntary_switches()
     last = perf_counter_ns()
     end = last + duration_ns
@@ -50,11 +50,11 @@ def watch(duration_ns: int) -> list[Jump]:
         now = perf_counter_ns()
         if now - last > JUMP_NS:
             switched = _involuntary_switches()
-            found.append(Jump(last, now - last, switched > switches))
+            jumps.append(Jump(last, now - last, switched > switches))
             switches = switched
             now = perf_counter_ns()
         last = now
-    return found
+    return jumps
 
 
 def queried_slice_ns(processor: int) -> float:
@@ -99,9 +99,9 @@ def ticks_ns(jumps: Sequence[Jump], duration_ns: int, period_ns: int) -> list[in
     count = -(-period_ns // NEAR_NS)
     first = max(range(count), key=lambda one: bins[one] + bins[(one + 1) % count])
     phase = {first, (first + 1) % count}
-    found = [jump.length_ns for jump in silent if jump.began_ns % period_ns // NEAR_NS in phase]
-    unseen = duration_ns // period_ns - len(found)
-    return found + [0] * unseen if unseen <= len(found) else []
+    lengths_ns = [jump.length_ns for jump in silent if jump.began_ns % period_ns // NEAR_NS in phase]
+    unseen = duration_ns // period_ns - len(lengths_ns)
+    return lengths_ns + [0] * unseen if unseen <= len(lengths_ns) else []
 
 
 def _involuntary_switches() -> int:

@@ -26,9 +26,9 @@ def _reached(path: Path) -> tuple[Path, os.stat_result]:
     # The owner of the root directory can replace anything; in a namespace without root it has another id.
     trusted = {0, os.getuid(), place.stat().st_uid}
     while True:
-        found = place.lstat()
-        _check_owner(place, found, trusted)
-        if stat.S_ISLNK(found.st_mode):
+        status = place.lstat()
+        _check_owner(place, status, trusted)
+        if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > 40:
                 raise OSError(f"{path} leads through too many symbolic links")
@@ -36,9 +36,9 @@ def _reached(path: Path) -> tuple[Path, os.stat_result]:
             names += reversed(target.parts)
             place = place.parent
         elif not names:
-            return place, found
+            return place, status
         else:
-            _check_closed_to_writers(place, found)
+            _check_closed_to_writers(place, status)
         name = names.pop()
         place = place.parent if name == ".." else place / name
 
@@ -75,21 +75,21 @@ def private(path: Path) -> Path:
     for place in reversed(missing):
         with suppress(FileExistsError):
             place.mkdir(mode=0o700)
-    place, found = _reached(path)
-    _check_ours(place, found)
-    if found.st_mode & 0o077:
-        _close(place, found)
+    place, status = _reached(path)
+    _check_ours(place, status)
+    if status.st_mode & 0o077:
+        _close(place, status)
     return path
 
 
-def _close(path: Path, found: os.stat_result) -> None:
+def _close(path: Path, status: os.stat_result) -> None:
     """Close a directory of ours to others; what they could read only, a read-only file system may keep."""
     try:
         path.chmod(0o700)
     except OSError:
-        if found.st_mode & 0o022:
+        if status.st_mode & 0o022:
             raise
-    if _others_write(found):
+    if _others_write(status):
         import shutil  # noqa: PLC0415 - rarely needed, and each start of a rank's program counts
 
         for inner in path.iterdir():
@@ -99,33 +99,33 @@ def _close(path: Path, found: os.stat_result) -> None:
                 inner.unlink()
 
 
-def _check_closed(path: Path, found: os.stat_result) -> None:
-    _check_ours(path, found)
-    if found.st_mode & 0o077:
-        raise PermissionError(f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o})")
+def _check_closed(path: Path, status: os.stat_result) -> None:
+    _check_ours(path, status)
+    if status.st_mode & 0o077:
+        raise PermissionError(f"{path} is open to others (mode {stat.S_IMODE(status.st_mode):04o})")
 
 
-def _check_ours(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISDIR(found.st_mode):
+def _check_ours(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(f"{path} is not a directory")
-    _check_owner(path, found, {os.getuid()})
+    _check_owner(path, status, {os.getuid()})
 
 
-def _check_closed_to_writers(path: Path, found: os.stat_result) -> None:
-    if _others_write(found) and not found.st_mode & stat.S_ISVTX:
-        raise PermissionError(f"{path} can be changed by others (mode {stat.S_IMODE(found.st_mode):04o})")
+def _check_closed_to_writers(path: Path, status: os.stat_result) -> None:
+    if _others_write(status) and not status.st_mode & stat.S_ISVTX:
+        raise PermissionError(f"{path} can be changed by others (mode {stat.S_IMODE(status.st_mode):04o})")
 
 
-def _check_owner(path: Path, found: os.stat_result, trusted: set[int]) -> None:
-    if found.st_uid not in trusted:
-        raise PermissionError(f"{path} belongs to user {found.st_uid}, not to you ({os.getuid()})")
+def _check_owner(path: Path, status: os.stat_result, trusted: set[int]) -> None:
+    if status.st_uid not in trusted:
+        raise PermissionError(f"{path} belongs to user {status.st_uid}, not to you ({os.getuid()})")
 
 
-def _others_write(found: os.stat_result) -> bool:
+def _others_write(status: os.stat_result) -> bool:
     """Whether others may write to a directory; a group of ours alone, as umask 002 supposes, is no other."""
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return True
-    return bool(found.st_mode & stat.S_IWGRP) and not _is_ours_alone(found.st_gid)
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_ours_alone(status.st_gid)
 
 
 def _is_ours_alone(group: int) -> bool:
@@ -134,12 +134,12 @@ def _is_ours_alone(group: int) -> bool:
     import pwd  # noqa: PLC0415
 
     try:
-        user, known = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
+        user, entry = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
     except KeyError:
         return False
     return (
         user.pw_uid != 0
         and user.pw_gid == group
-        and known.gr_name == user.pw_name
-        and set(known.gr_mem) <= {user.pw_name}
+        and entry.gr_name == user.pw_name
+        and set(entry.gr_mem) <= {user.pw_name}
     )

@@ -68,8 +68,8 @@ class ListOf(NamedTuple):
 
     def check(self, key: str, value: Any) -> None:
         if not isinstance(value, list | tuple) or not value or self.length not in (0, len(value)):
-            wanted = f"{self.length} values" if self.length else "at least one value"
-            raise InputError(key, value, f"must be a list of {wanted}", "write [1, 2]")
+            content = f"{self.length} values" if self.length else "at least one value"
+            raise InputError(key, value, f"must be a list of {content}", "write [1, 2]")
         for one in value:
             self.entry.check(key, one)
 
@@ -127,8 +127,8 @@ def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
 def parameters_of(kind: Any) -> tuple[Parameter, ...]:
     """The fields of a dataclass whose annotations limit their values, in order."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    found = ((field.name, *_rule(hints[field.name])) for field in dataclasses.fields(kind))
-    return tuple(Parameter(name, rule, optional) for name, rule, optional in found if rule)
+    rules = ((field.name, *_rule(hints[field.name])) for field in dataclasses.fields(kind))
+    return tuple(Parameter(name, rule, optional) for name, rule, optional in rules if rule)
 
 
 def add_options(parser: Any, kind: Any, helps: Mapping[str, str | None]) -> None:

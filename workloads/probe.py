@@ -150,13 +150,13 @@ class Probe:
         os.sched_setaffinity(0, {places[self._pair.rank]})
         if rival:
             self._tell_rival(places[SERVER])
-        found = []
+        times_ns = []
         with _talking(Messenger(self._pair, (server, reader)[self._pair.rank], Recorder())) as messenger:
             if self._reads:
-                found = self._read(messenger, count or self.samples * BATCH, pauses_ns)
+                times_ns = self._read(messenger, count or self.samples * BATCH, pauses_ns)
         if rival:
             self._tell_rival(None)
-        return found
+        return times_ns
 
     def yields_ns(self, place: int) -> list[float]:
         """The switch from one process on ``place`` to the other by sched_yield, which both call in turn.
@@ -165,14 +165,14 @@ class Probe:
         """
         os.sched_setaffinity(0, {place})
         self._pair.barrier()
-        found = []
+        times_ns = []
         for _ in range(self.samples + 2 * APART):
             begin = perf_counter_ns()
             for _ in range(BATCH):
                 os.sched_yield()
-            found.append((perf_counter_ns() - begin) / BATCH / 2)
+            times_ns.append((perf_counter_ns() - begin) / BATCH / 2)
         self._pair.barrier()
-        return found[APART:-APART]
+        return times_ns[APART:-APART]
 
     def overheads_ns(self, places: tuple[int, int]) -> Samples:
         """CPU time of the parts of a read with both ends spinning; empty on the server."""
@@ -190,12 +190,12 @@ class Probe:
         to_sleeper = self._sends_to_sleeper_ns(places[SERVER])
         if not self._reads:
             return {}
-        sent, received = _batches(messenger.sending), _batches(messenger.handling[RESPONSE])
-        both_ns = statistics.median(sent) + statistics.median(received)
+        sends_ns, receipts_ns = _batches(messenger.sending), _batches(messenger.handling[RESPONSE])
+        both_ns = statistics.median(sends_ns) + statistics.median(receipts_ns)
         serves = [max(0.0, time_ns - both_ns) for time_ns in served]
-        rings = [time_ns - statistics.median(sent) for time_ns in to_sleeper]
-        found = {"send_ns": sent, "wake_ns": rings, "receive_ns": received, "serve_ns": serves}
-        return found | {"poll_ns": polls}
+        rings = [time_ns - statistics.median(sends_ns) for time_ns in to_sleeper]
+        samples = {"send_ns": sends_ns, "wake_ns": rings, "receive_ns": receipts_ns, "serve_ns": serves}
+        return samples | {"poll_ns": polls}
 
     def _sends_to_sleeper_ns(self, place: int) -> list[float]:
         """CPU time of a send to a server that sleeps on ``place``, which the rival keeps busy."""
@@ -211,7 +211,7 @@ class Probe:
     def overruns_ns(self, places: tuple[int, int], server: Waiting) -> list[float]:
         """By how much longer than STEP_NS each step of a program takes without messages; reader only."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
-        compute, found = Compute(), []
+        compute, overruns_ns = Compute(), []
         with _talking(Messenger(self._pair, server, Recorder())) as messenger:
             for _ in range(self.samples * BATCH if self._reads else 0):
                 begin = perf_counter_ns()
@@ -219,22 +219,21 @@ class Probe:
                 messenger.poll()
                 messenger.read(messenger.rank)
                 thread_time_ns()
-                found.append(float(perf_counter_ns() - begin - STEP_NS))
-        return found
+                overruns_ns.append(float(perf_counter_ns() - begin - STEP_NS))
+        return overruns_ns
 
     def os_noise_ns(self, places: tuple[int, int]) -> Samples:
         """The detours and clock ticks of ``places``, watched at the same time, while the rival sleeps."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
         self._tell_rival(WATCH_NS / 1e9)
         self._pair.barrier()
-        seen = os_noise.watch(WATCH_NS)
-        lengths = [jump.length_ns for jump in seen if jump.switched]
-        found = self._pair.allgather((lengths, os_noise.ticks_ns(seen, WATCH_NS, os_noise.tick_ns())))
+        jumps = os_noise.watch(WATCH_NS)
+        lengths = [jump.length_ns for jump in jumps if jump.switched]
+        both = self._pair.allgather((lengths, os_noise.ticks_ns(jumps, WATCH_NS, os_noise.tick_ns())))
         return {
-            "os_noise_length_ns": [float(length_ns) for lengths, _ in found for length_ns in lengths]
-            or [0.0],
-            "os_noise_interval_ns": [WATCH_NS / max(1, len(lengths)) for lengths, _ in found],
-            "tick_delay_ns": [float(late_ns) for _, ticks in found for late_ns in ticks] or [0.0],
+            "os_noise_length_ns": [float(length_ns) for lengths, _ in both for length_ns in lengths] or [0.0],
+            "os_noise_interval_ns": [WATCH_NS / max(1, len(lengths)) for lengths, _ in both],
+            "tick_delay_ns": [float(late_ns) for _, ticks in both for late_ns in ticks] or [0.0],
         }
 
     def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, memory_step_ns: float) -> Samples:
@@ -276,8 +275,8 @@ class Probe:
             os.sched_setaffinity(0, {places[turn % 2 - 1]})
             moves.append(took_ns())
         usual_ns = statistics.median(alone)
-        found = {"reload_ns": [time_ns - usual_ns for time_ns in turns[1:]]}
-        return found | {"migration_ns": [time_ns - usual_ns for time_ns in moves]}
+        reloads_ns = {"reload_ns": [time_ns - usual_ns for time_ns in turns[1:]]}
+        return reloads_ns | {"migration_ns": [time_ns - usual_ns for time_ns in moves]}
 
     def _tell_rival(self, wish: Any) -> None:
         """Let the rival act on a wish (``compete``), if this is the reader."""
@@ -287,13 +286,13 @@ class Probe:
 
     def _read(self, messenger: Messenger, count: int, pauses_ns: Sequence[int] = (0,)) -> list[int]:
         pause = Compute()
-        found = []
+        times_ns = []
         for pause_ns in islice(cycle(pauses_ns), count):
             pause(pause_ns)
             begin = perf_counter_ns()
             messenger.read(SERVER)
-            found.append(perf_counter_ns() - begin)
-        return found
+            times_ns.append(perf_counter_ns() - begin)
+        return times_ns
 
 
 def compete(comm: Any) -> None:
@@ -329,21 +328,25 @@ def _batches(times_ns: list[int]) -> list[float]:
 def measure(probe: Probe, a: int, b: int) -> Samples:
     """Constants of processors ``a`` and ``b`` in one round: all but OS noise, ``memory_step_ns``, reloads."""
     each = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
-    handed, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
+    handoffs_ns, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
     yields_ns = probe.yields_ns(a)
     if a == b:
-        switch_ns = [time_ns / 2 for time_ns in handed]
+        switch_ns = [time_ns / 2 for time_ns in handoffs_ns]
         none_ns = {f"{quantity}_ns": [0.0] for quantity in ACROSS}
-        found = {"remote_wakeup_ns": switch_ns, "local_switch_ns": switch_ns, "local_switch_pair_ns": each_ns}
-        found |= {"yield_ns": yields_ns, "overrun_ns": probe.overruns_ns((a, a), BLOCKING)}
-        return found | none_ns | after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), 0.0)
+        samples = {
+            "remote_wakeup_ns": switch_ns,
+            "local_switch_ns": switch_ns,
+            "local_switch_pair_ns": each_ns,
+        }
+        samples |= {"yield_ns": yields_ns, "overrun_ns": probe.overruns_ns((a, a), BLOCKING)}
+        return samples | none_ns | after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), 0.0)
     spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
     reads = partial(
         probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pauses_ns=[FALL_ASLEEP_NS]
     )
     woken, switched = (_batches(reads(rival=rival)) for rival in (False, True))
     base_ns = statistics.median(spun or [0.0])
-    switch_ns = [(time_ns - base_ns) / 2 for time_ns in handed]
+    switch_ns = [(time_ns - base_ns) / 2 for time_ns in handoffs_ns]
     return {
         "latency_ns": [time_ns / 2 for time_ns in spun],
         "remote_wakeup_ns": [time_ns - base_ns for time_ns in switched],
@@ -369,14 +372,14 @@ def after_idle(probe: Probe, a: int, b: int, switch_ns: float, read_ns: float) -
     reads = partial(probe.round_trips_ns, pauses_ns=pauses_ns, count=probe.samples * times)
     all_spun = reads((a, b), server=SPINNING, reader=SPINNING) if a != b else []
     all_handed = reads((a, a), server=BLOCKING, reader=BLOCKING)
-    found: Samples = {}
+    samples: Samples = {}
     for number, idle_us in enumerate(IDLE_TIMES_US):
-        spun, handed = all_spun[number::times], all_handed[number::times]
+        spins_ns, handoffs_ns = all_spun[number::times], all_handed[number::times]
         # The reader has not rested: so the way back to it costs what it usually does.
-        usual_ns = switch_ns + statistics.median(spun or [0])
-        found[f"switch_after_idle_ns {idle_us}"] = [time_ns - usual_ns for time_ns in handed]
-        found[f"send_after_idle_ns {idle_us}"] = [time_ns - read_ns for time_ns in spun] or [0.0]
-    return found
+        usual_ns = switch_ns + statistics.median(spins_ns or [0])
+        samples[f"switch_after_idle_ns {idle_us}"] = [time_ns - usual_ns for time_ns in handoffs_ns]
+        samples[f"send_after_idle_ns {idle_us}"] = [time_ns - read_ns for time_ns in spins_ns] or [0.0]
+    return samples
 
 
 def measure_between(probe: Probe) -> Samples:
@@ -411,34 +414,34 @@ def main(arguments: list[str]) -> None:
         compete(comm)
         return
     probe = Probe(comm, pair, max(1, options.samples // ROUNDS))
-    found = (
+    result = (
         _rounds(partial(measure_between, probe)) if options.between else _measure_here(probe, pair, options)
     )
     if comm.rank == READER:
         comm.send("end", RIVAL)
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(result) + "\n")
 
 
 def _measure_here(probe: Probe, pair: Any, options: argparse.Namespace) -> Samples:
     a, *others = (int(processor) for processor in options.processors.split(","))
     places = a, others[-1] if others else a
-    found = _rounds(partial(measure, probe, *places))
+    samples = _rounds(partial(measure, probe, *places))
     if others:
-        found |= probe.os_noise_ns(places)
+        samples |= probe.os_noise_ns(places)
     size = options.working_set_bytes
     memory_step_ns = pair.bcast(measured_step_ns(size), READER)
     if size:
-        found |= probe.reloads_ns(places, size, memory_step_ns)
-    return found | {"memory_step_ns": [memory_step_ns]}
+        samples |= probe.reloads_ns(places, size, memory_step_ns)
+    return samples | {"memory_step_ns": [memory_step_ns]}
 
 
 def _rounds(measured: Callable[[], Samples]) -> Samples:
     """The samples of ROUNDS rounds, in the order of time."""
-    found: Samples = defaultdict(list)
+    by_quantity: Samples = defaultdict(list)
     for _ in range(ROUNDS):
         for quantity, samples in measured().items():
-            found[quantity] += samples
-    return found
+            by_quantity[quantity] += samples
+    return by_quantity
 
 
 if __name__ == "__main__":

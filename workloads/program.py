@@ -90,20 +90,20 @@ class Program(Work):
         self._check_combinations()
 
     def _check_parallelism(self) -> None:
-        given = self.parallelism
-        if given and self.pattern != TASKS:
+        parallelism = self.parallelism
+        if parallelism and self.pattern != TASKS:
             rule = "only a program with a queue of tasks has a profile"
-            raise InputError("parallelism", given, rule, 'write pattern = "TASKS", or leave it out')
-        pairs = isinstance(given, list | tuple) and all(
-            isinstance(pair, list | tuple) and len(pair) == 2 for pair in given
+            raise InputError("parallelism", parallelism, rule, 'write pattern = "TASKS", or leave it out')
+        pairs = isinstance(parallelism, list | tuple) and all(
+            isinstance(pair, list | tuple) and len(pair) == 2 for pair in parallelism
         )
         if not pairs:
             remedy = "write [[10, 1], [40, 4]]: 10 tasks one after another, then 40 by at most 4 processes"
-            raise InputError("parallelism", given, "must be a list of pairs of numbers", remedy)
-        for index, (tasks, processes) in enumerate(given):
+            raise InputError("parallelism", parallelism, "must be a list of pairs of numbers", remedy)
+        for index, (tasks, processes) in enumerate(parallelism):
             PHASES.check(f"parallelism[{index}][0]", tasks)
             whole(f"parallelism[{index}][1]", processes, minimum=1, maximum=self.processes)
-        object.__setattr__(self, "parallelism", tuple((tasks, processes) for tasks, processes in given))
+        object.__setattr__(self, "parallelism", tuple((tasks, processes) for tasks, processes in parallelism))
 
     def _check_combinations(self) -> None:
         if (self.dedicated_s is None) == (self.phases is None):

@@ -81,8 +81,8 @@ def main(spec: dict[str, Any]) -> None:
         file = checkpoint_file(folder, spec["job"])
         checkpoint = Checkpoint(file, program.checkpoint_phases, comm.rank == ROOT)
     coscheduling = None
-    if given := spec.get("coscheduling"):
-        coscheduling = Coscheduling(_near(comm), folder, spec["job"], **given)
+    if settings := spec.get("coscheduling"):
+        coscheduling = Coscheduling(_near(comm), folder, spec["job"], **settings)
     observer = Observer(agent.observe, **spec["observation"]) if spec.get("observation") else None
     launched = LaunchedProgram(
         comm,

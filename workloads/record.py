@@ -147,8 +147,8 @@ class RankResult(Checked):
             known_keys(recorded, NAMES, "")
             return cls(**recorded)
         except InputError as error:
-            told = f"{reprlib.repr(error.key)} is {reprlib.repr(error.value)}: it {error.rule}"
-            raise ValueError(told) from None
+            reason = f"{reprlib.repr(error.key)} is {reprlib.repr(error.value)}: it {error.rule}"
+            raise ValueError(reason) from None
 
     def recorded(self) -> dict[str, Any]:
         """Its file form."""

@@ -39,8 +39,8 @@ class TracedCompute(Compute):
 class TracedMessenger(Messenger):
     """Notes waits, sleeps, messages with their peers, and when another process ran."""
 
-    def __init__(self, *given: Any, timeline: Timeline, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, *arguments: Any, timeline: Timeline, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._add = timeline.add
         self._sent = [0] * len(self._received)
         self._target = -1
@@ -86,8 +86,8 @@ class TracedMessenger(Messenger):
 class TracedLocks(SectionLocks):
     """Notes waits for locks, as waits at barriers."""
 
-    def __init__(self, timeline: Timeline, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, timeline: Timeline, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._add = timeline.add
 
     def enter(self, lock: int) -> None:

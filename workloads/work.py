@@ -198,8 +198,8 @@ class Command(Work):
                 raise InputError(key, value, rule, "choose another name")
             if not isinstance(value, str) or "\0" in value:
                 raise InputError(key, value, "must be a text in quotes, without NUL", f'write {name} = "4"')
-        told = {"OMP_NUM_THREADS": str(self.threads)} if self.threads > 1 else {}
-        object.__setattr__(self, "environment", tuple(sorted((told | dict(self.environment)).items())))
+        variables = {"OMP_NUM_THREADS": str(self.threads)} if self.threads > 1 else {}
+        object.__setattr__(self, "environment", tuple(sorted((variables | dict(self.environment)).items())))
 
     @property
     def simulable(self) -> bool:

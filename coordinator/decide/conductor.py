@@ -253,5 +253,5 @@ def active_ranks(
         waiting[node_of[processor]].append(rank)
     unused = (waiting[node_of[processor]] for processor in placement)
     active = [ranks.popleft() if ranks else None for ranks in unused]
-    taken = tuple(rank for rank in active if rank is not None)
-    return taken if len(taken) == len(active) else None
+    seats = tuple(rank for rank in active if rank is not None)
+    return seats if len(seats) == len(active) else None

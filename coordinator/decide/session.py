@@ -146,10 +146,10 @@ class Session:
 
     def too_large(self, number: int) -> bool:
         """Whether more processors are lost than job ``number`` can do without."""
-        left = self.machine.processors - len(self._lost)
+        usable = self.machine.processors - len(self._lost)
         return (
             bool(self._lost)
-            and (self.processes(number) or 1) > left
+            and (self.processes(number) or 1) > usable
             and not self.policy.allows_oversubscription
         )
 

@@ -116,9 +116,9 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         did += [f"continued {_count(number)} of others"] if (number := processes.let_go(notes)) else []
     with step():
         evidence = Evidence.of(notes, groups)
-        ended, left = processes.end(processes.ending(run, spare=spare, evidence=evidence))
+        ended, remaining = processes.end(processes.ending(run, spare=spare, evidence=evidence))
         did += [f"ended {_count(ended)}"] if ended else []
-        did += [f"{_count(left)} did not end; run lockstep clean later"] if left else []
+        did += [f"{_count(remaining)} did not end; run lockstep clean later"] if remaining else []
     with step():
         processes.let_go(notes)  # the agent, which has ended now, may have stopped some again
     with step():
@@ -177,12 +177,12 @@ def remove_files(since_s: float, spare: Collection[int] = ()) -> list[Path]:
     deadline = time.monotonic() + PATIENCE_S
     removed: list[Path] = []
     while candidates := _files(SHARED_MEMORY, SEGMENT, since_s) | _files(TEMPORARY, TOPOLOGY, since_s):
-        used = _used(spare)
+        inodes = _used(spare)
         for path, place in candidates.items():
-            if place not in used:
+            if place not in inodes:
                 path.unlink(missing_ok=True)
                 removed.append(path)
-        if time.monotonic() > deadline or used.isdisjoint(candidates.values()):
+        if time.monotonic() > deadline or inodes.isdisjoint(candidates.values()):
             break
         time.sleep(0.05)
     return removed
@@ -205,7 +205,7 @@ def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, t
 
 def _used(spare: Collection[int]) -> set[tuple[int, int]]:
     """Device and inode of such files that processes map or have open: other namespaces may reuse names."""
-    used: set[tuple[int, int]] = set()
+    inodes: set[tuple[int, int]] = set()
     for pid in identity.pids():
         if pid in spare:
             continue
@@ -215,16 +215,16 @@ def _used(spare: Collection[int]) -> set[tuple[int, int]]:
                 if bytes(SHARED_MEMORY) in line:
                     _, _, _, device, inode, *_ = line.split()
                     major, minor = (int(number, 16) for number in device.split(b":"))
-                    used.add((os.makedev(major, minor), int(inode)))
+                    inodes.add((os.makedev(major, minor), int(inode)))
             for link in (process / "fd").iterdir():
                 with suppress(OSError):
                     # Only in these folders: stat on a file of a dead server never returns.
                     if link.readlink().parent in (SHARED_MEMORY, TEMPORARY):
                         status = link.stat()
-                        used.add((status.st_dev, status.st_ino))
+                        inodes.add((status.st_dev, status.st_ino))
         except OSError:
             continue
-    return used
+    return inodes
 
 
 def _count(processes: int) -> str:
@@ -268,8 +268,8 @@ class Discards:
                 _, wait_s = next(self._steps[job])
                 self._dues_ns[job] = now_ns + round(wait_s * 1e9)
             except StopIteration as end:
-                _, left = end.value
+                _, remaining = end.value
                 del self._steps[job], self._dues_ns[job]
-                if left:
-                    self._warn(f"job {job}: the kernel does not end {left} of its processes")
+                if remaining:
+                    self._warn(f"job {job}: the kernel does not end {remaining} of its processes")
                 self._then.pop(job, lambda: None)()

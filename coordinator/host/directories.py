@@ -38,13 +38,13 @@ class DirectoryGuardian:
         self._start(_REMOVE, [str(path), str(path.parent)], {"PATH": "/usr/bin:/bin"})
 
     def _start(self, then: str, words: Sequence[str], variables: Mapping[str, str]) -> None:
-        heard, self._word = os.pipe()
+        reading_end, self._word = os.pipe()
         try:
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", _WAIT + then, *words],
                 env=dict(variables),
                 cwd="/",
-                stdin=heard,
+                stdin=reading_end,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
@@ -53,7 +53,7 @@ class DirectoryGuardian:
             os.close(self._word)
             raise
         finally:
-            os.close(heard)
+            os.close(reading_end)
 
     def __enter__(self) -> Self:
         return self

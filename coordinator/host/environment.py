@@ -83,10 +83,10 @@ def undone(source: Mapping[str, str]) -> dict[str, str]:
     try:
         set_before = dict(json.loads(result.pop(UNDO, "{}")))
         for name, (ours, before) in set_before.items():
-            left = before if result.get(name) == ours else _without(result.get(name), ours, before)
+            value = before if result.get(name) == ours else _without(result.get(name), ours, before)
             result.pop(name, None)
-            if left is not None:
-                result[name] = str(left)
+            if value is not None:
+                result[name] = str(value)
     except (ValueError, TypeError):  # it is not ours
         pass
     return result

@@ -68,8 +68,8 @@ def lives(name: str) -> bool | None:
     if process is None:
         return None
     pid, start = process
-    found = stat(pid)
-    return found is not None and found.start == start and found.state not in "ZX"
+    status = stat(pid)
+    return status is not None and status.start == start and status.state not in "ZX"
 
 
 def boot() -> str:

@@ -174,9 +174,9 @@ def describe(status: int) -> str:
 def failed(status: int, *logs: Path) -> str:
     """The failure of a program in words: exit status, last lines of the first nonempty log, likely causes."""
     texts = list(filter(None, map(tail, logs)))
-    shown = [line[:LINE_CHARACTERS] for text in texts[:1] for line in text.splitlines()]
+    excerpt = [line[:LINE_CHARACTERS] for text in texts[:1] for line in text.splitlines()]
     reason = [explained(status, "\n".join([*texts, ""])), *(without_room(log.parent) for log in logs[:1])]
-    return "\n".join(filter(None, [describe(status), *shown, *reason]))
+    return "\n".join(filter(None, [describe(status), *excerpt, *reason]))
 
 
 def head(path: Path) -> str:

@@ -105,12 +105,12 @@ class Launcher(ABC):
             hidden = (*hidden, "SLURM_")
         elif "SLURM_JOB_ID" in source:
             needed["SLURM_OVERLAP"] = "1"  # otherwise launches wait for each other
-        seen = {name: value for name, value in variables.items() if not name.startswith(hidden)}
+        visible = {name: value for name, value in variables.items() if not name.startswith(hidden)}
         if command is None:
-            return forwarded(needed | dict(extra), seen)
-        held = {"PYTHONPATH", *(variables.keys() - seen.keys()), *(command.keys() & extra.keys())}
+            return forwarded(needed | dict(extra), visible)
+        held = {"PYTHONPATH", *(variables.keys() - visible.keys()), *(command.keys() & extra.keys())}
         rest = json.dumps({name: variables.get(name) for name in held})
-        return {**needed, **seen, **extra, "PYTHONPATH": forwarded({}, seen)["PYTHONPATH"], HELD: rest}
+        return {**needed, **visible, **extra, "PYTHONPATH": forwarded({}, visible)["PYTHONPATH"], HELD: rest}
 
     def needs(self, *, root: bool) -> dict[str, str]:
         """The variables that it needs, as ``root`` or as another user."""
@@ -270,14 +270,14 @@ class OpenMpi(Launcher):
     @classmethod
     def told(cls, variables: Variables, libraries: Iterable[str], source: Variables) -> dict[str, str]:
         """Its list of variables; a name stands for the value at the launch, with what a script adds."""
-        known = next(
+        variable = next(
             (cls.LISTS[sign] for sign in cls.LISTS for name in libraries if name.startswith(sign)), None
         )
-        if known is None:
+        if variable is None:
             return {}
         # The launcher reads a value with "=" that it looks up itself as a name and a value.
         words = [f"{name}={value}" if "=" in value else name for name, value in variables.items()]
-        return {known: ";".join(filter(None, [source.get(known), *words]))}
+        return {variable: ";".join(filter(None, [source.get(variable), *words]))}
 
 
 @register
@@ -375,8 +375,8 @@ def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
 
 def _exported(there: str, names: Iterable[str]) -> str:
     """The names that srun passes on, and more; ALL stands for all, and NONE or NIL for none."""
-    kept = [] if there in ("NONE", "NIL") else there.split(",")
-    return there if "ALL" in kept else ",".join([*kept, *names])
+    entries = [] if there in ("NONE", "NIL") else there.split(",")
+    return there if "ALL" in entries else ",".join([*entries, *names])
 
 
 @register
@@ -428,8 +428,8 @@ def find_launcher(hosts: Sequence[str] = (), *, needed: bool = True) -> Launcher
         return launcher
     if not needed:
         return NoLauncher("", "")
-    seen = [*candidates()]
-    where = f"{', '.join(seen)} is none" if seen else "there is none beside Python or on PATH"
+    names = [*candidates()]
+    where = f"{', '.join(names)} is none" if names else "there is none beside Python or on PATH"
     raise InputError("launcher", None, f"Lockstep needs an mpiexec of {_known()}; {where}", REMEDY)
 
 

@@ -281,10 +281,10 @@ def _threads(process: Process) -> Iterator[int]:
 
 
 def _own_threads(pid: int) -> Iterator[int]:
-    seen = set[int]()
-    while new := set(threads(pid)) - seen:
+    all_threads = set[int]()
+    while new := set(threads(pid)) - all_threads:
         yield from new
-        seen |= new
+        all_threads |= new
 
 
 def check_local(local: str) -> None:
@@ -311,7 +311,7 @@ def base_among(mounts: bytes, groups: bytes, controller: bytes = b"") -> Path | 
     split = (line.split(b" - ") for line in mounts.splitlines())
     points = [
         place.split()[3:5]
-        for place, (what, _, *options) in ((place, said.split()) for place, said in split)
+        for place, (what, _, *options) in ((place, text.split()) for place, text in split)
         if what == kind and (not controller or controller in options[0].split(b","))
     ]
     named = (line.split(b":", 2) for line in groups.splitlines())

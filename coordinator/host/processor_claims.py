@@ -44,9 +44,9 @@ class ProcessorClaim:
         self._holder = holder
         self._processors = frozenset(processors)
         self._sockets: list[socket.socket] = []
-        found = runs(self._processors)
-        for place in range(0, len(found), RANGES):
-            some = found[place : place + RANGES]
+        all_ranges = runs(self._processors)
+        for place in range(0, len(all_ranges), RANGES):
+            some = all_ranges[place : place + RANGES]
             part = ranges(processor for first, last in some for processor in range(first, last + 1))
             bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._sockets.append(bound)

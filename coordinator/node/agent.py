@@ -196,14 +196,14 @@ class Agent:
     def _look(self) -> None:
         """Report processes that were stopped by others; each call looks at one rank only, to be short."""
         self._looks += 1
-        seen = [(f"the guardian of {socket.gethostname()}", self._guardian_process.pid)]
+        relatives = [(f"the guardian of {socket.gethostname()}", self._guardian_process.pid)]
         peers = (peer for peer in self._roster if peer.begun or peer.job not in self._trees)
         running = [peer for peer in peers if not self._switcher.holds(peer.job, peer.rank)]
         if running:
             peer = running[self._looks % len(running)]
             name, pid = f"rank {peer.rank} of job {peer.job}", peer.process.pid
-            seen += [(name, pid), (f"the parent of {name}", launch.parent(pid))]
-        for what, pid in seen:
+            relatives += [(name, pid), (f"the parent of {name}", launch.parent(pid))]
+        for what, pid in relatives:
             if text := self._stopped.look(what, pid):
                 self._tell(protocol.Failure(text, fatal=False))
 
@@ -367,8 +367,8 @@ class Agent:
         self._switcher.drop(peer.job, peer.rank)
         self._tell_of_rank(peer, protocol.RankGone())
 
-    def _tell_of_rank(self, peer: Peer, said: Any) -> None:
-        self._tell(protocol.OfRank(peer.job, peer.rank, said))
+    def _tell_of_rank(self, peer: Peer, message: Any) -> None:
+        self._tell(protocol.OfRank(peer.job, peer.rank, message))
 
     def refused(self, reason: str) -> None:
         """Report a process that the roster has refused."""

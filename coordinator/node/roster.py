@@ -162,15 +162,15 @@ class Roster:
 
     def look_below(self) -> None:
         """Note new descendants of programs, and their CPU time; too slow for a slot switch."""
-        seen = set()
+        current = set()
         for peer in self:
             if peer.time is not None:
                 below = [child.pid for child in family(peer.process)]
                 peer.time.look(below)
-                seen |= {(pid, peer.job, peer.key) for pid in below}
-        for new in seen - self._below:
+                current |= {(pid, peer.job, peer.key) for pid in below}
+        for new in current - self._below:
             self._directory.note_process(*new)
-        self._below = seen
+        self._below = current
 
     def attach(self, job: int, root: str) -> None:
         """Take over a tree that runs already, by the name of its first process."""

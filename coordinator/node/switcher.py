@@ -192,7 +192,9 @@ class Switcher:
                 processor: [self._mechanism.order(rank.process, state == RUN) for rank, state in changed]
                 for processor, changed in _by_processor(changes).items()
             }
-            orders_of = {p: [order for order in given if order is not None] for p, given in orders.items()}
+            orders_of = {
+                p: [order for order in all_orders if order is not None] for p, all_orders in orders.items()
+            }
             if orders_of != orders:
                 return []
             slots.append(orders_of)

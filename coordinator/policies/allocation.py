@@ -128,12 +128,12 @@ def divide(kind: int, started: int, line: Any, demands: Demands, grants: Any) ->
             job = line[i]
             if grants[i] < demands.max_processes[job]:
                 value = float(demands.weights[job])
-                held = float(grants[i])
-                worth = value / held
+                size = float(grants[i])
+                worth = value / size
                 if kind == IN_PROPORTION:
-                    worth = value / (held + 0.5)
+                    worth = value / (size + 0.5)
                 elif kind == LEAST_SUM:
-                    worth = value * value / (held * (held + 1.0))
+                    worth = value * value / (size * (size + 1.0))
                 if worth > best_worth:
                     best = i
                     best_worth = worth
@@ -161,9 +161,9 @@ def differ(started: int, line: Any, demands: Demands, grants: Any) -> None:
         best_s = 0.0
         for i in range(started):
             job = line[i]
-            held = grants[i]
-            if held < demands.max_processes[job]:
-                saved_s = demands.work_s[job] / (held * (held + 1.0)) - demands.beta_s[job]
+            size = grants[i]
+            if size < demands.max_processes[job]:
+                saved_s = demands.work_s[job] / (size * (size + 1.0)) - demands.beta_s[job]
                 if saved_s > best_s:
                     best = i
                     best_s = saved_s

@@ -53,11 +53,11 @@ class DynamicEquipartition(Policy):
 
 def _left(view: View) -> partitions.Placements:
     """What jobs still have of their placements; rigid jobs keep those with lost processors whole."""
-    left = partitions.still_running(view)
+    placements = partitions.still_running(view)
     for job in view.jobs:
-        if job.malleable and job.number in left:
-            left[job.number] = tuple(p for p in left[job.number] if p not in view.lost)
-    return {number: place for number, place in left.items() if place}
+        if job.malleable and job.number in placements:
+            placements[job.number] = tuple(p for p in placements[job.number] if p not in view.lost)
+    return {number: place for number, place in placements.items() if place}
 
 
 def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]:
@@ -123,9 +123,9 @@ class ProcessControl(Policy):
         load = Counter(dict.fromkeys(there, 0))
         for job in view.jobs:
             if not job.malleable:
-                kept = before.get(job.number) or _spread(job.processes, load)
-                placements[job.number] = kept
-                load.update(kept)
+                place = before.get(job.number) or _spread(job.processes, load)
+                placements[job.number] = place
+                load.update(place)
         able = [job for job in view.jobs if job.malleable]
         shares = _shares(len(there) - load.total(), able)
         # As many processes on a processor as there must be somewhere.

@@ -149,8 +149,8 @@ class Gang(TimeSlicing):
             return tuple(sorted(windows, key=lambda window: window < current))
         turn = before.windows.index(current) if before.windows else 0
         here = frozenset(windows)
-        known = dict.fromkeys(w for w in before.windows[turn:] + before.windows[:turn] if w in here)
-        return (*known, *(w for w in windows if w not in known))
+        rotation = dict.fromkeys(w for w in before.windows[turn:] + before.windows[:turn] if w in here)
+        return (*rotation, *(w for w in windows if w not in rotation))
 
     def _seat(self, seats: dict[int, Seats], view: View) -> None:
         """Find seats for the jobs without any, in order of arrival; ``seats`` is modified in place."""
@@ -200,12 +200,12 @@ class Gang(TimeSlicing):
         """
         chosen = {n: placements[n] for n in gangs}
         if self.fill != "none":
-            used = set[int]().union(*chosen.values())
+            busy = set[int]().union(*chosen.values())
             following = order[place:] + order[:place]
             for n in following:
-                if used.isdisjoint(placements[n]):
+                if busy.isdisjoint(placements[n]):
                     chosen[n] = placements[n]
-                    used.update(placements[n])
+                    busy.update(placements[n])
         if self.fill == "processes":
             others = {n: placements[n] for n in reversed(following) if n not in chosen}
             chosen = others | chosen  # the last one has a processor

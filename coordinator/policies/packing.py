@@ -50,9 +50,9 @@ def buddy(taken: set[int], size: int, processors: int, rows: int) -> Seats | Non
 def continuous(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first empty slots of the first window, from an empty slot on, that has enough (survey)."""
     end = rows * processors
-    for left in range(end):
-        if left not in taken:
-            empty = [n for n in range(left, min(left + processors, end)) if n not in taken]
+    for start in range(end):
+        if start not in taken:
+            empty = [n for n in range(start, min(start + processors, end)) if n not in taken]
             if len(empty) >= size:
                 return tuple(empty[:size])
     return None
@@ -60,9 +60,9 @@ def continuous(taken: set[int], size: int, processors: int, rows: int) -> Seats 
 
 def undivided(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first run of neighbouring empty slots that is long enough (survey, Undivided Algorithm)."""
-    for left in range(rows * processors - size + 1):
-        if taken.isdisjoint(range(left, left + size)):
-            return tuple(range(left, left + size))
+    for start in range(rows * processors - size + 1):
+        if taken.isdisjoint(range(start, start + size)):
+            return tuple(range(start, start + size))
     return None
 
 
@@ -111,14 +111,14 @@ def windows(seats: Seating, processors: int, linear: bool) -> list[int]:
     starts = sorted({place[0] for place in seats.values()})
     if not linear:
         return sorted({start // processors * processors for start in starts})
-    found: list[int] = []
+    separate: list[int] = []
     seen: set[int] = set()
     first = {place[0]: number for number, place in seats.items()}
     for start, gangs in zip(starts, whole(seats, starts, processors), strict=True):
         if first[start] not in seen:
-            found.append(start)
+            separate.append(start)
             seen.update(gangs)
-    return found
+    return separate
 
 
 def whole(seats: Seating, starts: Iterable[int], processors: int) -> Iterator[list[int]]:
@@ -138,16 +138,16 @@ def unify(seats: Seating, processors: int) -> dict[int, Seats]:
         rows.setdefault(place[0] // processors, {})[number] = place
     joined: list[tuple[int, set[int], dict[int, Seats]]] = []
     for row, gangs in rows.items():
-        used = {n % processors for place in gangs.values() for n in place}
+        columns = {n % processors for place in gangs.values() for n in place}
         for target, taken, members in joined:
-            if taken.isdisjoint(used):
+            if taken.isdisjoint(columns):
                 members |= {
                     n: tuple(s + (target - row) * processors for s in place) for n, place in gangs.items()
                 }
-                taken.update(used)
+                taken.update(columns)
                 break
         else:
-            joined.append((row, used, gangs))
+            joined.append((row, columns, gangs))
     return {number: place for _, _, members in joined for number, place in members.items()}
 
 
@@ -159,14 +159,14 @@ def migrate(
     Only the gangs of those rows get other seats, the largest first, by the named matrix packing, and none
     on ``lost`` processors.
     """
-    kept = dict(seats)
+    result = dict(seats)
     load = _load(seats, processors)
     for row in sorted(load, key=lambda row: (load[row], -row)):
-        moved = _elsewhere(packing, kept, load, row, processors, lost)
+        moved = _elsewhere(packing, result, load, row, processors, lost)
         if moved is not None:
-            kept |= moved
-            load = _load(kept, processors)
-    return kept
+            result |= moved
+            load = _load(result, processors)
+    return result
 
 
 def _load(seats: Seating, processors: int) -> Counter[int]:
@@ -193,9 +193,9 @@ def _elsewhere(
     gangs.sort(key=lambda number: -len(seats[number]))
     if max(free) < len(seats[gangs[0]]):
         return None
-    used = load.keys() - {row}
-    count = max(used) + 1
-    shut = [range(r * processors, (r + 1) * processors) for r in range(count) if r not in used]
+    other_rows = load.keys() - {row}
+    count = max(other_rows) + 1
+    shut = [range(r * processors, (r + 1) * processors) for r in range(count) if r not in other_rows]
     taken = set[int]().union(*shut)
     taken.update(_closed(count, processors, lost), *seats.values())
     moved: dict[int, Seats] = {}

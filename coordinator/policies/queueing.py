@@ -145,14 +145,14 @@ class _Queueing(Policy):
         office = state.office
         for job in state.order[:passed]:
             office = visited(office, job, self.rules())
-        known = {node.job for node in office}
+        jobs = {node.job for node in office}
         office = check_out(office, here)
-        office = registered(office, (job for job in here if job not in known))
+        office = registered(office, (job for job in here if job not in jobs))
         turns = state.order[passed:]
-        begun = turns[:1] if view.elapsed_ns else ()
-        taken = _still_taken(state.taken, here, turns[len(begun) :])
-        now = tuple(job for job in begun if job in here)
-        rest = tuple(job for job in turns[len(begun) :] if job in here)
+        current = turns[:1] if view.elapsed_ns else ()
+        taken = _still_taken(state.taken, here, turns[len(current) :])
+        now = tuple(job for job in current if job in here)
+        rest = tuple(job for job in turns[len(current) :] if job in here)
         round_ns = state.round_ns
         if view.now_ns == round_ns or not now + rest:
             taken, round_ns, rest = {}, view.now_ns, ()
@@ -196,8 +196,8 @@ def _still_taken(
     taken: Mapping[int, int | None], here: Mapping[int, Job], to_come: Sequence[int]
 ) -> dict[int, int | None]:
     """``taken`` without those that left unserved, and without those before the first that is still here."""
-    left = {job: level for job, level in taken.items() if job in here or job not in to_come}
-    return dict(dropwhile(lambda item: item[0] not in here, left.items()))
+    remaining = {job: level for job, level in taken.items() if job in here or job not in to_come}
+    return dict(dropwhile(lambda item: item[0] not in here, remaining.items()))
 
 
 @register("two-queue")

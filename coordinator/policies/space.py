@@ -93,10 +93,10 @@ class ProcessorSets(Policy):
         least = sorted(load[p] * many + p for p in pool) if waiting else []  # numbers sort fast
         while waiting and waiting[0].processes <= len(least):
             job = waiting.pop(0)
-            taken, least = least[: job.processes], least[job.processes :]
-            placements[job.number] = tuple(place % many for place in taken)
-            if taken[-1] >= many:
-                least = sorted([*least, *(place + many for place in taken)])
+            seats, least = least[: job.processes], least[job.processes :]
+            placements[job.number] = tuple(place % many for place in seats)
+            if seats[-1] >= many:
+                least = sorted([*least, *(place + many for place in seats)])
             else:
                 ends_ns[job.number] = view.now_ns + round(self.hold_ms * 1e6)
         length_ns = min(ends_ns.values()) - view.now_ns if waiting and ends_ns else None

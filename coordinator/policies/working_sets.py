@@ -117,8 +117,8 @@ def _slot(
 ) -> Slot:
     """The slot of these groups, in which other processes have the processors that they do not use."""
     runs = {member for group in row for member in groups[group]}
-    used = {placements[job][rank] for job, rank in runs}
-    runs |= {(job, rank) for job, rank in groups.get(OTHERS, ()) if placements[job][rank] not in used}
+    busy = {placements[job][rank] for job, rank in runs}
+    runs |= {(job, rank) for job, rank in groups.get(OTHERS, ()) if placements[job][rank] not in busy}
     ranks: dict[int, list[int]] = {}
     for job, rank in runs:
         ranks.setdefault(job, []).append(rank)

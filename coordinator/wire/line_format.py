@@ -86,12 +86,12 @@ class LineFormat:
             raise LineError(f"{where}, of {tag} {name}, lacks or does not know {wrong}")
         typed = {key: self._typed(values[key], hint, f"{name}.{key}") for key, hint in hints.items()}
         try:
-            built = kind(**typed)
+            value = kind(**typed)
         except (ValueError, TypeError) as error:  # a rule of the class
             raise LineError(str(error)) from error
-        if reason := getattr(built, "flaw", str)():  # a class may have a further check
+        if reason := getattr(value, "flaw", str)():  # a class may have a further check
             raise LineError(f"{name} has {reason}")
-        return built
+        return value
 
     def _typed(self, value: Any, hint: Any, where: str) -> Any:
         if type(value) is hint and _bounded(value):
@@ -104,8 +104,8 @@ class LineFormat:
         if isinstance(value, dict):
             return self._object(value, hint, where)
         if typing.get_origin(hint) in (types.UnionType, typing.Union):
-            meant = type(value) if type(value) in arguments else arguments[0]
-            return self._typed(value, meant, where)
+            kind = type(value) if type(value) in arguments else arguments[0]
+            return self._typed(value, kind, where)
         if hint is float and type(value) is int and _bounded(value):
             return float(value)
         raise LineError(f"{where} is {reprlib.repr(value)}")
@@ -134,9 +134,9 @@ def _bounded(value: Any) -> bool:
 
 
 @functools.cache
-def _hints(built: type[Any]) -> dict[str, Any]:
-    hints = typing.get_type_hints(built)
-    return {field.name: hints[field.name] for field in dataclasses.fields(built)}
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def _values(value: Any) -> dict[str, Any]:

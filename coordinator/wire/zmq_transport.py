@@ -160,8 +160,8 @@ class Hub:
 
     def endpoint_for(self, host: str) -> str:
         """The endpoint by which ``host`` reaches us over TCP, if ``endpoints_for`` included ``host``."""
-        (wanted,) = endpoints_for([host])
-        matching = (endpoint for endpoint in self.endpoints if endpoint.startswith(wanted.rstrip("0")))
+        (prefix,) = endpoints_for([host])
+        matching = (endpoint for endpoint in self.endpoints if endpoint.startswith(prefix.rstrip("0")))
         return next(matching, self.endpoints[0])
 
     def listen(self, on: bool) -> None:

@@ -108,13 +108,13 @@ def _waiting_ratio(cell: Cell, count: int, seed: int) -> SimpleNamespace:
     between = gaps_s("exponential", count, demand_s / (PROCESSORS * cell.load), random)
     alike = moldable(np.cumsum(between), np.full(count, 64), np.full(count, 10.0), np.full(count, np.inf))
     outcome = simulate_jobs(alike, PROCESSORS, policies.create(*POLICIES[cell.policy]))
-    counted = slice(count // 10, None)
-    times_s = alike.times_s(outcome.size.astype(np.int64))[counted]
-    rate = 1 / np.diff(alike.submit_ns[counted] / 1e9).mean()
-    actual = float(rate * (outcome.size[counted] * times_s).mean() / PROCESSORS)
+    window = slice(count // 10, None)
+    times_s = alike.times_s(outcome.size.astype(np.int64))[window]
+    rate = 1 / np.diff(alike.submit_ns[window] / 1e9).mean()
+    actual = float(rate * (outcome.size[window] * times_s).mean() / PROCESSORS)
     return SimpleNamespace(
         actual_load=actual,
-        found=float(outcome.wait_s[counted].mean() / times_s.mean()),
+        found=float(outcome.wait_s[window].mean() / times_s.mean()),
         predicted=(1 - actual) / actual if cell.policy == "AEP" else 1 / actual,
     )
 
@@ -215,9 +215,9 @@ def _responses(axes: papers.Axes, names: Sequence[str], cells: Sequence[Cell], r
     axes.axhline(1, color="black", linewidth=0.6)
 
 
-def _figure(caption: str, shown: Sequence[str], compared: Sequence[str] = ()) -> PaperFigure:
-    every = dict.fromkeys([REFERENCE, *compared, *shown])
-    return PaperFigure(caption, partial(_draw_bars, shown), sweep(workload=MU, load=LOADS, policy=every))
+def _figure(caption: str, names: Sequence[str], compared: Sequence[str] = ()) -> PaperFigure:
+    every = dict.fromkeys([REFERENCE, *compared, *names])
+    return PaperFigure(caption, partial(_draw_bars, names), sweep(workload=MU, load=LOADS, policy=every))
 
 
 LIMITED = ("SDF-Max 1", "SDF-Max 2", "SDF-Max 6", "SDF")
@@ -411,10 +411,10 @@ def _shorter(results: Results, policy: str, other: str) -> Finding:
     lower = sum(one.high < 1 for one in ratios)
     words = f"lower in {lower} of {len(CELLS)} cells, down to {min(one.mean for one in ratios):.2f}"
     higher = ", ".join(f"{cell.workload} {cell.load:.0%}: {one.mean:.2f}" for cell, one in above)
-    seen = any(one.mean > 1 + RESOLUTION for _, one in above)
+    contradiction = any(one.mean > 1 + RESOLUTION for _, one in above)
     return (
         f"{words}; higher in {higher or 'none'}",
-        FAILS if seen else papers.HOLDS if lower else papers.OPEN,
+        FAILS if contradiction else papers.HOLDS if lower else papers.OPEN,
     )
 
 
@@ -488,8 +488,8 @@ def _adapts(results: Results) -> Finding:
         for workload in MU
         for name in ORDERED
     }
-    shown = ((name, some) for (name, workload), some in sizes.items() if workload == "WK4" and some)
-    words = ", ".join(f"{name} {max(some):.1f} to {min(some):.1f}" for name, some in shown)
+    ranges = ((name, some) for (name, workload), some in sizes.items() if workload == "WK4" and some)
+    words = ", ".join(f"{name} {max(some):.1f} to {min(some):.1f}" for name, some in ranges)
     return f"on WK4 {words}", all(a > b for some in sizes.values() for a, b in pairwise(some))
 
 

@@ -167,8 +167,8 @@ def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 def _draw_chart(figure: str, results: Results) -> papers.Picture:
     """Bars as high as the slowdown, divided like the CPU time; a panel for each pattern and spin."""
-    shown = groupby(PAPER.figures[figure].cells, key=lambda cell: (cell.pattern, cell.spin_switches))
-    charts = [(pattern, spins, list(cells)) for (pattern, spins), cells in shown]
+    groups = groupby(PAPER.figures[figure].cells, key=lambda cell: (cell.pattern, cell.spin_switches))
+    charts = [(pattern, spins, list(cells)) for (pattern, spins), cells in groups]
     picture, (row,) = panels(1, len(charts), 5 * len(charts), 4, sharey=True)
     relative = figure != "2"
     for axes, (pattern, spins, cells) in zip(row, charts, strict=True):

@@ -140,10 +140,10 @@ def _work_s(variation: float, count: int, random: np.random.Generator) -> Floats
 
 def idle(sizes: Sequence[int], processors: int) -> float:
     """Share of the matrix's slots that is empty after gangs of these sizes arrive and none leaves."""
-    taken: set[int] = set()
+    seats: set[int] = set()
     for size in sizes:
-        taken |= set(seat("matrix", taken, size, processors) or ())
-    return 1 - len(taken) / ((max(taken) // processors + 1) * processors)
+        seats |= set(seat("matrix", seats, size, processors) or ())
+    return 1 - len(seats) / ((max(seats) // processors + 1) * processors)
 
 
 def most_idle(processors: int, jobs: int) -> tuple[float, tuple[int, ...]]:
@@ -412,13 +412,15 @@ for text, *compared in (
     "1", "allocation in proportion to the square root of work is optimal (jobs of perfect speedup, all there)"
 )
 def _optimal(results: Results) -> Finding:
-    found = {name: summed_times(name, TOGETHER, seed=1) for name in VARIANCES}
+    sums_by_variance = {name: summed_times(name, TOGETHER, seed=1) for name in VARIANCES}
     words = "; ".join(
         f"{name} variance {sums[ROOT]:.2f} (equal time {sums['equal time']:.2f})"
-        for name, sums in found.items()
+        for name, sums in sums_by_variance.items()
     )
     what = f"sum of the response times of {TOGETHER} jobs under the policy over that of equal shares"
-    return f"{what}: {words}", all(min(sums, key=lambda rule: sums[rule]) == ROOT for sums in found.values())
+    return f"{what}: {words}", all(
+        min(sums, key=lambda rule: sums[rule]) == ROOT for sums in sums_by_variance.values()
+    )
 
 
 BETTER = "shares by the square root of work give shorter response times than equal shares"
@@ -475,8 +477,8 @@ def _by_settings(results: Results) -> Iterator[Finding]:
     holds = costs["on-reference"].moved_mb < costs["eager"].moved_mb < costs["pre-copy"].moved_mb
     yield f"{words} of a process of 50 MB that uses 40 %", papers.arithmetic(holds)
     words = ", ".join(f"{name} {cost.residual_mb:.0f} MB" for name, cost in costs.items())
-    left = [name for name, cost in costs.items() if cost.residual_mb]
-    yield words, papers.arithmetic(left == ["on-reference"])
+    leftovers = [name for name, cost in costs.items() if cost.residual_mb]
+    yield words, papers.arithmetic(leftovers == ["on-reference"])
 
 
 ABOUT = 0.05  # the survey's "about 80 %" and "about half" are whole tenths

@@ -192,8 +192,8 @@ def _turnarounds_s(results: Results, service: int) -> tuple[np.ndarray, np.ndarr
     """Turnarounds of the jobs of which formula (3) says them, simulated and by the formula."""
     values = results[Cell(service=service)]
     response_s, formula_s = np.array(values.response_s, float), np.array(values.formula_s, float)
-    counted = ~np.isnan(formula_s)
-    return response_s[counted], formula_s[counted]
+    mask = ~np.isnan(formula_s)
+    return response_s[mask], formula_s[mask]
 
 
 @PAPER.claim(

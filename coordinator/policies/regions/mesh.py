@@ -40,8 +40,8 @@ def shape(processes: int, grid: Grid) -> Submesh | None:
     area that fits.
     """
     longest = block_side(processes)
-    held = (Submesh(width, -(-processes // width)) for width in range(1, grid.columns + 1))
-    fitting = [one for one in held if one.height <= grid.rows]
+    submeshes = (Submesh(width, -(-processes // width)) for width in range(1, grid.columns + 1))
+    fitting = [one for one in submeshes if one.height <= grid.rows]
     return min(
         fitting,
         key=lambda one: (max(one) > min(longest, 2 * min(one)), one.width * one.height, max(one), -one.width),
