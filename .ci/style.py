@@ -135,12 +135,14 @@ def of_page(markdown: str) -> str:
 
 
 def long_sentences(markdown: str) -> list[str]:
-    """The sentences of a page, without code, tables and headings, that have too many words.
+    """The sentences of a page, without code, tables, headings and pictures, that have too many words.
 
     A blank line ends no sentence: one that ends with a colon continues in the block below it.
     """
     text = re.sub(r"```.*?```", "", markdown, flags=re.S)
-    lines = [line for line in text.splitlines() if line and not line.startswith(("|", "#", "    "))]
+    lines = [
+        line for line in text.splitlines() if line and not line.startswith(("|", "#", "    ", "![", "<"))
+    ]
     parts = re.split(r"\n\s*\n", re.sub(r"\n(?=\s*[-*\d])", "\n\n", "\n".join(lines)))
     end = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"])")
     sentences = [sentence for part in parts for sentence in end.split(part.replace("\n", " "))]

@@ -1,13 +1,18 @@
-"""The pictures of the pages are those that their script draws, and screen readers can tell them."""
+"""The pictures of the pages are those that their scripts make, and screen readers can tell them."""
 
+import re
 import runpy
 from xml.etree import ElementTree
 
 import pytest
+from browser import BROWSER
+from PIL import Image
 from places import ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
 DRAWN = sorted(path.name for path in PICTURES.glob("*.svg"))
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+BYTES = 150_000
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +30,46 @@ def test_the_stored_pictures_are_what_the_script_draws(again, golden):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_picture_has_texts_for_screen_readers_and_a_page(name):
+def test_a_picture_has_texts_for_screen_readers(name):
     root = ElementTree.parse(PICTURES / name).getroot()
     title, description = (root.find(f"{{http://www.w3.org/2000/svg}}{tag}").text for tag in ("title", "desc"))
     assert title and len(description) > len(title)
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    assert any(f"pictures/{name})" in page.read_text() for page in pages)
+
+
+def pictures_of(page):
+    """Each picture that a page shows, with its text for screen readers."""
+    text = page.read_text()
+    shown = [(path, alt) for alt, path in re.findall(r"!\[([^]]*)\]\((\S+)\)", text)]
+    for picture in re.findall(r"(?s)<picture>.*?</picture>", text):
+        (alt,) = re.findall(r' alt="(.*?)"', picture)
+        shown += [(path, alt) for path in re.findall(r' src(?:set)?="(.*?)"', picture)]
+    return [(page.parent / path, alt) for path, alt in shown if "://" not in path]
+
+
+def test_pages_show_all_pictures_and_have_a_text_for_each():
+    shown = [one for page in PAGES for one in pictures_of(page)]
+    assert [path for path, alt in shown if not alt or not path.is_file()] == []
+    stored = {path for kind in ("png", "svg") for path in (ROOT / "docs").rglob(f"*.{kind}")}
+    assert stored == {path.resolve() for path, _ in shown}
+    assert [path.name for path in stored if path.stat().st_size > BYTES] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+def test_a_page_is_photographed_light_and_dark_from_an_element_on(tmp_path):
+    page, blue = tmp_path / "page.html", (0, 0, 255)
+    page.write_text(
+        "<!doctype html><meta name=color-scheme content='light dark'>"
+        "<div style='height: 3000px'></div><div id=begin style='height: 3000px; background: blue'></div>"
+    )
+    script = runpy.run_path(str(PICTURES / "screens.py"))
+    for name, begin in (("top", ""), ("below", "begin")):
+        script["photograph"](page, script["Screen"](name, begin, 300), tmp_path)
+    colours = {}
+    for name in ("top", "top-dark", "below"):
+        with Image.open(tmp_path / f"{name}.png") as image:
+            assert image.size == (2 * script["WIDTH"], 600)
+            colours[name] = image.convert("RGB").getpixel((100, 100))
+    assert colours["top"] == (255, 255, 255)
+    assert max(colours["top-dark"]) < 64
+    assert colours["below"] == blue

@@ -1,0 +1,75 @@
+"""Photograph pages that Lockstep writes, light and dark, with Chromium.
+
+    lockstep simulate three-jobs --quick -o simulated && lockstep report simulated -o report.html
+    lockstep explore three-jobs -o explorer.html
+    python docs/pictures/screens.py report.html explorer.html [DIRECTORY]
+
+writes a PNG file of each page and scheme next to this file, or into DIRECTORY. A page is as wide as a narrow
+screen; a pixel of it has four in the file.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image
+
+WIDTH = 390
+COLOURS = 48
+FRAME = """<!doctype html><meta name="color-scheme" content="light dark"><body style="margin: 0">
+<iframe src="{}" style="border: 0; width: 100vw; height: 100vh; display: block"></iframe>"""
+"""Chromium photographs the begin of a page only; what is in a frame may be scrolled."""
+
+SCHEMES = {"": 1, "-dark": 0}
+"""What the names of files have at the end, by Chromium's number for the scheme."""
+
+
+class Screen(NamedTuple):
+    name: str
+    begin: str
+    """The id of the element at the top; none for the begin of the page."""
+
+    height: int
+
+
+SCREENS = (Screen("report", "slowdowns", 1060), Screen("explorer", "", 1010))
+
+
+def photograph(page: Path, screen: Screen, folder: Path) -> None:
+    """Write the files of one page."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        raise SystemExit("this script needs Chromium; install the package chromium")
+    for end, scheme in SCHEMES.items():
+        file = folder / f"{screen.name}{end}.png"
+        with tempfile.TemporaryDirectory() as profile:
+            frame = Path(profile, "frame.html")
+            frame.write_text(FRAME.format(f"{page.resolve().as_uri()}#{screen.begin}"))
+            options = [
+                *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+                *("--force-device-scale-factor=2", "--virtual-time-budget=5000"),
+                f"--blink-settings=preferredColorScheme={scheme}",
+                f"--window-size={WIDTH},{screen.height}",
+                *(f"--user-data-dir={profile}", f"--screenshot={file}"),
+            ]
+            subprocess.run([browser, *options, frame.as_uri()], capture_output=True, check=True, timeout=120)
+        with Image.open(file) as image:
+            small = image.convert("RGB").quantize(COLOURS)
+        small.save(file, optimize=True)
+
+
+def main(report: Path, explorer: Path, folder: Path) -> None:
+    """Write all files."""
+    for page, screen in zip((report, explorer), SCREENS, strict=True):
+        photograph(page, screen, folder)
+
+
+if __name__ == "__main__":
+    main(
+        Path(sys.argv[1]),
+        Path(sys.argv[2]),
+        Path(sys.argv[3] if len(sys.argv) > 3 else Path(__file__).parent),
+    )
