@@ -18,7 +18,7 @@ from typing import NamedTuple
 from PIL import Image
 
 WIDTH = 390
-COLOURS = 48
+COLOURS = 256
 FRAME = """<!doctype html><meta name="color-scheme" content="light dark"><body style="margin: 0">
 <iframe src="{}" style="border: 0; width: 100vw; height: 100vh; display: block"></iframe>"""
 """Chromium photographs the begin of a page only; what is in a frame may be scrolled."""
@@ -35,7 +35,7 @@ class Screen(NamedTuple):
     height: int
 
 
-SCREENS = (Screen("report", "slowdowns", 1060), Screen("explorer", "", 1010))
+SCREENS = (Screen("report", "slowdowns", 1130), Screen("explorer", "", 1010))
 
 
 def photograph(page: Path, screen: Screen, folder: Path) -> None:
@@ -57,7 +57,7 @@ def photograph(page: Path, screen: Screen, folder: Path) -> None:
             ]
             subprocess.run([browser, *options, frame.as_uri()], capture_output=True, check=True, timeout=120)
         with Image.open(file) as image:
-            small = image.convert("RGB").quantize(COLOURS)
+            small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
         small.save(file, optimize=True)
 
 
