@@ -145,8 +145,10 @@ def test_rooms_import_only_what_comes_before_them():
 @pytest.mark.parametrize("module", LITTLE)
 def test_what_every_run_starts_imports_little(module):
     code = f"import sys, {module}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert LITTLE[module] & set(done.stdout.split()) == set()
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert LITTLE[module] & set(result.stdout.split()) == set()
 
 
 def test_the_simulator_knows_nothing_of_experiments():
@@ -238,10 +240,10 @@ def test_no_c_sources_call_each_other_in_a_circle():
 def test_the_tests_that_ci_names_are_there():
     names = re.findall(r"tests/\S+\.py", (ROOT / ".ci" / "run").read_text())
     files = [
-        name.replace(found[0], word)
+        name.replace(match[0], word)
         for name in names
-        if (found := re.search(r"{(.*?)}|$", name))
-        for word in (found[1] or "").split(",")
+        if (match := re.search(r"{(.*?)}|$", name))
+        for word in (match[1] or "").split(",")
     ]
     assert files
     assert [file for file in files if not (ROOT / file).is_file()] == []

@@ -40,8 +40,8 @@ runpy.run_path("newest.py", run_name="__main__")
 def test_the_pages_ring_takes_as_long_as_a_token_goes_round():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     line = [sys.executable, "-c", PROGRAMS[1]]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=300)
-    (_, alone_ms), (_, two_ms) = (map(float, row.split()) for row in done.stdout.splitlines())
+    result = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    (_, alone_ms), (_, two_ms) = (map(float, row.split()) for row in result.stdout.splitlines())
     assert alone_ms == pytest.approx(100 * 4 * 0.1, rel=0.001)  # compute 90 us and a message of 10 us
     assert alone_ms < two_ms < 2 * alone_ms
 
@@ -65,17 +65,19 @@ def more_columns():
 def test_the_pages_column_is_in_all_outputs(more_columns, tmp_path):
     (tmp_path / "toy.toml").write_text(EXPERIMENT.replace("newest", "none"))
     wanted = experiment.load(str(tmp_path / "toy.toml"))
-    found = results_document.results(wanted, fake_records.records(wanted), 1.0)
+    results = results_document.results(wanted, fake_records.records(wanted), 1.0)
     exec(PROGRAMS[2], {})
-    (summary,) = (row["measured"] for row in found.document()["rows"])
+    (summary,) = (row["measured"] for row in results.document()["rows"])
     largest = summary["slowdown"]["bounded_max"]
-    shown = "".join(plain.shown(part, wide=True) for part in text.render(found))
+    shown = "".join(plain.shown(part, wide=True) for part in text.render(results))
     assert "bounded" in shown and f"{largest:.2f}" in shown
-    assert "bounded_max" in tables.comma_separated(found) and str(largest) in tables.comma_separated(found)
-    assert "| bounded_max |" in tables.markdown(found)
-    assert results_document.frame_of_rows(found.rows).bounded_max[0] == largest
-    (main, *_) = page.tables(found.rows, 0.15)
-    assert [one.cell(found.rows[0]) for one in main.columns if one.page == "bounded"] == [f"{largest:.2f}"]
+    assert "bounded_max" in tables.comma_separated(results) and str(largest) in tables.comma_separated(
+        results
+    )
+    assert "| bounded_max |" in tables.markdown(results)
+    assert results_document.frame_of_rows(results.rows).bounded_max[0] == largest
+    (main, *_) = page.tables(results.rows, 0.15)
+    assert [one.cell(results.rows[0]) for one in main.columns if one.page == "bounded"] == [f"{largest:.2f}"]
 
 
 def test_a_policy_from_outside_runs_for_real(tmp_path):
@@ -85,8 +87,8 @@ def test_a_policy_from_outside_runs_for_real(tmp_path):
     words = ["run", "toy.toml", "--no-wait", "--no-simulate", "--quick", "--results", "results"]
     line = [sys.executable, "-c", NEWEST, *words]
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
-    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     jobs = load(tmp_path / "results").jobs
     shared = jobs[jobs.groupby("run")["job"].transform("nunique") == 2]
     ends_ns = shared.pivot(index="run", columns="job", values="finish_ns")

@@ -52,8 +52,8 @@ def test_many_runs_leave_nothing_in_their_process(way, tmp_path):
     experiment = {"processors": 2, "repeats": 1, **WAYS[way]}
     states, memory_kb = [], []
     for _ in range(SETTLED + RUNS):
-        found = lockstep.run(experiment, results=tmp_path, simulate=False, no_wait=True)
-        assert bool(found.failures) == (way == "failures")
+        results = lockstep.run(experiment, results=tmp_path, simulate=False, no_wait=True)
+        assert bool(results.failures) == (way == "failures")
         states.append(state())
         memory_kb.append(psutil.Process().memory_info().rss / 1024)
     assert states[SETTLED:] == states[SETTLED - 1 : -1]

@@ -33,14 +33,16 @@ def test_its_cells_run_and_its_text_is_true(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1", "MPLBACKEND": "agg"}
     (tmp_path / "notebook.py").write_text(code + SHOWN)
     command = [sys.executable, "notebook.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    made = json.loads(done.stdout)
-    slowdowns = dict(zip(made["found"]["scheduler"], made["found"]["slowdown"], strict=True))
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    slowdowns = dict(zip(document["found"]["scheduler"], document["found"]["slowdown"], strict=True))
     assert slowdowns["none"] > 1.5 > slowdowns["gang 10 ms"]
     assert slowdowns["batch"] == pytest.approx(1, abs=0.02)
-    swept = zip(*(made["swept"][key] for key in ("granularity_us", "scheduler", "slowdown")), strict=True)
+    swept = zip(*(document["swept"][key] for key in ("granularity_us", "scheduler", "slowdown")), strict=True)
     gang = {g_us: slowdown for g_us, name, slowdown in swept if name == "gang 10 ms"}
     assert gang.keys() == {500, 2000} and max(gang.values()) < 1.5, "coordinated jobs hardly care"
-    newest = made["mine"]["slowdown"][:3]
+    newest = document["mine"]["slowdown"][:3]
     assert newest == sorted(newest, reverse=True), "the newest job has the processors first"

@@ -36,12 +36,14 @@ PLACES = ("main", "thread", "loop", "cell", "fork", "spawned")
 def test_nothing_is_left_changed(place, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, ROOT / "tests" / "support" / "process_state.py", place]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout)
-    assert found.pop("import") == {}
-    assert found.keys() == DURING.keys()
-    for call, changed in found.items():
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    document = json.loads(result.stdout)
+    assert document.pop("import") == {}
+    assert document.keys() == DURING.keys()
+    for call, changed in document.items():
         assert changed["after"].keys() <= LEFT.get(call, set()), (call, changed["after"])
         assert changed["during"].keys() <= DURING[call], call
 
@@ -68,9 +70,9 @@ def test_tests_of_users_measure_at_once(tmp_path):
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
     environment.pop("PYTEST_ADDOPTS", None)
     words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
-    done = subprocess.run(
+    result = subprocess.run(
         words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=200
     )
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert result.returncode == 0, result.stdout[-3000:]
     runs = lockstep.load(tmp_path / "together").to_dict()["rows"]
     assert [row["measured"]["failures"] for row in runs] == [0, 0]

@@ -42,10 +42,10 @@ def submit(cluster, results, *options, settings=QUICK):
     """Submit three-jobs from the head; returns what it prints, and its status under "exit"."""
     words = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", *words, *options]
-    done = cluster.hosts.start([*command, "--no-simulate", "--results", str(results), "--json"])
-    out, err = done.communicate(timeout=250)
-    assert done.returncode in (0, 1) and out, err + cluster.logs()
-    return json.loads(out) | {"exit": done.returncode, "notes": err}
+    process = cluster.hosts.start([*command, "--no-simulate", "--results", str(results), "--json"])
+    out, err = process.communicate(timeout=250)
+    assert process.returncode in (0, 1) and out, err + cluster.logs()
+    return json.loads(out) | {"exit": process.returncode, "notes": err}
 
 
 def log(submitted):
@@ -71,11 +71,11 @@ def nothing_is_left(cluster):
 def test_three_jobs_are_submitted_awaited_and_shown(cluster, tmp_path, nodes):
     settings = (*QUICK, f"program.processes={nodes}", f"processors={nodes}")
     options = (f"--nodes={nodes}", "--time=5", "--wait")
-    done = submit(cluster, tmp_path / "results", *options, settings=settings)
-    assert done["exit"] == 0, done["notes"] + log(done)
-    (ended,) = done["states"].values()
+    result = submit(cluster, tmp_path / "results", *options, settings=settings)
+    assert result["exit"] == 0, result["notes"] + log(result)
+    (ended,) = result["states"].values()
     assert ended == {"state": "COMPLETED", "status": 0}
-    (row,) = done["result"]["rows"]
+    (row,) = result["result"]["rows"]
     assert row["measured"]["workload_slowdown"]["n"] == 1 and row["measured"]["failures"] == 0
     (launcher,) = set(database.load(tmp_path / "results").runs.launcher)
     assert launcher.startswith("srun --mpi=pmi2" if nodes == 2 else "mpich")
@@ -88,11 +88,11 @@ def test_names_and_values_reach_the_run_as_they_are(cluster, tmp_path):
     results = tmp_path / """100% %j it's --a #1 "q" $(touch x) `y`"""
     name = 'a --b %j "$SLURM_JOB_ID"'
     settings = (*QUICK, "program.processes=1", "processors=1", f"name={json.dumps(name)}")
-    done = submit(cluster, results, "--time=5", "--wait", settings=settings)
-    assert done["exit"] == 0, done["notes"] + log(done)
-    assert done["result"]["experiment"] == name
-    (number,) = done["jobs"].values()
-    assert Path(done["folder"], f"{number}.log").is_file()
+    result = submit(cluster, results, "--time=5", "--wait", settings=settings)
+    assert result["exit"] == 0, result["notes"] + log(result)
+    assert result["result"]["experiment"] == name
+    (number,) = result["jobs"].values()
+    assert Path(result["folder"], f"{number}.log").is_file()
 
 
 KILLS = int(os.environ.get("LOCKSTEP_KILLS", "6"))
@@ -151,9 +151,9 @@ def test_commands_find_the_variables_of_the_submitters_shell(cluster, tmp_path, 
     options = f"--nodes={nodes} --results {tmp_path / 'results'} --json"
     run = cluster.hosts.start(["env", f"PYTHONPATH={ROOT}", "sh", "-c", f"{start} {options}"])
     out, err = run.communicate(timeout=250)
-    done = json.loads(out)
-    assert run.returncode == 0, err + log(done)
-    (number,) = done["jobs"].values()
+    document = json.loads(out)
+    assert run.returncode == 0, err + log(document)
+    (number,) = document["jobs"].values()
     for node in range(1, nodes + 1):
         assert (tmp_path / f"node{node}").read_text() == f"/pseudo 3 {number}\n"
     assert nothing_is_left(cluster)
@@ -242,10 +242,12 @@ def test_a_requeued_job_goes_on(cluster, tmp_path):
 def test_a_sweep_is_shared_out_and_collected(cluster, tmp_path):
     sweep = ("sweep.program.imbalance=[0.25,1.5]", *QUICK)
     options = ("--array=2", "--wait", "--ntasks-per-node=1")
-    done = submit(cluster, tmp_path, *options, settings=(*sweep, "program.processes=1"))
-    assert done["exit"] == 0, done["notes"] + log(done)
-    assert {ended["state"] for ended in done["states"].values()} == {"COMPLETED"} and len(done["states"]) == 3
-    assert [row["measured"]["workload_slowdown"]["n"] for row in done["result"]["rows"]] == [1, 1]
+    result = submit(cluster, tmp_path, *options, settings=(*sweep, "program.processes=1"))
+    assert result["exit"] == 0, result["notes"] + log(result)
+    assert {ended["state"] for ended in result["states"].values()} == {"COMPLETED"} and len(
+        result["states"]
+    ) == 3
+    assert [row["measured"]["workload_slowdown"]["n"] for row in result["result"]["rows"]] == [1, 1]
     assert (tmp_path / "report.html").exists()
 
 
@@ -262,10 +264,12 @@ def test_a_job_whose_node_goes_down_lost_it(cluster, tmp_path):
 
 
 def test_a_script_that_fails_before_the_run_has_failed(cluster, tmp_path):
-    done = submit(cluster, tmp_path, "--nodes=2", "--wait", "--set=slurm.setup=['cd /nonexistent || exit 4']")
-    (ended,) = done["states"].values()
-    assert done["exit"] == 1 and ended == {"state": "FAILED", "status": None}
-    assert "No such file" in log(done)
+    result = submit(
+        cluster, tmp_path, "--nodes=2", "--wait", "--set=slurm.setup=['cd /nonexistent || exit 4']"
+    )
+    (ended,) = result["states"].values()
+    assert result["exit"] == 1 and ended == {"state": "FAILED", "status": None}
+    assert "No such file" in log(result)
 
 
 def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster, tmp_path):

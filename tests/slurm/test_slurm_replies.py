@@ -59,9 +59,9 @@ def test_the_cluster_of_a_job_is_asked_and_told(site, capsys):
     sbatch = f'case "$*" in *collect*) id=20;; *) id=19_1;; esac; {finish}; echo "${{id%_1}};slaking"'
     asked = site(sbatch=sbatch, squeue="exit 0", sacct="exit 1", scontrol="echo MaxArraySize = 1001")
     submit("--array=1", "--wait", "--json")
-    said = json.loads(capsys.readouterr().out)
-    assert said["cluster"] == "slaking" and said["jobs"] == {"x.sbatch": "19", "collect.sbatch": "20"}
-    assert {job: state["state"] for job, state in said["states"].items()} == dict.fromkeys(
+    document = json.loads(capsys.readouterr().out)
+    assert document["cluster"] == "slaking" and document["jobs"] == {"x.sbatch": "19", "collect.sbatch": "20"}
+    assert {job: state["state"] for job, state in document["states"].items()} == dict.fromkeys(
         ("19_1", "20"), "COMPLETED"
     )
     lines = asked.read_text().splitlines()

@@ -260,8 +260,8 @@ def test_the_callers_options_do_not_reach_slurm():
 def test_the_script_by_hand_is_one(tmp_path):
     shipped = ROOT / "slurm" / "three-jobs.sbatch"
     path = fake_commands(tmp_path, lockstep=f'echo "$@" > {tmp_path}/said; exit 3')
-    done = subprocess.run(["bash", shipped, "--quick"], env={"PATH": path, **JOB}, check=False)
-    assert done.returncode == 3
+    result = subprocess.run(["bash", shipped, "--quick"], env={"PATH": path, **JOB}, check=False)
+    assert result.returncode == 3
     assert (tmp_path / "said").read_text() == "run three-jobs --allocation --results three-jobs-7 --quick\n"
     begin = time.monotonic()
     fake_commands(tmp_path, lockstep=f"cd {tmp_path}; {OBEDIENT}")

@@ -69,10 +69,10 @@ def version(commit):
 def answer(folder, *words):
     """The document that a command of Lockstep prints; its progress is ours."""
     argv = [*LOCKSTEP, *words]
-    done = subprocess.run(argv, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=False)
-    if not done.stdout:  # it has said why; a document may tell of runs that failed
-        raise SystemExit(done.returncode)
-    return json.loads(done.stdout)
+    result = subprocess.run(argv, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=False)
+    if not result.stdout:  # it has said why; a document may tell of runs that failed
+        raise SystemExit(result.returncode)
+    return json.loads(result.stdout)
 
 
 def stored(results):

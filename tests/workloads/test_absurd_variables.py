@@ -48,9 +48,9 @@ def program(tmp_path_factory):
 def ends(program, tmp_path, variables):
     argv, loading = program
     told = {"cwd": tmp_path, "env": {**os.environ, **loading, **variables}, "capture_output": True}
-    done = subprocess.run(argv, **told, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, (variables, done.stderr[-2000:])
-    assert done.stdout.split()[1] == b"600", (variables, done.stdout)
+    result = subprocess.run(argv, **told, timeout=PATIENCE_S, check=False)
+    assert result.returncode == 0, (variables, result.stderr[-2000:])
+    assert result.stdout.split()[1] == b"600", (variables, result.stdout)
 
 
 @pytest.mark.parametrize("variables", CHOSEN, ids=",".join)

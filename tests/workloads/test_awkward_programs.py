@@ -53,10 +53,10 @@ def test_a_module_that_registers_itself_is_reached_or_the_cause_is_named(compile
     result = two_phase(registered(compiled, "openmpi"), "--mpicc", str(wrapper("openmpi")))
     assert (result.returncode, result.stdout.count("right")) == (0, 2), result.stderr
     assert result.stderr.count("with no dlsym between") == 1
-    told = re.search(r"put (LD_PRELOAD=(\S+)) before lockstep", result.stderr)
+    match = re.search(r"put (LD_PRELOAD=(\S+)) before lockstep", result.stderr)
     again = run(
         [*LOCKSTEP, "exec", "--mpicc", str(wrapper("openmpi")), "--", *registered(compiled, "openmpi")],
-        extra={"LD_PRELOAD": told[2]},
+        extra={"LD_PRELOAD": match[2]},
     )
     assert (again.returncode, again.stdout.count("right")) == (0, 2), again.stderr
     assert summary(again) == {"ranks": 2, "waits": 2 * 51}

@@ -138,9 +138,9 @@ def test_ranks_that_may_not_look_into_each_other_ring(compiled, tmp_path, how):
     program = shutil.copy(compiled("here", "bsp.c"), tmp_path / "program")
     Path(program).chmod(0o111 if how == "unreadable" else 0o755)
     loop = ["mpiexec", "-n", "2", *APART[how], program, "10000", "1.5", "40"]
-    done = two_phase(loop, "--waiting", "immediate", "--record", str(tmp_path / "rec"))
-    assert done.returncode == 0, done.stderr
-    assert not said_of_rings(done.stderr)
+    result = two_phase(loop, "--waiting", "immediate", "--record", str(tmp_path / "rec"))
+    assert result.returncode == 0, result.stderr
+    assert not said_of_rings(result.stderr)
     waits = [kind for record in recorded(tmp_path / "rec") for kind in record.waits.kinds]
     blocked, blocks = sum(kind.blocked for kind in waits), sum(kind.blocks for kind in waits)
     assert blocked >= 27 and blocks <= 4.5 * blocked
@@ -164,9 +164,9 @@ def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch,
             pytest.skip("no namespaces of users here")
         before, expected = NO_NETWORK, "has no network"
     loop = [*before, compiled("here", "bsp.c"), "1000", "1", "20"]
-    done = two_phase(["mpiexec", "-n", "3", *loop], "--waiting", "immediate")
-    assert done.returncode == 0 and done.stdout.split()[-1] == "60", done.stderr
-    (said,) = said_of_rings(done.stderr)
+    result = two_phase(["mpiexec", "-n", "3", *loop], "--waiting", "immediate")
+    assert result.returncode == 0 and result.stdout.split()[-1] == "60", result.stderr
+    (said,) = said_of_rings(result.stderr)
     assert expected in said
 
 

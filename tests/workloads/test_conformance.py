@@ -52,15 +52,15 @@ def test_a_call_that_ends_the_job_is_told_and_the_others_are_tried(tmp_path):
     program, log = tmp_path / "program", tmp_path / "log"
     program.write_text(JOB.format(log=log))
     program.chmod(0o700)
-    found = conformance.tried(program, [], seed=3, cases=4, call_s=5)
-    assert found == {
+    verdicts = conformance.tried(program, [], seed=3, cases=4, call_s=5)
+    assert verdicts == {
         "Bcast": conformance.Conformity("same", "", "0f"),
         "Scan": conformance.Conformity("blocking", "hangs: rank 1: two ranks"),
         "Waitall": conformance.Conformity("tested"),
         "Recv": conformance.Conformity("differs", "rank 0, case 3", "0f"),
         "Send": conformance.Conformity("same", "", "0f"),
     }
-    assert conformance.differing(found) == {"Waitall", "Recv"}  # a fault of both forms is none of ours
+    assert conformance.differing(verdicts) == {"Waitall", "Recv"}  # a fault of both forms is none of ours
     assert log.read_text().splitlines() == ["3 4 5", "3 4 5 Waitall Recv Send", "3 4 5 Recv Send"]
 
 
@@ -110,12 +110,12 @@ def macros(mpi):
 @pytest.mark.slow
 @pytest.mark.parametrize(("mpi", "ranks", "cases"), [("here", 2, 10), ("openmpi", 2, 4)])
 def test_the_table_knows_the_faults_of_this_mpi(program, mpi, ranks, cases):
-    found = conformance.tried(program(mpi), [*launcher(mpi), "-n", str(ranks)], cases=cases, all_s=100)
+    verdicts = conformance.tried(program(mpi), [*launcher(mpi), "-n", str(ranks)], cases=cases, all_s=100)
     name = conformance.identity(macros(mpi))
-    assert conformance.differing(found) <= set(conformance.FAULTS[name].split()), found
+    assert conformance.differing(verdicts) <= set(conformance.FAULTS[name].split()), verdicts
     lines = [line.split(" ", 1) for line in calls.CALLS.splitlines() if line]
     ours = {text.partition("(")[0] for kind, text in lines if kind in ("collective", "sending", "waiting")}
-    assert {call.partition(":")[0].removesuffix("_c") for call in found} == ours
+    assert {call.partition(":")[0].removesuffix("_c") for call in verdicts} == ours
 
 
 @pytest.mark.soak
@@ -125,8 +125,8 @@ def test_the_table_knows_the_faults_for_many_cases_and_ranks(program, mpi, ranks
     known = set(conformance.FAULTS[conformance.identity(macros(mpi))].split())
     for seed in range(3):
         start = [*launcher(mpi), "-n", str(ranks)]
-        found = conformance.tried(program(mpi), start, seed=seed, cases=100, call_s=60, all_s=600)
-        assert found and conformance.differing(found) <= known, found
+        verdicts = conformance.tried(program(mpi), start, seed=seed, cases=100, call_s=60, all_s=600)
+        assert verdicts and conformance.differing(verdicts) <= known, verdicts
 
 
 @pytest.mark.slow
@@ -164,8 +164,8 @@ def test_the_calls_of_an_unknown_mpi_are_tried_once(tmp_path, monkeypatch):
     monkeypatch.setattr(conformance, "FAULTS", {})
     told = []
     mpicc = hasty_wrapper(tmp_path)
-    made = native.library(mpicc, told.append)
+    library = native.library(mpicc, told.append)
     assert [line.partition(" the ")[0] for line in told] == ["compiling two-phase waits for", "trying"]
-    assert (made.preload.parent / "outcomes").read_text().count("'same'") > 30
-    assert native.library(mpicc, told.append) == made
+    assert (library.preload.parent / "outcomes").read_text().count("'same'") > 30
+    assert native.library(mpicc, told.append) == library
     assert len(told) == 2

@@ -70,8 +70,8 @@ def test_a_declared_constant_is_calibrated_recorded_simulated_and_checked():
     """A cost that nobody knows but the table."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"}
     line = [sys.executable, "-P", "-c", ONE_MORE, str(ROOT)]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
-    numbers, refused = done.stdout.splitlines()
+    result = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
+    numbers, refused = result.stdout.splitlines()
     assert numbers == "2.0 2.0 2000"
     assert refused.startswith("close_us = -1: must be a number of at least 0")
 

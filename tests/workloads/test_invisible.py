@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def preload():
     """The variables that bring the library into every process."""
-    made = native.library(wrapper("here"))
-    return made.environment(waiting_rule("immediate", context_switch_us=10.0, latency_us=2.0))
+    library = native.library(wrapper("here"))
+    return library.environment(waiting_rule("immediate", context_switch_us=10.0, latency_us=2.0))
 
 
 def cc(made, *words):

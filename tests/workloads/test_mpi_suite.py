@@ -16,7 +16,7 @@ def test_the_mpi_tests_pass(ranks):
     few = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # else each rank loads hypothesis
     suite = [sys.executable, "-m", "mpi4py", "-m", "pytest", "-p", "pytest_mpi", "--with-mpi"]
     suite += ["-p", "no:cacheprovider", "-q"]
-    done = subprocess.run(
+    result = subprocess.run(
         launcher.argv(ranks, [*suite, "tests/workloads/mpi"]),
         env=launcher.environment({}) | few,
         cwd=ROOT,
@@ -25,5 +25,5 @@ def test_the_mpi_tests_pass(ranks):
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-    assert done.stdout.count(" passed") == ranks
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-2000:]
+    assert result.stdout.count(" passed") == ranks

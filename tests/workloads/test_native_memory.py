@@ -73,8 +73,8 @@ def test_a_compiler_runs_again_only_if_something_has_changed(tmp_path):
 
     def runs(**extra):
         ran.write_text("")
-        done = run([*LOCKSTEP, "exec", "--mpicc", str(mpicc), "--", "true"], extra=cache | extra)
-        assert done.returncode == 0, done.stderr
+        result = run([*LOCKSTEP, "exec", "--mpicc", str(mpicc), "--", "true"], extra=cache | extra)
+        assert result.returncode == 0, result.stderr
         return len(ran.read_text().splitlines())
 
     first = runs()

@@ -25,8 +25,8 @@ def jumps(phase_ns, length_ns, share=1.0):
 @pytest.mark.slow
 def test_two_processes_take_turns_on_a_processor():
     command = [*PYTHON, "-m", "workloads.os_noise", str(min(os.sched_getaffinity(0)))]
-    said = subprocess.run(command, env=forwarded({}), capture_output=True, check=True).stdout
-    assert 0.1 * tick_ns() <= float(said) < TURNS_NS / 2
+    output = subprocess.run(command, env=forwarded({}), capture_output=True, check=True).stdout
+    assert 0.1 * tick_ns() <= float(output) < TURNS_NS / 2
 
 
 @pytest.mark.parametrize("phase_ns", [0, 20_000, 1_234_567, 3_999_400])

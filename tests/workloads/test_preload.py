@@ -208,8 +208,8 @@ def test_mpi4py_s_own_tests_pass_where_they_pass_without(mpi, ranks):
     if mpi == "openmpi":
         argv += ["--libmpi", OPENMPI_OF_DEBIAN, "--knob", "OMPI_MCA_mpi_yield_when_idle=1"]
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(argv, env=os.environ | allowed, stdout=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 0 and " passed as it is" in done.stdout, done.stdout
+    result = subprocess.run(argv, env=os.environ | allowed, stdout=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 0 and " passed as it is" in result.stdout, result.stdout
 
 
 @BOTH
@@ -261,9 +261,11 @@ def test_what_another_user_sends_is_ignored(compiled, tmp_path):
     script.write_text(STRANGER)
     program = " ".join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "100"])
     both = f"/usr/bin/python3 {script} && {program}"
-    done = run([*LOCKSTEP, "exec", "--mpicc", str(native.wrapper(launcher("here"))), "--", "sh", "-c", both])
-    assert done.returncode == 0 and done.stdout.startswith("sent True"), done.stderr
-    assert "two-phase waits: 2 ranks" in done.stderr and "Traceback" not in done.stderr
+    result = run(
+        [*LOCKSTEP, "exec", "--mpicc", str(native.wrapper(launcher("here"))), "--", "sh", "-c", both]
+    )
+    assert result.returncode == 0 and result.stdout.startswith("sent True"), result.stderr
+    assert "two-phase waits: 2 ranks" in result.stderr and "Traceback" not in result.stderr
 
 
 NAMED = re.compile(r"/dev/shm/mpich_\S+$", re.MULTILINE)

@@ -233,9 +233,9 @@ REAL = [
 @pytest.mark.parametrize(("policy", "options", "mechanism"), REAL, ids=str)
 def test_three_jobs_run_to_their_end(policy, options, mechanism):
     usable("signals" if mechanism == "none" else mechanism)
-    said, asked = [], "auto" if mechanism == "none" else mechanism
-    made = workload(policy, jobs=3, phases=300, mechanism=asked, arrival_s=0.02, options=options)
-    result = run_workload(made, said.append)
+    said, text = [], "auto" if mechanism == "none" else mechanism
+    work = workload(policy, jobs=3, phases=300, mechanism=text, arrival_s=0.02, options=options)
+    result = run_workload(work, said.append)
     assert (result.failure, result.mechanism) == ("", mechanism)
     for number, job in enumerate(result.jobs):
         assert job.failure == "" and len(job.placement) == job.processes
@@ -252,8 +252,8 @@ def test_a_malleable_job_shares_its_processors_while_another_is_there():
     """Job 0 has both processors, one while job 1 runs, and both again; what it had is on record."""
     counts = (250, 40)
     programs = [{"malleable": True, "phases": count} for count in counts]
-    made = workload("dyn-equi", granularity_us=1000, arrival_s=0.05, timeout_s=180.0, programs=programs)
-    result = run_workload(made, None)
+    work = workload("dyn-equi", granularity_us=1000, arrival_s=0.05, timeout_s=180.0, programs=programs)
+    result = run_workload(work, None)
     assert result.failure == "" and [job.processes for job in result.jobs] == [2, 2]
     sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
     assert {job: [active for _, active in told] for job, told in sizes.items()} == {0: [2, 1, 2], 1: [1]}

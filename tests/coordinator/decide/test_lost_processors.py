@@ -240,9 +240,9 @@ def test_a_job_that_is_larger_than_what_is_left_is_refused_unless_it_folds():
 @pytest.mark.parametrize("lost", [4, -1])
 def test_a_machine_has_the_processors_that_it_loses(lost):
     """What else is wrong of a list, tests of experiment files tell."""
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         SimulatedMachine(processors=4, lost=(lost,))
-    assert told.value.key == "lost[0]"
+    assert error.value.key == "lost[0]"
 
 
 LOCAL = ("none", "implicit", "dynamic-coscheduling", "working-sets", "process-control", "processor-sets")

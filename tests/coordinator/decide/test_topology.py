@@ -64,10 +64,10 @@ def test_hops_of_a_tree_go_through_its_switches():
 )
 @pytest.mark.parametrize("level", ["jobs", "processes"])
 def test_bad_topologies_are_told_by_key_rule_and_remedy(tmp_path, text, key, words, level):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         found(tmp_path, level, text)
-    assert told.value.key.endswith(f"machine.{key}")
-    assert all(word in str(told.value) for word in words)
+    assert error.value.key.endswith(f"machine.{key}")
+    assert all(word in str(error.value) for word in words)
 
 
 def found(folder, level, machine):

@@ -35,18 +35,20 @@ def test_three_jobs_run_across_two_hosts(hosts, options):
         if "has finished" in line:
             finished_s = time.monotonic()
     assert time.monotonic() - finished_s < GRACE_S, "nobody waits for what ends by itself"
-    told = json.loads(run.communicate(timeout=60)[0])
-    assert told["failure"] == "", told
-    assert told["hosts"] == ["node1", "node2"]
-    for number, node in enumerate(told["nodes"], start=1):
+    document = json.loads(run.communicate(timeout=60)[0])
+    assert document["failure"] == "", document
+    assert document["hosts"] == ["node1", "node2"]
+    for number, node in enumerate(document["nodes"], start=1):
         # The clocks of the hosts were set ahead by whole thousands of seconds.
         error_ns = abs(node["offset_ns"] + number * 1000 * 10**9)
         assert error_ns <= node["uncertainty_ns"] < 20 * MS
         assert not node["dropped"] and not node["steps"] and not node["lost"]
     if options["policy"] == "gang":
-        assert len(told["between_nodes_ns"]) > 3
+        assert len(document["between_nodes_ns"]) > 3
     if "imbalance_estimate" in options:
-        assert all(0 < estimate_ns < 500 * MS for estimate_ns in told["estimates_ns"]), told["estimates_ns"]
+        assert all(0 < estimate_ns < 500 * MS for estimate_ns in document["estimates_ns"]), document[
+            "estimates_ns"
+        ]
     assert not hosts.processes() and not hosts.files()
 
 
@@ -115,8 +117,8 @@ def test_a_fault_costs_no_more_than_it_must(hosts, name):
 def test_a_node_without_room_is_told_of_and_nothing_remains(hosts):
     fill_disk(hosts)
     run = start(hosts, policy="gang", phases=500, lease_s=1.0)
-    told = json.loads(run.communicate(timeout=60)[0])
-    assert "node2: no place for the run" in told["failure"]
+    document = json.loads(run.communicate(timeout=60)[0])
+    assert "node2: no place for the run" in document["failure"]
     assert [path for path in hosts.files() if not path.endswith("filler")] == []
     assert not hosts.processes()
 
@@ -127,8 +129,8 @@ def test_an_agent_that_comes_late_takes_part(hosts):
     os.kill(late, signal.SIGSTOP)
     time.sleep(1.2)  # longer than a node that has joined may be silent
     os.kill(late, signal.SIGCONT)
-    told = json.loads(run.communicate(timeout=60)[0])
-    assert told["failure"] == "" and told["hosts"] == ["node1", "node2"]
+    document = json.loads(run.communicate(timeout=60)[0])
+    assert document["failure"] == "" and document["hosts"] == ["node1", "node2"]
 
 
 def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts):
@@ -136,9 +138,9 @@ def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts):
     run = start(hosts, policy="gang", jobs=4, processes=1, phases=3000, arrival_s=0.3, lease_s=1.0)
     assert any("job 1 starts" in line for line in run.stderr)
     os.kill(part(hosts.nodes[1], "coordinator.node.agent"), signal.SIGKILL)
-    told = json.loads(run.communicate(timeout=60)[0])
-    assert [bool(failure) for failure in told["jobs"]] == [False, True, False, False], told["jobs"]
-    assert told["placements"] == [[0], [1], [0], [0]]
+    document = json.loads(run.communicate(timeout=60)[0])
+    assert [bool(failure) for failure in document["jobs"]] == [False, True, False, False], document["jobs"]
+    assert document["placements"] == [[0], [1], [0], [0]]
     assert not hosts.processes() and not hosts.files()
 
 
@@ -179,9 +181,9 @@ def test_no_key_of_a_run_is_in_an_environment_a_command_line_or_a_file(hosts):
     assert len(keys) == 8, "of the driver, both nodes, and the one from which theirs follow"
     seen = ""
     for pid in hosts.processes():
-        told = "".join(contents(f"/proc/{pid}/{name}") for name in ("cmdline", "environ"))
-        assert not any(key in told for key in keys), told
-        seen += told
+        text = "".join(contents(f"/proc/{pid}/{name}") for name in ("cmdline", "environ"))
+        assert not any(key in text for key in keys), text
+        seen += text
     for part_ in (
         *("mpiexec", "hydra_pmi_proxy", "coordinator.node.agent", "coordinator.host.guardian"),
         "workloads.rank",

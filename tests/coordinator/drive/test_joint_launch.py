@@ -89,7 +89,7 @@ def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own(tm
     setup = Setup(long, "tcp://127.0.0.1:1", "driver", seed, None, 2.0, number=8)
     program = [*agents.TELLING_ENDS, launcher.rank, sys.executable, "-P", "-c", FIND, launcher.rank]
     words = launcher.together(program, ["localhost"] * 3)
-    done = subprocess.run(
+    result = subprocess.run(
         words,
         input=setup.encode(),
         env=launcher.environment({}, hosts=["localhost"]),
@@ -99,8 +99,8 @@ def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own(tm
         timeout=60,
         cwd=tmp_path,
     )
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.split()) == ["0", "1", "2"]
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.split()) == ["0", "1", "2"]
     found = {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()}
     own = [seed.of(number) for number in (8, 9, 10)]
     assert found == {keys.public.encode().hex(): [long, keys.secret] for keys in own}

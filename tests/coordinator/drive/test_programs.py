@@ -47,8 +47,8 @@ if child: os.waitpid(child, 0); print("done")
 
 def run(programs, policy, waiting="spin", **options):
     """The result of a run of programs, or of synthetic jobs by what they have in place of the usual."""
-    made = workload(policy, programs=programs, options=options, waiting=waiting, timeout_s=120)
-    return run_workload(made)
+    work = workload(policy, programs=programs, options=options, waiting=waiting, timeout_s=120)
+    return run_workload(work)
 
 
 def python(text, processes=2, **how):
@@ -140,9 +140,9 @@ def hybrid(compiled, processes, *words):
 
 def test_each_thread_of_a_rank_gets_a_processor(compiled):
     one, other = workload().processors
-    made = workload("gang", options={}, programs=[hybrid(compiled, 2, "3", "5", "100")] * 2)
+    work = workload("gang", options={}, programs=[hybrid(compiled, 2, "3", "5", "100")] * 2)
     for processors, may in (((one, one, other, other), "1 1"), ((one, other, other, one), "2 2")):
-        result = run_workload(replace(made, processors=processors))
+        result = run_workload(replace(work, processors=processors))
         assert result.failure == ""
         assert [job.output for job in result.jobs] == [f"60 {may}\n"] * 2
         placed = [(rank.rank, rank.processor) for rank in result.ranks]
@@ -154,8 +154,8 @@ def test_a_rank_moves_with_its_threads(compiled):
     one, other = workload().processors
     long, short = (hybrid(compiled, 1, rounds, "40", "400") for rounds in ("40", "4"))
     options = {"quantum_ms": 50, "migrate": True}
-    made = workload("gang", options=options, programs=[long, short, long, short])
-    result = run_workload(replace(made, processors=(one, one, one, other)))
+    work = workload("gang", options=options, programs=[long, short, long, short])
+    result = run_workload(replace(work, processors=(one, one, one, other)))
     assert result.failure == ""
     assert [job.placement for job in result.jobs] == [(0, 1), (2, 3), (2, 3), (2, 3)]
     assert [job.output for job in result.jobs][::2] == ["3200 1 1\n", "3200 2 2\n"]
@@ -218,10 +218,10 @@ def test_launchers_get_the_options_of_a_command(tmp_path, name):
     if not shutil.which(name):
         pytest.skip(f"needs {name}")
     of_mpich, of_openmpi = ("-genv", "A", "1", "-genv", "B", "2"), ("-x", "A=1", "--mca", "b", "2")
-    ours, others, told = of_mpich, of_openmpi, "B"
+    ours, others, text = of_mpich, of_openmpi, "B"
     if launcher_at(name).kind == "openmpi":
-        ours, others, told = of_openmpi, of_mpich, "OMPI_MCA_b"
-    program = "sh", "-c", f"echo $PWD $A ${told}"
+        ours, others, text = of_openmpi, of_mpich, "OMPI_MCA_b"
+    program = "sh", "-c", f"echo $PWD $A ${text}"
     command = Command(program, 2, name, launcher_options=(*ours, "-wdir", str(tmp_path)))
     result = run([command], "none")
     assert result.failure == ""
@@ -254,8 +254,8 @@ def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(monkeypatc
 def test_ranks_are_bound_to_their_processor_or_those_of_their_job_or_not_at_all(bind):
     line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
     text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever another rank writes meanwhile
-    made = workload(programs=[python(text, 1), python(text, 2)], bind=bind)
-    there, result = made.processors, run_workload(made)
+    work = workload(programs=[python(text, 1), python(text, 2)], bind=bind)
+    there, result = work.processors, run_workload(work)
     assert result.failure == ""
     both = " ".join(map(str, there))
     lone = [str(rank.processor) for rank in result.ranks if rank.job == 0]

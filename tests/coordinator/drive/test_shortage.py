@@ -61,9 +61,9 @@ def limited(most):
 
 @pytest.mark.parametrize("most", [32, 40])
 def test_with_few_descriptors_a_run_ends_well_or_says_why_not(most, runtime):
-    done = limited(most)
-    assert "Traceback" not in done.stderr, done.stderr
-    assert "failure" in json.loads(done.stdout)
+    result = limited(most)
+    assert "Traceback" not in result.stderr, result.stderr
+    assert "failure" in json.loads(result.stdout)
     assert everything_in(runtime) == []
 
 

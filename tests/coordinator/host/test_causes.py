@@ -15,10 +15,10 @@ from workloads import native
 def apart(*words, mount="", **extra):
     """Run Lockstep in a mount namespace of its own, after mounting something there."""
     script = f'mount -t tmpfs {mount} || exit 77; exec "$@"'
-    done = run(["unshare", "--mount", "sh", "-c", script, "-", *LOCKSTEP, *words], extra=extra)
-    if done.returncode in (1, 77) and ("unshare:" in done.stderr or "mount:" in done.stderr):
+    result = run(["unshare", "--mount", "sh", "-c", script, "-", *LOCKSTEP, *words], extra=extra)
+    if result.returncode in (1, 77) and ("unshare:" in result.stderr or "mount:" in result.stderr):
         pytest.skip("mounting takes privileges")
-    return done
+    return result
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def apart(*words, mount="", **extra):
     ],
 )
 def test_signs_in_the_output_are_explained(status, said, named):
-    told = explained(status, said)
-    assert (named in told) if named else told == ""
+    explanation = explained(status, said)
+    assert (named in explanation) if named else explanation == ""
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_a_group_in_which_the_kernel_has_killed_for_memory_is_named(files, tmp_p
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(memory_limits, "cgroup_base", {"memory": tmp_path / "inner"}.get)
-    told = explained(-9)
-    assert f"killed 2 processes of the control group {tmp_path} (limit: 100 MiB)" in told
-    assert explained(1, "EXIT CODE: 9\n") == told and explained(1) == explained(0) == ""
+    explanation = explained(-9)
+    assert f"killed 2 processes of the control group {tmp_path} (limit: 100 MiB)" in explanation
+    assert explained(1, "EXIT CODE: 9\n") == explanation and explained(1) == explained(0) == ""
 
 
 def test_shared_memory_that_cannot_be_written_is_named(tmp_path, monkeypatch):
@@ -80,17 +80,17 @@ def test_ranks_on_other_hosts_that_are_not_rung_are_explained():
 def test_a_record_says_whether_all_threads_may_call(tmp_path, level):
     argv = [*launcher("here"), "-n", "1", sys.executable, "-c", "from mpi4py import MPI"]
     words = [*LOCKSTEP, "exec", "--record", str(tmp_path), "--", *argv]
-    done = run(words, extra={"MPI4PY_RC_THREAD_LEVEL": level})
+    result = run(words, extra={"MPI4PY_RC_THREAD_LEVEL": level})
     (record,) = recorded(tmp_path)
-    assert record.concurrent == (level == "multiple"), done.stderr
+    assert record.concurrent == (level == "multiple"), result.stderr
 
 
 @pytest.mark.slow
 def test_a_cache_from_which_nothing_can_be_loaded_is_refused(tmp_path):
     launcher("here")
     where = f"-o noexec none {tmp_path}"
-    done = apart("exec", "--", "true", mount=where, XDG_CACHE_HOME=str(tmp_path))
-    assert done.returncode == 2 and "noexec" in done.stderr and "XDG_CACHE_HOME" in done.stderr
+    result = apart("exec", "--", "true", mount=where, XDG_CACHE_HOME=str(tmp_path))
+    assert result.returncode == 2 and "noexec" in result.stderr and "XDG_CACHE_HOME" in result.stderr
 
 
 @pytest.mark.parametrize("words", [["exec"], ["record", "--no-wait"]])
@@ -98,10 +98,10 @@ def test_a_small_shared_memory_is_named(compiled, tmp_path, words):
     argv = [*launcher("here"), "-n", "4", compiled("here", "bsp.c"), "100", ".25", "10"]
     if words[0] == "record":
         words = [*words, "-o", str(tmp_path / "there.npz")]
-    done = apart(*words, "--", *argv, mount="-o size=1M none /dev/shm")
-    if done.returncode == 0:
+    result = apart(*words, "--", *argv, mount="-o size=1M none /dev/shm")
+    if result.returncode == 0:
         pytest.skip("this MPI does without")
-    assert "/dev/shm" in done.stderr and "of 1.0 MiB are free" in done.stderr
+    assert "/dev/shm" in result.stderr and "of 1.0 MiB are free" in result.stderr
 
 
 def test_ranks_in_another_network_namespace_are_named(compiled, tmp_path, monkeypatch):
@@ -109,8 +109,8 @@ def test_ranks_in_another_network_namespace_are_named(compiled, tmp_path, monkey
     argv = [*launcher("here"), "-n", "2", "unshare", "-n", compiled("here", "bsp.c"), "100", ".25", "10"]
     if run(["unshare", "-n", "true"]).returncode:
         pytest.skip("namespaces take privileges")
-    done = two_phase(argv)
-    assert done.returncode == 0 and done.stderr.count("namespace apart") == 1
+    result = two_phase(argv)
+    assert result.returncode == 0 and result.stderr.count("namespace apart") == 1
     waited = run(
         [*LOCKSTEP, "tune", "--no-wait", "--rounds", "1", "--jobs", "1", "--only", "two-phase", "--", *argv]
     )
@@ -122,8 +122,8 @@ def test_a_wrapper_that_was_given_is_not_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     argv = [*launcher("here"), "-n", "1", "true"]
     words = ["tune", "--no-wait", "--rounds", "1", "--jobs", "1", "--only", "two-phase"]
-    given = run([*LOCKSTEP, *words, "--mpicc", str(wrapper("here")), "--", *argv])
-    assert given.returncode == 2 and "name its MPI's" not in given.stderr
+    result = run([*LOCKSTEP, *words, "--mpicc", str(wrapper("here")), "--", *argv])
+    assert result.returncode == 2 and "name its MPI's" not in result.stderr
 
 
 @pytest.fixture
@@ -162,8 +162,8 @@ def test_a_launcher_with_one_wrapper_beside_it_has_that(tmp_path):
 
 
 def test_an_mpi_may_have_blanks_in_its_path(compiled, tmp_path):
-    made = native.library(wrapper("here"))
-    (tmp_path / "my mpi").symlink_to(made.libraries[0].parent)
+    library = native.library(wrapper("here"))
+    (tmp_path / "my mpi").symlink_to(library.libraries[0].parent)
     place = f'"{tmp_path}/my mpi"'
     mpicc = hasty_wrapper(tmp_path, words=f"-L{place} -Wl,-rpath,{place}")
     argv = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "10"]

@@ -32,14 +32,14 @@ def test_nothing_to_do_is_nothing_to_tell(runtime):
 
 def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(directory):
     process = sleeper(directory)
-    said = cleanup.clean()
-    assert not any(directory.run in line for line in said)
+    actions = cleanup.clean()
+    assert not any(directory.run in line for line in actions)
     assert process.poll() is None
     # Everything of this run: other runs on this machine may be somebody's.
-    said = cleanup.release(directory)
+    actions = cleanup.release(directory)
     assert process.wait(5) == -signal.SIGTERM
     assert not directory.path.exists()
-    assert f"run {directory.run}: ended 1 process" in said
+    assert f"run {directory.run}: ended 1 process" in actions
 
 
 def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime, monkeypatch, directory):
@@ -80,10 +80,10 @@ def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime, directory
     process.send_signal(signal.SIGSTOP)
     eventually(lambda: state(process.pid) == "T")
     directory.unlock()
-    said = cleanup.clean()
+    actions = cleanup.clean()
     assert process.wait(5) == -signal.SIGTERM
-    assert f"run {directory.run}: ended 1 process" in said
-    assert f"run {directory.run}: removed directory {directory.path}" in said
+    assert f"run {directory.run}: ended 1 process" in actions
+    assert f"run {directory.run}: removed directory {directory.path}" in actions
     assert list(runtime.iterdir()) == []
 
 
@@ -217,8 +217,8 @@ def test_a_journal_may_be_anything(spoil, directory):
     journal.unlink()
     spoil(journal)
     process = sleeper(directory)
-    said = cleanup.release(directory)
-    assert said[0] == f"run {directory.run}: ended 1 process" and "removed directory" in said[-1]
+    actions = cleanup.release(directory)
+    assert actions[0] == f"run {directory.run}: ended 1 process" and "removed directory" in actions[-1]
     assert process.wait(5) == -signal.SIGTERM
 
 
@@ -321,13 +321,13 @@ def test_when_a_step_fails_all_others_are_done(step, runtime, monkeypatch, direc
     process.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(cleanup if hasattr(cleanup, step) else mechanisms, step, fail)
     try:
-        said = cleanup.release(directory)
+        actions = cleanup.release(directory)
         assert process.wait(5) == -signal.SIGTERM
     finally:
         with suppress(ProcessLookupError):
             process.kill()
     assert not directory.path.exists()
-    assert any("a step that fails" in line for line in said)
+    assert any("a step that fails" in line for line in actions)
 
 
 @pytest.mark.slow

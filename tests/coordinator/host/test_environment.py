@@ -107,10 +107,12 @@ def test_every_rank_finds_the_variables_of_the_shell_and_of_its_job(launcher, tm
     assert result.failure == ""
     wanted = {**OF_USERS, **own, "LARGE": "x" * 120_000}
     for rank in range(2):
-        found = json.loads((tmp_path / str(rank)).read_text())
-        assert {name: found.get(name) for name in wanted} == wanted
-        size = found.get("PMI_SIZE") or found["OMPI_COMM_WORLD_SIZE"]
-        assert size == "2" and not {"SLURM_PROCID", "SLURM_STEP_ID", "LOCKSTEP_RECORD", HELD} & found.keys()
+        document = json.loads((tmp_path / str(rank)).read_text())
+        assert {name: document.get(name) for name in wanted} == wanted
+        size = document.get("PMI_SIZE") or document["OMPI_COMM_WORLD_SIZE"]
+        assert (
+            size == "2" and not {"SLURM_PROCID", "SLURM_STEP_ID", "LOCKSTEP_RECORD", HELD} & document.keys()
+        )
 
 
 @pytest.mark.slow
@@ -142,15 +144,15 @@ policy = "none"
 @pytest.mark.slow
 def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(tmp_path):
     two_processors()
-    found, folder, file = find_launcher(), tmp_path / "told", tmp_path / "inside.toml"
+    launcher, folder, file = find_launcher(), tmp_path / "told", tmp_path / "inside.toml"
     folder.mkdir()
     command = ["mpiexec", "-n", "2", sys.executable, "-c", TELL.format(RANK), str(folder)]
     file.write_text(EXPERIMENT.format(json.dumps(command)))
     run = ["run", str(file), "--no-simulate", "--no-wait", "--results", str(tmp_path / "results")]
-    argv = found.argv(1, [*AMONG_OTHERS, *run])
-    told = found.environment({}, command={}) | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(argv, env=told, capture_output=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    argv = launcher.argv(1, [*AMONG_OTHERS, *run])
+    told = launcher.environment({}, command={}) | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run(argv, env=told, capture_output=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
     assert {one.name for one in folder.iterdir()} == {"0", "1"}
 
 
@@ -169,7 +171,7 @@ def test_ranks_on_other_hosts_find_the_same(hosts, tmp_path):
     out, err = run.communicate(timeout=60)
     assert json.loads(out)["failure"] == "", err
     for host in ("node1", "node2"):
-        found = json.loads((tmp_path / host).read_text())
-        assert {name: found.get(name) for name in given} == {**given, "PYTHONPATH": str(ROOT)}
-        assert not {"LOCKSTEP_RECORD", HELD} & found.keys()
+        document = json.loads((tmp_path / host).read_text())
+        assert {name: document.get(name) for name in given} == {**given, "PYTHONPATH": str(ROOT)}
+        assert not {"LOCKSTEP_RECORD", HELD} & document.keys()
     assert not hosts.processes() and not hosts.files()

@@ -166,9 +166,9 @@ def test_a_rank_whose_guardian_is_killed_at_its_start_ends_the_other_ranks():
     launcher = find_launcher()
     argv = launcher.argv(2, [sys.executable, "-P", "-c", RANKS, *program])
     environment = launcher.environment({})
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode != 0
-    assert "the guardian ended at its start" in done.stderr and "Traceback" not in done.stderr
+    result = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode != 0
+    assert "the guardian ended at its start" in result.stderr and "Traceback" not in result.stderr
 
 
 @pytest.fixture

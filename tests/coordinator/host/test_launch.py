@@ -50,9 +50,9 @@ def test_slurms_launcher_is_used_where_a_command_names_it_in_an_allocation_and_n
     with pytest.raises(InputError, match="there is none beside Python"):
         find_launcher()
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    found = launchers.launcher_at("srun")
-    assert found == Srun(str(program), "23.11.1") and str(found) == f"srun 23.11.1 ({program})"
-    assert found.argv(2, ["./a"])[:2] == [str(program), "--overlap"]
+    launcher = launchers.launcher_at("srun")
+    assert launcher == Srun(str(program), "23.11.1") and str(launcher) == f"srun 23.11.1 ({program})"
+    assert launcher.argv(2, ["./a"])[:2] == [str(program), "--overlap"]
 
 
 @pytest.mark.parametrize(
@@ -221,16 +221,16 @@ def test_a_full_shared_memory_is_named_in_the_failure(runtime):
     script = SUPPORT / "runs.py"
     run = f"{sys.executable} {script} '{{\"jobs\": 1}}'"
     mount = "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 77"
-    done = subprocess.run(
+    result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", f"{mount}; {run}"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode in (1, 77) and ("unshare:" in done.stderr or "mount:" in done.stderr):
+    if result.returncode in (1, 77) and ("unshare:" in result.stderr or "mount:" in result.stderr):
         pytest.skip("mounting takes privileges")
-    (failure,) = json.loads(done.stdout)["jobs"]
+    (failure,) = json.loads(result.stdout)["jobs"]
     assert "Signal 7 is a bus error" in failure and "of 0.1 MiB are free" in failure, failure
 
 
@@ -253,8 +253,8 @@ def test_another_launcher_is_one_class(tmp_path, monkeypatch):
 
     program = tmp_path / "toyrun"
     monkeypatch.setenv("PATH", fake_commands(tmp_path, toyrun="echo Toy 1.2"))
-    found = launchers.launcher_at("toyrun")
-    assert found == Toy(str(program), "1.2") == unchanged(found)
-    assert found.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]
+    launcher = launchers.launcher_at("toyrun")
+    assert launcher == Toy(str(program), "1.2") == unchanged(launcher)
+    assert launcher.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]
     assert launchers.launched(["toyrun", "a"], {"X": "1"}, [], {})[0] == ["toyrun", "--set=X=1", "a"]
-    assert found.environment({"X": "1"}, {})["X"] == "1" and found.memory_apart(tmp_path) == {}
+    assert launcher.environment({"X": "1"}, {})["X"] == "1" and launcher.memory_apart(tmp_path) == {}

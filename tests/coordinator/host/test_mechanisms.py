@@ -217,10 +217,10 @@ os.kill(child, 9)
 @pytest.mark.slow
 def test_a_user_with_a_limit_has_realtime_ranks_below_it():
     words = [sys.executable, "-c", LIMITED]
-    done = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=False)
-    if done.returncode == 77:
+    result = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=False)
+    if result.returncode == 77:
         pytest.skip("this user cannot give itself a limit")
-    assert (done.stdout, done.stderr) == ("10 9\n", "")
+    assert (result.stdout, result.stderr) == ("10 9\n", "")
 
 
 def test_priority_is_restored_and_not_inherited():

@@ -79,9 +79,9 @@ def test_the_mark_of_our_own_run_on_a_foreign_process_ends_nothing(shared, neigh
     directory = RunDirectory.create()
     process = neighbour("sleep", "60", **directory.marks, **{JOB: "0"})
     processes.end(processes.ending(directory.run, job=0, grace_s=0))
-    said = cleanup.release(directory)
+    actions = cleanup.release(directory)
     directory.unlock()
-    assert said == [f"run {directory.run}: removed directory {directory.path}"]
+    assert actions == [f"run {directory.run}: removed directory {directory.path}"]
     assert process.poll() is None
 
 
@@ -149,10 +149,10 @@ def test_a_mark_that_names_what_is_no_run_directory_removes_nothing(shared, prec
     """Also in a process of our own: somebody may have talked us into that environment."""
     with spawned("sleep", "60", marks={RUN: run, DIRECTORY: str(precious)}) as process:
         assert eventually(lambda: RUN in environment_of(process.pid))
-        said = cleanup.clean()
+        actions = cleanup.clean()
         assert (precious / "thesis").exists() and shared.exists()
         assert process.poll() is None
-        assert any("left alone" in line for line in said) == (run == RUN_OF_NOBODY)
+        assert any("left alone" in line for line in actions) == (run == RUN_OF_NOBODY)
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,9 @@ def test_srun_passes_on_what_ranks_need(tmp_path, words, there):
     srun.write_text(SRUN)
     srun.chmod(0o755)
     extra = {"OWN": "1", "SECRET": "2"} | ({} if there is None else {"SLURM_EXPORT_ENV": there})
-    done = run([*LOCKSTEP, "exec", "--", str(srun), *words, "/usr/bin/env"], extra=extra)
-    got = dict(line.split("=", 1) for line in done.stdout.splitlines())
-    assert got.keys() >= {"LD_PRELOAD", "LOCKSTEP_WAITING"}, done.stderr
+    result = run([*LOCKSTEP, "exec", "--", str(srun), *words, "/usr/bin/env"], extra=extra)
+    got = dict(line.split("=", 1) for line in result.stdout.splitlines())
+    assert got.keys() >= {"LD_PRELOAD", "LOCKSTEP_WAITING"}, result.stderr
     meant = words[-1].removeprefix("--export=") if words else there
     assert ("OWN" in got, "SECRET" in got) == (meant != "NONE", meant in (None, "ALL"))
 
@@ -99,8 +99,8 @@ def test_as_it_is_is_measured_without_an_exec_around(tmp_path, monkeypatch):
     rank = f'echo "$LD_PRELOAD$LOCKSTEP_WAITING" >> {seen}; exec {sys.executable} -c "from mpi4py import MPI"'
     program = [*launcher("here"), "-n", "1", "sh", "-c", rank]
     words = ["tune", "--no-wait", "--rounds", "1", "--jobs", "1", "--only", "as it is", "--", *program]
-    done = two_phase([*LOCKSTEP, *words])
-    assert done.returncode == 0, done.stderr
+    result = two_phase([*LOCKSTEP, *words])
+    assert result.returncode == 0, result.stderr
     assert set(seen.read_text().split("\n")) == {""}
 
 

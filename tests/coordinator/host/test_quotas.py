@@ -216,7 +216,7 @@ def test_a_killed_run_leaves_a_group_that_clean_finds_and_removes(directory):
     with subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) as spinner:
         quota.adopt(Process(spinner.pid))  # without a mark: the group alone tells that it is of the run
         assert mechanisms.populated(group)
-        done = cleanup.release(directory)
+        actions = cleanup.release(directory)
         assert spinner.wait(10) < 0
-    assert any("ended 1 process" in line for line in done)
+    assert any("ended 1 process" in line for line in actions)
     assert not group.exists()

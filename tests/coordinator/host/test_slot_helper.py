@@ -358,8 +358,8 @@ def test_without_a_compiler_an_agent_changes_slots_in_python(path, how, tmp_path
     if path:
         monkeypatch.setenv("PATH", path)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = workload("gang", phases=500, options={"quantum_ms": 5}, mechanism="signals")
-    result = run_workload(made)
+    work = workload("gang", phases=500, options={"quantum_ms": 5}, mechanism="signals")
+    result = run_workload(work)
     assert (result.failure, [job.failure for job in result.jobs]) == ("", ["", ""])
     assert len(result.switches) > 5
     assert result.nodes[0].priority.endswith(how)

@@ -57,8 +57,8 @@ def test_a_directory_for_runs_whose_name_is_not_utf_8_is_refused(monkeypatch, tm
 def test_a_command_says_so_and_starts_nothing(tmp_path, limit):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     shell = ["sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *COMMAND]
-    done = subprocess.run(
+    result = subprocess.run(
         shell, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("lockstep: ulimit -") and done.stderr.count("\n") == 1
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.startswith("lockstep: ulimit -") and result.stderr.count("\n") == 1

@@ -277,16 +277,16 @@ def hops(partners, addresses):
 def test_bipartition_gives_each_process_an_address_of_its_own(dimension, random):
     count = 1 << dimension
     partners = [[random.randrange(count) for _ in range(3)] for _ in range(count)]
-    found = hypercube.addresses(partners)
-    assert sorted(found) == list(range(count))
+    addresses = hypercube.addresses(partners)
+    assert sorted(addresses) == list(range(count))
     assert hypercube.addresses(partners[:3]) == tuple(range(3)) or count < 3
 
 
 def test_bipartition_brings_neighbours_of_a_grid_nearer():
     for processes, most in ((16, 1.25), (64, 1.4)):
         partners = patterns.partners("NEWS", processes)
-        found = hypercube.addresses(partners)
-        assert hops(partners, found) <= most * 4 * processes < hops(partners, range(processes))
+        addresses = hypercube.addresses(partners)
+        assert hops(partners, addresses) <= most * 4 * processes < hops(partners, range(processes))
 
 
 @pytest.mark.parametrize(("processes", "width"), [(16, 4), (32, 8), (64, 8)])

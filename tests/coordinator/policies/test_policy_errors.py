@@ -81,10 +81,10 @@ def session(how):
     ],
 )
 def test_what_goes_wrong_in_a_decision_names_policy_file_and_line(faulty, how, line, said):
-    with pytest.raises(PolicyError) as found:
+    with pytest.raises(PolicyError) as error:
         session(how).arrive(0).decide(0)
-    assert str(found.value).startswith(f"the policy 'faulty' failed: {faulty}, line {line}, {said}")
-    assert found.value.__cause__ is not None and isinstance(found.value, LockstepError)
+    assert str(error.value).startswith(f"the policy 'faulty' failed: {faulty}, line {line}, {said}")
+    assert error.value.__cause__ is not None and isinstance(error.value, LockstepError)
 
 
 def test_so_do_other_methods_of_a_policy(faulty):

@@ -39,8 +39,8 @@ print(longest_s)
 
 def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed():
     words = [sys.executable, "-c", KILLED]
-    done = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=True, timeout=120)
-    assert float(done.stdout) < 5
+    result = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=True, timeout=120)
+    assert float(result.stdout) < 5
 
 
 LEFT = """
@@ -162,5 +162,5 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 def test_we_have_all_descriptors_that_we_may_and_what_we_start_as_many_as_before(tmp_path):
     words = [sys.executable, "-c", LIMITS, str(tmp_path)]
-    done = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["(1000, 1000)", "100 1000", "(936, 1000)"]
+    result = subprocess.run(words, env=forwarded({}), capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines() == ["(1000, 1000)", "100 1000", "(936, 1000)"]

@@ -14,8 +14,8 @@ UNIT = re.compile(r"-(us|ms|s|bytes)$")
 def entry(text, action):
     """The paragraph of an argument in a help text."""
     name = action.option_strings[0] if action.option_strings else action.metavar
-    found = re.search(rf"^  {re.escape(name)}[ ,\n].*(\n {{5,}}.*)*", text, re.MULTILINE)
-    return " ".join(found[0].split())
+    match = re.search(rf"^  {re.escape(name)}[ ,\n].*(\n {{5,}}.*)*", text, re.MULTILINE)
+    return " ".join(match[0].split())
 
 
 @pytest.mark.parametrize("command", PARSERS, ids=lambda command: command.name)

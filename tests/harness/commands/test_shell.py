@@ -49,6 +49,6 @@ def test_a_user_without_a_home_directory_is_no_error(monkeypatch, capsys):
 
     monkeypatch.setattr("pwd.getpwuid", unknown)
     assert main(["policies"]) == 0
-    told = capsys.readouterr()
-    assert "gang" in told.out
-    assert told.err == ""
+    output = capsys.readouterr()
+    assert "gang" in output.out
+    assert output.err == ""

@@ -83,8 +83,8 @@ class Shown:
 
 def fences(page):
     """The blocks of a page: language, text, and the name of the file that a reader makes of it."""
-    found = re.findall(r'(?ms)^( *)```(\w*)(?: title="(.*?)")?\n(.*?)^\1```$', page.read_text())
-    return [(kind, textwrap.dedent(body), title) for _, kind, title, body in found]
+    matches = re.findall(r'(?ms)^( *)```(\w*)(?: title="(.*?)")?\n(.*?)^\1```$', page.read_text())
+    return [(kind, textwrap.dedent(body), title) for _, kind, title, body in matches]
 
 
 def session(page):

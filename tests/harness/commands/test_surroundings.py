@@ -79,7 +79,7 @@ def ends(tmp_path, setting, command):
     (tmp_path / "jobs.toml").write_text(JOBS)
     words = [sys.executable, "-P", "-m", "harness", *shlex.split(command)]
     script = f'{setting} || exit 77; exec "$@"'
-    done = subprocess.run(
+    result = subprocess.run(
         ["unshare", "--mount", "bash", "-c", script, "bash", *words],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -88,10 +88,10 @@ def ends(tmp_path, setting, command):
         timeout=PATIENCE_S,
         check=False,
     )
-    if done.returncode in (1, 77) and ("unshare:" in done.stderr or "mount:" in done.stderr):
+    if result.returncode in (1, 77) and ("unshare:" in result.stderr or "mount:" in result.stderr):
         pytest.skip("nothing can be mounted here")
-    assert "Traceback" not in done.stderr, done.stderr[-3000:]
-    return done.returncode, done.stderr
+    assert "Traceback" not in result.stderr, result.stderr[-3000:]
+    return result.returncode, result.stderr
 
 
 def works_or_says_why(tmp_path, place, name):

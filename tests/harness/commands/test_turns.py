@@ -119,13 +119,13 @@ def test_commands_say_what_they_write_and_the_worst_status_is_ours(tmp_path, mon
         f'sh -c "{late}"\n# none\necho "$ONLY"\nsh -c "echo $ONLY_THEIRS; kill -9 $$"\n'
     )
     assert cli.main(["turns", "--file", "all"]) == 137
-    told = capfd.readouterr()
-    assert sorted(told.out.splitlines()) == ["echo: $ONLY", "sh-1: late", "sh-3: x y"]
-    assert "sh-1 exited with status 3" in told.err and "sh-3 exited with status 137" in told.err
+    output = capfd.readouterr()
+    assert sorted(output.out.splitlines()) == ["echo: $ONLY", "sh-1: late", "sh-3: x y"]
+    assert "sh-1 exited with status 3" in output.err and "sh-3 exited with status 137" in output.err
     assert cli.main(["turns", "--json", "-o", "out", "--", "printf", "a b", ":::", "sh -c 'echo c >&2'"]) == 0
-    found = json.loads(capfd.readouterr().out)
-    assert [one["status"] for one in found["programs"]] == [0, 0]
-    assert all(one["seconds"] > 0 and one["cpu_s"] > 0 for one in found["programs"])
+    document = json.loads(capfd.readouterr().out)
+    assert [one["status"] for one in document["programs"]] == [0, 0]
+    assert all(one["seconds"] > 0 and one["cpu_s"] > 0 for one in document["programs"])
     assert (tmp_path / "out/printf.out").read_text() == "a b" and (
         tmp_path / "out/sh.err"
     ).read_text() == "c\n"
@@ -258,8 +258,8 @@ def test_a_reader_that_does_not_read_holds_up_nobody_but_the_writer(tmp_path):
 def test_under_batch_one_begins_when_the_other_has_ended(tmp_path):
     note = "import time, sys; a = time.time(); time.sleep(.3); print(a, time.time())"
     words = ["--policy", "batch", "--", *([sys.executable, "-c", note, ":::"] * 3)[:-1]]
-    told = subprocess.run([*LOCKSTEP, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
-    spans = sorted(tuple(map(float, line.split()[1:])) for line in told.splitlines())
+    output = subprocess.run([*LOCKSTEP, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+    spans = sorted(tuple(map(float, line.split()[1:])) for line in output.splitlines())
     assert len(spans) == 3 and all(end <= begin for (_, end), (begin, _) in pairwise(spans))
 
 
@@ -312,5 +312,5 @@ def test_a_launcher_is_not_signalled_and_tells_nothing_of_turns(compiled, monkey
         monkeypatch.setenv(name, "1")
     job = shlex.join([*launcher("openmpi"), "-n", "2", compiled("openmpi", "bsp.c"), "5000", ".25", "100"])
     assert cli.main(["turns", "--", job, ":::", job]) == 0
-    told = capfd.readouterr()
-    assert "orwarding" not in told.err + told.out
+    output = capfd.readouterr()
+    assert "orwarding" not in output.err + output.out

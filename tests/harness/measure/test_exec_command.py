@@ -39,8 +39,8 @@ def loaded(*commands):
     code = (
         f"import sys; from harness import cli; [cli.main(words) for words in {commands}]; print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, check=True)
-    return {*HEAVY, *NEVER} & set(done.stdout.decode().split())
+    result = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, check=True)
+    return {*HEAVY, *NEVER} & set(result.stdout.decode().split())
 
 
 @pytest.mark.slow
@@ -168,9 +168,9 @@ def test_a_cache_directory_that_cannot_be_used_is_refused(tmp_path, where, compl
     if where == "theirs":
         (tmp_path / "theirs" / "lockstep").mkdir(parents=True)
         os.chown(tmp_path / "theirs" / "lockstep", NOBODY, NOBODY)
-    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
-    assert done.returncode == 2 and complaint in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    result = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
+    assert result.returncode == 2 and complaint in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow
@@ -183,16 +183,16 @@ def test_a_cache_that_others_could_write_to_is_closed_from_the_start(tmp_path, u
     words = [*LOCKSTEP, "exec", "--mpicc", str(hasty_wrapper(tmp_path)), "--", "true"]
     shell = ["sh", "-c", f'umask {umask:o}; exec "$@"', "sh", *words]
     for home in (tmp_path / "cache", tmp_path / "new"):
-        done = run(shell, extra={"XDG_CACHE_HOME": str(home)})
-        assert done.returncode == 0, done.stderr
+        result = run(shell, extra={"XDG_CACHE_HOME": str(home)})
+        assert result.returncode == 0, result.stderr
         assert stat.S_IMODE((home / "lockstep").stat().st_mode) == 0o700
 
 
 @pytest.mark.slow
 def test_a_directory_for_records_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    done = run([*LOCKSTEP, "exec", "--record", str(tmp_path / "file" / "x"), "--", "true"])
-    assert done.returncode == 2 and "--record" in done.stderr and "Traceback" not in done.stderr
+    result = run([*LOCKSTEP, "exec", "--record", str(tmp_path / "file" / "x"), "--", "true"])
+    assert result.returncode == 2 and "--record" in result.stderr and "Traceback" not in result.stderr
 
 
 @pytest.mark.slow
@@ -206,8 +206,8 @@ def test_descriptors_of_the_caller_reach_the_command(tmp_path):
     assert (written.returncode, (tmp_path / "f").read_text()) == (0, "hi\n"), written.stderr
     (tmp_path / "sub.mk").write_text("all: a b\na b: ; @echo $@\n")
     (tmp_path / "Makefile").write_text(f"all: ; +{ours} $(MAKE) -f sub.mk\n")
-    made = run(["make", "-s", "-j3", "-C", str(tmp_path)])
-    assert made.returncode == 0 and "jobserver" not in made.stderr
+    result = run(["make", "-s", "-j3", "-C", str(tmp_path)])
+    assert result.returncode == 0 and "jobserver" not in result.stderr
 
 
 def test_records_count_that_show_the_key_whoever_sends_them():

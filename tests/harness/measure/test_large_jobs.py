@@ -73,8 +73,8 @@ def test_the_digest_knows_the_key_and_is_as_before_without_it(asked):
 
 def test_slowdowns_go_by_two_phase_times_and_those_by_spinning_are_shown_as_well(runs):
     experiment, records = runs
-    found = results_document.results(experiment, records, 1.0)
-    none, implicit = (row["measured"] for row in found.document()["rows"])
+    results = results_document.results(experiment, records, 1.0)
+    none, implicit = (row["measured"] for row in results.document()["rows"])
     # The imitation: 1.1 times as long under implicit, 2.8 under none; large jobs that spin, 10 times more.
     assert none["dedicated_s"] == pytest.approx((2 * 1.1 + 1) * 0.5, rel=0.02)
     assert none["against_spinning"]["dedicated_s"] == pytest.approx((2 * 10 * 2.8 + 1) * 0.5, rel=0.02)
@@ -83,7 +83,7 @@ def test_slowdowns_go_by_two_phase_times_and_those_by_spinning_are_shown_as_well
         ratio = side["workload_slowdown"]["median"] / other["workload_slowdown"]["median"]
         assert ratio == pytest.approx(other["dedicated_s"] / side["dedicated_s"], rel=0.01)
         assert other["workload_slowdown"]["n"] == 2
-    shown = printed(text.render(found), 150)
+    shown = printed(text.render(results), 150)
     assert "alone, one after the other: 1.61 s, spinning: 28." in shown and "against" in shown
 
 
@@ -95,8 +95,8 @@ def test_two_phase_times_that_are_missing_are_not_replaced_by_others(runs):
         else record
         for record in records
     ]
-    found = results_document.results(experiment, failed, 1.0)
-    assert [row.measured.workload_slowdown.n for row in found.rows] == [0, 0]
+    results = results_document.results(experiment, failed, 1.0)
+    assert [row.measured.workload_slowdown.n for row in results.rows] == [0, 0]
 
 
 def test_an_experiment_rebuilt_from_records_has_the_key(runs):
@@ -108,8 +108,8 @@ def test_an_experiment_rebuilt_from_records_has_the_key(runs):
 
 def test_without_the_key_there_is_nothing_of_it_in_the_results(asked, tmp_path):
     records = measured(asked(""), tmp_path / "results")
-    found = results_document.results(asked(""), records, 1.0)
-    assert not any("against_spinning" in row["measured"] for row in found.document()["rows"])
+    results = results_document.results(asked(""), records, 1.0)
+    assert not any("against_spinning" in row["measured"] for row in results.document()["rows"])
 
 
 def test_commands_that_wait_as_their_mpi_does_and_other_values_are_refused(tmp_path, asked):

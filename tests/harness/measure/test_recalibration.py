@@ -181,8 +181,8 @@ def test_a_calibration_that_contradicts_itself_is_repeated_and_stands_with_a_war
     assert (fake.probed, len(watcher.warnings)) == (probed, warned)
     assert record.conditions.calibration == "".join(watcher.warnings)
     if warned:
-        told = "its samples contradict each other: switch_after_idle_us (500 us) 3 to 1.2e+02 us"
-        assert told in record.conditions.calibration
+        text = "its samples contradict each other: switch_after_idle_us (500 us) 3 to 1.2e+02 us"
+        assert text in record.conditions.calibration
 
 
 def test_runs_go_on_where_a_host_is_too_busy_for_a_calibration(constants, fake, watcher, tasks):

@@ -291,8 +291,8 @@ def test_a_rank_that_gets_no_answer_waits_as_mpi_does_after_a_minute(tmp_path, c
         silent.bind(str(tmp_path / "silent"))
         silent.listen()
         loop = [compiled("here", "bsp.c"), "100", ".25", "50"]
-        told = f"LOCKSTEP_REGISTRAR=key,{tmp_path}/silent,0"
-        words = [*launcher("here"), "-n", "2", "env", told, *loop]
+        text = f"LOCKSTEP_REGISTRAR=key,{tmp_path}/silent,0"
+        words = [*launcher("here"), "-n", "2", "env", text, *loop]
         result = two_phase(words, "--mpicc", str(wrapper("here")))
     assert result.returncode == 0, result.stderr
     assert "no program that uses" in result.stderr

@@ -20,9 +20,9 @@ parts = st.floats(0.01, 100)
 @settings(deadline=None)
 def test_an_exact_function_is_found_again(work_s, alpha_s, beta_s):
     true = ExecutionTime(work_s, 1.0, alpha_s, beta_s)
-    found = execution_times.fit([(p, true.on(p)) for p in (1, 2, 3, 5, 8, 13)])
+    fit = execution_times.fit([(p, true.on(p)) for p in (1, 2, 3, 5, 8, 13)])
     for p in range(1, 20):
-        assert found.on(p) == pytest.approx(true.on(p), rel=1e-3)
+        assert fit.on(p) == pytest.approx(true.on(p), rel=1e-3)
 
 
 @given(st.lists(st.tuples(st.integers(1, 64), st.floats(0.01, 1000)), min_size=3, max_size=12))
@@ -37,15 +37,15 @@ def test_the_fit_is_as_good_as_that_of_scipy(points):
 
 
 def test_nothing_is_negative_and_noise_is_averaged():
-    found = execution_times.fit([(1, 10.0), (1, 10.2), (2, 4.9), (2, 5.2), (4, 2.4), (4, 2.6), (8, 1.2)])
-    assert min(found.work_s, found.alpha_s, found.beta_s) >= 0
-    assert found.on(4) == pytest.approx(2.5, rel=0.05)
+    fit = execution_times.fit([(1, 10.0), (1, 10.2), (2, 4.9), (2, 5.2), (4, 2.4), (4, 2.6), (8, 1.2)])
+    assert min(fit.work_s, fit.alpha_s, fit.beta_s) >= 0
+    assert fit.on(4) == pytest.approx(2.5, rel=0.05)
 
 
 def test_one_size_tells_the_work_and_two_the_part_that_does_not_shrink():
     assert execution_times.fit([(2, 3.0), (2, 5.0)]).on(1) == pytest.approx(2 * 15 / 4, rel=0.2)
-    found = execution_times.fit([(1, 11.0), (2, 6.0)])
-    assert (found.work_s, found.alpha_s, found.beta_s) == pytest.approx((10, 1, 0))
+    fit = execution_times.fit([(1, 11.0), (2, 6.0)])
+    assert (fit.work_s, fit.alpha_s, fit.beta_s) == pytest.approx((10, 1, 0))
 
 
 def run(kind, policy, *jobs):

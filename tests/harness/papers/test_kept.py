@@ -63,8 +63,8 @@ def test_what_is_kept_is_what_was_simulated(simulated, tmp_path):
     again.read()
     assert [again.of(cell) for cell in CELLS] == [*OUTCOMES, None, None, None]
     simulated.simulate.limit = 3
-    found = papers.reproduce("zhou97", kept=again).results
-    assert list(found.items()) == [(cell, OUTCOMES[cell.number % 3]) for cell in CELLS]
+    reproduction = papers.reproduce("zhou97", kept=again).results
+    assert list(reproduction.items()) == [(cell, OUTCOMES[cell.number % 3]) for cell in CELLS]
 
 
 def test_whatever_the_file_holds_it_is_read_or_refused(tmp_path):

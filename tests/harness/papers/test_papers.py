@@ -51,23 +51,23 @@ def test_a_figure_more_is_its_cells_its_drawing_and_its_sentences(monkeypatch, t
         speedup = results.where(maximum=processors).column("speedups")[0][processors - 1]
         return f"{speedup:.1f}", speedup > least
 
-    made = papers.reproduce("anastasiadis97", ["7"])
-    assert [(claim.text, claim.verdict) for _, claim in made.claims] == [
+    reproduction = papers.reproduce("anastasiadis97", ["7"])
+    assert [(claim.text, claim.verdict) for _, claim in reproduction.claims] == [
         ("on 4 processors the speedup is above 2", papers.HOLDS),
         ("on 16 processors the speedup is above 9", papers.FAILS),
     ]
-    assert made.draw(tmp_path)[0].name == "anastasiadis97-7.png"
+    assert reproduction.draw(tmp_path)[0].name == "anastasiadis97-7.png"
 
 
 @pytest.mark.slow
 def test_zhou97_matches_formula_3(tmp_path):
     done = []
-    found = papers.reproduce("zhou97", ["3"], progress=lambda *step: done.append(step))
-    assert {claim.verdict for _, claim in found.claims} == {papers.HOLDS}
+    reproduction = papers.reproduce("zhou97", ["3"], progress=lambda *step: done.append(step))
+    assert {claim.verdict for _, claim in reproduction.claims} == {papers.HOLDS}
     assert done[-1][0] == done[-1][1]
-    document = found.document()
+    document = reproduction.document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    (path,) = found.draw(tmp_path)
+    (path,) = reproduction.draw(tmp_path)
     assert path.name == "zhou97-3.png" and path.stat().st_size > 1000
 
 

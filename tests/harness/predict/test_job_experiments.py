@@ -105,20 +105,20 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     file = tmp_path / "e.toml"
     file.write_text(MODEL)
     assert main(["simulate", str(file), "--json", "-o", str(tmp_path / "out")]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert (made["level"], made["processors"], made["jobs"]) == ("jobs", 8, 600)
-    assert [row["scheduler"]["policy"] for row in made["rows"]] == ["aep", "sdf"]
-    assert made["rows"][0]["replications"] in (3, 4)
+    document = json.loads(capsys.readouterr().out)
+    assert (document["level"], document["processors"], document["jobs"]) == ("jobs", 8, 600)
+    assert [row["scheduler"]["policy"] for row in document["rows"]] == ["aep", "sdf"]
+    assert document["rows"][0]["replications"] in (3, 4)
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert files == ["lockstep.sqlite", "metrics.csv", "metrics.png", "report.html"]
     kept = database.load(tmp_path / "out").runs
     known = {table["policy"]: one["metrics"] for table, one in kept[["scheduler", "schedule"]].values}
-    assert known == {row["scheduler"]["policy"]: row["metrics"] for row in made["rows"]}
+    assert known == {row["scheduler"]["policy"]: row["metrics"] for row in document["rows"]}
     assert kept["session"].nunique() == 1
     assert kept["schedule"][0]["source"]["model"]["maxima"] == [2, 8]
     found = back_end(MODEL)
     again = results_document.results(found.experiment, [*map(found.run, found.tasks)])
-    assert again.document()["rows"] == made["rows"], "the same seed gives the same result"
+    assert again.document()["rows"] == document["rows"], "the same seed gives the same result"
 
 
 @pytest.mark.slow

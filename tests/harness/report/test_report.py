@@ -92,13 +92,13 @@ def test_pictures_stand_alone(folder):
 
 def test_the_terminal_has_a_strip_with_a_dot_for_each_repeat(folder, capsys):
     assert cli.main(["report", str(folder / "results"), "--format", "text"]) == 0
-    said = capsys.readouterr().out
-    strips = re.findall(r"^ (.*?) +\|(.*)\|\s*$", said, flags=re.MULTILINE)
+    output = capsys.readouterr().out
+    strips = re.findall(r"^ (.*?) +\|(.*)\|\s*$", output, flags=re.MULTILINE)
     assert [name for name, _ in strips] == ["none", "implicit global-adaptive", "gang 10 ms"] * 4
     assert {sum(" .:*".index(dot) for dot in strip) for _, strip in strips} == {2}
     places = [strip.rstrip().rfind(strip.strip()[-1]) for _, strip in strips[:3]]
     assert places[0] == 39 and places[0] > places[1] > places[2] == 0, "of none, the greatest slowdown"
-    assert "error  " in said and not (folder / "report.text").exists()
+    assert "error  " in output and not (folder / "report.text").exists()
 
 
 def made(folder, kind, *more):

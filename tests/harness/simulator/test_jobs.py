@@ -162,7 +162,7 @@ for name in sys.argv[1:]:
 def test_kernels_stay_within_their_arrays_if_all_jobs_start_at_one_instant():
     """Compiled code writes beyond an array without a word, so here it is not compiled."""
     argv = [sys.executable, "-c", AT_ONCE, *KERNELS]
-    done = subprocess.run(
+    result = subprocess.run(
         argv,
         cwd=ROOT,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
@@ -170,7 +170,7 @@ def test_kernels_stay_within_their_arrays_if_all_jobs_start_at_one_instant():
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("name", LOCAL)

@@ -30,7 +30,7 @@ def test_functions_of_our_names_work_before_between_and_after_simulations(tmp_pa
     names = compiled_names()
     assert {"advance", "carry_out", "count", "read_limit"} <= set(names)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, NEIGHBOUR, *names],
         cwd=tmp_path,
         env=environment,
@@ -38,5 +38,5 @@ def test_functions_of_our_names_work_before_between_and_after_simulations(tmp_pa
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout) == []
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert json.loads(result.stdout) == []

@@ -132,15 +132,15 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
     ],
 )
 def test_bad_input_is_told_by_key(make, key):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         make()
-    assert told.value.key == key
-    assert told.value.remedy
+    assert error.value.key == key
+    assert error.value.remedy
 
 
 def printed(script, root, **environment):
     """The whole numbers that a Python program prints, which finds our packages in a directory."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script],
         cwd=root,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(root)} | environment,
@@ -148,7 +148,7 @@ def printed(script, root, **environment):
         text=True,
         check=True,
     )
-    return [int(word) for word in done.stdout.split()]
+    return [int(word) for word in result.stdout.split()]
 
 
 SIMULATION = """
@@ -213,9 +213,9 @@ def test_code_that_cannot_be_read_or_kept_is_compiled_again(tmp_path):
     def spin_ns_and_hits(*before):
         words = [*before, sys.executable, "-c", "import small_kernel"]
         environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "NUMBA_CACHE_DIR": str(tmp_path)}
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
+        result = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.split()
 
     # No file may have any bytes, as on a full disk.
     assert spin_ns_and_hits("sh", "-c", 'ulimit -f 0; exec "$@"', "sh") == ["18000", "0"]
@@ -267,8 +267,8 @@ def test_a_temporary_directory_goes_with_its_process_however_that_ends(tmp_path)
     script = "import os; from harness.simulator import cache; print(cache.directory()); os._exit(0)"
     left = {name: value for name, value in os.environ.items() if name != "HOME" and "CACHE" not in name}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env={**left, "TMPDIR": str(tmp_path)}, cwd=ROOT, check=True)
-    assert done.returncode == 0
+    result = subprocess.run(command, env={**left, "TMPDIR": str(tmp_path)}, cwd=ROOT, check=True)
+    assert result.returncode == 0
     assert eventually(lambda: not any(tmp_path.iterdir()))
 
 

@@ -346,8 +346,8 @@ def test_what_is_not_in_effect_is_checked_as_the_rest(write, text, line, key):
 def test_values_that_a_sweep_hides_need_not_fit_to_the_rest(write):
     wide = SMALL.replace("processes = 2", "processes = 64")
     assert len(load(write(f'{wide}[sweep]\n"jobs.0.program.processes" = [1, 2]\n')).cells) == 2
-    given = f'{SMALL}[sweep]\n"jobs.0.program.read_gap_us" = [1, 2]\n'
-    assert len(load(write(given)).cells) == 2
+    text = f'{SMALL}[sweep]\n"jobs.0.program.read_gap_us" = [1, 2]\n'
+    assert len(load(write(text)).cells) == 2
 
 
 def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_more():

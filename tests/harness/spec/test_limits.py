@@ -226,7 +226,7 @@ def said(command, tmp_path):
     """Status and stderr of a shell's command, in which LOCKSTEP stands for ours."""
     (tmp_path / "x.toml").write_text(SMALL)
     line = command.replace("LOCKSTEP", f"{sys.executable} -P -m harness")
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {line}"],
         cwd=tmp_path,
         capture_output=True,
@@ -235,8 +235,8 @@ def said(command, tmp_path):
         timeout=900,  # compiling the simulator may take minutes
         check=False,
     )
-    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
-    return done.returncode, done.stderr
+    assert "Traceback" not in result.stderr and "Exception ignored" not in result.stderr, result.stderr
+    return result.returncode, result.stderr
 
 
 @pytest.mark.slow

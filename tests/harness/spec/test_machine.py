@@ -78,10 +78,10 @@ def test_a_dispatch_table_is_rows_or_a_file_beside_the_experiment(tmp_path):
     ],
 )
 def test_bad_input_is_told_by_key(tmp_path, text, key):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         machine(tmp_path, text)
-    assert told.value.key == key
-    assert told.value.remedy
+    assert error.value.key == key
+    assert error.value.remedy
 
 
 @pytest.mark.parametrize("line", ["200 0 1 0", "200 0 1 0 x", "RES=fast", "RES=0", "name"])
@@ -99,19 +99,19 @@ def test_lost_processors_are_numbers_of_the_machine(tmp_path):
 
 
 def test_a_job_that_does_not_fit_on_what_is_left_is_told_so(tmp_path):
-    with pytest.raises(InputError, match=r"machine.lost leaves 1; give the job fewer processes") as told:
+    with pytest.raises(InputError, match=r"machine.lost leaves 1; give the job fewer processes") as error:
         loaded(tmp_path, "lost = [0]", EXPERIMENT.replace('"none"', '"gang"'))
-    assert told.value.key == "jobs[0].program.processes"
+    assert error.value.key == "jobs[0].program.processes"
     assert loaded(tmp_path, "lost = [0]").cells[0].lost == {0}, "under none its processes share a processor"
-    with pytest.raises(InputError, match="numbered from 0") as told:
+    with pytest.raises(InputError, match="numbered from 0") as error:
         loaded(tmp_path, '[sweep]\n"machine.lost" = [[], [1], [2]]')
-    assert told.value.key == 'sweep."machine.lost"'
+    assert error.value.key == 'sweep."machine.lost"'
 
 
 @pytest.mark.parametrize("which", ["here", "real"])
 def test_real_runs_refuse_lost_processors(tmp_path, which):
     for more, key in (("lost = [0]", "machine.lost"), ('[sweep]\n"machine.lost" = [[], [0]]', 'sweep."mach')):
-        with pytest.raises(InputError, match="use lockstep simulate, or leave lost out") as told:
+        with pytest.raises(InputError, match="use lockstep simulate, or leave lost out") as error:
             loaded(tmp_path, more, **{which: True})
-        assert told.value.key.startswith(key)
+        assert error.value.key.startswith(key)
     loaded(tmp_path, "lost = []", **{which: True})

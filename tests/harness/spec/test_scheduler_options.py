@@ -71,11 +71,13 @@ def test_an_option_is_added_by_one_line(tmp_path):
     (tmp_path / "x.toml").write_text(FILE)
     command = [sys.executable, "-P", "-c", USE]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert "of at least 0 and at most 19" in found.pop("refused")
-    assert found == {"table": 5, "default": 0, "swept": [1, 2], "rank": 5, "agent": 5}
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert "of at least 0 and at most 19" in document.pop("refused")
+    assert document == {"table": 5, "default": 0, "swept": [1, 2], "rank": 5, "agent": 5}
 
 
 @pytest.mark.parametrize(

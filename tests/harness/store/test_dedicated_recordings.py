@@ -104,13 +104,13 @@ def test_a_command_is_simulated_by_its_recorded_runs_and_by_dedicated_ones_of_ea
     (kept,) = [record for record in made if record.kind == RECORDED]
     (plain,) = [r for r in made if r.kind == DEDICATED and r.jobs[0].job == kept.jobs[0].job]
     command = kept.jobs[0].work
-    known = recorded_programs.of(wanted, made, folder)
-    assert known.files == {command: folder / kept.conditions.recording}
-    assert known.alone[command].taken_s == pytest.approx(SLOWER_BY * plain.makespan_ns / 1e9)
+    programs = recorded_programs.of(wanted, made, folder)
+    assert programs.files == {command: folder / kept.conditions.recording}
+    assert programs.alone[command].taken_s == pytest.approx(SLOWER_BY * plain.makespan_ns / 1e9)
     earlier = replace(plain, conditions=kept.conditions)
-    known = recorded_programs.of(wanted, [earlier, *(r for r in made if r.kind == POLICY)], folder)
-    assert known.files == {command: folder / kept.conditions.recording}
-    assert known.alone[command].taken_s == pytest.approx(plain.makespan_ns / 1e9)
+    programs = recorded_programs.of(wanted, [earlier, *(r for r in made if r.kind == POLICY)], folder)
+    assert programs.files == {command: folder / kept.conditions.recording}
+    assert programs.alone[command].taken_s == pytest.approx(plain.makespan_ns / 1e9)
 
 
 def test_recorded_runs_have_no_simulated_counterparts(tmp_path):

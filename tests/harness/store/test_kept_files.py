@@ -31,9 +31,9 @@ def test_there_is_a_release():
 def test_a_store_and_a_recording_are_read(version, tmp_path, monkeypatch):
     """All of it: that others disturbed runs of that time only hides their rows."""
     among_others.allow(monkeypatch.setattr)
-    kept = json.loads((STORED / version / "told.json").read_text())
+    document = json.loads((STORED / version / "told.json").read_text())
     now = json.loads(json.dumps(told(version, unpacked(version, tmp_path))))
-    assert alike(kept, now) == kept
+    assert alike(document, now) == document
     assert sum(file.stat().st_size for file in (STORED / version).iterdir()) < MOST_BYTES
 
 

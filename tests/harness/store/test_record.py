@@ -101,24 +101,24 @@ def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "500", "300"]
     place = tmp_path / "with space"
     place.mkdir()
-    done = run([*LOCKSTEP, "record", "--no-wait", "--json", "--results", str(place), "--", *argv])
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["processes"], found["operations"], found["kept"]) == (2, 1002, 1002)
-    assert found["program"]["pattern"] == "BARRIER"
-    assert 295 < found["computing_us"]["median"] < 400
-    assert found["per_phase"]["bytes"] == pytest.approx(16, rel=0.02)
+    result = run([*LOCKSTEP, "record", "--no-wait", "--json", "--results", str(place), "--", *argv])
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert (document["processes"], document["operations"], document["kept"]) == (2, 1002, 1002)
+    assert document["program"]["pattern"] == "BARRIER"
+    assert 295 < document["computing_us"]["median"] < 400
+    assert document["per_phase"]["bytes"] == pytest.approx(16, rel=0.02)
     (path,) = (place / "recordings").iterdir()
-    assert str(path) == found["recording"] and path.name.startswith("operations-here-")
+    assert str(path) == document["recording"] and path.name.startswith("operations-here-")
     assert [len(rank.rows) for rank in recording.read(path).ranks] == [501, 501]
 
 
 def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "abort"]
     output = tmp_path / "a.npz"
-    done = run([*LOCKSTEP, "record", "--no-wait", "-o", str(output), "--", *argv])
-    assert done.returncode == 1, done.stderr
-    assert "the command failed, and the recording ends there" in done.stdout
+    result = run([*LOCKSTEP, "record", "--no-wait", "-o", str(output), "--", *argv])
+    assert result.returncode == 1, result.stderr
+    assert "the command failed, and the recording ends there" in result.stdout
     assert recording.read(output).processes == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_observed_is_refused_with_a_reason(tmp_path, words, optio
     launcher("here")
     (tmp_path / "file").touch()
     options = [word.format(file=tmp_path / "file") for word in options or ["-o", "{file}-a.npz"]]
-    done = run([*LOCKSTEP, "record", "--no-wait", *options, "--", *words])
-    assert done.returncode == 2 and complaint in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr
+    result = run([*LOCKSTEP, "record", "--no-wait", *options, "--", *words])
+    assert result.returncode == 2 and complaint in result.stderr, result.stderr
+    assert "Traceback" not in result.stderr
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208

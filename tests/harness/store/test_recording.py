@@ -276,9 +276,9 @@ def test_threads_are_counted_and_none_of_their_operations_is_lost(compiled, tmp_
 def test_where_nothing_can_be_written_the_program_goes_on(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c")]
     (tmp_path / "file").touch()
-    done = run(argv, extra=variables(tmp_path / "file" / "below"))
-    assert (done.returncode, done.stdout) == (0, "sum 1\n")
-    assert "cannot record the operations of a rank" in done.stderr
+    result = run(argv, extra=variables(tmp_path / "file" / "below"))
+    assert (result.returncode, result.stdout) == (0, "sum 1\n")
+    assert "cannot record the operations of a rank" in result.stderr
 
 
 def test_a_long_program_keeps_evenly_spread_windows(compiled, tmp_path):
@@ -420,9 +420,9 @@ def test_figures_that_no_program_can_have_had_are_refused_by_name(tmp_path, name
 
     with pytest.raises(
         RecordingError, match=r"changed\.npz: entry 1 of ranks: .*record the program again"
-    ) as told:
+    ) as error:
         recording.read(kept_with(tmp_path, change))
-    assert name.removeprefix("window_") in str(told.value) or "its windows keep" in str(told.value)
+    assert name.removeprefix("window_") in str(error.value) or "its windows keep" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,9 @@ def test_a_store_of_another_version_is_refused_with_both_versions(records, tmp_p
         connection.execute(f"PRAGMA user_version = {found}")
     monkeypatch.setattr(schema.metadata, "version", lambda package: "0.3.0")
     theirs = f"was written by Lockstep 0.1.9 with schema {found}"
-    said = f"{theirs}; this is Lockstep 0.3.0 with schema {schema.SCHEMA};"
+    text = f"{theirs}; this is Lockstep 0.3.0 with schema {schema.SCHEMA};"
     for attempt in (lambda: Store(tmp_path / "results"), lambda: database.load(file)):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=text):
             attempt()
 
 

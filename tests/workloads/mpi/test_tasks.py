@@ -69,9 +69,9 @@ def test_processes_that_may_not_run_take_no_task():
 
 def test_after_a_change_every_process_finishes_the_task_that_it_has_taken_and_no_more():
     records, _ = run(2000, {2: 1, 42: COMM.size}, granularity_us=20)
-    told = records[0].sizes
-    if len(told) == 3:  # else the others have carried out all tasks before
-        assert 40 <= told[1][0] <= 40 + COMM.size - 1
+    sizes = records[0].sizes
+    if len(sizes) == 3:  # else the others have carried out all tasks before
+        assert 40 <= sizes[1][0] <= 40 + COMM.size - 1
 
 
 def test_suspended_processes_use_no_processor():
