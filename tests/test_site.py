@@ -102,5 +102,5 @@ def test_no_page_scrolls_sideways_or_asks_a_host(site):
 @needs_browser
 def test_the_search_finds_a_page_from_files(site, tmp_path):
     address = (site / "index.html").as_uri() + "?q=guardian"
-    found, _ = opened(address, tmp_path, without="file-access")
-    assert "faults.html?h=guardian" in found
+    dom, _ = opened(address, tmp_path, without="file-access")
+    assert "faults.html?h=guardian" in dom

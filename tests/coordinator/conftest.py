@@ -45,11 +45,11 @@ def host(request, directory):
 def nodes(directory):
     """The driver's side of one node, whose agent the test may be; ``heard`` is what it has passed on."""
     workload, heard = Workload((), policies.create("none", {}), (0,)), []
-    made = Nodes(
+    node_set = Nodes(
         workload, None, directory, find_launcher(), lambda *message: heard.append(message), lambda *loss: None
     )
-    made.heard = heard
-    yield made
-    made.end()
+    node_set.heard = heard
+    yield node_set
+    node_set.end()
     directory.remove()
     directory.unlock()

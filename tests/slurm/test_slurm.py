@@ -34,8 +34,8 @@ STATE = "from slurm.client import states; from slurm.job import SlurmJob"
 def cluster():
     if reason := unavailable():
         pytest.skip(reason)
-    with slurm_cluster(2) as made:
-        yield made
+    with slurm_cluster(2) as nodes:
+        yield nodes
 
 
 def submit(cluster, results, *options, settings=QUICK):
@@ -120,8 +120,8 @@ def test_a_submit_that_is_killed_leaves_nothing_but_its_job(cluster, tmp_path, s
         assert "Traceback" not in err, err
         assert eventually(lambda: not cluster.call("squeue", "-h").strip(), 120), SEED
         assert nothing_is_left(cluster), SEED
-        made = len(database.load(results).runs) if (results / database.FILE_NAME).exists() else 0
-        ends[made] += 1
+        run_count = len(database.load(results).runs) if (results / database.FILE_NAME).exists() else 0
+        ends[run_count] += 1
         assert not list(results.glob("*.json*")), SEED
     print(f"{signum.name}: LOCKSTEP_KILLS_SEED={SEED}, of {KILLS} so many by runs recorded: {dict(ends)}")
 
@@ -142,9 +142,9 @@ policy = "none"
 def test_commands_find_the_variables_of_the_submitters_shell(cluster, tmp_path, nodes):
     """They also find their job of Slurm, and each the number of ranks that their launcher has started."""
     names = ["ESPRESSO_PSEUDO", "OMP_NUM_THREADS", "SLURM_JOB_ID"]
-    told = f"import os; print(*map(os.environ.get, {names!r}), file=open(os.uname().nodename, 'w'))"
+    code = f"import os; print(*map(os.environ.get, {names!r}), file=open(os.uname().nodename, 'w'))"
     file = tmp_path / "commands.toml"
-    words = {"python": json.dumps(sys.executable), "program": json.dumps(told)}
+    words = {"python": json.dumps(sys.executable), "program": json.dumps(code)}
     file.write_text(COMMANDS.format(nodes=nodes, **words))
     submit = [sys.executable, "-m", "harness.cli", "submit", str(file), "--no-simulate", "--time=5", "--wait"]
     start = f"cd {tmp_path}; export ESPRESSO_PSEUDO=/pseudo PMI_RANK=7; exec {shlex.join(submit)}"
@@ -187,9 +187,9 @@ def test_one_step_starts_agents_on_all_nodes_and_the_end_of_one_ends_no_other(cl
     words = ["salloc", "--quiet", "--nodes=2", sys.executable, "-c", TOGETHER]
     run = cluster.hosts.start(["env", f"PYTHONPATH={ROOT}", *words])
     out, err = run.communicate(timeout=100)
-    first, alive, ends, said, length = json.loads(out)
-    assert (first, alive, ends) == (["1"], True, ["1", "0"]), err + said
-    assert said.splitlines().count(str(length)) == 2, "both have the set-up"
+    first, alive, ends, lines, length = json.loads(out)
+    assert (first, alive, ends) == (["1"], True, ["1", "0"]), err + lines
+    assert lines.splitlines().count(str(length)) == 2, "both have the set-up"
     assert nothing_is_left(cluster)
 
 

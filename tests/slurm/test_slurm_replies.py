@@ -50,8 +50,8 @@ def submit(*options):
 @pytest.mark.parametrize("cases", [10, pytest.param(500, marks=pytest.mark.soak)])
 def test_drawn_replies_are_read(tmp_path, monkeypatch, cases):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    found = slurm_replies.tried(tmp_path, cases, seed=7)
-    assert not found.first and found.replies >= 4 * cases
+    failures = slurm_replies.tried(tmp_path, cases, seed=7)
+    assert not failures.first and failures.replies >= 4 * cases
 
 
 def test_the_cluster_of_a_job_is_asked_and_told(site, capsys):

@@ -93,10 +93,10 @@ def test_any_word_of_a_command_survives_a_script(values):
 @example("0/")
 def test_any_printable_directory_survives(text):
     path = Path(f"/{text}")  # without needless slashes
-    made = script(path)
-    (output,) = (line for line in made.directives if line.startswith("--output="))
+    lines = script(path)
+    (output,) = (line for line in lines.directives if line.startswith("--output="))
     assert as_sbatch_reads(output).replace("%%", "%") == f"--output={path}/%j.log".replace("%%", "%")
-    line = next(line for line in made.text.splitlines() if line.startswith("status_file="))
+    line = next(line for line in lines.text.splitlines() if line.startswith("status_file="))
     assert said_by_bash(f"id=7; {line}; printf '%s\\0' \"$status_file\"") == [f"{path}/7.status"]
 
 

@@ -36,8 +36,8 @@ def parsed(doc, **named):
     The help is the module's text; a name that begins with ``_`` is that of a positional argument.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, told in named.items():
-        how = told if isinstance(told, dict) else {"default": told}
+    for name, keywords in named.items():
+        how = keywords if isinstance(keywords, dict) else {"default": keywords}
         default = how.get("default")
         if default is False:
             how = how | {"action": "store_true"}
@@ -91,10 +91,10 @@ def compiled(launcher, folder, source, wrapper="mpicc", *flags):
     from workloads import native  # noqa: PLC0415 - of the version that is measured
 
     mpicc = native.wrapper([launcher])
-    made = Path(folder, Path(source).stem)
+    path = Path(folder, Path(source).stem)
     compiler = mpicc.with_name(mpicc.name.replace("mpicc", wrapper))
-    subprocess.run([compiler, "-O2", "-o", made, PROGRAMS / source, *flags], check=True, cwd=folder)
-    return str(made)
+    subprocess.run([compiler, "-O2", "-o", path, PROGRAMS / source, *flags], check=True, cwd=folder)
+    return str(path)
 
 
 def write_hpcc(folder, order):

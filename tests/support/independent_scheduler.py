@@ -197,13 +197,13 @@ def limited(limit_of, bound="largest"):
 
 def fitting(state, order):
     """The first jobs that can start together, each with ``min_processes``."""
-    found, free = [], state.free
+    places, free = [], state.free
     for job in order:
         if job.min_processes > free:
             break
-        found.append(job)
+        places.append(job)
         free -= job.min_processes
-    return found
+    return places
 
 
 def hand_out(sizes, caps, count, worth):
@@ -339,14 +339,14 @@ def subcube(choices, by_choice):
 
     def find(state, job):
         n, k = (width(count).bit_length() - 1 for count in (state.processors, job.max_processes))
-        free, found = free_places(state), []
+        free, places = free_places(state), []
         for number, dimensions in enumerate(choices(n, k)):
             for corner in range(1 << n):
                 one = cube(corner, dimensions)
                 if corner == min(one) and one <= free:
-                    found.append(((number, corner) if by_choice else (corner, number), one))
-        if found:
-            return min(found, key=lambda each: each[0])[1]
+                    places.append(((number, corner) if by_choice else (corner, number), one))
+        if places:
+            return min(places, key=lambda each: each[0])[1]
         return frozenset(sorted(free)[: job.max_processes]) if not state.running else frozenset()
 
     return find
@@ -383,8 +383,8 @@ def rectangle(state, x, y, width, height):
     columns, rows = sides(state.processors)
     if x + width > columns or y + height > rows:
         return frozenset()
-    found = frozenset(b * columns + a for a in range(x, x + width) for b in range(y, y + height))
-    return found if found <= free_places(state) else frozenset()
+    places = frozenset(b * columns + a for a in range(x, x + width) for b in range(y, y + height))
+    return places if places <= free_places(state) else frozenset()
 
 
 def corners(state, strides=(1, 1), start=(0, 0)):
@@ -416,8 +416,8 @@ def submesh(turns):
         order = [(corner, way) for corner in corners(state) for way in ways]
         if not turns:
             order = [(corner, way) for way in ways for corner in corners(state)]
-        found = (rectangle(state, *corner, *way) for corner, way in order)
-        return next(filter(None, found), frozenset()) or alone(state, job)
+        candidates = (rectangle(state, *corner, *way) for corner, way in order)
+        return next(filter(None, candidates), frozenset()) or alone(state, job)
 
     return find
 
@@ -458,11 +458,11 @@ def pages(side):
 
     def find(state, job):
         columns, rows = sides(state.processors)
-        found = set()
+        places = set()
         for x, y in corners(state, (side, side)):
-            if len(found) < job.max_processes:
-                found |= rectangle(state, x, y, min(side, columns - x), min(side, rows - y))
-        return frozenset(found) if len(found) >= job.max_processes else alone(state, job)
+            if len(places) < job.max_processes:
+                places |= rectangle(state, x, y, min(side, columns - x), min(side, rows - y))
+        return frozenset(places) if len(places) >= job.max_processes else alone(state, job)
 
     return find
 
@@ -575,28 +575,33 @@ EQUAL = shared(lambda _, p: Fraction(1, p))
 
 def rules():
     """A rule for each policy with its options."""
-    found = {("fcfs", ()): fcfs, ("batch", ()): batch, ("partitioned", ()): partitioned, ("easy", ()): easy}
-    found["fcfs-bb", ()] = placed(block)
-    found |= {("scan-up", ()): scan(1), ("scan-down", ()): scan(-1)}
+    rules_by_name = {
+        ("fcfs", ()): fcfs,
+        ("batch", ()): batch,
+        ("partitioned", ()): partitioned,
+        ("easy", ()): easy,
+    }
+    rules_by_name["fcfs-bb", ()] = placed(block)
+    rules_by_name |= {("scan-up", ()): scan(1), ("scan-down", ()): scan(-1)}
     for order in range(3):
         of_order = (("order", order),)
         for name, target in TARGETS.items():
-            found[name, of_order] = ordered(limited(target), order)
-        found["knee", of_order] = ordered(limited(TARGETS["aep"], "knee"), order, "knee")
+            rules_by_name[name, of_order] = ordered(limited(target), order)
+        rules_by_name["knee", of_order] = ordered(limited(TARGETS["aep"], "knee"), order, "knee")
         every = limited(lambda state: state.processors, "average")
-        found["average-parallelism", of_order] = ordered(every, order, "average")
-        found["asp", of_order] = ordered(EQUAL, order)
+        rules_by_name["average-parallelism", of_order] = ordered(every, order, "average")
+        rules_by_name["asp", of_order] = ordered(EQUAL, order)
         for name, (worth, share, bound) in WORTH.items():
-            found[name, of_order] = ordered(shared(worth, share, bound), order, bound)
-    found["rtc-sdf", ()] = ordered(EQUAL, 2)
-    found["sdf", ()] = ordered(limited(lambda state: state.processors), 1)
+            rules_by_name[name, of_order] = ordered(shared(worth, share, bound), order, bound)
+    rules_by_name["rtc-sdf", ()] = ordered(EQUAL, 2)
+    rules_by_name["sdf", ()] = ordered(limited(lambda state: state.processors), 1)
     for max_processes in (2, 6):
-        found["sdf-max", (("maximum", max_processes),)] = ordered(
+        rules_by_name["sdf-max", (("maximum", max_processes),)] = ordered(
             limited(lambda _, max_processes=max_processes: max_processes), 1
         )
     for parts in (2, 4):
         part = limited(lambda state, parts=parts: max(1, state.processors // parts))
-        found["equipartition", (("parts", parts),)] = ordered(part)
+        rules_by_name["equipartition", (("parts", parts),)] = ordered(part)
     cubes = {
         "buddy": subcube(lambda _, k: [range(k)], by_choice=False),
         "gray-code": gray,
@@ -605,7 +610,7 @@ def rules():
         "all-subcubes": subcube(lambda n, k: combinations(range(n), k), by_choice=False),
     }
     for name, find in cubes.items():
-        found["hypercube", (("allocator", name),)] = placed(find)
+        rules_by_name["hypercube", (("allocator", name),)] = placed(find)
     meshes = {
         "first-fit": submesh(turns=True),
         "interval-sets": submesh(turns=True),
@@ -614,15 +619,15 @@ def rules():
         "buddy": square,
     }
     for name, find in meshes.items():
-        found["mesh", (("allocator", name),)] = placed(find)
-    found["mesh", (("allocator", "paging"), ("page", 2))] = placed(pages(2))
+        rules_by_name["mesh", (("allocator", name),)] = placed(find)
+    rules_by_name["mesh", (("allocator", "paging"), ("page", 2))] = placed(pages(2))
     for name in ("paging", "multiple-buddy"):  # any processors will do
-        found["mesh", (("allocator", name),)] = fcfs
+        rules_by_name["mesh", (("allocator", name),)] = fcfs
     for hold_s in (1, 3):
-        found["processor-sets", (("hold_ms", 1000.0 * hold_s),)] = processor_sets(hold_s)
+        rules_by_name["processor-sets", (("hold_ms", 1000.0 * hold_s),)] = processor_sets(hold_s)
     for name in ("condor", "idle-partition", "owner-share"):  # no workstation has an owner
-        found[name, ()] = fcfs
-    return found
+        rules_by_name[name, ()] = fcfs
+    return rules_by_name
 
 
 RULES = rules()

@@ -79,15 +79,15 @@ FORMS = (plain, without_references, cached, parallel, method, universal)
 
 def state():
     """Numba's settings, and what is in its modules and their public classes, but for its counters."""
-    found = {}
+    values = {}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "numba" and module is not None:
-            found |= {(name, key): value for key, value in vars(module).items() if not key.startswith("__")}
+            values |= {(name, key): value for key, value in vars(module).items() if not key.startswith("__")}
             for owner, kind in vars(module).items():
                 if isinstance(kind, type) and kind.__module__ == name and not owner.startswith("_"):
-                    found |= {(name, owner, key): value for key, value in vars(kind).items()}
+                    values |= {(name, owner, key): value for key, value in vars(kind).items()}
     settings = {("config", key): repr(value) for key, value in vars(numba.config).items() if key.isupper()}
-    return settings | {key: id(value) for key, value in found.items() if type(value) is not int}
+    return settings | {key: id(value) for key, value in values.items() if type(value) is not int}
 
 
 def simulated_processes():

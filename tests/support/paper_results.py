@@ -65,10 +65,10 @@ def restored(parameters, found):
 
 def write(made):
     """Store what a reproduction made, without what no claim needs."""
-    cells = [[vars(cell), packed(found)] for cell, found in made.results.items()]
-    for parameters, found in cells:
+    cells = [[vars(cell), packed(result)] for cell, result in made.results.items()]
+    for parameters, result in cells:
         if made.paper == "dusseau96" and parameters["rivals_us"] is None:
-            del found["responses_s"], found["spun_barriers"]
+            del result["responses_s"], result["spun_barriers"]
     verdicts = [[figure, claim.text, claim.verdict] for figure, claim in made.claims]
     text = json.dumps({"cells": cells, "verdicts": verdicts}, separators=(",", ":"))
     FILES.mkdir(exist_ok=True)

@@ -48,11 +48,11 @@ EXPERIMENT = {
 
 def state():
     """What others may have set of this process and this thread, each as a text."""
-    found = of_python() | of_libraries() | of_the_kernel()
+    values = of_python() | of_libraries() | of_the_kernel()
     if threading.current_thread() is threading.main_thread():
-        found["wakeup descriptor"] = signal.set_wakeup_fd(-1)
-        signal.set_wakeup_fd(found["wakeup descriptor"])
-    return {name: str(value) for name, value in found.items()}
+        values["wakeup descriptor"] = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(values["wakeup descriptor"])
+    return {name: str(value) for name, value in values.items()}
 
 
 def of_python():
@@ -101,12 +101,12 @@ def of_libraries():
 def of_the_kernel():
     """Of the process and the thread, as the kernel has them."""
     status = Path("/proc/thread-self/status").read_text()
-    told = dict(line.split(":\t", 1) for line in status.splitlines())
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
     timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
     return {name: resource.getrlimit(getattr(resource, name)) for name in LIMITS} | {
-        "umask": told["Umask"],
-        "name": told["Name"],
-        "blocked signals": told["SigBlk"],
+        "umask": fields["Umask"],
+        "name": fields["Name"],
+        "blocked signals": fields["SigBlk"],
         "directory": Path.cwd(),
         "children": Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text(),
         "kernel's threads": len(list(Path("/proc/self/task").iterdir())),
@@ -122,11 +122,11 @@ def of_the_kernel():
 
 def descriptors():
     """What each open descriptor is."""
-    found = {}
+    targets = {}
     for entry in sorted(Path("/proc/self/fd").iterdir()):
         with contextlib.suppress(OSError):  # that of the list itself
-            found[entry.name] = str(entry.readlink())
-    return found
+            targets[entry.name] = str(entry.readlink())
+    return targets
 
 
 def asked(option):

@@ -128,11 +128,11 @@ def by_decision(policy, processors, jobs, sized):
 
 def changes(history):
     """Those instants of a history after which something is not as before."""
-    before, found = None, {}
+    before, result = None, {}
     for at_ns, now in sorted(history.items()):
         if now != before:
-            before = found[at_ns] = now
-    return found
+            before = result[at_ns] = now
+    return result
 
 
 class FakeMachine:
@@ -195,17 +195,17 @@ def differing(seed, name, options):
     processors or come and go, decisions are compared, and the independent scheduler is told the ends.
     """
     policy = policies.create(name, dict(options))
-    found = {}
+    differences = {}
     for perfect, compared in schedulers(name).items():
         processors, jobs = log(seed, perfect)
         right = expected(name, options, processors, jobs)
         for scheduler in compared:
             if scheduler is by_decision:
                 times, ends = by_decision(policy, processors, jobs, name in MALLEABLE)
-                told = [replace(job, told_ns=ends[job.number]) for job in jobs]
-                right = changes(scheduled(name, options, told, processors))
+                job_list = [replace(job, told_ns=ends[job.number]) for job in jobs]
+                right = changes(scheduled(name, options, job_list, processors))
             else:
                 times = scheduler(policy, processors, jobs)
             if times != right:
-                found[scheduler.__name__] = times, right
-    return found
+                differences[scheduler.__name__] = times, right
+    return differences

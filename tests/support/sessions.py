@@ -9,9 +9,9 @@ MS = 1_000_000
 
 def session(name, jobs, processors=2, arrived=0, **options):
     """A session of jobs, or of jobs of these numbers of processes; the first ``arrived`` come at 0."""
-    made = [Job(number, one) if isinstance(one, int) else one for number, one in enumerate(jobs)]
-    run = Session(policies.create(name, options), Machine(processors), made)
-    for job in made[:arrived]:
+    job_list = [Job(number, one) if isinstance(one, int) else one for number, one in enumerate(jobs)]
+    run = Session(policies.create(name, options), Machine(processors), job_list)
+    for job in job_list[:arrived]:
         run.arrive(job.number).decide(0)
     return run
 

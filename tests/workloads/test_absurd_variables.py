@@ -39,16 +39,16 @@ CHOSEN = (
 def program(tmp_path_factory):
     """A command of two ranks, and the variables that load the library into them."""
     folder = tmp_path_factory.mktemp("absurd")
-    made = folder / "bsp"
-    subprocess.run([wrapper("here"), "-O1", "-o", made, PROGRAMS / "bsp.c"], check=True)
+    binary = folder / "bsp"
+    subprocess.run([wrapper("here"), "-O1", "-o", binary, PROGRAMS / "bsp.c"], check=True)
     library = native.library(wrapper("here"))
-    return [*launcher("here"), "-n", "2", str(made), "20", "1", "300"], {"LD_PRELOAD": str(library.preload)}
+    return [*launcher("here"), "-n", "2", str(binary), "20", "1", "300"], {"LD_PRELOAD": str(library.preload)}
 
 
 def ends(program, tmp_path, variables):
     argv, loading = program
-    told = {"cwd": tmp_path, "env": {**os.environ, **loading, **variables}, "capture_output": True}
-    result = subprocess.run(argv, **told, timeout=PATIENCE_S, check=False)
+    keywords = {"cwd": tmp_path, "env": {**os.environ, **loading, **variables}, "capture_output": True}
+    result = subprocess.run(argv, **keywords, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, (variables, result.stderr[-2000:])
     assert result.stdout.split()[1] == b"600", (variables, result.stdout)
 
@@ -60,7 +60,7 @@ def test_a_program_ends_under_absurd_variables(program, tmp_path, variables):
 
 def absurd(chance):
     """Some of the library's variables, with numbers, texts and addresses that mean nothing."""
-    made = {
+    variables = {
         "LOCKSTEP_WAITING": ",".join(chance.choices(NUMBERS, k=4)),
         "LOCKSTEP_REGISTRAR": ",".join([*chance.choices(TEXTS, k=3), *chance.choices(HOSTS, k=2)]),
         "LOCKSTEP_LISTENER": ",".join(chance.choices(TEXTS, k=2)),
@@ -69,7 +69,7 @@ def absurd(chance):
         },
         "LOCKSTEP_OPERATIONS_BYTES": chance.choice(NUMBERS),
     }
-    return {name: made[name] for name in chance.sample(sorted(made), chance.randrange(1, 4))}
+    return {name: variables[name] for name in chance.sample(sorted(variables), chance.randrange(1, 4))}
 
 
 @pytest.mark.soak

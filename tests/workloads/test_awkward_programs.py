@@ -73,8 +73,8 @@ def test_a_call_that_an_error_handler_leaves_has_ended(compiled, how):
 
 def test_a_recorded_call_that_an_exception_leaves_has_ended(compiled, tmp_path):
     program = [*launcher("openmpi"), "-n", "3", compiled("openmpi", "left.cc")]
-    made = tmp_path / "some.npz"
-    result = run([*LOCKSTEP, "record", "--mpicc", str(wrapper("openmpi")), "-o", str(made), "--", *program])
+    file = tmp_path / "some.npz"
+    result = run([*LOCKSTEP, "record", "--mpicc", str(wrapper("openmpi")), "-o", str(file), "--", *program])
     assert result.returncode == 0, result.stderr
     assert re.search(r"ALLREDUCE +60 ", result.stdout), result.stdout
 
@@ -96,10 +96,10 @@ def test_requests_of_all_kinds_are_told_as_without(compiled, mpi, count):
 @pytest.fixture
 def readable():
     """A directory that other users can read."""
-    made = Path(tempfile.mkdtemp(dir="/tmp"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("su"), reason="only root can become another user")

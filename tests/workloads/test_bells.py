@@ -84,8 +84,8 @@ def again():
     """Hosts whose network may be changed."""
     if reason := unavailable():
         pytest.skip(reason)
-    with cluster(2) as made:
-        yield made
+    with cluster(2) as hosts:
+        yield hosts
 
 
 def dress(hosts, commands):
@@ -96,9 +96,9 @@ def dress(hosts, commands):
 def rechecks(hosts, loop, records, ranks=2):
     """How many waits blocked, how many of these ended with a nap, and what was said."""
     _, err = run(hosts, [*EXEC, "immediate", "--record", str(records), "--"], ranks, *loop)
-    found = recorded(records)
-    blocked = sum(waits.blocked for record in found for waits in record.waits.kinds)
-    return blocked, sum(record.rechecks for record in found), err
+    records_of_ranks = recorded(records)
+    blocked = sum(waits.blocked for record in records_of_ranks for waits in record.waits.kinds)
+    return blocked, sum(record.rechecks for record in records_of_ranks), err
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_it_is_said_once_that_datagrams_do_not_pass(again, compiled, tmp_path):
     again.nodes[1].network("rule add blackhole ipproto udp")
     _, late, err = rechecks(again, [compiled("here", "bsp.c"), "1000", "1", "50"], tmp_path, 4)
     assert late == 0
-    (said,) = said_of_rings(err)
-    assert re.search(r"UDP datagrams of rank \d do not reach rank \d.*let UDP pass", said)
+    (line,) = said_of_rings(err)
+    assert re.search(r"UDP datagrams of rank \d do not reach rank \d.*let UDP pass", line)
 
 
 RIGHTS = "-sys_ptrace,-dac_override,-dac_read_search"
@@ -166,8 +166,8 @@ def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch,
     loop = [*before, compiled("here", "bsp.c"), "1000", "1", "20"]
     result = two_phase(["mpiexec", "-n", "3", *loop], "--waiting", "immediate")
     assert result.returncode == 0 and result.stdout.split()[-1] == "60", result.stderr
-    (said,) = said_of_rings(result.stderr)
-    assert expected in said
+    (line,) = said_of_rings(result.stderr)
+    assert expected in line
 
 
 def test_killed_ranks_of_other_nodes_leave_no_shared_memory(hosts, compiled):
@@ -201,23 +201,23 @@ def sockets():
 @pytest.fixture(scope="module")
 def bell_alone(tmp_path_factory):
     """The part of the library that makes bells."""
-    made, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "doorbell.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source], check=True)
-    return ctypes.CDLL(str(made))
+    library, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "doorbell.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return ctypes.CDLL(str(library))
 
 
 @pytest.fixture
 def bell(bell_alone):
     """The bell of the only rank of a job, and its descriptor."""
-    made, before = bell_alone, sockets()
+    library, before = bell_alone, sockets()
     card = ctypes.create_string_buffer(CARD_BYTES)
-    if made.doorbell_open(card):
+    if library.doorbell_open(card):
         pytest.skip("this host has no network")
     (descriptor,) = sockets() - before
-    assert made.doorbell_join(0, 1, ctypes.c_uint64(1)) == 0
-    made.doorbell_introduce(0, card, LOOPBACK)
-    yield made, descriptor
-    made.doorbell_close()
+    assert library.doorbell_join(0, 1, ctypes.c_uint64(1)) == 0
+    library.doorbell_introduce(0, card, LOOPBACK)
+    yield library, descriptor
+    library.doorbell_close()
 
 
 def test_a_bell_rings_for_who_has_asked(bell):

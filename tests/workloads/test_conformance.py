@@ -162,10 +162,10 @@ def test_a_call_to_be_left_must_be_one_that_is_replaced():
 def test_the_calls_of_an_unknown_mpi_are_tried_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(conformance, "FAULTS", {})
-    told = []
+    messages = []
     mpicc = hasty_wrapper(tmp_path)
-    library = native.library(mpicc, told.append)
-    assert [line.partition(" the ")[0] for line in told] == ["compiling two-phase waits for", "trying"]
+    library = native.library(mpicc, messages.append)
+    assert [line.partition(" the ")[0] for line in messages] == ["compiling two-phase waits for", "trying"]
     assert (library.preload.parent / "outcomes").read_text().count("'same'") > 30
-    assert native.library(mpicc, told.append) == library
-    assert len(told) == 2
+    assert native.library(mpicc, messages.append) == library
+    assert len(messages) == 2

@@ -121,8 +121,8 @@ def test_the_documents_list_all_constants_with_their_quantities(golden):
     lines = [f"| `{one.name}` | {one.meaning} | `{one.quantity}` |" for one in CONSTANTS]
     golden.table("reference/store.md", "| constant | meaning | from |", lines)
     text = (ROOT / "docs" / "reference/store.md").read_text()
-    told = text.partition("\n| quantities | measured from |\n")[2].partition("\n\n")[0]
-    assert {one.quantity for one in CONSTANTS} - set(re.findall(r"`(\w+)", told)) == set()
+    table = text.partition("\n| quantities | measured from |\n")[2].partition("\n\n")[0]
+    assert {one.quantity for one in CONSTANTS} - set(re.findall(r"`(\w+)", table)) == set()
 
 
 def test_the_probe_measures_what_the_table_knows():
@@ -144,9 +144,9 @@ def test_the_machine_of_a_host_has_its_constants():
     known = MachineConstants.of_record(recorded)
     assert known == MachineConstants(**values | lists | rows)
     assert MachineConstants.of_record(known.recorded()) == known
-    made = machine_like(known, 2, scheduler_of({"policy": "none"}))
+    machine = machine_like(known, 2, scheduler_of({"policy": "none"}))
     changed = {"latency_us", "poll_us", "tick_delay_us"}
-    assert {name for name, value in vars(known).items() if getattr(made, name) != value} == changed
+    assert {name for name, value in vars(known).items() if getattr(machine, name) != value} == changed
 
 
 def test_programs_of_a_session_go_by_its_first_time_of_a_step(tmp_path):

@@ -51,9 +51,9 @@ def network_bells():
 
 @pytest.fixture(params=[node_bells, network_bells], ids=["node", "network"])
 def bells(request):
-    keep, made = request.param()
-    yield made
-    for bell in made:
+    keep, make = request.param()
+    yield make
+    for bell in make:
         bell.close()
     del keep
 

@@ -123,9 +123,9 @@ def test_without_a_compiler_the_message_says_what_needs_none(monkeypatch, tmp_pa
 
 def test_a_library_that_was_made_is_not_made_again(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    told = []
-    assert locks.library(told.append) == locks.library(told.append)
-    assert len(told) == 1
+    messages = []
+    assert locks.library(messages.append) == locks.library(messages.append)
+    assert len(messages) == 1
 
 
 PROGRAM = {"pattern": "lock", "processes": 2, "granularity_us": 80, "section_us": 20, "phases": 10}

@@ -32,10 +32,10 @@ def test_two_processes_take_turns_on_a_processor():
 @pytest.mark.parametrize("phase_ns", [0, 20_000, 1_234_567, 3_999_400])
 def test_ticks_are_the_interrupts_at_one_phase(phase_ns):
     """Also where that phase is at the edge of the period; detours, where another program runs, are none."""
-    found = ticks_ns(jumps(phase_ns, 45_000), S, TICK_NS)
-    assert found.count(45_000) == 250
-    assert len(found) <= 250 + 20
-    assert 300_000 not in found
+    ticks = ticks_ns(jumps(phase_ns, 45_000), S, TICK_NS)
+    assert ticks.count(45_000) == 250
+    assert len(ticks) <= 250 + 20
+    assert 300_000 not in ticks
 
 
 def test_ticks_that_are_too_short_to_be_seen_are_not_guessed():

@@ -47,11 +47,11 @@ class Waiting(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def rule(tmp_path_factory):
-    made = ctypes.CDLL(str(native.rule(tmp_path_factory.mktemp("rule"))))
-    made.read_limit.restype = made.barrier_limit.restype = made.learn.restype = ctypes.c_int64
-    made.barrier_limit.argtypes = [ctypes.POINTER(Waiting), ctypes.c_int64]
-    made.learn.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64]
-    return made
+    library = ctypes.CDLL(str(native.rule(tmp_path_factory.mktemp("rule"))))
+    library.read_limit.restype = library.barrier_limit.restype = library.learn.restype = ctypes.c_int64
+    library.barrier_limit.argtypes = [ctypes.POINTER(Waiting), ctypes.c_int64]
+    library.learn.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64]
+    return library
 
 
 @pytest.mark.parametrize("name", list(waiting_rules.RULES))
@@ -62,8 +62,8 @@ def test_the_rule_in_c_answers_as_the_leaves_do(rule, name):
     given = Waiting(*wanted)
     assert rule.read_limit(ctypes.byref(given)) == waiting_rules.read_limit(wanted)
     for estimate in (-1, 0, 5_000, 20_000, 124_999, 125_000, 125_001, 10**9):
-        found = rule.barrier_limit(ctypes.byref(given), estimate)
-        assert found == waiting_rules.barrier_limit(wanted, estimate)
+        limit_ns = rule.barrier_limit(ctypes.byref(given), estimate)
+        assert limit_ns == waiting_rules.barrier_limit(wanted, estimate)
 
 
 def test_the_rule_in_c_learns_as_the_leaf_does(rule):
@@ -366,8 +366,8 @@ def test_jobs_whose_ranks_have_a_processor_each_can_be_left_alone(compiled, mpi)
 def test_what_leaves_a_rank_lengthens_its_next_spin_but_not_the_room_for_what_comes():
     names = ("Send", "Isend", "Irecv", "Bcast", "Ibcast", "Alltoall", "Ialltoall", "Barrier", "Ibarrier")
     declared = {f"MPI_{name}" for name in names}
-    made = replacing.definitions(calls.covered(declared))
-    bodies = dict(re.findall(r"int lockstep_(\w+)\([^)]*\)\n\{\n(.*?)\n\}", made, re.DOTALL))
+    definitions = replacing.definitions(calls.covered(declared))
+    bodies = dict(re.findall(r"int lockstep_(\w+)\([^)]*\)\n\{\n(.*?)\n\}", definitions, re.DOTALL))
     told = {name for name, body in bodies.items() if "wait_carries(" in body}
     assert told == {"Send", "Isend", "Bcast", "Ibcast", "Alltoall", "Ialltoall"}
     assert "wait_carries(sendcount, sendtype);" in bodies["Alltoall"]

@@ -54,9 +54,9 @@ def test_a_result_is_the_same_once_it_was_sent():
 
 def test_a_full_timeline_is_one_and_more_is_none():
     rows = np.zeros((4, ROWS), dtype="<i8")
-    for columns, told in ((rows, ""), (np.hstack([rows, rows[:, :1]]), "must be a packed timeline")):
+    for columns, complaint in ((rows, ""), (np.hstack([rows, rows[:, :1]]), "must be a packed timeline")):
         packed = base64.b64encode(zlib.compress(columns.tobytes())).decode()
-        assert told in flaw({**PLACED, "timeline": packed})
+        assert complaint in flaw({**PLACED, "timeline": packed})
     assert ROW.size == 32 and len(ACTIVITIES) == 4
 
 
@@ -68,8 +68,8 @@ def test_readers_understand_every_timeline_that_is_a_record(codes):
     except InputError:
         return
     packed = base64.b64decode(result.timeline)
-    told = [*spans(result, packed), *messages(result, packed)]
-    assert len(told) >= sum(code >= SENT for code in codes)
+    readings = [*spans(result, packed), *messages(result, packed)]
+    assert len(readings) >= sum(code >= SENT for code in codes)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ JSON = st.recursive(
 @example({"host": "\ud800"})
 @example({"waits": {"\ud800": 1}})
 def test_whatever_comes_the_answer_is_a_short_sentence_and_what_passes_can_be_stored(record):
-    told = flaw({**PLACED, **record})
-    assert len(told) < 400 and told.isprintable()
-    if not told:
+    complaint = flaw({**PLACED, **record})
+    assert len(complaint) < 400 and complaint.isprintable()
+    if not complaint:
         json.dumps(record, allow_nan=False)
         assert all(value <= MOST for value in record.values() if isinstance(value, int))
 
@@ -165,8 +165,8 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
 
     monkeypatch.setattr(running_jobs, "argv", argv)
     result = run_workload(workload(jobs=len(LIES) + 1, phases=200, processes=1))
-    for job, (_, told) in zip(result.jobs, LIES, strict=False):
-        assert "rank 0 reported an invalid record: " in job.failure and told in job.failure
+    for job, (_, complaint) in zip(result.jobs, LIES, strict=False):
+        assert "rank 0 reported an invalid record: " in job.failure and complaint in job.failure
         assert len(job.failure) < 300
     assert result.jobs[-1].failure == "" and [rank.job for rank in result.ranks] == [len(LIES)]
     json.dumps([rank.recorded() for rank in result.ranks], allow_nan=False)
@@ -178,7 +178,13 @@ def test_a_program_that_leaves_no_record_where_one_should_be_fails_its_job_alone
     left = ["echo '{' >", "echo '{\"cpu_ns\": 1e999}' >", "mkfifo", "echo '{}' >", "true"]
     commands = [Command(("sh", "-c", f"mkdir {place}; {how} {place}/rank-0-1.json"), 1) for how in left]
     result = run_workload(workload(programs=commands))
-    told = ["rank-0-1.json is no JSON object", "'cpu_ns' is inf", "rank-0-1.json is no JSON object", "", ""]
-    assert [bool(text) for text in told] == [bool(job.failure) for job in result.jobs]
-    assert all(text in job.failure for text, job in zip(told, result.jobs, strict=True))
+    complaints = [
+        "rank-0-1.json is no JSON object",
+        "'cpu_ns' is inf",
+        "rank-0-1.json is no JSON object",
+        "",
+        "",
+    ]
+    assert [bool(text) for text in complaints] == [bool(job.failure) for job in result.jobs]
+    assert all(text in job.failure for text, job in zip(complaints, result.jobs, strict=True))
     assert [rank.job for rank in result.ranks] == [3, 4]

@@ -43,8 +43,8 @@ def test_a_sleep_within_a_wait_is_blocked_and_a_leap_is_another_process():
     ring.add(SLEPT, 1500, 1700)
     ring.add(GONE, 1495, 1710)  # the look at the clock after the sleep
     ring.add(BARRIER, 1400, 1800)
-    found = [(s.state, s.begin_ns, s.end_ns) for s in spans(RESULT, pack(ring.rows(1000)))]
-    assert found == [
+    states = [(s.state, s.begin_ns, s.end_ns) for s in spans(RESULT, pack(ring.rows(1000)))]
+    assert states == [
         (COMPUTING, 1000, 1100),
         (PREEMPTED, 1100, 1200),
         (COMPUTING, 1200, 1400),
@@ -62,14 +62,14 @@ def test_real_ranks_tell_what_they_did_and_their_messages_meet():
     result = run_workload(runs.workload("none", jobs=2, phases=200, timeline=True, waiting="immediate"))
     assert result.failure == ""
     packed = {(rank.job, rank.rank): base64.b64decode(rank.timeline) for rank in result.ranks}
-    found = [list(spans(rank, packed[rank.job, rank.rank])) for rank in result.ranks]
-    for rank, ours in zip(result.ranks, found, strict=True):
+    spans_of_ranks = [list(spans(rank, packed[rank.job, rank.rank])) for rank in result.ranks]
+    for rank, ours in zip(result.ranks, spans_of_ranks, strict=True):
         assert (ours[0].begin_ns, ours[-1].end_ns) == (rank.start_ns, rank.finish_ns)
         assert all(a.end_ns == b.begin_ns for a, b in pairwise(ours))
         computed_ns = sum(s.end_ns - s.begin_ns for s in ours if s.state == COMPUTING)
         assert computed_ns > 0.8 * rank.computing_ns
         assert any(s.state == BLOCKED for s in ours) == (rank.waits.barrier.blocked > 0)
-    lanes = occupancy([span for ours in found for span in ours])
+    lanes = occupancy([span for ours in spans_of_ranks for span in ours])
     for lane in lanes.values():
         assert all(a.end_ns <= b.begin_ns for a, b in pairwise(lane))
     for job in (0, 1):

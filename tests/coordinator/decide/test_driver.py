@@ -233,9 +233,9 @@ REAL = [
 @pytest.mark.parametrize(("policy", "options", "mechanism"), REAL, ids=str)
 def test_three_jobs_run_to_their_end(policy, options, mechanism):
     usable("signals" if mechanism == "none" else mechanism)
-    said, text = [], "auto" if mechanism == "none" else mechanism
+    messages, text = [], "auto" if mechanism == "none" else mechanism
     work = workload(policy, jobs=3, phases=300, mechanism=text, arrival_s=0.02, options=options)
-    result = run_workload(work, said.append)
+    result = run_workload(work, messages.append)
     assert (result.failure, result.mechanism) == ("", mechanism)
     for number, job in enumerate(result.jobs):
         assert job.failure == "" and len(job.placement) == job.processes
@@ -244,7 +244,7 @@ def test_three_jobs_run_to_their_end(policy, options, mechanism):
         assert sum(rank.job == number for rank in result.ranks) == job.processes
     assert all(rank.phases == 300 and rank.timeline is None for rank in result.ranks)
     assert policy != "gang" or result.switches
-    assert sum("has finished" in line for line in said) == 3
+    assert sum("has finished" in line for line in messages) == 3
 
 
 @pytest.mark.slow
@@ -256,7 +256,7 @@ def test_a_malleable_job_shares_its_processors_while_another_is_there():
     result = run_workload(work, None)
     assert result.failure == "" and [job.processes for job in result.jobs] == [2, 2]
     sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
-    assert {job: [active for _, active in told] for job, told in sizes.items()} == {0: [2, 1, 2], 1: [1]}
+    assert {job: [active for _, active in size] for job, size in sizes.items()} == {0: [2, 1, 2], 1: [1]}
     for job, count in enumerate(counts):  # whoever does it, the phases are the work of two processes
         computing_ns = sum(rank.computing_ns for rank in result.ranks if rank.job == job)
         assert 2 * count * 1e6 <= computing_ns < 1.5 * 2 * count * 1e6

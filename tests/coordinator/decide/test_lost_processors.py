@@ -196,9 +196,9 @@ def idle(outcome, processors):
 
 def programs(count, processes):
     """Jobs of one phase after another; one of them is a queue of tasks."""
-    made = [Program(processes=processes, granularity_us=300, phases=40) for _ in range(count)]
-    made[-1] = Program("TASKS", processes=processes, granularity_us=300, phases=60)
-    return [SimulatedJob(n, program, 0.002 * n, moldable=n % 2 == 0) for n, program in enumerate(made)]
+    kinds = [Program(processes=processes, granularity_us=300, phases=40) for _ in range(count)]
+    kinds[-1] = Program("TASKS", processes=processes, granularity_us=300, phases=60)
+    return [SimulatedJob(n, program, 0.002 * n, moldable=n % 2 == 0) for n, program in enumerate(kinds)]
 
 
 @pytest.mark.slow
@@ -309,8 +309,8 @@ def test_jobs_of_a_model_ask_for_what_is_left():
     wanted = of_jobs(MODEL)
     (cell,) = wanted.cells
     assert cell.lost == {3, 4} and cell.source and cell.source.model
-    made = draw(cell.source.model, wanted.processors, np.random.default_rng(1), len(cell.lost))
-    assert set(made.max_processes.tolist()) == {2, 14}
+    drawn_jobs = draw(cell.source.model, wanted.processors, np.random.default_rng(1), len(cell.lost))
+    assert set(drawn_jobs.max_processes.tolist()) == {2, 14}
 
 
 @pytest.mark.parametrize(

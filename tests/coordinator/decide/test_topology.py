@@ -23,10 +23,10 @@ def neighbours(topology, processors, p):
         return {q for q in range(processors) if bin(p ^ q).count("1") == 1}
     columns, rows = topology.sides
     x, y = p % columns, p // columns
-    found = [(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)]
+    places = [(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)]
     if topology.name == "torus":
-        found = [(x % columns, y % rows) for x, y in found]
-    return {y * columns + x for x, y in found if 0 <= x < columns and 0 <= y < rows} - {p}
+        places = [(x % columns, y % rows) for x, y in places]
+    return {y * columns + x for x, y in places if 0 <= x < columns and 0 <= y < rows} - {p}
 
 
 @pytest.mark.parametrize("topology", [*GRIDS, Topology("hypercube")], ids=str)
@@ -96,6 +96,6 @@ def test_a_topology_is_kept_with_a_run_and_comes_back():
 def test_the_policy_of_a_real_run_sees_the_topology_and_what_is_known_of_jobs():
     job = ParallelJob(0, Program(processes=1, phases=1), 0.5, ExecutionTime(9.0))
     workload = Workload((job,), policies.create("mesh", {}), (0,), topology=Topology("mesh", (1, 1)))
-    made, (seen,) = preflight.session(workload)
-    assert made.machine.topology == workload.topology
+    first_session, (seen,) = preflight.session(workload)
+    assert first_session.machine.topology == workload.topology
     assert (seen.arrival_ns, seen.estimate) == (500_000_000, job.estimate)

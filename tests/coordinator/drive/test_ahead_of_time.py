@@ -97,8 +97,8 @@ def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed(hosts):
     run = start(hosts, policy="asp", jobs=3, phases=1000, arrival_s=0.01)
 
     def launchers():
-        found = [(pid, command(pid)) for pid in hosts.head.processes()]
-        return {pid for pid, words in found if any("workloads.rank" in word for word in words)}
+        command_lines = [(pid, command(pid)) for pid in hosts.head.processes()]
+        return {pid for pid, words in command_lines if any("workloads.rank" in word for word in words)}
 
     said = iter(run.stderr)
     hear(said, "job 0 starts")

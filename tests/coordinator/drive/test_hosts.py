@@ -68,10 +68,10 @@ def test_messages_are_calibrated_between_the_hosts(hosts):
     """A message over TCP takes longer than one through memory, and a wake-up longer than nothing."""
     out, err = calibrate(hosts).communicate(timeout=60)
     assert out, err
-    found = {quantity: statistics.median(samples) for quantity, samples in json.loads(out).items()}
-    assert found.keys() == {"latency_ns", "idle_wakeup_ns"}
-    assert 3_000 < found["latency_ns"] < 5 * MS
-    assert found["idle_wakeup_ns"] > 0
+    medians = {quantity: statistics.median(samples) for quantity, samples in json.loads(out).items()}
+    assert medians.keys() == {"latency_ns", "idle_wakeup_ns"}
+    assert 3_000 < medians["latency_ns"] < 5 * MS
+    assert medians["idle_wakeup_ns"] > 0
     assert not hosts.processes() and not hosts.files()
 
 

@@ -101,9 +101,9 @@ def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own(tm
     )
     assert result.returncode == 0, result.stderr
     assert sorted(result.stdout.split()) == ["0", "1", "2"]
-    found = {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    documents = {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()}
     own = [seed.of(number) for number in (8, 9, 10)]
-    assert found == {keys.public.encode().hex(): [long, keys.secret] for keys in own}
+    assert documents == {keys.public.encode().hex(): [long, keys.secret] for keys in own}
 
 
 @pytest.mark.slow
@@ -119,11 +119,13 @@ def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, mo
 
     def of_run(words):
         """The processes of the run with these words, each with its environment."""
-        ours = {pid: found for pid, found in marked().items() if found[RUN] == directory.run}
-        return {pid: found for pid, found in ours.items() if command(pid)[: len(words)] == words}
+        ours = {
+            pid: environment for pid, environment in marked().items() if environment[RUN] == directory.run
+        }
+        return {pid: environment for pid, environment in ours.items() if command(pid)[: len(words)] == words}
 
     def alive():
-        return {int(found["PMI_RANK"]): pid for pid, found in of_run(["sleep", "60"]).items()}
+        return {int(environment["PMI_RANK"]): pid for pid, environment in of_run(["sleep", "60"]).items()}
 
     assert eventually(lambda: len(alive()) == 3)
     (launcher,) = of_run(["/bin/sh", "-c", EACH])

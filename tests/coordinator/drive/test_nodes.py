@@ -112,13 +112,13 @@ def test_decisions_are_made_earlier_where_tables_go_to_many_nodes(count, lead_ms
 @pytest.fixture
 def eight(crowd):
     """Eight nodes that have joined; ``sent`` has what they are sent from then on."""
-    made = crowd(8)
-    made.join(7)
-    assert not made.nodes.joined
-    made.join(8)
-    assert made.nodes.joined
-    made.sent.clear()
-    return made
+    node_set = crowd(8)
+    node_set.join(7)
+    assert not node_set.nodes.joined
+    node_set.join(8)
+    assert node_set.nodes.joined
+    node_set.sent.clear()
+    return node_set
 
 
 def test_each_sign_of_life_is_answered(eight):

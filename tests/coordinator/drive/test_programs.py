@@ -169,9 +169,9 @@ def test_all_threads_of_a_job_stop_in_the_slots_of_another(compiled, tmp_path):
 
     def watch():
         while not over.wait(0.005):
-            found = [Path(f"{file}-0") for file in files]
-            if all(file.exists() and file.stat().st_size for file in found):
-                seen.append([list(memoryview(file.read_bytes()[:16]).cast("l")) for file in found])
+            helper_files = [Path(f"{file}-0") for file in files]
+            if all(file.exists() and file.stat().st_size for file in helper_files):
+                seen.append([list(memoryview(file.read_bytes()[:16]).cast("l")) for file in helper_files])
 
     with ThreadPoolExecutor() as pool:
         pool.submit(watch)

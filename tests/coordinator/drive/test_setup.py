@@ -61,8 +61,8 @@ def test_no_key_of_an_agent_is_in_its_environment(nodes):
     nodes.start(loop)
     assert eventually(lambda: nodes.receive() or nodes.joined)
     for pid, variables in marked().items():
-        told = [*variables.values(), *command(pid)]
-        assert not any(key in word for key in (setup.keys.secret, setup.keys.public) for word in told)
+        strings = [*variables.values(), *command(pid)]
+        assert not any(key in word for key in (setup.keys.secret, setup.keys.public) for word in strings)
     assert {"coordinator.node.agent", "coordinator.host.guardian"} <= {
         word for pid in marked() for word in command(pid)
     }

@@ -28,26 +28,26 @@ jobs = st.lists(
 @given(jobs)
 def test_processors_are_shared_in_vain_only_if_some_idle(bound):
     used = frozenset().union(*(one.processors for one in bound))
-    for found in overlaps(bound, EVERY):
-        assert found.idle == EVERY - used
-        assert found.idle
-        assert found.shared <= used
-        assert found.remedy
+    for report in overlaps(bound, EVERY):
+        assert report.idle == EVERY - used
+        assert report.idle
+        assert report.shared <= used
+        assert report.remedy
 
 
 def test_two_jobs_on_the_first_processors_are_named_with_the_remedy_of_their_launcher():
     first = tuple(frozenset({rank}) for rank in range(4))
-    (found,) = overlaps([BoundJob("job 1", first, "openmpi"), BoundJob("job 2", first, "openmpi")], EVERY)
-    assert found.sentence == "job 1 and job 2 are both bound to processors 0-3, and 4-7 are idle"
-    assert "--bind-to none" in found.remedy
+    (report,) = overlaps([BoundJob("job 1", first, "openmpi"), BoundJob("job 2", first, "openmpi")], EVERY)
+    assert report.sentence == "job 1 and job 2 are both bound to processors 0-3, and 4-7 are idle"
+    assert "--bind-to none" in report.remedy
     assert not list(
         overlaps([BoundJob("job 1", first), BoundJob("job 2", (EVERY - frozenset(range(4)),))], EVERY)
     )
 
 
 def test_processes_of_one_job_that_crowd_are_named():
-    (found,) = overlaps([BoundJob("job 1", (frozenset({0}),) * 3)], EVERY)
-    assert found.sentence == "processes of job 1 are bound to processors 0, and 1-7 are idle"
+    (report,) = overlaps([BoundJob("job 1", (frozenset({0}),) * 3)], EVERY)
+    assert report.sentence == "processes of job 1 are bound to processors 0, and 1-7 are idle"
 
 
 @needs_two

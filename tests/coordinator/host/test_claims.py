@@ -22,7 +22,7 @@ A, B, C = (secrets.token_hex(4) for _ in range(3))
 
 
 def told_of(run, claim):
-    return [told for told in claim.others() if told.startswith(f"run {run} ")]
+    return [line for line in claim.others() if line.startswith(f"run {run} ")]
 
 
 def test_who_uses_the_same_processors_is_told_until_they_are_let_go():
@@ -31,8 +31,8 @@ def test_who_uses_the_same_processors_is_told_until_they_are_let_go():
         ProcessorClaim(B, [2, 3, 1]),
         ProcessorClaim(C, [7]),
     )
-    (told,) = told_of(B, ours)
-    assert f"of user {os.getuid()} also uses processors 1-2" in told
+    (claim,) = told_of(B, ours)
+    assert f"of user {os.getuid()} also uses processors 1-2" in claim
     assert told_of(A, theirs) and not told_of(A, elsewhere) and not told_of(A, ours)
     theirs.close()
     assert not told_of(B, ours)
@@ -62,9 +62,9 @@ def test_a_claim_ends_with_its_process_however_that_ends():
 @given(st.sets(st.integers(0, HIGHEST - 1), max_size=300))
 def test_whatever_the_processors_all_are_in_names_that_fit(processors):
     claim = ProcessorClaim(A, processors)
-    found = holders(RUN, processors)
+    names = holders(RUN, processors)
     claim.close()
-    assert found.get((os.getuid(), A), set()) == processors
+    assert names.get((os.getuid(), A), set()) == processors
 
 
 RANGES = [b"9-1", b"-", b",,,", b"0-99999999999", b"1-2-3", b"\n", b"\xff", b"a"]
@@ -79,8 +79,8 @@ def test_a_name_that_somebody_made_up_harms_nobody(name):
         with suppress(OSError):  # these tests run elsewhere on this host, too
             liar.bind(b"\0lockstep-" + name)
         ours = ProcessorClaim(A, [5])
-        said = [*ours.others(), *(rival.name for rival in rivals([5]))]
-        assert all(told.isprintable() and len(told) < 200 for told in said)
+        names = [*ours.others(), *(rival.name for rival in rivals([5]))]
+        assert all(line.isprintable() and len(line) < 200 for line in names)
         ours.close()
 
 
@@ -96,9 +96,9 @@ def test_two_runs_on_the_same_processors_both_say_so(runtime):
         mine.close()
         second = run_workload(workload(jobs=1, phases=100))
         gate.touch()
-        told = first.result()
+        notes = first.result()
     assert any(f"run {run} " in warning for warning in second.warnings), second.warnings
-    assert any("also uses" in warning for warning in told["warnings"]), told["warnings"]
+    assert any("also uses" in warning for warning in notes["warnings"]), notes["warnings"]
     later = ProcessorClaim(A, workload().processors)
     assert not told_of(run, later)
     later.close()

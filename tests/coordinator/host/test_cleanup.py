@@ -60,7 +60,7 @@ def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime,
 def test_the_control_group_of_a_run_under_another_directory_stays(directory, tmp_path, monkeypatch):
     usable("freezer")
     Freezer(directory)
-    (group,) = [found for found in mechanisms.cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
+    (group,) = [one for one in mechanisms.cgroups_of_runs() if one.name == f"lockstep-{directory.run}"]
     monkeypatch.setattr(mechanisms, "cgroups_of_runs", lambda: [group])
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -148,8 +148,8 @@ def test_what_proxies_have_made_is_removed_and_that_for_others_stays(runtime, tm
     directory.note(made_s=before_s)
     proxies = []
     for file in files[2:]:
-        with file.open("w") as made:
-            proxies.append(subprocess.Popen(["sleep", "60"], stdin=made))
+        with file.open("w") as stream:
+            proxies.append(subprocess.Popen(["sleep", "60"], stdin=stream))
     directory.note_launcher(proxies[0].pid)
     try:
         did = cleanup.release(directory)
@@ -231,8 +231,8 @@ def sparse(path, length):
 def test_what_cannot_be_removed_is_told(directory):
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory.temporary], check=True)
     try:
-        (said,) = cleanup.release(directory)
-        assert "OSError" in said and "cannot delete" in said and "removed" not in said
+        (line,) = cleanup.release(directory)
+        assert "OSError" in line and "cannot delete" in line and "removed" not in line
         assert directory.path.exists()
     finally:
         subprocess.run(["umount", directory.temporary], check=True)

@@ -118,16 +118,16 @@ def test_every_rank_finds_the_variables_of_the_shell_and_of_its_job(launcher, tm
 @pytest.mark.slow
 @kinds()
 def test_all_that_a_launcher_adds_for_its_ranks_is_left_out(launcher, tmp_path):
-    found = launcher_at(launcher)
-    told = found.environment({}, {"PATH": os.environ["PATH"]}, command={})
-    argv = found.argv(1, [sys.executable, "-c", TELL.format("'0'"), str(tmp_path)])
-    subprocess.run(argv, env=told, check=True, timeout=60)
+    own_launcher = launcher_at(launcher)
+    variables = own_launcher.environment({}, {"PATH": os.environ["PATH"]}, command={})
+    argv = own_launcher.argv(1, [sys.executable, "-c", TELL.format("'0'"), str(tmp_path)])
+    subprocess.run(argv, env=variables, check=True, timeout=60)
     rank = json.loads((tmp_path / "0").read_text())
     harmless = {
         *("GFORTRAN_UNBUFFERED_PRECONNECTED", "HFI_NO_BACKTRACE", "IPATH_NO_BACKTRACE", "PWD", "LC_CTYPE"),
     }
     settings = {name for name in rank if name.startswith(("OMPI_MCA_hwloc", "OMPI_MCA_rmaps", "PMIX_MCA_"))}
-    assert of_command({}, rank).keys() - told.keys() <= harmless | settings | {"LD_LIBRARY_PATH"}
+    assert of_command({}, rank).keys() - variables.keys() <= harmless | settings | {"LD_LIBRARY_PATH"}
 
 
 EXPERIMENT = """
@@ -150,8 +150,8 @@ def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(tmp_path):
     file.write_text(EXPERIMENT.format(json.dumps(command)))
     run = ["run", str(file), "--no-simulate", "--no-wait", "--results", str(tmp_path / "results")]
     argv = launcher.argv(1, [*AMONG_OTHERS, *run])
-    told = launcher.environment({}, command={}) | {"PYTHONPATH": str(ROOT)}
-    result = subprocess.run(argv, env=told, capture_output=True, timeout=120, check=False)
+    variables = launcher.environment({}, command={}) | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run(argv, env=variables, capture_output=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     assert {one.name for one in folder.iterdir()} == {"0", "1"}
 

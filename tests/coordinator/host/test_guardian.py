@@ -74,7 +74,7 @@ def test_a_guardian_releases_a_run_whose_directory_has_vanished(directory):
         group = None
         if not Freezer.unavailable():
             Freezer(directory)
-            (group,) = [found for found in cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
+            (group,) = [one for one in cgroups_of_runs() if one.name == f"lockstep-{directory.run}"]
         shutil.rmtree(directory.path)
         hold.close()
         assert process.wait(20) == 0

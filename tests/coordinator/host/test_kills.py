@@ -52,9 +52,9 @@ def shown(kill):
 @functools.cache
 def measured_s(what):
     """How long a command lives here, in seconds; nothing remains of it."""
-    found, outcome = undisturbed(what)
+    time_s, outcome = undisturbed(what)
     assert not outcome.faults, outcome
-    return found
+    return time_s
 
 
 def execs(count):

@@ -210,9 +210,9 @@ def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(tmp_path, m
 )
 def test_a_bus_error_is_explained(status, said, tmp_path):
     (tmp_path / "err").write_text(said)
-    told = launch.failed(status, tmp_path / "err", tmp_path / "out")
-    assert told.startswith(launch.describe(status)) and said in told
-    assert "MiB are free now" in told and "--shm-size" in told
+    explanation = launch.failed(status, tmp_path / "err", tmp_path / "out")
+    assert explanation.startswith(launch.describe(status)) and said in explanation
+    assert "MiB are free now" in explanation and "--shm-size" in explanation
     assert "shm" not in launch.failed(1, tmp_path / "out")
 
 

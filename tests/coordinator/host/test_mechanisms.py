@@ -96,7 +96,7 @@ def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(spin
     """A job that vacated when its workstation's owner came was frozen then."""
     usable("freezer")
     freezer = Freezer(directory)
-    (group,) = [found for found in mechanisms.cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
+    (group,) = [one for one in mechanisms.cgroups_of_runs() if one.name == f"lockstep-{directory.run}"]
     assert mechanisms.in_use(group)
     assert not mechanisms.populated(group)
     with subprocess.Popen(["sleep", "60"]) as child:

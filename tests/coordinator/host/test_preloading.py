@@ -32,8 +32,8 @@ def test_what_is_set_is_undone(before, variables, library):
 @pytest.mark.parametrize("before", [{}, {"LD_PRELOAD": "/old.so"}])
 def test_what_a_script_adds_is_kept(before, tool):
     front = " ".join(["/preload.so", *before.values()])
-    _, told = launched(["true"], {"LD_PRELOAD": front}, [], before)
-    left = undone({**told, "LD_PRELOAD": tool.format(front)})["LD_PRELOAD"]
+    _, variables = launched(["true"], {"LD_PRELOAD": front}, [], before)
+    left = undone({**variables, "LD_PRELOAD": tool.format(front)})["LD_PRELOAD"]
     assert sorted(re.findall(r"[^\s:]+", left)) == sorted([*before.values(), "/tool.so"])
 
 

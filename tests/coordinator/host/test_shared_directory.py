@@ -24,8 +24,8 @@ def test_the_directory_of_another_host_is_not_used(directory, monkeypatch):
 
 @pytest.mark.slow
 def test_an_agent_there_says_so_and_leaves_everything_as_it_is(directory):
-    (made,) = directory.notes()
-    journal = json.dumps({**made, "host": "frontend 1-2-3"}) + "\n"
+    (note,) = directory.notes()
+    journal = json.dumps({**note, "host": "frontend 1-2-3"}) + "\n"
     (directory.path / "journal").write_text(journal)
     host = Host(directory, None)
     (failure,) = host.hear(protocol.Failure)

@@ -174,11 +174,11 @@ def test_launchers_get_no_signal_but_what_they_have_started_does(never, tmp_path
 
 
 def members(session):
-    found = []
+    pids = []
     for pid in psutil.pids():
         with suppress(OSError):
-            found += [pid] if os.getsid(pid) == session else []
-    return found
+            pids += [pid] if os.getsid(pid) == session else []
+    return pids
 
 
 def test_a_letter_goes_to_the_file_and_a_class_to_the_process(tmp_path, sleepers, never):
@@ -201,7 +201,7 @@ def test_after_every_call_all_processors_are_in_one_slot(tmp_path, never):
     files = [os.open(tmp_path / str(processor), os.O_RDWR | os.O_CREAT) for processor in range(3)]
     letters = b"ABCD"
     helper.load([100_000] * 4, [{p: [Order(WRITE, f, 0, x)] for p, f in enumerate(files)} for x in letters])
-    slot, due_ns, made = 0, 0, 0
+    slot, due_ns, count = 0, 0, 0
     for number in range(300):
         now_ns = time.monotonic_ns()
         begin_ns = due_ns if due_ns + 50_000 > now_ns else now_ns + 50_000
@@ -209,10 +209,10 @@ def test_after_every_call_all_processors_are_in_one_slot(tmp_path, never):
         notes, slot, due_ns = helper.run(slot, begin_ns, never, begin_ns + number % 17 * 25_000)
         assert due_ns == begin_ns + len(notes) * 100_000 and slot == (before + len(notes)) % 4
         assert all(note.due_ns <= note.first_ns <= note.last_ns for note in notes)
-        made += len(notes)
-        found = [os.pread(file, 1, 0) for file in files]
-        assert found == [letters[slot : slot + 1] if made else b""] * 3
-    assert made, "not one slot has ended in time"
+        count += len(notes)
+        states = [os.pread(file, 1, 0) for file in files]
+        assert states == [letters[slot : slot + 1] if count else b""] * 3
+    assert count, "not one slot has ended in time"
     for file in files:
         os.close(file)
 
@@ -271,9 +271,9 @@ class Clerk:
         notes = []
         for _ in range(self.due):
             current = (current + 1) % len(self.orders)
-            for process, told in (order for one in self.orders[current].values() for order in one):
-                assert self.book.states[process] != told, "an order that changes nothing"
-                self.book.states[process] = told
+            for process, order_text in (order for one in self.orders[current].values() for order in one):
+                assert self.book.states[process] != order_text, "an order that changes nothing"
+                self.book.states[process] = order_text
             notes += [SlotNote(current, end_ns, end_ns + 1, end_ns + 3)] if self.orders[current] else []
             end_ns += self.lengths_ns[current]
         return notes, current, end_ns

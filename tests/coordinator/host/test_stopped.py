@@ -26,7 +26,7 @@ def test_a_part_that_is_stopped_from_outside_is_told():
         line = ""
         while "job 0 starts" not in line:
             line = run.driver.stderr.readline()
-        for what, told in (
+        for what, words in (
             ("rank", "of job 0 (process"),
             ("proxy", "the parent of rank"),
             ("mpiexec", "the launcher of job 0 (process"),
@@ -36,7 +36,7 @@ def test_a_part_that_is_stopped_from_outside_is_told():
             os.kill(pid, signal.SIGSTOP)
             while "has stopped" not in (line := run.driver.stderr.readline()):
                 assert line, run.result()
-            assert told in line and f"kill -CONT {pid}" in line
+            assert words in line and f"kill -CONT {pid}" in line
             os.kill(pid, signal.SIGCONT)
         assert run.result()["failure"] == ""
 

@@ -60,7 +60,7 @@ def test_a_program_that_was_stopped_goes_on(mpi, transport, compiled):
         finally:
             for rank in ranks:
                 rank.send_signal(signal.SIGCONT)
-        said, _ = started.communicate(timeout=240)
-    spent, total = said.split()
+        output, _ = started.communicate(timeout=240)
+    spent, total = output.split()
     assert (started.returncode, total) == (0, "80")
     assert float(spent) > STOPPED_S

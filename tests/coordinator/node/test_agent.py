@@ -281,8 +281,8 @@ def test_the_driver_hears_what_a_rank_says_of_its_peers(host):
     host.hear(protocol.RankReady)
     host.say(protocol.Start(0, time.monotonic_ns(), ((2, 0),)))
     host.hear(protocol.RankRecord)
-    told = [protocol.OfRank(0, 2, protocol.RankTraffic(peers)) for peers in ((0,), (0, 1), (1,))]
-    assert host.hear(protocol.RankTraffic) == told
+    messages = [protocol.OfRank(0, 2, protocol.RankTraffic(peers)) for peers in ((0,), (0, 1), (1,))]
+    assert host.hear(protocol.RankTraffic) == messages
     host.say(protocol.Leave())
     host.hear(protocol.RankGone)
 
@@ -326,12 +326,12 @@ def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says
     driver = subprocess.Popen(["true"])
     handle = os.pidfd_open(driver.pid)
     driver.wait()
-    with (tmp_path / "said").open("w+") as said:
-        host = Host(directory, "signals", stderr=said, driver=handle)
+    with (tmp_path / "said").open("w+") as stream:
+        host = Host(directory, "signals", stderr=stream, driver=handle)
         os.close(handle)
         host.agent.wait(30)
         host.hub.close(0)
-        assert "its driver has ended" in Path(said.name).read_text()
+        assert "its driver has ended" in Path(stream.name).read_text()
     directory.unlock()
     assert eventually(lambda: not directory.path.exists())
 

@@ -248,17 +248,17 @@ def begun(directory, interrupt):
     launch_plan = LaunchPlan(None, "", Hydra("/bin/false", "1"), {})
     begin_ns = time.monotonic_ns()
     context = RunContext(directory, workload, launch_plan, lambda text: None, begin_ns + (1 << 40), begin_ns)
-    made = Driver(context, session, views, interrupt)
-    made._nodes = NoNodes()
-    made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True
+    driver = Driver(context, session, views, interrupt)
+    driver._nodes = NoNodes()
+    driver._jobs, driver._prepared = RunningJobs(context, None, driver._nodes), True
     conductor = Conductor(session, views, JobSet())
     conductor.prepare()
-    made._jobs.conductor = conductor
-    for number, part in made._jobs.states.items():
+    driver._jobs.conductor = conductor
+    for number, part in driver._jobs.states.items():
         part.launched = part.ranks = (0, 1)
         conductor.ready(number, 0)
     conductor.advance(0)
-    return made
+    return driver
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.soak)])
@@ -271,15 +271,15 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
     @given(st.lists(messages(), max_size=8))
     def goes_on(said):
         with Interrupt() as interrupt:
-            made = begun(directory, interrupt)
+            driver = begun(directory, interrupt)
             for message in said:
                 with contextlib.suppress(LineError):  # as of peers out of order
                     decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
                     if not isinstance(decoded, protocol.Join | protocol.Beat):
-                        made._on_message(0, decoded)
-            for part in made._jobs.states.values():
+                        driver._on_message(0, decoded)
+            for part in driver._jobs.states.values():
                 assert not part.records  # nothing of this is a record
-            json.dumps(made.result("").warnings).encode()
+            json.dumps(driver.result("").warnings).encode()
 
     goes_on()
 

@@ -56,12 +56,12 @@ def known_count(name, k):
 
 @pytest.mark.parametrize("k", range(N + 1))
 def test_hypercube_allocators_recognize_as_many_subcubes_as_their_papers_say(k):
-    found = {name: recognized(name, k) for name in hypercube.ALLOCATORS}
-    assert {name: len(cubes) for name, cubes in found.items()} == {
-        name: known_count(name, k) for name in found
+    counts = {name: recognized(name, k) for name in hypercube.ALLOCATORS}
+    assert {name: len(cubes) for name, cubes in counts.items()} == {
+        name: known_count(name, k) for name in counts
     }
-    assert found["buddy"] <= found["gray-code"] <= found["modified-buddy"] <= found["tree-collapsing"]
-    assert found["tree-collapsing"] == found["all-subcubes"] == set(every_subcube(N, k))
+    assert counts["buddy"] <= counts["gray-code"] <= counts["modified-buddy"] <= counts["tree-collapsing"]
+    assert counts["tree-collapsing"] == counts["all-subcubes"] == set(every_subcube(N, k))
 
 
 RECOGNIZED = {(name, k): tuple(recognized(name, k)) for name in hypercube.ALLOCATORS for k in range(N + 1)}
@@ -89,17 +89,17 @@ def candidates(name, free, processes, grid):
     places = [(x, y) for y in range(grid.rows) for x in range(grid.columns)]
     if name == "buddy":
         side = next(2**k for k in range(10) if 4**k >= processes)
-        found = [rectangle(x, y, (side, side), grid) for x, y in places if x % side == y % side == 0]
+        corners = [rectangle(x, y, (side, side), grid) for x, y in places if x % side == y % side == 0]
     elif name == "frame-sliding":
         y0, x0 = divmod(min(free), grid.columns) if free else (0, 0)
-        found = [
+        corners = [
             rectangle(x, y, (w, h), grid)
             for x, y in places
             if (x - x0) % w == 0 <= y - y0 and (y - y0) % h == 0
         ]
     else:
-        found = [rectangle(x, y, sides, grid) for x, y in places for sides in ((w, h), (h, w))]
-    return [one for one in found if one is not None]
+        corners = [rectangle(x, y, sides, grid) for x, y in places for sides in ((w, h), (h, w))]
+    return [one for one in corners if one is not None]
 
 
 @given(
@@ -252,10 +252,10 @@ def wasted(allocator, sizes, seconds, policy="hypercube", processors=4):
 def test_fragmentation_by_hand():
     """From 10 s to 20 s processors 0 and 2 are free while a job waits for two; the last job ends at 30 s."""
     sizes, seconds = [1, 1, 1, 1, 2], [10, 20, 10, 20, 10]
-    found = wasted("buddy", sizes, seconds)
-    assert (found.internal, found.external, found.missed) == (0, 2 * 10 / (4 * 30), 1 / 6)
-    found = wasted("modified-buddy", sizes, seconds)
-    assert (found.internal, found.external, found.missed) == (0, 0, 0)
+    waste = wasted("buddy", sizes, seconds)
+    assert (waste.internal, waste.external, waste.missed) == (0, 2 * 10 / (4 * 30), 1 / 6)
+    waste = wasted("modified-buddy", sizes, seconds)
+    assert (waste.internal, waste.external, waste.missed) == (0, 0, 0)
     assert wasted("buddy", [3, 1], [10, 10]).internal == 10 / 50, "three of four for 10 s, then one of one"
     assert wasted("multiple-buddy", [3, 1], [10, 10], "mesh").internal == 0
 
@@ -292,8 +292,8 @@ def test_bipartition_brings_neighbours_of_a_grid_nearer():
 @pytest.mark.parametrize(("processes", "width"), [(16, 4), (32, 8), (64, 8)])
 def test_gray_codes_of_rows_and_columns_bring_all_neighbours_of_a_grid_next_to_each_other(processes, width):
     places = [divmod(rank, width) for rank in range(processes)]
-    found = [(row ^ row >> 1) * width + (column ^ column >> 1) for row, column in places]
-    assert hops(patterns.partners("NEWS", processes), found) == 4 * processes
+    codes = [(row ^ row >> 1) * width + (column ^ column >> 1) for row, column in places]
+    assert hops(patterns.partners("NEWS", processes), codes) == 4 * processes
 
 
 def test_hypercube_maps_ranks_by_their_communication():

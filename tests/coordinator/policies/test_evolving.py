@@ -77,8 +77,8 @@ def test_a_program_is_not_believed_more_than_it_can_know():
     conductor.leave(0)
     conductor.evolve(0, 1)
     conductor.advance(10)
-    told = [(job, len(place)) for order, job, place in (o for o in job_set.orders if o[0] == "resize")]
-    assert told == [(0, 1), (0, 4), (0, 2)]
+    orders = [(job, len(place)) for order, job, place in (o for o in job_set.orders if o[0] == "resize")]
+    assert orders == [(0, 1), (0, 4), (0, 2)]
     assert job_set.reasons == [Reason.ARRIVAL, Reason.PHASE, Reason.PHASE, Reason.PHASE, Reason.DEPARTURE]
 
 
@@ -145,6 +145,6 @@ def test_a_real_program_tells_its_driver_which_reallocates():
     taken = {(rank.job, rank.rank): rank.phases for rank in result.ranks}
     assert taken[0, 0] + taken[0, 1] == 200
     assert taken[0, 1] <= 20
-    (told,) = (rank.sizes for rank in result.ranks if (rank.job, rank.rank) == (0, 0))
-    assert told[-1][1] == 1
-    assert sum(tasks for tasks, _ in told) == 200
+    (sizes_of_rank,) = (rank.sizes for rank in result.ranks if (rank.job, rank.rank) == (0, 0))
+    assert sizes_of_rank[-1][1] == 1
+    assert sum(tasks for tasks, _ in sizes_of_rank) == 200

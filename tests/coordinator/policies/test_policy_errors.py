@@ -56,9 +56,9 @@ def faulty(tmp_path, monkeypatch):
 
 def load(file, text, monkeypatch):
     file.write_text(text)
-    made = importlib.util.spec_from_file_location("faulty", file)
-    monkeypatch.setitem(sys.modules, "faulty", importlib.util.module_from_spec(made))
-    made.loader.exec_module(sys.modules["faulty"])
+    module_spec = importlib.util.spec_from_file_location("faulty", file)
+    monkeypatch.setitem(sys.modules, "faulty", importlib.util.module_from_spec(module_spec))
+    module_spec.loader.exec_module(sys.modules["faulty"])
 
 
 def session(how):

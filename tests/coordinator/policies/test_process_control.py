@@ -54,8 +54,8 @@ def tasks(policy, *counts, **how):
 @pytest.mark.slow
 def test_a_job_suspends_processes_while_another_is_there():
     """Job 0 has both processors, one while job 1 runs, and both again."""
-    made = tasks("process-control", 1000, 60, processes=4, arrival_s=0.05, timeout_s=180.0)
-    result = run_workload(made, None)
+    work = tasks("process-control", 1000, 60, processes=4, arrival_s=0.05, timeout_s=180.0)
+    result = run_workload(work, None)
     assert result.failure == ""
     sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
     assert [running for _, running in sizes[0]] == [2, 1, 2]

@@ -166,9 +166,9 @@ PLACES = [
 )
 def test_policies_place_jobs_so(name, options, jobs, processors, events, places, shown):
     plan = after(session(name, jobs, processors, **options), events)
-    found = plan.decision.placements
-    assert places == (found if any(isinstance(one, tuple) for one in places.values()) else sizes(plan))
+    placements = plan.decision.placements
+    assert places == (placements if any(isinstance(one, tuple) for one in places.values()) else sizes(plan))
     running = " ".join(
-        "+".join(str(n) for n, at in found.items() if p in at) or "-" for p in range(processors)
+        "+".join(str(n) for n, at in placements.items() if p in at) or "-" for p in range(processors)
     )
     assert slots(plan) == (shown or running)

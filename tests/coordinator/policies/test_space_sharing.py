@@ -175,8 +175,8 @@ def test_a_job_gets_what_its_parallelism_calls_for(name):
     alone, together = BY_PARALLELISM[name]
     assert sizes(name, jobs, 64, [1]) == {1: alone}
     assert sizes(name, [Job(0, 8, 0, True)], 8, [0]) == {0: 8}, "without an estimate"
-    found = sizes(name, jobs, 64, [0, *range(1, 17), ~0])
-    assert list(found.values()) == ([9] * 7 + [1] if together == 9 else [together] * 16)
+    result = sizes(name, jobs, 64, [0, *range(1, 17), ~0])
+    assert list(result.values()) == ([9] * 7 + [1] if together == 9 else [together] * 16)
 
 
 @pytest.mark.parametrize("name", [name for name in BY_PARALLELISM if name != "average-parallelism"])

@@ -36,26 +36,26 @@ def communicating(sizes=(2, 2, 2), processors=2):
 
 
 def test_often_is_more_than_so_many_messages_per_processor_time_and_half_is_enough_to_stay():
-    found = Correspondents(messages_per_ms=2.0)
-    assert not found.look([50, 0, 0], 5 * MS), "the first look only begins"
-    assert found.look([50, 21, 20], 15 * MS)
-    assert found.ranks == (1,)
-    assert not found.look([50, 32, 40], 25 * MS), "11 of 20 stay often; 20 of 20 are not yet"
-    assert found.look([71, 42, 61], 35 * MS)
-    assert found.ranks == (0, 2)
+    partners = Correspondents(messages_per_ms=2.0)
+    assert not partners.look([50, 0, 0], 5 * MS), "the first look only begins"
+    assert partners.look([50, 21, 20], 15 * MS)
+    assert partners.ranks == (1,)
+    assert not partners.look([50, 32, 40], 25 * MS), "11 of 20 stay often; 20 of 20 are not yet"
+    assert partners.look([71, 42, 61], 35 * MS)
+    assert partners.ranks == (0, 2)
 
 
 def test_a_rank_looks_when_it_is_time_and_tells_what_is_new(monkeypatch):
-    told, asked, now = [], [], [0]
+    peers, asked, now = [], [], [0]
     monkeypatch.setattr(coscheduling, "monotonic_ns", lambda: now[0])
     monkeypatch.setattr(coscheduling, "thread_time_ns", lambda: now[0])
-    ours = Observer(told.append, observe_ms=10, messages_per_ms=1)
+    ours = Observer(peers.append, observe_ms=10, messages_per_ms=1)
     got = {0: [0, 0], 5: None, 10: [0, 11], 20: [0, 22], 30: [0, 22]}
     for at_ms, counts in got.items():
         now[0] = at_ms * MS
         ours.phase_over(lambda counts=counts: asked.append(counts) or counts)
     assert None not in asked
-    assert told == [(1,), ()]
+    assert peers == [(1,), ()]
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def courses(draw):
 
 @given(courses())
 def test_whoever_communicates_runs_together_undisturbed_and_everybody_runs(course):
-    processors, sizes, said = course
+    processors, sizes, words = course
     run, now_ns, sets = communicating(sizes, processors), 0, {}
-    for job, rank, peers, wait_ms in said:
+    for job, rank, peers, wait_ms in words:
         now_ns += wait_ms * MS
         if job < len(sizes) and rank < sizes[job]:
             sets.setdefault(job, {})[rank] = [peer for peer in peers if peer < sizes[job]]

@@ -15,12 +15,12 @@ def row(settings, measured, simulated, ci95, scheduler="none"):
 
 def test_errors_count_whatever_their_sign():
     rows = [row(1, 1.0, 0.9, None), row(1, 2.0, 2.0, None), row(2, 1.0, 1.3, None), row(2, 1.0, None, None)]
-    found = agreement(rows)
-    assert found.errors.rows == 3
-    assert found.errors.median_error == pytest.approx(0.1)
-    assert found.errors.p90_error == pytest.approx(0.1 + 0.8 * 0.2)
-    assert (found.kendall_tau, found.pairs) == (None, 0)
-    assert "no two schedulers differ" in sentence(found)
+    result = agreement(rows)
+    assert result.errors.rows == 3
+    assert result.errors.median_error == pytest.approx(0.1)
+    assert result.errors.p90_error == pytest.approx(0.1 + 0.8 * 0.2)
+    assert (result.kendall_tau, result.pairs) == (None, 0)
+    assert "no two schedulers differ" in sentence(result)
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_errors_count_whatever_their_sign():
     ],
 )
 def test_only_pairs_that_differ_measurably_are_ranked_and_the_opposite_order_counts_against(rows, tau, pairs):
-    found = agreement([row(*one, (one[1] - 0.1, one[1] + 0.1)) for one in rows])
-    assert (found.kendall_tau, found.pairs) == (tau, pairs)
-    assert f"tau {found.kendall_tau:.2f} over {pairs} pairs" in sentence(found)
+    result = agreement([row(*one, (one[1] - 0.1, one[1] + 0.1)) for one in rows])
+    assert (result.kendall_tau, result.pairs) == (tau, pairs)
+    assert f"tau {result.kendall_tau:.2f} over {pairs} pairs" in sentence(result)
 
 
 def test_without_a_simulation_there_is_nothing_to_agree():
@@ -46,9 +46,9 @@ def test_without_a_simulation_there_is_nothing_to_agree():
 def test_each_scheduler_is_told_by_itself_with_its_bias():
     pairs = [("none", 1.2), ("none", 0.9), ("none", 1.05), ("gang", 0.8)]
     rows = [row(1, 1.0, simulated, None, scheduler) for scheduler, simulated in pairs]
-    found = agreement(rows).schedulers
-    assert list(found) == ["none", "gang"]
-    none, gang = found.values()
+    schedulers = agreement(rows).schedulers
+    assert list(schedulers) == ["none", "gang"]
+    none, gang = schedulers.values()
     assert (none.rows, gang.rows) == (3, 1)
     assert (none.median_error, none.bias) == (pytest.approx(0.1), pytest.approx(0.05))
     assert gang.bias == pytest.approx(-0.2)

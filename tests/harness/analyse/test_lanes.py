@@ -59,10 +59,10 @@ def test_a_code_says_who_is_read_from_and_whether_the_process_then_blocks():
         Span(1, 0, 1, COMPUTING, 15, 30),
     ]
     (begins, codes), _ = lanes(spans, TWO_JOBS, (0, 1), (0, 100))
-    found = [(STATES[code % 6], code // 6 % 4, code // 24) for code in codes.tolist()]
+    meanings = [(STATES[code % 6], code // 6 % 4, code // 24) for code in codes.tolist()]
     assert begins.tolist() == [0, 10, 15, 20, 50, 60]
     names = ["computing", "spinning uselessly", "spinning", "blocked", "switching", "computing"]
-    assert found == [(name, 0, 5 if "spinning" in name else 0) for name in names]
+    assert meanings == [(name, 0, 5 if "spinning" in name else 0) for name in names]
 
 
 def test_a_read_is_not_in_vain_while_the_process_that_is_read_from_runs():

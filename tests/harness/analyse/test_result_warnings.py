@@ -168,6 +168,6 @@ AGREEING = [replace(TWO_LEVELS, conditions=replace(IDLE[0].conditions, agrees=Tr
     ],
 )
 def test_one_rule_chooses_the_calibration_of_all_commands_and_says_so_in_one_line(known, taken, said):
-    found = trust.chosen(known, HERE, Path("r"))
-    assert found.calibration == taken or list(found.calibration) == taken
-    assert said in found.line and bool(said) == bool(found.line) and "\n" not in found.line
+    basis = trust.chosen(known, HERE, Path("r"))
+    assert basis.calibration == taken or list(basis.calibration) == taken
+    assert said in basis.line and bool(said) == bool(basis.line) and "\n" not in basis.line

@@ -32,9 +32,9 @@ def test_an_interval_takes_three_values_and_two_are_the_least_and_the_most():
 
 
 def test_a_known_interval():
-    found = estimate([1.0, math.e, math.e**2])
+    interval = estimate([1.0, math.e, math.e**2])
     half = 4.3027 / math.sqrt(3)
-    assert found.ci95 == pytest.approx((math.exp(1 - half), math.exp(1 + half)), rel=1e-4)
+    assert interval.ci95 == pytest.approx((math.exp(1 - half), math.exp(1 + half)), rel=1e-4)
     assert estimate([2.0, 2.0, 2.0]).ci95 == pytest.approx((2.0, 2.0))
 
 

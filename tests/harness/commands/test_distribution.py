@@ -38,10 +38,10 @@ def built(tmp_path_factory, tracked):
     subprocess.run([folder / "tools/bin/pip", "install", "--quiet", "build", "twine"], check=True)
     tool = [folder / "tools/bin/python", "-m"]
     subprocess.run([*tool, "build", "--outdir", folder / "dist", folder / "tree"], check=True)
-    made = sorted((folder / "dist").iterdir())
-    assert [path.name.split("-")[0] for path in made] == ["lockstep_scheduling"] * 2
-    subprocess.run([*tool, "twine", "check", "--strict", *made], check=True)
-    wheel, sdist = sorted(made, key=lambda path: path.suffix, reverse=True)
+    files = sorted((folder / "dist").iterdir())
+    assert [path.name.split("-")[0] for path in files] == ["lockstep_scheduling"] * 2
+    subprocess.run([*tool, "twine", "check", "--strict", *files], check=True)
+    wheel, sdist = sorted(files, key=lambda path: path.suffix, reverse=True)
     return sdist, wheel
 
 
@@ -54,9 +54,9 @@ def done(tmp_path_factory, built):
 
     def run(command, *words):
         environment = {"HOME": str(folder), "PATH": f"{folder}/venv/bin:/usr/bin:/bin"}
-        made = [folder / "venv/bin" / command, *words]
+        argv = [folder / "venv/bin" / command, *words]
         return subprocess.run(
-            made, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=True
+            argv, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=True
         ).stdout
 
     return run

@@ -32,5 +32,5 @@ def test_every_argument_shows_its_default_its_unit_and_whether_it_may_be_repeate
             assert default, line
         if optional and number and action.default:
             assert float(default[0].split()[1]) == action.default, line
-        for unit in (found[1] for name in action.option_strings if (found := UNIT.search(name))):
+        for unit in (match[1] for name in action.option_strings if (match := UNIT.search(name))):
             assert facts[-1].endswith(f" {unit}"), line

@@ -53,9 +53,9 @@ def lockstep(tmp_path_factory):
 def done(lockstep, folder, *words):
     """The command in a home without a cache; MPI is the one beside our Python."""
     environment = {"HOME": str(folder), "PATH": f"{sys.prefix}/bin:/usr/bin:/bin"}
-    made = [lockstep, *words]
+    argv = [lockstep, *words]
     return subprocess.run(
-        made, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        argv, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
 
 

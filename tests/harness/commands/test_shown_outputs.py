@@ -89,14 +89,14 @@ def fences(page):
 
 def session(page):
     """The commands of a page; a block without a command goes on with what the one before prints."""
-    made = []
+    commands = []
     for kind, body, _ in fences(page):
         for line in body.replace("\\\n", " ").splitlines() if kind == "console" else ():
             if line.startswith("$ "):
-                made.append(Shown(line[2:]))
+                commands.append(Shown(line[2:]))
             elif line.strip() not in ("", "..."):
-                made[-1].output.append(line)
-    return made
+                commands[-1].output.append(line)
+    return commands
 
 
 def form(line):
@@ -199,15 +199,15 @@ def shell(folder, program):
 def carried_out(page, folder, program, cluster=None, done={}):  # noqa: B006 # pages share what leaves no files
     """The commands of a page, each with its status and what it prints."""
     place(folder / "work", {title: body for _, body, title in fences(page) if title})
-    run, found = shell(folder, program), []
+    run, answers = shell(folder, program), []
     for shown in session(page):
         if cluster or shown.reason is None:
             key = shown.command, (folder / "work" / "lockstep-results").exists()
             alike = shown.command.startswith(LEAVE_NOTHING) and " -o " not in shown.command
             answer = done.get(key) or run(shown.command, cluster)
             done |= {key: answer} if alike else {}
-            found.append((shown, *answer))
-    return found
+            answers.append((shown, *answer))
+    return answers
 
 
 @pytest.fixture(scope="module")
@@ -270,13 +270,13 @@ def test_blocks_have_a_language_and_commands_a_prompt(page):
 @cache
 def sentences():
     """All strings of the product, with a blank where something is filled in."""
-    found = []
+    strings = []
     for room in ("workloads", "coordinator", "harness", "slurm"):
         for file in (ROOT / room).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    found.append(node.value)
-    return " ".join(" ".join(found).split())
+                    strings.append(node.value)
+    return " ".join(" ".join(strings).split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -188,8 +188,8 @@ def test_values_stay_as_they_are(dry, tmp_path):
     out = dry("--array=2", "--set", value, "--results", str(results))
     run = out[out.index(f"\n{sys.executable} -P") : out.index(" &\nrun=$!")]
     run = run.replace(sys.executable, r"printf '%s\n'", 1)
-    said = subprocess.check_output(["bash", "-c", run], env={"SLURM_ARRAY_TASK_ID": "2"}, text=True)
-    words = said.splitlines()
+    output = subprocess.check_output(["bash", "-c", run], env={"SLURM_ARRAY_TASK_ID": "2"}, text=True)
+    words = output.splitlines()
     assert value in words and f"{results}/parts/2-of-2" in words and "2/2" in words
     assert not Path("x").exists()
 

@@ -96,9 +96,9 @@ def ends(tmp_path, setting, command):
 
 def works_or_says_why(tmp_path, place, name):
     command = COMMANDS[name].format(experiment=tmp_path / "x.toml", jobs=tmp_path / "jobs.toml")
-    status, said = ends(tmp_path, PLACES[place], command)
-    assert status in (0, 1, 2), said
-    assert status == 0 or name == "doctor" or "lockstep: " in said, said
+    status, message = ends(tmp_path, PLACES[place], command)
+    assert status in (0, 1, 2), message
+    assert status == 0 or name == "doctor" or "lockstep: " in message, message
 
 
 @pytest.mark.parametrize(("place", "name"), FEW)
@@ -117,23 +117,23 @@ def test_every_command_in_poor_surroundings_works_or_says_why(tmp_path, place, n
 def group():
     """The directory of a new control group, of version 1 or 2, that limits memory."""
     base = cgroup_base("memory") or cgroup_base()
-    made = (base or Path("/none")) / f"lockstep-test-{os.getpid()}"
+    group_path = (base or Path("/none")) / f"lockstep-test-{os.getpid()}"
     try:
-        made.mkdir()
+        group_path.mkdir()
     except OSError:
         pytest.skip("no control group can be made here")
-    limits = [made / name for name in ("memory.max", "memory.limit_in_bytes")]
+    limits = [group_path / name for name in ("memory.max", "memory.limit_in_bytes")]
     try:
         if not any(limit.exists() for limit in limits):
             pytest.skip("no control group here limits memory")
         next(limit for limit in limits if limit.exists()).write_text(str(150 << 20))
-        yield made
+        yield group_path
     finally:
-        made.rmdir()
+        group_path.rmdir()
 
 
 def test_a_program_without_memory_is_explained(tmp_path, group):
     greedy = f"exec -- mpiexec -n 2 {sys.executable} -c 'b = bytearray(900 << 20)'"
-    status, said = ends(tmp_path, f"echo $$ > {group}/cgroup.procs", greedy)
+    status, message = ends(tmp_path, f"echo $$ > {group}/cgroup.procs", greedy)
     assert status != 0
-    assert f"of the control group {group} (limit: 150 MiB)" in said
+    assert f"of the control group {group} (limit: 150 MiB)" in message

@@ -134,11 +134,11 @@ def test_commands_say_what_they_write_and_the_worst_status_is_ours(tmp_path, mon
 
 def shares(pids, seconds):
     """How often none, one, or several of some processes may run, at many instants."""
-    end, found = time.monotonic() + seconds, []
+    end, samples = time.monotonic() + seconds, []
     while time.monotonic() < end:
-        found.append(sum(state(pid) != "T" for pid in pids))
+        samples.append(sum(state(pid) != "T" for pid in pids))
         time.sleep(0.003)
-    return [found.count(number) / len(found) for number in range(len(pids) + 1)]
+    return [samples.count(number) / len(samples) for number in range(len(pids) + 1)]
 
 
 @contextmanager
@@ -235,8 +235,8 @@ def test_processes_that_outlive_the_first_one_take_turns_until_they_have_ended(t
     leaves = f"{program} & setsid {program} & sleep .7"
     words = ["--quantum-ms", "50", "--", "sh", "-c", leaves, ":::", *program.split()]
     with started(*LOCKSTEP, *words, stdout=subprocess.PIPE, text=True) as lockstep:
-        told = (lockstep.stdout.readline().split(": ") for _ in range(3))
-        own, other = sorted({name: int(pid) for name, pid in told}.items(), reverse=True)
+        answers = (lockstep.stdout.readline().split(": ") for _ in range(3))
+        own, other = sorted({name: int(pid) for name, pid in answers}.items(), reverse=True)
         time.sleep(1.0)
         assert shares([own[1], other[1]], 0.3)[2] < 0.5
         assert lockstep.wait(30) == 0
@@ -271,10 +271,10 @@ def test_a_job_that_has_ended_before_it_can_be_taken_over_is_no_failure():
     ended.kill()
     ended.wait()
     chosen = turns.scheduler("gang", running=True)
-    found = run_workload(
+    result = run_workload(
         turns.workload([name, name], chosen, two_processors(), None), None, NoLauncher("", "")
     )
-    assert found.failure == "" and [job.finish_ns for job in found.jobs] == [None, None]
+    assert result.failure == "" and [job.finish_ns for job in result.jobs] == [None, None]
 
 
 @pytest.mark.slow
@@ -298,9 +298,9 @@ def test_a_launcher_that_waits_for_ever_is_ended(tmp_path):
         proxy, ranks = eventually(lambda: proxy_and_ranks(ours.pid), 60)
         for pid in (proxy, ranks[0]):
             os.kill(pid, signal.SIGKILL)
-        _, said = ours.communicate(timeout=60)
+        _, errors = ours.communicate(timeout=60)
     assert ours.returncode == 137
-    assert "waits for processes that were killed" in said and "exited with status 0" in said
+    assert "waits for processes that were killed" in errors and "exited with status 0" in errors
     assert all(state(pid) in ("", "Z") for pid in ranks)
 
 

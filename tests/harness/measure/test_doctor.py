@@ -93,10 +93,10 @@ def test_what_is_shared_names_no_user_no_host_and_no_path(found, monkeypatch, tm
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("coordinator.host.quotas.quotas", lambda: {Path("/user.slice/alice"): 0.5})
     with Store(tmp_path / "lockstep-results") as store:
-        made = {"remote_wakeup_ns": [4e3, 6e3, 9e3], "cache_kb": [512.0]}.items()
+        samples = {"remote_wakeup_ns": [4e3, 6e3, 9e3], "cache_kb": [512.0]}.items()
         rest = ([0, 1], 0, "mpich", Conditions())
         store.add_calibrations(
-            [Calibration("s", records.now(), name, values, *rest) for name, values in made]
+            [Calibration("s", records.now(), name, values, *rest) for name, values in samples]
         )
     with closing(ProcessorClaim("abcd1234", PROCESSORS[:1], processor_claims.RUN)):
         assert cli.main(["doctor", "--report"]) == 0

@@ -51,8 +51,8 @@ def test_exec_imports_nothing_that_is_slow_to_load():
 @pytest.mark.slow
 def test_commands_for_programs_load_nothing_slow_before_they_need_it():
     commands = ("tune", "colocate", "turns", "doctor", "clean")
-    found = loaded(*([command, "--help"] for command in commands))
-    assert found & set(HEAVY) <= {"psutil", "zmq"}
+    modules = loaded(*([command, "--help"] for command in commands))
+    assert modules & set(HEAVY) <= {"psutil", "zmq"}
 
 
 @pytest.mark.slow
@@ -244,9 +244,9 @@ def test_a_launcher_that_lost_its_proxy_ends(tmp_path):
         proxy, ranks = eventually(lambda: proxy_and_ranks(ours.pid), 30)
         for pid in (proxy, ranks[0]):
             os.kill(pid, signal.SIGKILL)
-        out, said = ours.communicate(timeout=60)
+        out, errors = ours.communicate(timeout=60)
     assert out == "137\n"
-    assert "waits for processes that were killed" in said
+    assert "waits for processes that were killed" in errors
     assert all(state(pid) in ("", "Z") for pid in ranks)
 
 
@@ -259,7 +259,7 @@ def test_a_program_whose_launcher_lost_its_proxy_is_not_recorded_for_ever(tmp_pa
         proxy, ranks = eventually(lambda: proxy_and_ranks(ours.pid), 60)
         for pid in (proxy, ranks[0]):
             os.kill(pid, signal.SIGKILL)
-        _, said = ours.communicate(timeout=60)
+        _, errors = ours.communicate(timeout=60)
     assert ours.returncode == 1
-    assert "waits for processes that were killed" in said
+    assert "waits for processes that were killed" in errors
     assert all(state(pid) in ("", "Z") for pid in ranks)

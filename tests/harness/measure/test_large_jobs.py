@@ -57,8 +57,8 @@ def runs(asked, tmp_path):
 
 def alone(experiment):
     tasks = [task for task in plan(experiment) if task.kind == "dedicated" and task.repeat == 0]
-    found = ((task.jobs[0].number, task.scheduler) for task in tasks)
-    return sorted((number, one.name, one.options.waiting) for number, one in found)
+    pairs = ((task.jobs[0].number, task.scheduler) for task in tasks)
+    return sorted((number, one.name, one.options.waiting) for number, one in pairs)
 
 
 def test_only_jobs_that_are_too_large_run_alone_in_both_ways(asked):

@@ -71,10 +71,10 @@ def test_two_levels_of_each_constant_are_found(quantity):
 
 def test_the_switch_after_a_rest_that_once_spoilt_a_report_is_found():
     quarters = (97e3, 93e3, 102e3, -3e3)
-    (found,) = contradictions(
+    (contradiction,) = contradictions(
         calibration(("switch_after_idle_ns 500", [level for level in quarters for _ in range(25)]))
     )
-    assert str(found) == "switch_after_idle_us (500 us) 0 to 1e+02 us"
+    assert str(contradiction) == "switch_after_idle_us (500 us) 0 to 1e+02 us"
 
 
 @settings(max_examples=20)

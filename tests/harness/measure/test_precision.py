@@ -47,13 +47,13 @@ def series(tmp_path):
             back_end = Measured(session, lambda task: CONSTANTS, watcher.note)
             known = {(r.repeat, r.kind, r.scheduler["policy"]) for r in before}
             tasks = [t for t in plan(experiment) if (t.repeat, t.kind, t.scheduler.name) not in known]
-            made = []
+            runs_so_far = []
             for record in runner.run(tasks, back_end, store, watcher, precision):
-                made.append(record)
+                runs_so_far.append(record)
                 precision.add(record)
                 watcher.statuses += precision.news(record)
-        assert not done & {record.recorded_at for record in made}
-        return made, watcher, precision
+        assert not done & {record.recorded_at for record in runs_so_far}
+        return runs_so_far, watcher, precision
 
     return make
 
@@ -64,16 +64,16 @@ def runs(records):
 
 def test_steady_rows_end_after_the_least_number_of_repeats(series):
     """The time left goes by the repeats that rows probably need, at first the geometric mean of 3 and 6."""
-    made, watcher, precision = series(imitate)
-    assert runs(made) == {"none": 3, "gang": 3, "batch": 3}
+    run_keys, watcher, precision = series(imitate)
+    assert runs(run_keys) == {"none": 3, "gang": 3, "batch": 3}
     assert [one.final for one in watcher.statuses if one.n == 3] == [True, True]
     assert not list(precision.wide())
     assert watcher.steps[0].total == 12 and watcher.steps[-1].done == watcher.steps[-1].total == 9
 
 
 def test_an_unsteady_row_is_repeated_alone_and_named(series):
-    made, watcher, precision = series(unsteady)
-    assert runs(made) == {"none": 6, "gang": 3, "batch": 6}
+    run_keys, watcher, precision = series(unsteady)
+    assert runs(run_keys) == {"none": 6, "gang": 3, "batch": 6}
     ((name, width),) = precision.wide()
     assert name == "none" and width > 0.05
     assert watcher.statuses[-1].n == 6 and watcher.statuses[-1].final
@@ -91,8 +91,8 @@ def test_an_unsteady_row_is_repeated_alone_and_named(series):
     ],
 )
 def test_the_file_says_how_precise_and_how_often(series, run, setting, none, gang):
-    made = runs(series(run, setting)[0])
-    assert made["none"] in none and made["gang"] in gang
+    run_list = runs(series(run, setting)[0])
+    assert run_list["none"] in none and run_list["gang"] in gang
 
 
 def test_records_of_before_count(series):
@@ -101,14 +101,14 @@ def test_records_of_before_count(series):
 
 
 def test_simulated_values_reach_the_table_as_they_come(tmp_path, series):
-    made, _, precision = series(imitate, "repeats=2")
-    told = []
-    for record in made:
+    run_keys, _, precision = series(imitate, "repeats=2")
+    messages = []
+    for record in run_keys:
         kind = {"policy": "simulated", "dedicated": "simulated dedicated"}[record.kind]
         simulated = dataclasses.replace(record, kind=kind)
         precision.add(simulated)
-        told += [(one.row, one.simulated, one.n, one.final) for one in precision.news(simulated)]
-    gang = [one for one in told if one[0].startswith("gang")]
+        messages += [(one.row, one.simulated, one.n, one.final) for one in precision.news(simulated)]
+    gang = [one for one in messages if one[0].startswith("gang")]
     assert [(n, final) for _, _, n, final in gang] == [(2, False), (2, True)]
     assert gang[0][1] == pytest.approx(1.02)
 

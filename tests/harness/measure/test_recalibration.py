@@ -95,8 +95,8 @@ def test_programs_do_the_same_work_after_a_new_calibration(constants, fake, task
     after = constants(tasks[0])
     assert (before.remote_wakeup_us, after.remote_wakeup_us) == (1.0, 2.0)
     assert before.memory_step_of({4096}) == after.memory_step_of({4096}) == 64.0
-    found = calibrate.constants(next(constants.session.store.calibrations()))
-    assert (found.remote_wakeup_us, found.memory_step_of({4096})) == (2.0, 64.0)
+    values = calibrate.constants(next(constants.session.store.calibrations()))
+    assert (values.remote_wakeup_us, values.memory_step_of({4096})) == (2.0, 64.0)
 
 
 def test_a_first_calibration_that_fails_ends_the_series(constants, fake, tasks):
@@ -156,8 +156,8 @@ def test_without_a_good_calibration_the_machine_is_the_one_of_1996(constants, fa
 ])  # fmt: skip
 def test_a_calibration_under_load_is_repeated_until_two_agree(constants, fake, load, drifts, probed, good):
     fake.load, fake.drifts = load, drifts
-    found = constants.session.calibrate([4096], ["signals"], Quiet())
-    assert (fake.probed, trust.good(found)) == (probed, good)
+    calibration_values = constants.session.calibrate([4096], ["signals"], Quiet())
+    assert (fake.probed, trust.good(calibration_values)) == (probed, good)
     assert len(list(constants.session.store.calibrations())) == probed
 
 

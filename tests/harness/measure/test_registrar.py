@@ -30,10 +30,10 @@ from harness.measure.registrar import (
 
 def answers(roll, now_s):
     list(roll.decided(now_s))
-    found = dict(roll.answers())
-    for member in found:
+    answers_by_rank = dict(roll.answers())
+    for member in answers_by_rank:
         roll.leave(member)
-    return found
+    return answers_by_rank
 
 
 def test_ranks_that_have_all_come_get_a_yes_once_all_have_asked():
@@ -74,7 +74,7 @@ def test_without_one_rank_the_others_get_a_no_after_the_grace():
 @given(st.integers(1, 6), st.data())
 def test_the_ranks_of_a_job_never_get_different_answers(size, data):
     """Whatever their order, with others that leave, and whoever is late."""
-    roll, now_s, told = Roll(), 0.0, {}
+    roll, now_s, answers_by_rank = Roll(), 0.0, {}
     ranks = data.draw(st.lists(st.integers(0, size - 1), unique=True, max_size=size))
     left = [("announce", rank) for rank in ranks]
     while left:
@@ -87,11 +87,11 @@ def test_the_ranks_of_a_job_never_get_different_answers(size, data):
             roll.ask(rank, rank, size, now_s)
         else:
             roll.leave(rank)
-        told |= answers(roll, now_s)
-    told |= answers(roll, now_s + max(ANSWER_S, MOST_GRACE_S))
-    assert len(set(told.values())) <= 1
+        answers_by_rank |= answers(roll, now_s)
+    answers_by_rank |= answers(roll, now_s + max(ANSWER_S, MOST_GRACE_S))
+    assert len(set(answers_by_rank.values())) <= 1
     assert not roll.jobs
-    assert True not in told.values() or len(ranks) == size
+    assert True not in answers_by_rank.values() or len(ranks) == size
 
 
 SOME = 4
@@ -280,9 +280,9 @@ def test_a_job_begins_though_another_user_takes_all_connections(tmp_path, compil
         port = (tmp_path / "told").read_text().split(",")[2]
         with nobody_at(unprivileged_actions.hammer, port, "400"):
             (tmp_path / "go").touch()
-            _, said = ours.communicate(timeout=60)
+            _, errors = ours.communicate(timeout=60)
     assert ours.returncode == 0
-    assert "two-phase waits: 2 ranks" in said
+    assert "two-phase waits: 2 ranks" in errors
 
 
 @pytest.mark.soak

@@ -31,9 +31,9 @@ def test_the_fit_is_as_good_as_that_of_scipy(points):
     count, seconds = np.array(points).T
     columns = np.array([1 / count, np.ones_like(count), count]) / seconds
     wanted = np.ones_like(seconds)
-    found = execution_times.not_negative(columns, wanted)
-    assert min(found) >= 0
-    assert np.linalg.norm(columns.T @ found - wanted) <= nnls(columns.T, wanted)[1] * (1 + 1e-9) + 1e-9
+    solution = execution_times.not_negative(columns, wanted)
+    assert min(solution) >= 0
+    assert np.linalg.norm(columns.T @ solution - wanted) <= nnls(columns.T, wanted)[1] * (1 + 1e-9) + 1e-9
 
 
 def test_nothing_is_negative_and_noise_is_averaged():
@@ -51,10 +51,10 @@ def test_one_size_tells_the_work_and_two_the_part_that_does_not_shrink():
 def run(kind, policy, *jobs):
     """A record with (processes, start and finish in ns, failure) of jobs of one program."""
     names = ("processes", "start_ns", "finish_ns", "failure")
-    told = [
+    jobs_seen = [
         SimpleNamespace(program={"pattern": "NEWS"}, **dict(zip(names, job, strict=True))) for job in jobs
     ]
-    return SimpleNamespace(id=1, kind=kind, scheduler={"policy": policy}, jobs=told)
+    return SimpleNamespace(id=1, kind=kind, scheduler={"policy": policy}, jobs=jobs_seen)
 
 
 def test_only_undisturbed_runs_that_ended_count():
@@ -68,9 +68,9 @@ def test_only_undisturbed_runs_that_ended_count():
     assert known.fitted() == {}
     known.add(records[:2])
     known.add(records[2:])
-    ((key, found),) = known.fitted().items()
+    ((key, estimate_of_job),) = known.fitted().items()
     assert key == execution_times.key({"pattern": "NEWS"})
-    assert [found.on(p) for p in (1, 2, 4)] == pytest.approx([9, 5, 3], rel=1e-6)
+    assert [estimate_of_job.on(p) for p in (1, 2, 4)] == pytest.approx([9, 5, 3], rel=1e-6)
 
 
 @pytest.mark.parametrize("points", [[], [(0, 1.0)], [(1, 0.0)]])

@@ -93,8 +93,8 @@ def test_whoever_waits_begins_when_the_other_has_ended_and_says_once_for_whom_it
     watcher = Impatient(theirs.close)
     with session.reserved(THERE, watcher, environment={}):
         assert [rival.processors for rival in rivals(HERE)] == [str(FIRST + 1)]
-    (said,) = watcher.warnings
-    assert said == f"waiting: {US} measures on processors {FIRST + 1} (--no-wait does not wait)"
+    (warning,) = watcher.warnings
+    assert warning == f"waiting: {US} measures on processors {FIRST + 1} (--no-wait does not wait)"
     assert rivals(THERE) == []
 
 
@@ -159,9 +159,9 @@ def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, no_wait, 
     watcher = Quiet()
     with session.reserved(THERE, watcher, no_wait, environment):
         assert [rival.processors for rival in rivals([FIRST + 2])] == [str(FIRST + 2)]
-    (said,) = watcher.warnings
-    assert "so the runs disturb each other" in said and f"process {os.getpid()}" in said
-    assert ("a job of Slurm does not wait" in said) is not no_wait
+    (warning,) = watcher.warnings
+    assert "so the runs disturb each other" in warning and f"process {os.getpid()}" in warning
+    assert ("a job of Slurm does not wait" in warning) is not no_wait
 
 
 @pytest.fixture

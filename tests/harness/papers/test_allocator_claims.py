@@ -28,7 +28,7 @@ def under(experiment, lost=()):
     """The outcomes under every allocator of a built-in experiment, by name; the same jobs for all."""
     wanted = SimulatedByJob.of(load(experiment)).experiment
     (cell,) = wanted.cells
-    found = {}
+    results = {}
     for seed in SEEDS if experiment == "hypercube-allocators" else SEEDS[:1]:
         random = np.random.default_rng(seed)
         sizes = random.choice(np.array(cell.source.model.maxima), JOBS)
@@ -38,8 +38,8 @@ def under(experiment, lost=()):
             policy = scheduler.policy
             how = {"population": POPULATION, "topology": cell.topology, "lost": lost}
             outcome, _ = event_by_event.simulate(jobs, wanted.processors, policy, **how)
-            found.setdefault(label(policy), []).append(outcome)
-    return found
+            results.setdefault(label(policy), []).append(outcome)
+    return results
 
 
 def shares(experiment, name):
@@ -98,8 +98,8 @@ def test_faulty_nodes_cost_contiguous_allocation_more_than_their_share():
     assert max(longer["paging"], longer["multiple-buddy"]) < min(longer["first-fit"], longer["buddy"])
     assert max(longer["paging"], longer["multiple-buddy"]) < 1.1 < longer["first-fit"]
     for name in ("paging", "multiple-buddy"):
-        found = faulty[name][0].fragmentation
-        assert (found.internal, found.external, found.missed) == (0, 0, 0)
+        fragmentation = faulty[name][0].fragmentation
+        assert (fragmentation.internal, fragmentation.external, fragmentation.missed) == (0, 0, 0)
     assert faulty["first-fit"][0].fragmentation.missed > whole["first-fit"][0].fragmentation.missed
 
 

@@ -26,16 +26,16 @@ def replications(responses_s):
 
 
 def test_policies_that_saw_the_same_jobs_are_compared_in_pairs():
-    found = ratio(replications([1.1, 2.2, 4.4]), replications([1.0, 2.0, 4.0]))
-    assert found.mean == pytest.approx(1.1)
-    assert found.half == pytest.approx(0.0, abs=1e-12)
+    comparison = ratio(replications([1.1, 2.2, 4.4]), replications([1.0, 2.0, 4.0]))
+    assert comparison.mean == pytest.approx(1.1)
+    assert comparison.half == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_policy_with_more_replications_is_known_by_all_of_them():
     """The first two of eleven are not like the others: pairs of two would say 1, and know nothing."""
-    found = ratio(replications([2.0, 2.1]), replications([1.0, 3.0, *[2.0] * 9]))
-    assert found.mean == pytest.approx(2.05 / (22 / 11))
-    assert 0 < found.half < 0.8
+    comparison = ratio(replications([2.0, 2.1]), replications([1.0, 3.0, *[2.0] * 9]))
+    assert comparison.mean == pytest.approx(2.05 / (22 / 11))
+    assert 0 < comparison.half < 0.8
 
 
 @pytest.mark.filterwarnings("error")  # a panel without curves has no legend

@@ -36,10 +36,10 @@ def test_the_experiment_on_real_ranks_leaves_no_rule_out():
 @pytest.mark.slow
 def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
     reproduction = papers.reproduce("survey", quick=True)
-    found = {claim.text: claim.verdict for _, claim in reproduction.claims}
-    (half,) = [text for text in found if "half of its best speedup" in text]
-    (optimal,) = [text for text in found if "is optimal" in text]
-    assert [found[text] for text in (HIGH, half, optimal)] == [papers.HOLDS] * 3
+    verdicts = {claim.text: claim.verdict for _, claim in reproduction.claims}
+    (half,) = [text for text in verdicts if "half of its best speedup" in text]
+    (optimal,) = [text for text in verdicts if "is optimal" in text]
+    assert [verdicts[text] for text in (HIGH, half, optimal)] == [papers.HOLDS] * 3
     cells = reproduction.document()["cells"]
     rules = len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
     packings = len(model.POPULATIONS) * len(model.DISTRIBUTIONS) * len(model.PACKINGS)

@@ -80,13 +80,13 @@ def back_end(text, log=None, **how):
 def test_the_metrics_of_two_jobs_by_hand():
     jobs = rigid(np.array([0, 0]), np.array([2, 1]), np.array([4 * S, 20 * S]))
     outcome = simulated(jobs, 2, policies.create("fcfs", {}))
-    found = measure(outcome, tau_s=8.0)
-    assert found.response_s == (4 + 24) / 2
-    assert found.wait_s == 2
-    assert found.slowdown == pytest.approx((1 + 24 / 20) / 2)
-    assert found.bounded_slowdown == pytest.approx((1 + 24 / 20) / 2), "4 s counts as 8 s, so as 1"
-    assert found.utilisation == pytest.approx((8 + 20) / (2 * 24))
-    assert found.processors == 1.5
+    metrics = measure(outcome, tau_s=8.0)
+    assert metrics.response_s == (4 + 24) / 2
+    assert metrics.wait_s == 2
+    assert metrics.slowdown == pytest.approx((1 + 24 / 20) / 2)
+    assert metrics.bounded_slowdown == pytest.approx((1 + 24 / 20) / 2), "4 s counts as 8 s, so as 1"
+    assert metrics.utilisation == pytest.approx((8 + 20) / (2 * 24))
+    assert metrics.processors == 1.5
     middles, share = utilisation_over_time(outcome, 6)
     assert middles.tolist() == [2, 6, 10, 14, 18, 22]
     assert share.tolist() == pytest.approx([1, 0.5, 0.5, 0.5, 0.5, 0.5])
@@ -116,8 +116,8 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert known == {row["scheduler"]["policy"]: row["metrics"] for row in document["rows"]}
     assert kept["session"].nunique() == 1
     assert kept["schedule"][0]["source"]["model"]["maxima"] == [2, 8]
-    found = back_end(MODEL)
-    again = results_document.results(found.experiment, [*map(found.run, found.tasks)])
+    result = back_end(MODEL)
+    again = results_document.results(result.experiment, [*map(result.run, result.tasks)])
     assert again.document()["rows"] == document["rows"], "the same seed gives the same result"
 
 
@@ -156,11 +156,11 @@ def test_a_log_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     assert saturated == one_at_a_time & {row["scheduler"]["policy"] for row in rows}, (
         "a load of 2.7 for one job at a time"
     )
-    made = {path.name for path in (tmp_path / "out").iterdir()}
+    files = {path.name for path in (tmp_path / "out").iterdir()}
     kept = database.load(tmp_path / "out").runs
     assert len(kept) == len(rows)
     assert kept["schedule"][0]["source"]["log"] == {"MaxProcs": "4"}
-    assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
+    assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= files
 
 
 def test_the_mean_of_two_replications_has_no_half_width_to_show():
@@ -206,18 +206,18 @@ def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
 
 def test_tasks_have_keys_and_an_experiment_the_digest_of_its_jobs(tmp_path):
     log = write_log(tmp_path)
-    found = back_end(EXPERIMENT, log)
-    tasks = found.tasks
-    assert len({task.key for task in tasks}) == 2 and all(found.refusal(task) is None for task in tasks)
-    assert all(found.guess_s(task) == 60 for task in tasks)
-    records = [found.run(task) for task in tasks]
+    simulator = back_end(EXPERIMENT, log)
+    tasks = simulator.tasks
+    assert len({task.key for task in tasks}) == 2 and all(simulator.refusal(task) is None for task in tasks)
+    assert all(simulator.guess_s(task) == 60 for task in tasks)
+    records = [simulator.run(task) for task in tasks]
     assert [key_of(record) for record in records] == [task.key for task in tasks]
-    assert {record.digest for record in records} == {found.experiment.digest}
+    assert {record.digest for record in records} == {simulator.experiment.digest}
     elsewhere, other = write_log(tmp_path, "copy.swf"), write_log(tmp_path, "other.swf", last_s=99)
-    assert back_end(EXPERIMENT, elsewhere).experiment.digest == found.experiment.digest
+    assert back_end(EXPERIMENT, elsewhere).experiment.digest == simulator.experiment.digest
     changes = [{"log": other}, {"settings": ["log.load=0.5"]}, {"settings": ["warm_up=3"]}, {"seed": 2}]
     digests = {back_end(EXPERIMENT, **({"log": log} | change)).experiment.digest for change in changes}
-    assert len(digests | {found.experiment.digest}) == 1 + len(changes)
+    assert len(digests | {simulator.experiment.digest}) == 1 + len(changes)
     assert recorded(records).keys() == {task.key for task in tasks}
 
 
@@ -232,19 +232,19 @@ def test_what_is_recorded_is_not_simulated_again(simulate, monkeypatch):
 
 def test_a_sweep_of_loads_and_of_a_policys_option_has_a_row_for_each_point(simulate, capsys, tmp_path):
     axes = ("--set", "sweep.log.load=[0.2,3.0]", "--set", "sweep.quantum_ms=[100,1000]")
-    status, made, _ = simulate(*axes, "-o", "out")
+    status, document, _ = simulate(*axes, "-o", "out")
     assert status == 0
-    told = [(row["settings"], row["scheduler"].get("quantum_ms")) for row in made["rows"]]
+    settings = [(row["settings"], row["scheduler"].get("quantum_ms")) for row in document["rows"]]
     expected = [({"log.load": load}, quantum) for load in (0.2, 3.0) for quantum in (100, 1000, None)]
-    assert told == expected
-    low, high = (made["rows"][place]["metrics"]["bounded_slowdown"] for place in (0, 3))
+    assert settings == expected
+    low, high = (document["rows"][place]["metrics"]["bounded_slowdown"] for place in (0, 3))
     assert low < high
     assert main(["report", "out", "-o", "r.csv"]) == 0
     lines = (tmp_path / "r.csv").read_text().splitlines()
     capsys.readouterr()
     assert lines[0].startswith("load,scheduler,") and len(lines) == 1 + 6
     assert main(["report", "out", "--format", "text", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == made["rows"]
+    assert json.loads(capsys.readouterr().out)["rows"] == document["rows"]
 
 
 def test_a_bound_on_the_bounded_slowdown_is_broken_and_told_as_a_test(simulate, tmp_path):
@@ -262,8 +262,8 @@ def test_a_saturated_policy_breaks_every_bound(simulate):
 
 def compared(capsys, *words):
     status = main(["compare", *words, "--json"])
-    (found,) = json.loads(capsys.readouterr().out)["experiments"]
-    return status, found["rows"]
+    (experiment_row,) = json.loads(capsys.readouterr().out)["experiments"]
+    return status, experiment_row["rows"]
 
 
 def test_two_policies_of_a_log_are_compared_on_the_same_jobs(simulate, capsys):

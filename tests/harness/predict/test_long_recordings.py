@@ -19,24 +19,24 @@ MACHINE = SimulatedMachine(processors=2, local="eevdf")
 
 
 def test_the_file_of_a_program_of_an_hour_is_smaller_than_what_its_windows_hold(tmp_path):
-    made, path = long_recording("exchange"), tmp_path / "long.npz"
-    recording.write(made, path)
-    assert made.elapsed_ns > 3600e9
-    kept = [rank.windows["kept"].tolist() for rank in made.ranks]
+    long_one, path = long_recording("exchange"), tmp_path / "long.npz"
+    recording.write(long_one, path)
+    assert long_one.elapsed_ns > 3600e9
+    kept = [rank.windows["kept"].tolist() for rank in long_one.ranks]
     assert kept == [recording.SLOTS * [KEPT]] * 2
     assert path.stat().st_size < 2 * recording.SLOTS * KEPT * recording.OPERATION.itemsize < 200e6
-    assert recording.read(path).elapsed_ns == made.elapsed_ns
+    assert recording.read(path).elapsed_ns == long_one.elapsed_ns
 
 
 @takes_minutes
 @pytest.mark.parametrize("phase", PHASES)
 def test_replay_takes_no_more_memory_if_its_stretches_stand_for_more(phase):
     """More than ten times as many steps do not: they are never all there at one time."""
-    made = long_recording(phase, kept=1024)
+    long_one = long_recording(phase, kept=1024)
 
     def replay(max_s):
         """Steps of a rank, and the most memory that the simulation took at one time."""
-        program = replayed(made, max_s=max_s)
+        program = replayed(long_one, max_s=max_s)
         tracemalloc.start()
         try:
             outcome = simulate([replaying(0, program)], MACHINE, policies.create("none", {}))

@@ -27,18 +27,18 @@ def fail_at_two(number):
 @pytest.mark.slow
 def test_parts_are_done_elsewhere_and_their_values_come_in_order():
     done = []
-    found = compute_apart(range(5), square, lambda *step: done.append(step))
-    assert [value for value, _ in found] == [0, 1, 4, 9, 16]
+    values = compute_apart(range(5), square, lambda *step: done.append(step))
+    assert [value for value, _ in values] == [0, 1, 4, 9, 16]
     assert list(dict.fromkeys(n for n, *_ in done if n)) == [1, 2, 3, 4, 5] and done[-1] == (5, 5, 0.0)
     if len(os.sched_getaffinity(0)) > 1:
-        assert os.getpid() not in {pid for _, pid in found}
+        assert os.getpid() not in {pid for _, pid in values}
 
 
 def test_values_are_kept_as_they_come_and_returned_in_order():
     kept = []
-    found = compute(range(40), lambda number: number * number, lambda *step: None, kept.append)
-    assert found == [number * number for number in range(40)]
-    assert sorted(kept) == found
+    values = compute(range(40), lambda number: number * number, lambda *step: None, kept.append)
+    assert values == [number * number for number in range(40)]
+    assert sorted(kept) == values
 
 
 @pytest.mark.slow

@@ -69,10 +69,10 @@ def test_rows_have_both_sides_and_the_error(both):
 def test_a_processor_runs_one_process_at_a_time(both):
     _, _, simulated = both
     record = next(record for record in simulated if record.kind == "simulated")
-    found = [s for rank in record.ranks for s in spans(rank, base64.b64decode(rank.timeline))]
-    lanes = occupancy(found)
+    all_spans = [s for rank in record.ranks for s in spans(rank, base64.b64decode(rank.timeline))]
+    lanes = occupancy(all_spans)
     assert sorted(lanes) == [0, 1]
-    spent_ns = sum(span.end_ns - span.begin_ns for span in found if span.state in RUNNING)
+    spent_ns = sum(span.end_ns - span.begin_ns for span in all_spans if span.state in RUNNING)
     assert sum(s.end_ns - s.begin_ns for lane in lanes.values() for s in lane) == spent_ns
     assert spent_ns == sum(rank.cpu_ns + rank.switching_ns for rank in record.ranks)
 
@@ -82,11 +82,11 @@ def test_a_process_that_blocks_sleeps_until_it_is_switched_to_and_a_read_names_i
     ours = [one for one in simulated if one.kind == "simulated"]
     slept, peers = {one.scheduler["waiting"]: 0 for one in ours}, set()
     for record in ours:
-        found = [[*spans(rank, base64.b64decode(rank.timeline))] for rank in record.ranks]
-        for one, after in (pair for mine in found for pair in pairwise(mine)):
+        spans_of_ranks = [[*spans(rank, base64.b64decode(rank.timeline))] for rank in record.ranks]
+        for one, after in (pair for mine in spans_of_ranks for pair in pairwise(mine)):
             assert one.end_ns <= after.begin_ns
             assert one.state != BLOCKED or (after.state, after.begin_ns) == (SWITCHING, one.end_ns)
-        every = [one for mine in found for one in mine]
+        every = [one for mine in spans_of_ranks for one in mine]
         peers |= {(one.state, one.rank, one.peer) for one in every if one.peer >= 0}
         blocks = sum(one.state == BLOCKED for one in every)
         counted = sum(wait.blocks for rank in record.ranks for wait in rank.waits.kinds)
@@ -145,8 +145,8 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     assert simulated.responses.n == 7
     assert 2.0 <= simulated.responses.mean_ms <= simulated.responses.p99_ms < 50.0
     assert simulated.workload_slowdown.median > 0
-    found = results_document.ResultsDocument("others", "", "", {}, [row], None, [], [])
-    shown = "".join(map(plain.shown, text.render(found)))
+    document = results_document.ResultsDocument("others", "", "", {}, [row], None, [], [])
+    shown = "".join(map(plain.shown, text.render(document)))
     assert f"{simulated.responses.mean_ms:.1f}" in shown.split("none", 1)[1]
 
 
@@ -195,8 +195,8 @@ def calibrated(store):
     """Stores SAMPLES_NS as what a calibration has measured."""
     now = records.now()
     for quantity, sample in SAMPLES_NS.items():
-        found = Calibration("c", now, quantity, [sample], (0, 1), 0, TOOLS.launcher, Conditions())
-        store.add_calibrations([found])
+        calibration = Calibration("c", now, quantity, [sample], (0, 1), 0, TOOLS.launcher, Conditions())
+        store.add_calibrations([calibration])
     return calibrate.constants(next(store.calibrations()))
 
 

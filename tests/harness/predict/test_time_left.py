@@ -36,17 +36,17 @@ def replay(guesses, costs, workers=WORKERS):
     """The pairs of time and shown time left after each end of a part, and the time of the last end."""
     clock = Clock()
     time_left = TimeLeft(guesses, workers, clock)
-    waiting, running, said = iter(time_left.order), [], []
+    waiting, running, estimates = iter(time_left.order), [], []
     for number in (next(waiting, None) for _ in range(workers)):
         if number is not None:
             heapq.heappush(running, (costs[number], number))
     while running:
         clock.now_s, number = heapq.heappop(running)
         time_left.ended(number)
-        said.append((clock.now_s, time_left.left_s()))
+        estimates.append((clock.now_s, time_left.left_s()))
         if (following := next(waiting, None)) is not None:
             heapq.heappush(running, (clock.now_s + costs[following], following))
-    return said, clock.now_s
+    return estimates, clock.now_s
 
 
 def shown_over_true(said, end_s, share):
@@ -85,20 +85,20 @@ def of_adaptive(compute):
     ("name", "simulate"), [("reproduce hori96 --quick", of_hori96), ("simulate time_left.toml", of_processes)]
 )
 def test_the_time_left_is_within_a_factor_of_1_5_after_a_tenth_of_the_time(name, simulate):
-    found = []
+    pairs = []
     with pytest.raises(Replayed):
-        simulate(replaying([20 * cost_s for cost_s in COSTS[name]], found))  # as of longer jobs
-    ((said, end_s),) = found
+        simulate(replaying([20 * cost_s for cost_s in COSTS[name]], pairs))  # as of longer jobs
+    ((estimates, end_s),) = pairs
     for percent in range(10, 96, 5):
-        assert 1 / 1.5 < shown_over_true(said, end_s, percent / 100) < 1.5, percent
+        assert 1 / 1.5 < shown_over_true(estimates, end_s, percent / 100) < 1.5, percent
 
 
 def test_few_parts_show_no_time_left_rather_than_a_wrong_one():
-    found = []
+    pairs = []
     with pytest.raises(Replayed):
-        of_adaptive(replaying(COSTS["simulate adaptive"], found))
-    ((said, end_s),) = found
-    assert len(said) == 4 and said[0][1] is None and said[-1] == (end_s, 0.0)
+        of_adaptive(replaying(COSTS["simulate adaptive"], pairs))
+    ((estimates, end_s),) = pairs
+    assert len(estimates) == 4 and estimates[0][1] is None and estimates[-1] == (end_s, 0.0)
 
 
 KINDS = [Guess(1.0, kind) for _ in range(50) for kind in ("slow", "fast")]
@@ -117,10 +117,10 @@ FIRST_TWO = order(ALIKE)[:2]
     ids=["kinds are told apart", "parts are judged by their like", "what compiles does not count for long"],
 )
 def test_the_time_left_is_known_where_parts_differ(guesses, costs, shares, within):
-    said, end_s = replay(guesses, costs)
+    estimates, end_s = replay(guesses, costs)
     for share in shares:
-        assert 1 / within < shown_over_true(said, end_s, share) < within
-    assert guesses is not ALIKE or said[0][1] is None
+        assert 1 / within < shown_over_true(estimates, end_s, share) < within
+    assert guesses is not ALIKE or estimates[0][1] is None
 
 
 def test_a_part_that_tells_of_its_steps_is_judged_by_them():
@@ -151,9 +151,9 @@ def test_the_end_is_known_and_no_part_at_all_is_no_fault():
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60))
 def test_all_parts_are_in_the_order_and_the_longest_is_not_the_last_of_many(seconds):
     guesses = [Guess(one) for one in seconds]
-    found = order(guesses)
-    assert sorted(found) == list(range(len(seconds)))
-    rest = [seconds[number] for number in found if seconds[number] > 0.03 * sum(seconds)]
+    positions = order(guesses)
+    assert sorted(positions) == list(range(len(seconds)))
+    rest = [seconds[number] for number in positions if seconds[number] > 0.03 * sum(seconds)]
     assert rest == sorted(rest, reverse=True)
 
 
@@ -168,10 +168,10 @@ def test_every_beginning_of_the_order_is_spread_evenly_over_the_parts(count):
 
 def test_the_first_of_parts_one_after_the_other_tells_nothing_of_the_others_if_it_may_have_compiled():
     pace, left = Pace(COMPILED), [Guess(1.0)] * 4
-    said = []
+    estimates = []
     for seconds in (30.0, 2.0, 2.0, 2.0, 2.0):
-        said.append(pace.state(left)[-1])
+        estimates.append(pace.state(left)[-1])
         pace.took(Guess(1.0), seconds)
-    assert said == [None, None, 8.0, 8.0, 8.0]
+    assert estimates == [None, None, 8.0, 8.0, 8.0]
     assert pace.state([])[-1] == 0.0
     assert Pace(0).state(left)[-1] == 4.0

@@ -224,8 +224,8 @@ def test_reads_have_their_request_and_their_answer(folder):
     """The first waits of all three schedulers: barriers and reads, with an arrow each way."""
     set_it = ("--set", "program.pattern=NEWS")
     words = "three-jobs", "--results", str(folder / "none"), *set_it
-    found = acted(folder, written(folder, *words, factors=(1,), imbalances=(0.25,)))
-    waits = [(*told(text), arrows) for text, arrows in found["waits"]]
+    state = acted(folder, written(folder, *words, factors=(1,), imbalances=(0.25,)))
+    waits = [(*told(text), arrows) for text, arrows in state["waits"]]
     reads = [(when, arrows) for wait, when, arrows in waits if wait["whom"].startswith("process")]
     assert 0 < len(reads) < len(waits)
     assert all("its partner can answer" in when and arrows == 2 for when, arrows in reads)
@@ -258,10 +258,10 @@ def test_where_motion_is_to_be_reduced_play_goes_on_in_twenty_jumps(folder, page
 
 
 def test_measured_lanes_stand_below_simulated_ones_at_the_measured_point(folder, beside):
-    found = acted(folder, beside)
-    assert len(found["first"]["work"]) == 6 and "measured: gang 20 ms" in found["quantum"]["work"][5]
-    assert [text.split(":")[0] for text in found["first"]["work"]] == ["simulated", "measured"] * 3
-    assert len(found["grain"]["work"]) == 3, "nobody measured this granularity"
+    state = acted(folder, beside)
+    assert len(state["first"]["work"]) == 6 and "measured: gang 20 ms" in state["quantum"]["work"][5]
+    assert [text.split(":")[0] for text in state["first"]["work"]] == ["simulated", "measured"] * 3
+    assert len(state["grain"]["work"]) == 3, "nobody measured this granularity"
 
 
 def test_the_page_is_small_and_quick_and_without_addresses(page, folder):

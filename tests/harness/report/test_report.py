@@ -73,9 +73,9 @@ def test_the_page_shows_everything_that_there_is(page):
 
 
 def test_every_row_is_in_the_table_of_each_format(folder, page):
-    found = list(csv.DictReader(io.StringIO(made(folder, "csv").decode())))
-    assert len(found) == 4 * 3
-    assert all(float(row["error"]) == pytest.approx(-0.03, abs=0.001) for row in found)
+    rows = list(csv.DictReader(io.StringIO(made(folder, "csv").decode())))
+    assert len(rows) == 4 * 3
+    assert all(float(row["error"]) == pytest.approx(-0.03, abs=0.001) for row in rows)
     assert page.count('<td class="text why">') == 12
     assert made(folder, "md").decode().count("\n| ") == 13
 

@@ -60,15 +60,15 @@ def test_pages_are_whole_in_every_width_and_ask_nobody(looked):
 
 
 def test_keys_and_buttons_step_and_paper_has_all_scenes(looked):
-    found = [line.text for line in looked.sights["steps"][1300].lines][-11:]
+    lines = [line.text for line in looked.sights["steps"][1300].lines][-11:]
     first, second, third = (
         "0 ms: A arrives (size 4)",
         "50 ms: B arrives (size 6)",
         "100 ms: C arrives (size 3)",
     )
-    assert found[:6] == [first, second, third, second, first, first]
-    assert found[6] == found[7] and " ends" in found[6]
-    assert found[8] == found[9] == first, "keys scroll a wide picture that has the focus"
-    assert found[10].startswith("1 of 10: 0 ms: A")
+    assert lines[:6] == [first, second, third, second, first, first]
+    assert lines[6] == lines[7] and " ends" in lines[6]
+    assert lines[8] == lines[9] == first, "keys scroll a wide picture that has the focus"
+    assert lines[10].startswith("1 of 10: 0 ms: A")
     on_paper = [line.text for line in looked.sights["array"][WIDTHS[1]].lines]
-    assert {first, second, third, found[6]} <= {*on_paper}
+    assert {first, second, third, lines[6]} <= {*on_paper}

@@ -12,16 +12,16 @@ ROW = ["modified-two-queue 20 ms, long 60 ms", "2.91", "2.59-3.24", "8.57", "123
 
 @pytest.mark.parametrize("width", [20, 30, 41, 55, 62, 80])
 def test_a_number_is_whole_or_its_column_is_named_and_words_give_way_first(width):
-    made = table(["scheduler"], [one.heading for one in columns("heading", "") if not one.needs])
-    made.add_row(*ROW)
-    text = printed([made], width)
+    whole_table = table(["scheduler"], [one.heading for one in columns("heading", "") if not one.needs])
+    whole_table.add_row(*ROW)
+    text = printed([whole_table], width)
     left_out = " ".join(text.split("Too narrow for:")[1].split()) if "Too narrow" in text else ""
     names = ("workload slowdown", "95 % interval", "job mean", "job max")
     for name, number in zip(names, ROW[1:], strict=True):
         assert (number in text) != (name in left_out), text
     assert "\u2026" not in text and bool(left_out) == (width < 62)
     assert width < 80 or ROW[0] in text
-    whole = printed([made], width, wide=True)
+    whole = printed([whole_table], width, wide=True)
     assert all(number in whole for number in ROW[1:]) and "Too narrow" not in whole
     assert whole.count("scheduler") == 1 or width < 62  # each further table has the columns of words
 

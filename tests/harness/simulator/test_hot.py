@@ -30,14 +30,14 @@ EXCEPTIONS = {
 
 def hot_functions():
     """Each function that is compiled into its callers, by its name, with those that it calls."""
-    for found in pkgutil.walk_packages(simulator.__path__, f"{simulator.__name__}."):
-        module = importlib.import_module(found.name)
+    for info in pkgutil.walk_packages(simulator.__path__, f"{simulator.__name__}."):
+        module = importlib.import_module(info.name)
         for node in ast.parse(inspect.getsource(module)).body:
             match node:
                 case ast.FunctionDef(name=name, decorator_list=[ast.Name(id="hot")]):
                     calls = [ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)]
                     called = [eval(call, dict(vars(module))) for call in calls]
-                    yield f"{found.name.rpartition('.')[2]}.{name}", getattr(module, name), called
+                    yield f"{info.name.rpartition('.')[2]}.{name}", getattr(module, name), called
 
 
 def test_a_function_that_is_compiled_into_its_callers_is_a_leaf_or_an_exception():

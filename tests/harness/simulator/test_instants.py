@@ -22,7 +22,7 @@ TIE = """; MaxProcs: 4
 @pytest.mark.parametrize(("name", "options"), POLICIES, ids=str)
 def test_both_simulators_and_the_driver_start_jobs_when_an_independent_scheduler_does(name, options, logs):
     """``tests/benchmarks/instants.py`` plays 2,000 logs."""
-    assert {seed: found for seed in logs if (found := differing(seed, name, options))} == {}
+    assert {seed: differences for seed in logs if (differences := differing(seed, name, options))} == {}
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy"])

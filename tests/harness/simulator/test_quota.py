@@ -50,11 +50,11 @@ def used(outcome, since_ns, until_ns):
 @pytest.mark.parametrize("period_ms", [20.0, 100.0])
 @pytest.mark.parametrize("quota", [0.5, 1.0, 1.5])
 def test_in_each_period_the_processes_use_the_quota_up_to_a_tick_which_they_owe(quota, period_ms):
-    found, period_ns = simulated(quota, period_ms=period_ms), round(period_ms * 1e6)
-    whole = found.end_ns // period_ns
+    result, period_ns = simulated(quota, period_ms=period_ms), round(period_ms * 1e6)
+    whole = result.end_ns // period_ns
     assert whole > 8
     for n in range(1, 10):
-        over_ns = used(found, 0, n * period_ns) - n * quota * period_ns
+        over_ns = used(result, 0, n * period_ns) - n * quota * period_ns
         assert 0 <= over_ns <= 2 * TICK_NS
 
 
@@ -87,32 +87,34 @@ def first_stop_ns(outcome, p):
 
 def test_under_a_quota_that_one_spinning_process_uses_up_the_way_out_is_told():
     machine = replace(MACHINE, context_switch_us=5.0, latency_us=2.0)
-    found = {rule: simulated(0.05, waiting=rule, machine=machine).failure for rule in ("spin", "immediate")}
-    assert found["spin"].endswith("spinning uses the quota up: give more, or let ranks block (waiting)")
-    assert found["immediate"] == ""
+    failures = {
+        rule: simulated(0.05, waiting=rule, machine=machine).failure for rule in ("spin", "immediate")
+    }
+    assert failures["spin"].endswith("spinning uses the quota up: give more, or let ranks block (waiting)")
+    assert failures["immediate"] == ""
 
 
 def test_a_quota_of_as_many_processors_hardly_stops_any():
-    found, free = simulated(2), simulated(0)
-    assert found.end_ns == pytest.approx(free.end_ns, rel=0.01)
+    result, free = simulated(2), simulated(0)
+    assert result.end_ns == pytest.approx(free.end_ns, rel=0.01)
 
 
 @pytest.mark.parametrize("quota", [0, 3.5])
 def test_a_quota_of_more_than_all_processors_changes_nothing(quota):
-    found, free = simulated(quota), simulated(0)
-    assert found.end_ns == free.end_ns
-    assert found.throttled == 0
-    assert found.timeline.tolist() == free.timeline.tolist()
+    result, free = simulated(quota), simulated(0)
+    assert result.end_ns == free.end_ns
+    assert result.throttled == 0
+    assert result.timeline.tolist() == free.timeline.tolist()
 
 
 def test_slots_go_on_by_the_clock_while_processors_stand_still():
     """The budget ends with the first of two slots: the second job gets nothing before the first one's end."""
-    found = simulated(1.0, jobs=2, imbalance=0.0, policy="gang", quantum_ms=50)
-    first, second = (sum(job.cpu_ns) for job in found.jobs)
-    ends = [job.finish_ns for job in found.jobs]
+    result = simulated(1.0, jobs=2, imbalance=0.0, policy="gang", quantum_ms=50)
+    first, second = (sum(job.cpu_ns) for job in result.jobs)
+    ends = [job.finish_ns for job in result.jobs]
     assert ends[0] < ends[1]
-    assert used(found, 0, ends[0]) == pytest.approx(first, rel=0.1)
-    assert found.end_ns / 1e9 == pytest.approx((first + second) / 1e9, rel=0.1)
+    assert used(result, 0, ends[0]) == pytest.approx(first, rel=0.1)
+    assert result.end_ns / 1e9 == pytest.approx((first + second) / 1e9, rel=0.1)
 
 
 @pytest.mark.parametrize(

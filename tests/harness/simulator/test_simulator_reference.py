@@ -92,11 +92,11 @@ def rests(draw):
 
 @st.composite
 def jobs(draw, most):
-    made = []
+    job_list = []
     for number in range(draw(st.integers(1, 4))):
         if draw(st.sampled_from([False, False, True])):
             arrival_s = draw(st.sampled_from([0.0, 0.0, 0.003, 0.02]))
-            made.append(replaying(number, draw(recorded(most)), arrival_s))
+            job_list.append(replaying(number, draw(recorded(most)), arrival_s))
             continue
         thinks = draw(st.sampled_from([False, False, False, True]))
         pattern = draw(st.sampled_from(["BARRIER", "NEWS", "TRANSPOSE", "LOCK", "TASKS"]))
@@ -125,7 +125,7 @@ def jobs(draw, most):
                 locks=draw(st.integers(1, 3)),
                 lock=draw(st.sampled_from(list(LOCKS))),
             )
-        made.append(
+        job_list.append(
             SimulatedJob(
                 number,
                 program,
@@ -134,7 +134,7 @@ def jobs(draw, most):
                 think_us=draw(st.sampled_from([0.0, 5000.0])) if thinks else None,
             )
         )
-    return made
+    return job_list
 
 
 KINDS = ["alone", "small", "large", "nonblocking", "all"]

@@ -105,8 +105,8 @@ def test_a_sweep_of_a_scheduler_makes_schedulers(write):
 
 def test_what_a_sweep_makes_twice_is_one_scheduler(write):
     tables = SMALL + '[[schedulers]]\npolicy = "gang"\nquantum_ms = 50\n'
-    found = names(load(write(tables + "[sweep]\nquantum_ms = [10, 50]\n")))
-    assert [name for name in found if "gang" in name] == ["gang 10 ms", "gang 50 ms"]
+    scheduler_names = names(load(write(tables + "[sweep]\nquantum_ms = [10, 50]\n")))
+    assert [name for name in scheduler_names if "gang" in name] == ["gang 10 ms", "gang 50 ms"]
 
 
 def test_a_sweep_takes_keys_of_one_job_and_the_processors(write):

@@ -157,10 +157,10 @@ def checked(text, settings, quick):
             for job in cell.jobs():
                 assert job.program.processes > 0
     except InputError as error:
-        said = str(error)
-        assert error.key and error.rule and error.remedy and len(said) < 100_000
-        said.encode("utf-8", "backslashreplace")
-        return said
+        message = str(error)
+        assert error.key and error.rule and error.remedy and len(message) < 100_000
+        message.encode("utf-8", "backslashreplace")
+        return message
     return ""
 
 
@@ -201,13 +201,13 @@ def beyond(bounds):
 def test_no_number_out_of_its_bounds_is_taken(tmp_path, monkeypatch):
     """A key of another kind of job or experiment than those here is refused, too."""
     monkeypatch.chdir(tmp_path)
-    told = set()
+    keys = set()
     for key, bounds in zip(fields(), (b for n, b in declared().items() if n[0] != "-"), strict=True):
         for number in beyond(bounds):
             answers = [checked(text, [f"{key}={number!r}"], quick=False) for text in (PROCESSES, LEVEL)]
-            told |= {key for answer in answers if "number of at least" in answer}
+            keys |= {key for answer in answers if "number of at least" in answer}
             assert any(answers), f"{key} = {number}"
-    assert len(told) > len(fields()) / 2, sorted({*fields()} - told)
+    assert len(keys) > len(fields()) / 2, sorted({*fields()} - keys)
 
 
 SMALL = """
@@ -254,8 +254,8 @@ def said(command, tmp_path):
     ],
 )
 def test_streams_that_cannot_be_written_to(tmp_path, command, status, complaint):
-    found, err = said(command, tmp_path)
-    assert found == status and complaint in err
+    output, err = said(command, tmp_path)
+    assert output == status and complaint in err
 
 
 @pytest.mark.parametrize("value", ["", "\u00b2", "1", "-5"])

@@ -235,16 +235,16 @@ def as_commands_report(workload, progress=None):
 def everything(tmp_path):
     experiment = load(written(tmp_path, MIX))
     tools = Tools(TOOLS.launcher, probe, as_commands_report)
-    made = measured(experiment, tmp_path / "results", tools)
+    record_list = measured(experiment, tmp_path / "results", tools)
     with Store(tmp_path / "results") as opened:
-        found = opened.runs(experiment.digest)
-    assert [record.ranks for record in found] == [record.ranks for record in made]
-    return experiment, found
+        stored_runs = opened.runs(experiment.digest)
+    assert [record.ranks for record in stored_runs] == [record.ranks for record in record_list]
+    return experiment, stored_runs
 
 
 def test_rows_tell_slowdowns_and_response_times_and_nothing_that_is_unknown(tmp_path):
-    experiment, made = everything(tmp_path)
-    for row in summary.rows(experiment, made):
+    experiment, run_records = everything(tmp_path)
+    for row in summary.rows(experiment, run_records):
         measured = row.measured
         assert measured.workload_slowdown.median > 0
         assert measured.breakdown is None
@@ -253,13 +253,15 @@ def test_rows_tell_slowdowns_and_response_times_and_nothing_that_is_unknown(tmp_
 
 
 def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_path):
-    experiment, made = everything(tmp_path)
-    assert missing.missing(experiment, made) == []
-    found = verdict(summary.rows(experiment, made)[0], made, 0.15)
-    assert found.verdict == NOT_COMPARABLE and "is not simulated" in found.reason
-    wanted = [(task.counterpart, made[0]) for task in plan(experiment)]
+    experiment, run_records = everything(tmp_path)
+    assert missing.missing(experiment, run_records) == []
+    answer = verdict(summary.rows(experiment, run_records)[0], run_records, 0.15)
+    assert answer.verdict == NOT_COMPARABLE and "is not simulated" in answer.reason
+    wanted = [(task.counterpart, run_records[0]) for task in plan(experiment)]
     with Store(tmp_path / "moved") as opened:
-        assert missing.complete(experiment, made, "s", opened, Quiet(), further=lambda *_: wanted) == []
+        assert (
+            missing.complete(experiment, run_records, "s", opened, Quiet(), further=lambda *_: wanted) == []
+        )
 
 
 @pytest.mark.slow

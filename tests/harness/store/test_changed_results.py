@@ -35,12 +35,12 @@ def made(tmp_path_factory):
     """A store of six runs, and one of them in a file that waits beside it."""
     folder = tmp_path_factory.mktemp("changed")
     wanted = experiment.load("three-jobs", settings=["repeats=1", "schedulers=[{policy='gang'}]"])
-    found = records(wanted)
+    run_records = records(wanted)
     with Store(folder / "whole") as store:
-        for record in found[:-1]:
+        for record in run_records[:-1]:
             store.add_run(record)
     spool = Spool(folder / FILE_NAME, reserve=False)
-    file = spool.keep(found[-1])
+    file = spool.keep(run_records[-1])
     spool.close()
     return folder / "whole", file
 
@@ -115,14 +115,14 @@ def waiting(made, folder, seed, count):
         chance = random.Random(f"{seed}-{number}")
         place = folder / "copy"
         shutil.copytree(whole, place)
-        told, text = [], json.dumps(changed(content, chance))
+        messages, text = [], json.dumps(changed(content, chance))
         if chance.random() < 0.2:
             text = text[: chance.randrange(len(text))]
         (place / file.name).write_text(text)
-        with Store(place, warn=told.append):
+        with Store(place, warn=messages.append):
             pass
-        assert told and all("\n" not in line for line in told), number
-        ends["taken in" if "took in" in told[-1] else "left"] += 1
+        assert messages and all("\n" not in line for line in messages), number
+        ends["taken in" if "took in" in messages[-1] else "left"] += 1
         assert read(place) == "read", number
         shutil.rmtree(place)
     return ends

@@ -39,12 +39,12 @@ def commands(monkeypatch, **variables):
 
 
 def test_variables_of_mpi_and_threads_have_values_and_others_a_digest(monkeypatch):
-    found = commands(monkeypatch, **SETTINGS, **REST, PMI_RANK="1")
-    assert found.environment == SETTINGS
-    assert re.fullmatch("[0-9a-f]{16}", found.variables)
-    recorded = json.dumps(found.recorded())
+    conditions_now = commands(monkeypatch, **SETTINGS, **REST, PMI_RANK="1")
+    assert conditions_now.environment == SETTINGS
+    assert re.fullmatch("[0-9a-f]{16}", conditions_now.variables)
+    recorded = json.dumps(conditions_now.recorded())
     assert "hunter2" not in recorded and "FOAM" not in recorded
-    assert Conditions.of_record(json.loads(recorded)) == found
+    assert Conditions.of_record(json.loads(recorded)) == conditions_now
 
 
 def test_each_difference_is_named_with_both_values(monkeypatch):

@@ -103,10 +103,10 @@ def test_many_damaged_stores(lockstep, whole, tmp_path):
     ],
 )
 def test_a_damaged_calibration_is_refused(tmp_path, fields):
-    made = Calibration("s", records.now(), "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", Conditions())
+    calibration = Calibration("s", records.now(), "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", Conditions())
     with Store(tmp_path) as store:
-        store.add_calibrations([made])
-        assert next(store.calibrations()) == [made]
-        store.add_calibrations([replace(made, session="t", **fields)])
+        store.add_calibrations([calibration])
+        assert next(store.calibrations()) == [calibration]
+        store.add_calibrations([replace(calibration, session="t", **fields)])
         with pytest.raises(StoreError, match="is damaged: "):
             list(store.calibrations())

@@ -72,53 +72,53 @@ def runs(tmp_path, leaves, origin_ns=None, repeats=1):
 
 
 def test_further_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path):
-    made, asked = runs(tmp_path, leave)
+    run_records, asked = runs(tmp_path, leave)
     assert [job.program.argv for job in asked] == [("sh",)]
-    named = [record.conditions.recording for record in made if record.conditions.recording]
+    named = [record.conditions.recording for record in run_records if record.conditions.recording]
     (path,) = (tmp_path / "results" / "recordings").iterdir()
     assert named == [f"recordings/{path.name}"] and path.name.startswith("sh-")
     assert recording.read(path).command == ("sh",)
-    assert [record.kind for record in made if record.conditions.recording] == [RECORDED]
+    assert [record.kind for record in run_records if record.conditions.recording] == [RECORDED]
 
 
 def test_slowdowns_and_execution_times_do_not_relate_to_recorded_runs(tmp_path):
-    made, _ = runs(tmp_path, leave, repeats=RECORDINGS + 1)
+    run_records, _ = runs(tmp_path, leave, repeats=RECORDINGS + 1)
     wanted = load(str(tmp_path / "a.toml"))
-    assert [record.repeat for record in made if record.kind == RECORDED] == list(range(RECORDINGS))
-    (with_them,) = summary.rows(wanted, made)
-    (without,) = summary.rows(wanted, [record for record in made if record.kind != RECORDED])
+    assert [record.repeat for record in run_records if record.kind == RECORDED] == list(range(RECORDINGS))
+    (with_them,) = summary.rows(wanted, run_records)
+    (without,) = summary.rows(wanted, [record for record in run_records if record.kind != RECORDED])
     assert with_them == without and with_them.measured.workload_slowdown.n == RECORDINGS + 1
     cell, scheduler = wanted.cells[0], wanted.schedulers[0]
-    assert RowPrecision(wanted, made).estimate(cell, scheduler) == without.measured.workload_slowdown
+    assert RowPrecision(wanted, run_records).estimate(cell, scheduler) == without.measured.workload_slowdown
     fitted = []
     for kinds in ((DEDICATED, RECORDED, POLICY), (DEDICATED, POLICY)):
         estimates = Estimates()
-        estimates.add(record for record in made if record.kind in kinds)
+        estimates.add(record for record in run_records if record.kind in kinds)
         fitted.append(estimates.fitted())
     assert fitted[0] == fitted[1] != {}
 
 
 def test_a_command_is_simulated_by_its_recorded_runs_and_by_dedicated_ones_of_earlier_versions(tmp_path):
-    made, _ = runs(tmp_path, leave)
+    run_records, _ = runs(tmp_path, leave)
     wanted, folder = load(str(tmp_path / "a.toml")), tmp_path / "results"
-    (kept,) = [record for record in made if record.kind == RECORDED]
-    (plain,) = [r for r in made if r.kind == DEDICATED and r.jobs[0].job == kept.jobs[0].job]
+    (kept,) = [record for record in run_records if record.kind == RECORDED]
+    (plain,) = [r for r in run_records if r.kind == DEDICATED and r.jobs[0].job == kept.jobs[0].job]
     command = kept.jobs[0].work
-    programs = recorded_programs.of(wanted, made, folder)
+    programs = recorded_programs.of(wanted, run_records, folder)
     assert programs.files == {command: folder / kept.conditions.recording}
     assert programs.alone[command].taken_s == pytest.approx(SLOWER_BY * plain.makespan_ns / 1e9)
     earlier = replace(plain, conditions=kept.conditions)
-    programs = recorded_programs.of(wanted, [earlier, *(r for r in made if r.kind == POLICY)], folder)
+    programs = recorded_programs.of(wanted, [earlier, *(r for r in run_records if r.kind == POLICY)], folder)
     assert programs.files == {command: folder / kept.conditions.recording}
     assert programs.alone[command].taken_s == pytest.approx(plain.makespan_ns / 1e9)
 
 
 def test_recorded_runs_have_no_simulated_counterparts(tmp_path):
-    made, _ = runs(tmp_path, leave)
+    run_records, _ = runs(tmp_path, leave)
     wanted = load(str(tmp_path / "a.toml"))
     recording.write(recorded([3 * [("ALLREDUCE", 10)]] * 2, peer=-1), path := tmp_path / "some.npz")
     known = recorded_programs.RecordedPrograms({job.program: path for job in wanted.cells[0].jobs()})
-    lacking = [task.kind for task, _ in missing.missing(wanted, made, known)]
+    lacking = [task.kind for task, _ in missing.missing(wanted, run_records, known)]
     asked = process_level.predict(wanted, None, None, lambda tasks, *_, **__: tasks, known)
     assert sorted(lacking) == sorted(task.kind for task in asked) == [SIMULATED, *[SIMULATED_DEDICATED] * 2]
 
@@ -128,8 +128,8 @@ def test_recorded_runs_have_no_simulated_counterparts(tmp_path):
     [(socket.gethostname(), 4, 5), (socket.gethostname(), None, None), ("elsewhere", 4, None)],
 )
 def test_the_end_of_a_recording_is_known_on_the_drivers_host(tmp_path, host, origin_ns, until_ns):
-    made, _ = runs(tmp_path, lambda folder: leave(folder, host.encode()), origin_ns)
-    (recorded,) = [record for record in made if record.conditions.recording]
+    run_records, _ = runs(tmp_path, lambda folder: leave(folder, host.encode()), origin_ns)
+    (recorded,) = [record for record in run_records if record.conditions.recording]
     assert recorded.conditions.recorded_until_ns == until_ns
 
 
@@ -141,8 +141,8 @@ def damage(folder):
     ("leaves", "reason"), [(lambda folder: None, "left no recording"), (damage, r"rank-0-1.operations: ")]
 )
 def test_a_run_without_a_recording_has_a_warning_and_counts(tmp_path, leaves, reason):
-    made, _ = runs(tmp_path, leaves)
-    (warned,) = [record for record in made if record.conditions.warnings]
+    run_records, _ = runs(tmp_path, leaves)
+    (warned,) = [record for record in run_records if record.conditions.warnings]
     assert reason in warned.conditions.warnings[0] and not warned.failure
     assert list((tmp_path / "results" / "recordings").iterdir()) == []
 

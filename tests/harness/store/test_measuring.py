@@ -52,14 +52,14 @@ def left(folder):
 
 @pytest.mark.slow
 def test_another_process_has_the_cells_until_it_ends_however_it_ends(claiming, tmp_path):
-    first, said = claiming("d", 0, 2)
-    assert said == ""
+    first, message = claiming("d", 0, 2)
+    assert message == ""
     for cells in ([0], [1, 2], [0, 1, 2]):
         assert told(tmp_path, "d", cells) == f"process {first.pid} on {os.uname().nodename}"
     assert told(tmp_path, "d", [1, 3]) == told(tmp_path, "another", [0, 2]) == "", "what it does not measure"
     assert left(tmp_path) == ["lockstep.sqlite.d.measuring"]
-    second, said = claiming("d", 1)
-    assert said == ""
+    second, message = claiming("d", 1)
+    assert message == ""
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert told(tmp_path, "d", [0, 2]) == ""

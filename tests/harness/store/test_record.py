@@ -23,15 +23,15 @@ from workloads.program import Program
 def test_a_bulk_synchronous_program_is_recognized_with_its_granularity_and_imbalance():
     numbers = np.random.default_rng(1)
     phases = 4000
-    made = [[("ALLREDUCE", g) for g in numbers.uniform(75, 125, phases)] for _ in range(4)]
-    found = profile(recorded(made))
-    assert found["phases"] == phases
-    assert found["program"]["pattern"] == "BARRIER"
-    assert found["program"]["granularity_us"] == pytest.approx(100, rel=0.01)
-    assert found["program"]["imbalance"] == pytest.approx(0.5, rel=0.03)
-    assert found["per_phase"]["collectives"] == 1
-    (job,) = tomllib.loads(jobs_table(found["program"]))["jobs"]
-    assert job["program"] == found["program"], "the table to paste is one of an experiment file"
+    phases_of_ranks = [[("ALLREDUCE", g) for g in numbers.uniform(75, 125, phases)] for _ in range(4)]
+    estimates = profile(recorded(phases_of_ranks))
+    assert estimates["phases"] == phases
+    assert estimates["program"]["pattern"] == "BARRIER"
+    assert estimates["program"]["granularity_us"] == pytest.approx(100, rel=0.01)
+    assert estimates["program"]["imbalance"] == pytest.approx(0.5, rel=0.03)
+    assert estimates["per_phase"]["collectives"] == 1
+    (job,) = tomllib.loads(jobs_table(estimates["program"]))["jobs"]
+    assert job["program"] == estimates["program"], "the table to paste is one of an experiment file"
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_a_bulk_synchronous_program_is_recognized_with_its_granularity_and_imbal
     ],
 )
 def test_what_ends_a_phase(step, phases, median_us):
-    found = profile(recorded([200 * step] * 2, peer=1))
-    assert found["phases"] == pytest.approx(phases, abs=1)
-    assert found["computing_us"]["median"] == pytest.approx(median_us)
+    estimates = profile(recorded([200 * step] * 2, peer=1))
+    assert estimates["phases"] == pytest.approx(phases, abs=1)
+    assert estimates["computing_us"]["median"] == pytest.approx(median_us)
 
 
 def test_a_stretch_is_not_cut_where_that_would_leave_little_of_it():
-    made = recorded([100 * [("RECV", 10.0)]] * 2, windows=5, peer=1)
-    for rank in made.ranks:
+    program = recorded([100 * [("RECV", 10.0)]] * 2, windows=5, peer=1)
+    for rank in program.ranks:
         rank.rows["kind"][:2] = KIND["BARRIER"]
-    (one,) = stretches(made, 0, 4)
+    (one,) = stretches(program, 0, 4)
     assert [len(rows) for rows in one.rows] == [80, 80]
 
 
@@ -78,23 +78,26 @@ def test_a_program_that_only_ends_has_no_phases():
 
 
 def test_stretches_of_a_long_program_begin_and_end_at_the_same_operations_on_all_ranks():
-    made = recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=4, kept=20)
-    second = made.ranks[1]
+    program = recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=4, kept=20)
+    second = program.ranks[1]
     late = second.windows.copy()
     late["collectives"][1:] += 3  # it is ahead by three operations
-    found = stretches(replace(made, ranks=(made.ranks[0], replace(second, windows=late))))
-    assert [[len(rows) for rows in one.rows] for one in found] == [[20, 20], [16, 16], [16, 16], [16, 16]], (
-        "what was before the first operation of all in a window may have had messages that it lacks"
-    )
+    windows_left = stretches(replace(program, ranks=(program.ranks[0], replace(second, windows=late))))
+    assert [[len(rows) for rows in one.rows] for one in windows_left] == [
+        [20, 20],
+        [16, 16],
+        [16, 16],
+        [16, 16],
+    ], "what was before the first operation of all in a window may have had messages that it lacks"
     (whole,) = stretches(recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=4))
     assert [len(rows) for rows in whole.rows] == [100, 100]
 
 
 def test_the_start_up_is_left_out():
-    made = recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=5)
-    for rank in made.ranks:
+    program = recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=5)
+    for rank in program.ranks:
         rank.windows["operations"][0] = 2
-    assert steady(made) == (1, 5)
+    assert steady(program) == (1, 5)
 
 
 def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):

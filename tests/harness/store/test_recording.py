@@ -71,9 +71,11 @@ def expected(rank):
 
 
 def shown(rank):
-    found = recording.operations(rank.rows)
-    names = [KINDS[kind] for kind in found["kind"]]
-    return list(zip(names, *(found[name].tolist() for name in ("bytes", "peer", "tag", "comm")), strict=True))
+    operations = recording.operations(rank.rows)
+    names = [KINDS[kind] for kind in operations["kind"]]
+    return list(
+        zip(names, *(operations[name].tolist() for name in ("bytes", "peer", "tag", "comm")), strict=True)
+    )
 
 
 def variables(folder, mpi="here", rule="spin"):
@@ -92,11 +94,11 @@ def recorded(argv, folder, mpi="here", *, rule="spin", max_bytes=150_000_000):
 @pytest.mark.parametrize(("mpi", "rule"), [("here", "spin"), ("here", "immediate"), ("openmpi", "spin")])
 def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, rule):
     argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
-    done, (found,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
+    done, (program,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
     assert (done.returncode, done.stdout) == (0, "sum 1\n"), done.stderr
-    assert [rank.complete for rank in found.ranks] == [True, True]
-    assert {rank.rooted for rank in found.ranks} == {launcher_at(argv[0]).kind == "mpich"}
-    for rank in found.ranks:
+    assert [rank.complete for rank in program.ranks] == [True, True]
+    assert {rank.rooted for rank in program.ranks} == {launcher_at(argv[0]).kind == "mpich"}
+    for rank in program.ranks:
         assert shown(rank) == [*expected(rank.rank), ("COMPUTE", 0, NOBODY, 0, 65535)]
         assert rank.windows["operations"].sum() == len(rank.rows)
         assert rank.communicators[0] == rank.communicators[2] == (0, 1)
@@ -118,16 +120,16 @@ def test_a_program_s_own_mpi_says_what_large_messages_cost(compiled, tmp_path, m
     """Several times at most: other programs may keep the two ranks from running at the same time."""
     argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
     for time in range(6):
-        done, (found,) = recorded(argv, tmp_path / f"files-{time}", mpi)
+        done, (program,) = recorded(argv, tmp_path / f"files-{time}", mpi)
         assert done.returncode == 0, done.stderr
-        known = {(rank.meets_from_bytes, rank.copy_ns) for rank in found.ranks}
+        known = {(rank.meets_from_bytes, rank.copy_ns) for rank in program.ranks}
         assert len(known) == 1, "all ranks of a node know the same"
         ((meets, copy_ns),) = known
         if copy_ns:
             break
-    assert meets in meets_from_bytes and found.lacks == ""
+    assert meets in meets_from_bytes and program.lacks == ""
     assert len(copy_ns) == len(COPIED_BYTES) and copy_ns[-1] > 10 * copy_ns[0] > 0
-    recording.write(found, tmp_path / "kept.npz")
+    recording.write(program, tmp_path / "kept.npz")
     kept = recording.read(tmp_path / "kept.npz").ranks[1]
     assert kept.copy_ns == copy_ns
     # MPICH gives the processor away between the polls of a wait, Open MPI does not.
@@ -142,13 +144,13 @@ def test_a_busy_host_makes_it_take_longer_but_not_find_less(compiled, tmp_path, 
     argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
     try:
-        done, (found,) = recorded(argv, tmp_path / "files", mpi)
+        done, (program,) = recorded(argv, tmp_path / "files", mpi)
     finally:
         for other in others:
             other.kill()
             other.wait()
     assert done.returncode == 0, done.stderr
-    rank = found.ranks[0]
+    rank = program.ranks[0]
     assert rank.meets_from_bytes in {
         0,
         4096,
@@ -218,30 +220,30 @@ def test_absurd_numbers_of_a_program_s_mpi_are_unknown(tmp_path, value):
 
 def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "poll.c"), "20", "0"]
-    _, (found,) = recorded(argv, tmp_path / "files")
-    columns = [recording.operations(rank.rows) for rank in found.ranks]
+    _, (program,) = recorded(argv, tmp_path / "files")
+    columns = [recording.operations(rank.rows) for rank in program.ranks]
     assert [np.count_nonzero(recording.polled(each)) for each in columns] == [20, 20]
-    steps = list(map(steps_of, replayed(found).parts[0].operations))
+    steps = list(map(steps_of, replayed(program).parts[0].operations))
     assert [each["polls"].sum() for each in steps] == [20, 20]
     assert all(each["incoming"][each["polls"] > 0].min() >= 0 for each in steps)
 
 
 def test_a_file_that_the_program_has_in_the_place_of_the_recorder_s_is_left_alone(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "take", str(tmp_path / "own")]
-    done, (found,) = recorded(argv, tmp_path / "files")
+    done, (program,) = recorded(argv, tmp_path / "files")
     assert done.returncode == 0, done.stderr
     assert [(tmp_path / f"own-{rank}").read_text() for rank in (0, 1)] == ["mine alone"] * 2
-    assert [(rank.complete, rank.full) for rank in found.ranks] == [(True, True)] * 2
+    assert [(rank.complete, rank.full) for rank in program.ranks] == [(True, True)] * 2
     assert "cannot record any more operations" in done.stderr
 
 
 @pytest.mark.parametrize("mode", ["abort", "kill", "exit", "exec", "many"])
 def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mode):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), mode]
-    done, (found,) = recorded(argv, tmp_path / "files")
+    done, (program,) = recorded(argv, tmp_path / "files")
     if mode not in ("exit", "exec"):  # a launcher may end the other rank when one ends without MPI_Finalize
         assert (done.returncode == 0) == (mode == "many"), done.stderr
-    for rank in found.ranks:
+    for rank in program.ranks:
         there = [one[:4] for one in shown(rank) if one[0] != "COMPUTE"]
         wanted = [one[:4] for one in expected(rank.rank)]
         if mode == "many":
@@ -258,17 +260,17 @@ def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mod
 def test_rare_and_wrong_uses_give_what_they_give_without(compiled, tmp_path, mpi, ranks, rule):
     argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
     plain = run(argv)
-    ours, (found,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
+    ours, (program,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
     assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
     assert ours.stdout.splitlines() == plain.stdout.splitlines()
-    assert [rank.complete for rank in found.ranks] == [True] * ranks
+    assert [rank.complete for rank in program.ranks] == [True] * ranks
 
 
 def test_threads_are_counted_and_none_of_their_operations_is_lost(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c", "-pthread"), "threads"]
-    done, (found,) = recorded(argv, tmp_path / "files")
+    done, (program,) = recorded(argv, tmp_path / "files")
     assert done.returncode == 0, done.stderr
-    for rank in found.ranks:
+    for rank in program.ranks:
         assert rank.threads == 3
         assert np.count_nonzero(rank.rows["kind"] == KIND["ALLREDUCE"]) == 1 + 2 * 100
 
@@ -284,16 +286,16 @@ def test_where_nothing_can_be_written_the_program_goes_on(compiled, tmp_path):
 def test_a_long_program_keeps_evenly_spread_windows(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1500", "800"]
     most_kept = 64
-    done, (found,) = recorded(argv, tmp_path / "files", max_bytes=2 * SLOTS * 24 * most_kept)
+    done, (program,) = recorded(argv, tmp_path / "files", max_bytes=2 * SLOTS * 24 * most_kept)
     assert done.returncode == 0, done.stderr
-    for rank in found.ranks:
+    for rank in program.ranks:
         assert rank.windows["operations"].sum() == 1501
         assert SLOTS // 2 <= len(rank.windows) <= SLOTS
         assert rank.windows["kept"].max() == most_kept
         assert set(np.diff(rank.windows["begin_ns"])) == {rank.slot_ns} and rank.slot_ns >= 2 * 62_500_000
         # The first operation of a window follows those that were before it.
         assert rank.windows["collectives"][1:].tolist() == rank.windows["operations"].cumsum()[:-1].tolist()
-    assert len({rank.slot_ns for rank in found.ranks}) == 1
+    assert len({rank.slot_ns for rank in program.ranks}) == 1
 
 
 def made(ranks=2, kept=5):
@@ -309,9 +311,9 @@ def made(ranks=2, kept=5):
 def test_a_recording_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "with space" / "a.npz"
     recording.write(made(), path)
-    found = recording.read(path)
-    assert (found.command, found.processes, found.elapsed_ns) == (("mpiexec", "a b"), 2, 10)
-    for rank, wanted in zip(found.ranks, made().ranks, strict=True):
+    content = recording.read(path)
+    assert (content.command, content.processes, content.elapsed_ns) == (("mpiexec", "a b"), 2, 10)
+    for rank, wanted in zip(content.ranks, made().ranks, strict=True):
         assert np.array_equal(rank.rows, wanted.rows) and np.array_equal(rank.windows, wanted.windows)
         assert rank.communicators == wanted.communicators
     assert [file.name for file in path.parent.iterdir()] == ["a.npz"]

@@ -182,21 +182,21 @@ def shared(monkeypatch):
 
 
 def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, shared):
-    folder, said = tmp_path / "shared", []
-    with Store(folder, warn=said.append) as opened, sqlite3.connect(opened.path) as reader:
+    folder, messages = tmp_path / "shared", []
+    with Store(folder, warn=messages.append) as opened, sqlite3.connect(opened.path) as reader:
         opened.add_run(records[0])
         assert told(opened.path, "journal_mode") == "delete"
         cursor = reader.execute("SELECT * FROM ranks")
         cursor.fetchone()
-        assert not said
+        assert not messages
         assert opened.add_run(records[1]) is None
     (file,) = folder.glob("*.run.json")
-    assert "database is locked" in said[0] and str(file) in said[0]
+    assert "database is locked" in messages[0] and str(file) in messages[0]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     cursor.close()
     reader.close()
-    with Store(folder, existing=True, warn=said.append) as opened:
-        assert "took in 1 finished run" in said[-1]
+    with Store(folder, existing=True, warn=messages.append) as opened:
+        assert "took in 1 finished run" in messages[-1]
         back = opened.runs(records[0].digest)
         assert [one.makespan_ns for one in back] == [one.makespan_ns for one in records[:2]]
         assert back[1].ranks[0].waits == records[1].ranks[0].waits
@@ -238,14 +238,14 @@ NO_RUNS = [
 
 @pytest.mark.parametrize("text", NO_RUNS, ids=range(len(NO_RUNS)))
 def test_a_file_beside_the_store_that_holds_no_run_is_told_and_left(tmp_path, text):
-    said = []
+    messages = []
     with Store(tmp_path):
         pass
     file = tmp_path / f"{database.FILE_NAME}.0.run.json"
     file.write_text(text)
-    with Store(tmp_path, warn=said.append) as opened:
+    with Store(tmp_path, warn=messages.append) as opened:
         assert not opened.numbers()
-    assert f"{file} holds a run that is not taken in" in said[0] and file.exists()
+    assert f"{file} holds a run that is not taken in" in messages[0] and file.exists()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounting takes root")
@@ -344,6 +344,6 @@ def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
     with Store(tmp_path / "results") as opened:
         numbers = opened.with_timelines(records[0].digest)
         assert len(numbers) == 9
-        found = opened.timelines(numbers[0])
+        timelines = opened.timelines(numbers[0])
     sent = {(rank.job, rank.rank): rank.timeline for rank in records[0].ranks}
-    assert {place: base64.b64encode(packed).decode() for place, packed in found.items()} == sent
+    assert {place: base64.b64encode(packed).decode() for place, packed in timelines.items()} == sent

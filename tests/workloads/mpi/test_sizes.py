@@ -121,13 +121,13 @@ def test_every_phase_is_run_once_by_the_ranks_that_are_active(pattern, waiting):
     program = Program(pattern=pattern, processes=size, granularity_us=20, phases=phases, malleable=True)
     sizes = [size, 1, max(1, size // 2), size]
     records = changing(program, sizes, every, waiting)
-    told = records[0].sizes
-    assert sum(phases for phases, _ in told) == records[0].phases == phases
-    assert [active for _, active in told] == [
+    sizes_of_program = records[0].sizes
+    assert sum(phases for phases, _ in sizes_of_program) == records[0].phases == phases
+    assert [active for _, active in sizes_of_program] == [
         n for at, n in enumerate(sizes) if at == 0 or n != sizes[at - 1]
     ]
     for rank, record in enumerate(records):
-        assert record.phases == sum(phases for phases, active in told if rank < active)
+        assert record.phases == sum(phases for phases, active in sizes_of_program if rank < active)
 
 
 def test_a_change_takes_effect_within_two_phases():

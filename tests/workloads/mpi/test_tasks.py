@@ -54,9 +54,9 @@ def test_nobody_gets_the_task_of_another():
 @pytest.mark.parametrize("sizes", [(), (max(1, COMM.size // 2), 1, COMM.size)], ids=str)
 def test_every_task_is_carried_out_once_whoever_runs(sizes):
     records, logs = run(300, {10 * at: size for at, size in enumerate(sizes, 1)})
-    told = records[0].sizes
-    assert sum(record.phases for record in records) == sum(tasks for tasks, _ in told) == 300
-    assert [running for _, running in told] == [COMM.size, *sizes][: len(told)]
+    sizes_of_program = records[0].sizes
+    assert sum(record.phases for record in records) == sum(tasks for tasks, _ in sizes_of_program) == 300
+    assert [running for _, running in sizes_of_program] == [COMM.size, *sizes][: len(sizes_of_program)]
     assert all(record.sizes is None for record in records[1:])
     drawn = Draws(Program("TASKS", COMM.size, 50, 1, phases=300), 0, KEY).compute_ns(300).tolist()
     assert sorted(chain(*logs)) == sorted(drawn)
@@ -83,12 +83,12 @@ def test_suspended_processes_use_no_processor():
 
 
 def test_an_evolving_program_says_how_many_processes_it_can_use_and_uses_no_more():
-    said = []
+    answers = []
     profile = ((5, 1), (20, COMM.size))
-    records, logs = run(100, {}, parallelism=profile, evolve=said.append)
+    records, logs = run(100, {}, parallelism=profile, evolve=answers.append)
     drawn = Draws(Program("TASKS", COMM.size, 50, 1, phases=100), 0, KEY).compute_ns(100).tolist()
     alone = {time for task, time in enumerate(drawn) if task % 25 < 5}
     assert alone <= set(logs[0]), "the tasks that one process can take are those of the root"
     assert sum(record.phases for record in records) == 100
-    told = sorted(chain(*COMM.allgather(said)))
-    assert told == ([1] * 4 + [COMM.size] * 4 if COMM.size > 1 else [])
+    all_answers = sorted(chain(*COMM.allgather(answers)))
+    assert all_answers == ([1] * 4 + [COMM.size] * 4 if COMM.size > 1 else [])
