@@ -22,8 +22,9 @@ from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
 from harness.measure import host_check, measured, plan, runner, trust
-from harness.measure.as_started import AsStarted
+from harness.measure.as_started import AsStarted, TimesAlone
 from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
+from harness.measure.execution_times import Estimates
 from harness.measure.measured import Recalibrated
 from harness.measure.plan import BackEnd, Key, Task
 from harness.measure.session import (
@@ -169,7 +170,8 @@ class _Series:
         self._options = options
         self._watcher = watcher
         self._store = session.store
-        done = plan.recorded(self._store.runs(experiment.digest) if options.resume else ())
+        self._stored = self._store.runs(experiment.digest)
+        done = plan.recorded(self._stored if options.resume else ())
         self._made = [*plan.shared(experiment, options.known, done)]
         self._simulated: list[RunRecord] = []
         self._shared = {self._store.add_run(record) for record in self._made}
@@ -177,8 +179,9 @@ class _Series:
 
     def _look(self) -> None:
         """Find out which runs of the experiment are stored, which of them to extend, and what rows need."""
-        runs = self._store.runs(self._wanted.digest)
-        stored = [run for run in runs if run.id not in self._shared]
+        last = (self._stored[-1].id or 0) if self._stored else 0
+        self._stored += self._store.runs(self._wanted.digest, after=last)
+        stored = [run for run in self._stored if run.id not in self._shared]
         self._before = stored if self._options.resume else []
         for record in (record for record in self._before if record.kind in MEASURED_KINDS):
             if difference := conditions.difference(record.conditions, self._session.conditions):
@@ -251,14 +254,15 @@ class _Series:
 
     def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
         if self._wanted.of_settings:
-            return AsStarted(self._session, self._watcher.warn)
+            return AsStarted(self._session, self._watcher.warn, TimesAlone(self._stored))
         every = [job for task in tasks for job in task.jobs]
         constants: Callable[[Task], Constants] = lambda task: Constants()  # noqa: E731
         if any(job.program.needs_constants for job in every):
             users = [one for one in self._wanted.schedulers if one.policy.stops_processes]
             ways = {mechanisms.choose(one.options.mechanism)[0] for one in users}
             constants = Recalibrated(self._session, jobs.working_sets(every), ways, self._watcher)
-        return measured.Measured(self._session, constants, self._watcher.note, self._options.timeline)
+        timeline, estimates = self._options.timeline, Estimates(self._stored)
+        return measured.Measured(self._session, constants, self._watcher.note, timeline, estimates)
 
     def simulate(self) -> None:
         """Simulate the measured runs."""

@@ -32,10 +32,11 @@ from workloads.work import Work
 class TimesAlone:
     """The times of programs alone as they are, by the records of their runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: Iterable[RunRecord] = ()) -> None:
         self.last = 0
         """Number of the last run that was added."""
         self._seconds: dict[Work, list[float]] = {}
+        self.add(records)
 
     def add(self, records: Iterable[RunRecord]) -> None:
         for record in records:

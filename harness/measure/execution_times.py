@@ -77,11 +77,12 @@ def key(program: Work | Mapping[str, object]) -> str:
 class Estimates:
     """Execution times fitted to undisturbed runs: of jobs alone, or alongside jobs on other processors."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: Iterable[RunRecord] = ()) -> None:
         self.last = 0
         """Number of the last run that was added."""
         self._alone = {name for name, policy in known().items() if issubclass(policy, RunToCompletion)}
         self._points: dict[str, list[Point]] = {}
+        self.add(records)
 
     def add(self, records: Iterable[RunRecord]) -> None:
         """Learn from further runs, in the order of their numbers."""

@@ -1,11 +1,13 @@
-"""Runs of programs alone that another experiment has measured."""
+"""Runs that a store has already: of programs alone, by another experiment, and of the same experiment."""
 
 import fake_runs
+import pytest
 
 from harness import application
 from harness.application import RunOptions
 from harness.measure import plan
 from harness.spec.experiment import load
+from harness.store import database
 
 
 def test_a_run_taken_from_another_experiment_is_counted_once(tmp_path, monkeypatch):
@@ -16,3 +18,21 @@ def test_a_run_taken_from_another_experiment_is_counted_once(tmp_path, monkeypat
     ran = application.run(two, tmp_path, fake_runs.Quiet(), options)
     keys = [plan.key_of(record) for record in (*ran.resumed, *ran.made)]
     assert len(keys) == len(set(keys)) > len(ran.results.rows) and ran.earlier == 0
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_of_the_store_is_read_once(tmp_path, monkeypatch, resume):
+    """A series of many invocations would read each of its runs in each of them, several times."""
+    monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: fake_runs.TOOLS)
+    wanted = load("three-jobs", settings=["repeats=2", "schedulers=[{policy='gang'}]"])
+    for _ in range(2):
+        application.run(wanted, tmp_path, fake_runs.Quiet(), RunOptions(simulate=False))
+    read, run_record = [], database.run_record
+
+    def reading(connection, number):
+        read.append(number)
+        return run_record(connection, number)
+
+    monkeypatch.setattr(database, "run_record", reading)
+    ran = application.run(wanted, tmp_path, fake_runs.Quiet(), RunOptions(simulate=False, resume=resume))
+    assert len(read) == len(set(read)) > 0 and (resume or ran.earlier)
