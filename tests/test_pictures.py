@@ -57,14 +57,13 @@ def test_pages_show_all_pictures_and_have_a_text_for_each():
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
 def test_a_page_is_photographed_light_and_dark_from_an_element_on(tmp_path):
-    page, blue = tmp_path / "page.html", (0, 0, 255)
-    page.write_text(
+    (tmp_path / "page.html").write_text(
         "<!doctype html><meta name=color-scheme content='light dark'>"
         "<div style='height: 3000px'></div><div id=begin style='height: 3000px; background: blue'></div>"
     )
     script = runpy.run_path(str(PICTURES / "screens.py"))
     for name, begin in (("top", ""), ("below", "begin")):
-        script["photograph"](page, script["Screen"](name, begin, 300), tmp_path)
+        script["photograph"](script["Screen"](name, "page.html", begin, 300), tmp_path, tmp_path)
     colours = {}
     for name in ("top", "top-dark", "below"):
         with Image.open(tmp_path / f"{name}.png") as image:
@@ -72,4 +71,4 @@ def test_a_page_is_photographed_light_and_dark_from_an_element_on(tmp_path):
             colours[name] = image.convert("RGB").getpixel((100, 100))
     assert colours["top"] == (255, 255, 255)
     assert max(colours["top-dark"]) < 64
-    assert colours["below"] == blue
+    assert colours["below"] == (0, 0, 255)

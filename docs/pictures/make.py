@@ -43,7 +43,7 @@ class Picture:
             f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"/>'
         )
         if text:
-            on = " on" if kind in ("a", "b", "c", "spin") else ""
+            on = " on" if kind in ("a", "b", "c", "spin", "owner") else ""
             self.text(x + width / 2, y + height / 2 + 4, text, f"small{on}", "middle")
 
     def text(self, x: float, y: float, text: str, kind: str = "small", anchor: str = "start") -> None:
@@ -378,7 +378,7 @@ def families() -> Picture:
         ("adaptive partitions", "sizes chosen at the start", "aaaa bccc bccc"),
         ("repartitioning", "sizes change while jobs run", "aaaa aabb abbc"),
         ("places (a mesh)", "connected processors", "aabb aabb ccc."),
-        ("owners (o)", "a job leaves while one is there", "aabb aaob aaob"),
+        ("owners (O)", "a job leaves while one is there", "aabb aaob aaob"),
     )
     for number, (name, text, rows) in enumerate(tables):
         x, y = 8 + 194 * (number % 2), 8 + 106 * (number // 2)
@@ -387,9 +387,8 @@ def families() -> Picture:
         for row, cells in enumerate(rows.split()):
             for column, cell in enumerate(cells):
                 kind = {".": "free", "o": "owner"}.get(cell, cell)
-                picture.box(
-                    x + 34 * column, y + 34 + 20 * row, 32, 18, kind, cell.upper() if cell in "abc" else ""
-                )
+                letter = "" if cell == "." else cell.upper()
+                picture.box(x + 34 * column, y + 34 + 20 * row, 32, 18, kind, letter)
     picture.text(204, 340, "across: processors")
     picture.text(204, 358, "down: time (but places: a mesh)")
     picture.text(204, 376, "A, B, C: jobs")

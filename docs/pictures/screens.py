@@ -1,11 +1,10 @@
 """Photograph pages that Lockstep writes, light and dark, with Chromium.
 
-    lockstep simulate three-jobs --quick -o simulated && lockstep report simulated -o report.html
-    lockstep explore three-jobs -o explorer.html
-    python docs/pictures/screens.py report.html explorer.html [DIRECTORY]
+    python docs/pictures/screens.py PAGES [DIRECTORY]
 
-writes a PNG file of each page and scheme next to this file, or into DIRECTORY. A page is as wide as a narrow
-screen; a pixel of it has four in the file.
+writes a PNG file of each picture and scheme next to this file, or into DIRECTORY. PAGES is a directory with
+the pages that SCREENS names; the pages of docs that show the pictures have the commands that write them. A
+page is as wide as a narrow screen; a pixel of it has four in the file.
 """
 
 import shutil
@@ -29,17 +28,24 @@ SCHEMES = {"": 1, "-dark": 0}
 
 class Screen(NamedTuple):
     name: str
+    page: str
     begin: str
     """The id of the element at the top; none for the begin of the page."""
 
     height: int
 
 
-SCREENS = (Screen("report", "slowdowns", 1130), Screen("explorer", "", 1010))
+SCREENS = (
+    Screen("slowdowns", "report.html", "slowdowns", 500),
+    Screen("breakdowns", "report.html", "breakdowns", 600),
+    Screen("gantt", "gantt.html", "gantt", 470),
+    Screen("maps", "maps.html", "maps", 700),
+    Screen("explorer", "explorer.html", "", 1010),
+)
 
 
-def photograph(page: Path, screen: Screen, folder: Path) -> None:
-    """Write the files of one page."""
+def photograph(screen: Screen, pages: Path, folder: Path) -> None:
+    """Write the files of one picture."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         raise SystemExit("this script needs Chromium; install the package chromium")
@@ -47,7 +53,7 @@ def photograph(page: Path, screen: Screen, folder: Path) -> None:
         file = folder / f"{screen.name}{end}.png"
         with tempfile.TemporaryDirectory() as profile:
             frame = Path(profile, "frame.html")
-            frame.write_text(FRAME.format(f"{page.resolve().as_uri()}#{screen.begin}"))
+            frame.write_text(FRAME.format(f"{Path(pages, screen.page).resolve().as_uri()}#{screen.begin}"))
             options = [
                 *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
                 *("--force-device-scale-factor=2", "--virtual-time-budget=5000"),
@@ -61,15 +67,11 @@ def photograph(page: Path, screen: Screen, folder: Path) -> None:
         small.save(file, optimize=True)
 
 
-def main(report: Path, explorer: Path, folder: Path) -> None:
+def main(pages: Path, folder: Path) -> None:
     """Write all files."""
-    for page, screen in zip((report, explorer), SCREENS, strict=True):
-        photograph(page, screen, folder)
+    for screen in SCREENS:
+        photograph(screen, pages, folder)
 
 
 if __name__ == "__main__":
-    main(
-        Path(sys.argv[1]),
-        Path(sys.argv[2]),
-        Path(sys.argv[3] if len(sys.argv) > 3 else Path(__file__).parent),
-    )
+    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parent))
