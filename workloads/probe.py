@@ -80,7 +80,7 @@ WALK_NS = 1_000_000  # how long the rival walks before it looks for a message
 LOOK_S = 0.005  # how often a rival without work looks for some
 
 ACROSS = (
-    *("latency", "idle_wakeup", "ring", "send", "receive", "serve", "poll"),
+    *("latency", "idle_wakeup", "wake", "send", "receive", "serve", "poll"),
     *("os_noise_length", "os_noise_interval", "tick_delay"),
 )
 """Quantities that take two processors."""
