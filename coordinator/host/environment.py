@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import workloads
+from workloads.launcher_names import RANK_VARIABLES
 
 UNDO = "LOCKSTEP_UNDO"  # says what ``launchers.launched`` has set for a command
 
@@ -33,18 +34,6 @@ NAMES = frozenset(
 )
 OF_MPI = ("MPICH_", "MPIR_", "HYDRA_", "I_MPI_", "OMPI_", "OPAL_", "PMIX_MCA_", "PRTE_", "FI_", "UCX_")
 PREFIXES = ("LC_", "PYTHON", "MPI4PY_", "SLURM_", *OF_MPI)
-INSIDE = (
-    *("PMI_", "PMI2_", "PMIX_", "HYDI_", "HYDRA_PROXY", "HYDRA_LAUNCHER_EXTRA", "MPI_LOCAL"),
-    *("OMPI_COMM", "OMPI_UNIVERSE_SIZE", "OMPI_FILE_LOCATION", "OMPI_APP_CTX_", "OMPI_NUM_APP_CTX"),
-    *("OMPI_FIRST_RANKS", "OMPI_ARGV", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir"),
-    *(f"OMPI_MCA_orte_{part}" for part in ("app_num", "bound_at", "ess_", "hnp_uri", "jobfam", "launch")),
-    *(f"OMPI_MCA_orte_{part}" for part in ("local_daemon", "num_nodes", "precondition", "tmpdir", "top_")),
-    *("OMPI_MCA_mpi_oversubscribe", "OMPI_MCA_shmem_RUNTIME", "PRTE_LAUNCHED"),
-    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID", "SLURM_STEP"),
-    *("SLURM_SRUN_", "SLURM_LAUNCH_NODE", "SLURM_PMI", "SLURM_MPI_TYPE", "SLURM_CPU_BIND", "SLURM_DISTRIB"),
-    *("MV2_COMM", "PALS_", "ALPS_APP_", "FLUX_TASK_"),
-)
-"""Variables that a launcher sets for its ranks: they describe the job around us, not the jobs we start."""
 
 
 def forwarded(extra: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -74,7 +63,7 @@ def of_command(variables: Mapping[str, str], source: Mapping[str, str] | None = 
 
 
 def _inside(name: str) -> bool:
-    return name.startswith(INSIDE) and not name.startswith("PMIX_MCA_")  # settings of users
+    return name.startswith(RANK_VARIABLES) and not name.startswith("PMIX_MCA_")  # settings of users
 
 
 def undone(source: Mapping[str, str]) -> dict[str, str]:

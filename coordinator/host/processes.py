@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from coordinator.host import identity
 from coordinator.host.identity import Stat
+from workloads import launcher_names
 from workloads.validation import InputError
 
 
@@ -99,12 +100,6 @@ JOB = "LOCKSTEP_JOB"
 DIRECTORY = "LOCKSTEP_DIRECTORY"
 KEEPER = "LOCKSTEP_KEEPER"
 """Variables of every process of a run; the keeper is the name of the process that holds the run's lock."""
-
-PROXIES = (b"hydra_pmi_proxy", b"prted", b"orted")
-"""The kernel's names of the launchers' proxies, which start the ranks on each node."""
-
-LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun", "prte", "orted", "prted", "srun", "hydra_pmi_proxy")
-"""The same of launchers and proxies, up to a point: mpirun.openmpi."""
 
 GRACE_S = 2.0  # time from SIGTERM to SIGKILL
 STUBBORN_S = 5.0  # how long to wait for the kernel to execute SIGKILL
@@ -186,7 +181,7 @@ def is_launcher(pid: int) -> bool:
         name = Path(f"/proc/{pid}/comm").read_text(errors="replace")
     except OSError:
         return False
-    return name.strip().partition(".")[0] in LAUNCHERS
+    return name.strip().partition(".")[0] in launcher_names.ALL
 
 
 def threads(pid: int) -> Iterator[int]:
@@ -365,8 +360,8 @@ def _proxy_of(pid: int) -> Process | None:
     if proxy is None:
         return None
     with suppress(OSError):
-        named = Path(f"/proc/{proxy.pid}/comm").read_bytes().strip()
-        if named in PROXIES and Path(f"/proc/{proxy.pid}").stat().st_uid == os.getuid():
+        named = Path(f"/proc/{proxy.pid}/comm").read_text(errors="replace").strip()
+        if named in launcher_names.PROXIES and Path(f"/proc/{proxy.pid}").stat().st_uid == os.getuid():
             return proxy
     proxy.close()
     return None

@@ -110,12 +110,12 @@ static long send_signal(int descriptor, int signum) {
     return syscall(SYS_pidfd_send_signal, descriptor, signum, NULL, 0);
 }
 
-/* Whether a process is a launcher or its proxy, by the kernel's name for it: as processes.LAUNCHERS. They pass signals
- * on, and tell so; they need no processor, and what they have started gets its own signals. */
+static char launchers[512]; /* the kernel's names of launchers and their proxies, with blanks around each */
+
+/* Whether a process is a launcher or its proxy, by the kernel's name for it. They pass signals on, and tell so; they
+ * need no processor, and what they have started gets its own signals. */
 static int is_launcher(int32_t process) {
-    static const char *const launchers[] = {"mpiexec", "mpirun", "orterun", "prterun", "prte",
-                                            "orted",   "prted",  "srun",    "hydra_pmi_proxy"};
-    char text[32];
+    char text[32], name[40];
     snprintf(text, sizeof text, "/proc/%d/comm", process);
     int file = open(text, O_RDONLY | O_CLOEXEC);
     ssize_t count = file < 0 ? -1 : read(file, text, sizeof text - 1);
@@ -123,10 +123,8 @@ static int is_launcher(int32_t process) {
         close(file);
     text[count < 0 ? 0 : count] = 0;
     text[strcspn(text, ".\n")] = 0;
-    for (size_t at = 0; at < sizeof launchers / sizeof *launchers; at++)
-        if (strcmp(text, launchers[at]) == 0)
-            return 1;
-    return 0;
+    snprintf(name, sizeof name, " %s ", text);
+    return strstr(launchers, name) != NULL;
 }
 
 static void signal_descendants(int32_t parent, int signum, int depth);
@@ -300,8 +298,9 @@ static int start(pthread_t *thread, struct worker *worker, int above) {
     return failed;
 }
 
-/* A helper without workers; NULL if there is no memory or no descriptor left. */
-struct helper *lockstep_helper(void) {
+/* A helper without workers; NULL if there is no memory or no descriptor left. `names` are those of launchers. */
+struct helper *lockstep_helper(const char *names) {
+    snprintf(launchers, sizeof launchers, "%s", names);
     struct helper *helper = calloc(1, sizeof *helper);
     if (helper && (helper->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0) {
         free(helper);

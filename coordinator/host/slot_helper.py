@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.mechanisms import Order
-from workloads import native
+from workloads import launcher_names, native
 
 SOURCE = Path(__file__).with_suffix(".c")
 
@@ -53,11 +53,11 @@ class SlotHelper:
 
     def __init__(self) -> None:
         code = ctypes.CDLL(str(native.compiled(SOURCE, care=DirectoryGuardian)))
-        code.lockstep_helper.restype = ctypes.c_void_p
+        code.lockstep_helper.argtypes, code.lockstep_helper.restype = (ctypes.c_char_p,), ctypes.c_void_p
         self._begin, self._run = code.lockstep_worker, code.lockstep_slots
         self._begin.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
         self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)
-        self._helper = code.lockstep_helper()
+        self._helper = code.lockstep_helper(f" {' '.join(launcher_names.ALL)} ".encode())
         if not self._helper:
             raise MemoryError("no room for the helper that changes slots")
         self.cores: tuple[int, ...] = ()

@@ -17,6 +17,7 @@ from harness.analyse.rows import (
     OF_JOBS,
     RANKS,
     RESPONSES,
+    TIMES,
     Row,
     columns,
     of_known_side,
@@ -81,7 +82,7 @@ def _columns(rows: Sequence[Row]) -> list[Column]:
     return [
         Column("workload", csv="program"),
         *places(rows),
-        *of_known_side(columns("csv", "", RESPONSES), rows),
+        *of_known_side(columns("csv", "", RESPONSES, TIMES), rows),
     ]
 
 

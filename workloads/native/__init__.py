@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from workloads.launcher_names import OF_MPIS
 from workloads.own_directories import check_way, private
 from workloads.validation import LockstepError
 from workloads.waiting_rules import Waiting
@@ -61,8 +62,6 @@ OPERATIONS = "LOCKSTEP_OPERATIONS"  # names the directory for recordings
 COMPILERS = re.compile("PATH$|CPATH$|C_INCLUDE_PATH$|GCC_|COMPILER_PATH$|MPICH_|OMPI_|OPAL_|I_MPI_|MPICC")
 """Environment variables that choose compilers and what wrappers pass to them."""
 
-LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
-
 
 class NativeError(LockstepError):
     """The library cannot be made, and nothing can be done about it here."""
@@ -97,7 +96,7 @@ class Library:
 
 def is_launcher(command: Sequence[str]) -> bool:
     """Whether a command is an mpiexec, by its name."""
-    return bool(command) and Path(command[0]).name.partition(".")[0] in LAUNCHERS
+    return bool(command) and Path(command[0]).name.partition(".")[0] in OF_MPIS
 
 
 def wrapper(command: Sequence[str]) -> Path:
@@ -124,7 +123,7 @@ def _wrappers_beside(launcher: Path) -> Iterator[Path]:
     """
     real = launcher.resolve()
     for folder in dict.fromkeys((launcher.parent, real.parent)):
-        others = [other for name in LAUNCHERS for other in sorted(folder.glob(f"{name}.*"))]
+        others = [other for name in OF_MPIS for other in sorted(folder.glob(f"{name}.*"))]
         same = [launcher, *(other for other in others if other.resolve() == real)]
         suffixes = dict.fromkeys("".join(one.name.partition(".")[1:]) for one in same)
         yield from (folder / f"mpicc{suffix}" for suffix in suffixes if suffix)
@@ -152,6 +151,15 @@ Tell = Callable[[str], None]
 
 Care = Callable[[Path], AbstractContextManager[object]]
 """Removes the directory that it is given, if this process is killed in this context."""
+
+
+def of_command(
+    command: Sequence[str], mpicc: str | None, tell: Tell, care: Care, leave: Set[str] = frozenset()
+) -> Library:
+    """The library for the MPI of a command, or of the wrapper ``mpicc``; the others as in ``library``."""
+    if compiled := carried(command, leave):
+        return compiled
+    return library(Path(mpicc) if mpicc else wrapper(command), tell, care=care, leave=leave)
 
 
 def library(
