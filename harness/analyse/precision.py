@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from harness.analyse import summary
 from harness.analyse.statistics import FEWEST, Estimate, more_values
 from harness.measure import plan
-from harness.measure.plan import Series, Task, label
+from harness.measure.plan import Key, Task, label
 from harness.measure.session import RowStatus, Watcher
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.scheduler import Scheduler
@@ -69,7 +69,7 @@ class RowPrecision:
         self._experiment = experiment
         self._rows = {cell.index: self._of_cell(cell, []) for cell in experiment.measured_cells}
         self._told: dict[tuple[int, Scheduler, str], int] = {}
-        self._exceeded: set[Series] = set()
+        self._exceeded: set[Key] = set()
         for record in records:
             self.add(record)
 
@@ -82,7 +82,7 @@ class RowPrecision:
         first = self._rows[record.cell][0]
         first.records.append(record)
         if record.exceeded is not None and record.exceeded >= (self._experiment.timeout_factor or 0.0):
-            self._exceeded.add(plan.series(record))
+            self._exceeded.add(plan.key_of(record).series)
         if record.kind in MEASURED_KINDS:
             self._rows[record.cell] = self._of_cell(first.cell, first.records)
 
@@ -97,7 +97,7 @@ class RowPrecision:
 
         What was stopped after as long a time as now is not tried again.
         """
-        if self._exceeded and task.series in self._exceeded:
+        if self._exceeded and task.key.series in self._exceeded:
             return False
         if task.repeat < self._experiment.min_repeats:
             return True

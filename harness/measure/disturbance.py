@@ -1,11 +1,10 @@
 """How much of its processors a run lost to other programs, and which runs stand for their repeats."""
 
-import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from harness.measure.plan import Key, key_of
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
 DISTURBED = 0.02
@@ -60,10 +59,9 @@ def standing(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 def that_stand(records: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs without those that were repeated because others disturbed them, or are set aside."""
-    groups: dict[tuple[Any, ...], list[RunRecord]] = defaultdict(list)
+    groups: dict[Key, list[RunRecord]] = defaultdict(list)
     for record in (one for one in records if one.makespan_ns is not None):
-        alike = record.cell, record.kind, json.dumps(record.scheduler, sort_keys=True), record.jobs[0].job
-        groups[alike].append(record)
+        groups[key_of(record).series].append(record)
     kept = {id(one) for alike in groups.values() for one in standing([*least_disturbed(alike).values()])}
     return [record for record in records if record.makespan_ns is None or id(record) in kept]
 

@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from coordinator.owners import Owner
 from coordinator.policies import create
@@ -36,16 +36,23 @@ from workloads.options import Options
 from workloads.validation import InputError
 from workloads.work import Command
 
-Key = tuple[int, int, str, str, int]
-"""Cell, repeat, kind, scheduler, first job: different for any two runs of an experiment.
-
-Jobs without processes have no numbers: the first job of such a run is NO_JOB.
-"""
-
 NO_JOB = -1
 
-Series = tuple[int, str, str, int]
-"""The same without the repeat."""
+
+class Key(NamedTuple):
+    """What is different for any two runs of an experiment."""
+
+    cell: int
+    repeat: int
+    kind: str
+    scheduler: str  # its table, as text
+    first: int  # the number of the first job; NO_JOB where jobs have no processes, and so no numbers
+
+    @property
+    def series(self) -> Key:
+        """The same for all repeats of a run."""
+        return self._replace(repeat=0)
+
 
 ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", create("none", {}))
 """Schedulers of dedicated runs: for jobs that fit the machine, and for larger jobs."""
@@ -70,11 +77,7 @@ class Task:
     @property
     def key(self) -> Key:
         first = self.jobs[0].number if self.jobs else NO_JOB
-        return self.cell.index, self.repeat, self.kind, _name(self.scheduler.table), first
-
-    @property
-    def series(self) -> Series:
-        return self.cell.index, self.kind, _name(self.scheduler.table), self.jobs[0].number
+        return Key(self.cell.index, self.repeat, self.kind, _name(self.scheduler.table), first)
 
     @property
     def label(self) -> str:
@@ -157,7 +160,7 @@ def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Ta
         ]
     return [
         task
-        for repeat in range(experiment.first_repeat, experiment.repeats)
+        for repeat in range(experiment.repeats)
         for cell in (experiment.measured_cells if cells is None else cells)
         for task in repeat_of(experiment, cell, repeat)
     ]
@@ -250,9 +253,4 @@ def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:
 def key_of(record: RunRecord) -> Key:
     """The key of the task whose run it is."""
     first = record.jobs[0].job if record.jobs else NO_JOB
-    return record.cell, record.repeat, record.kind, _name(record.scheduler), first
-
-
-def series(record: RunRecord) -> Series:
-    """The series of repeats to which a run belongs (``Task.series``)."""
-    return record.cell, record.kind, _name(record.scheduler), record.jobs[0].job
+    return Key(record.cell, record.repeat, record.kind, _name(record.scheduler), first)

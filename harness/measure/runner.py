@@ -177,5 +177,5 @@ def _untold(task: Task) -> int:
 
 def _guess(task: Task, back_end: BackEnd) -> Guess:
     """Runs of all repeats are of one kind."""
-    cell, _, kind, table, _ = task.key
-    return Guess(back_end.guess_s(task), f"{cell} {kind} {table}")
+    key = task.key
+    return Guess(back_end.guess_s(task), f"{key.cell} {key.kind} {key.scheduler}")
