@@ -109,6 +109,7 @@ class RunOptions:
     timeline: bool = False  # whether to record a timeline of every rank
     no_wait: bool = False  # whether to measure even while another Lockstep uses these processors
     part: str | None = None  # K/N for every N-th cell of the sweep from the K-th
+    first_repeat: int = 0  # the first repeat to make; earlier ones belong to other schedulers
     tau_s: float = summary.TAU_S  # the bound of the bounded slowdown
     # Runs of other experiments: what they have of these programs alone is not measured again.
     known: Sequence[RunRecord] = ()
@@ -208,7 +209,8 @@ class _Series:
         """The runs to make; none if no row needs any of them."""
         records = plan.recorded(self.measured)
         ours = [task for task in plan.plan(self._wanted) if task.cell.index in self._cells]
-        tasks = {task.key: task for task in ours if task.key not in records}
+        first = self._options.first_repeat
+        tasks = {task.key: task for task in ours if task.repeat >= first and task.key not in records}
         return tasks if any(map(self._precision.needs, tasks.values())) else {}
 
     def measure(self) -> None:
@@ -254,7 +256,7 @@ class _Series:
 
     def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
         if self._wanted.of_settings:
-            return AsStarted(self._session, self._watcher.warn, TimesAlone(self._stored))
+            return AsStarted(self._session, self._watcher, TimesAlone(self._stored))
         every = [job for task in tasks for job in task.jobs]
         constants: Callable[[Task], Constants] = lambda task: Constants()  # noqa: E731
         if any(job.program.needs_constants for job in every):
@@ -419,6 +421,9 @@ def explore(
 
 def _stored(results: Path, experiment: Experiment) -> tuple[Chosen, RecordedPrograms]:
     """The calibration in a store to go by, and recordings of the commands."""
+    if experiment.of_settings:
+        first = experiment.schedulers[0]
+        raise InputError("schedulers[0].setting", first.setting, first.not_simulated, "use lockstep run")
     here = conditions.of_session(usable_processors(), "")
     try:
         with Store(results, existing=True) as store:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from workloads.bounds import ALONE_S, PROCESSES, WORK_S
 from workloads.parameters import Bounds, Checked, OneOf
@@ -155,6 +155,18 @@ class InteractiveWork(Work):
 VARIABLE = re.compile(r"(?!LOCKSTEP_)[A-Za-z_]\w*", re.ASCII)
 """The names of variables that a command may be given."""
 
+
+def check_environment(variables: Mapping[str, Any]) -> None:
+    """Raise InputError for names or values that no variable of a command can have."""
+    for name, value in variables.items():
+        key = f"environment.{name}"
+        if not VARIABLE.fullmatch(name):
+            rule = "a name has letters, digits and _, and begins neither with a digit nor with LOCKSTEP_"
+            raise InputError(key, value, rule, "choose another name")
+        if not isinstance(value, str) or "\0" in value:
+            raise InputError(key, value, "must be a text in quotes, without NUL", f'write {name} = "4"')
+
+
 SINGLE = {work.kind: work for work in (SequentialWork, InteractiveWork)}
 """The kinds of one process without messages, by their tags."""
 
@@ -191,13 +203,7 @@ class Command(Work):
         if not isinstance(self.environment, tuple | Mapping):
             rule, remedy = "must be a table of variables", 'write { OMP_NUM_THREADS = "4" }'
             raise InputError("environment", self.environment, rule, remedy)
-        for name, value in dict(self.environment).items():
-            key = f"environment.{name}"
-            if not VARIABLE.fullmatch(name):
-                rule = "a name has letters, digits and _, and begins neither with a digit nor with LOCKSTEP_"
-                raise InputError(key, value, rule, "choose another name")
-            if not isinstance(value, str) or "\0" in value:
-                raise InputError(key, value, "must be a text in quotes, without NUL", f'write {name} = "4"')
+        check_environment(dict(self.environment))
         variables = {"OMP_NUM_THREADS": str(self.threads)} if self.threads > 1 else {}
         object.__setattr__(self, "environment", tuple(sorted((variables | dict(self.environment)).items())))
 

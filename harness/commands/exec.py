@@ -129,10 +129,7 @@ def library(
     """The library for the MPI of a command, or of --mpicc; ``leave`` as in ``native.library``."""
     from workloads import native  # noqa: PLC0415
 
-    if compiled := native.carried(command, leave):
-        return compiled
-    mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
-    return native.library(mpicc, watcher.note, care=DirectoryGuardian, leave=leave)
+    return native.of_command(command, options.mpicc, watcher.note, DirectoryGuardian, leave)
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:

@@ -12,6 +12,7 @@ from typing import Any
 
 from coordinator.host.launch import LaunchError
 from coordinator.host.quotas import quotas
+from coordinator.workload import Workload
 from harness import application
 from harness.analyse import results_document, tuning
 from harness.application import RunOptions
@@ -23,7 +24,8 @@ from harness.measure.guarded_copies import libraries_loaded
 from harness.measure.session import Watcher
 from harness.report import documents
 from harness.spec import settings
-from harness.spec.experiment import Experiment, usable_processors
+from harness.spec.experiment import Experiment, load, usable_processors
+from harness.spec.scheduler import IMPLICIT
 from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED, Preload, Setting
 from workloads.native import NativeError
 from workloads.native.settings import LibrarySetting, offered
@@ -32,10 +34,10 @@ from workloads.work import CommandLine, Work
 
 OF_MISSING = ("name", "library", "versions")
 DEFAULT_RULE = {
-    "waiting": "global-adaptive",
+    "waiting": IMPLICIT,
     "spin_switches": 2,
-    "context_switch_us": 10.0,
-    "latency_us": 2.0,
+    "context_switch_us": Workload.context_switch_us,
+    "latency_us": Workload.latency_us,
 }
 OF_OPTIONS = ("waiting", "spin_switches")  # those that a scheduler has, too
 
@@ -89,14 +91,21 @@ def measured(
         available, missing = _settings(options, commands, copies, libraries, watcher)
     _check_only(options, [one.setting for one in available])
     kept = [one for one in available if one.setting in {AS_IT_IS, *(options.only or [one.setting])}]
-    how = {"repeats": options.rounds, "timeout_factor": options.timeout_factor}
-    experiment = settings.experiment(commands, copies, kept, **how)
+    table = {
+        "name": "tune",
+        "repeats": options.rounds,
+        "timeout_factor": options.timeout_factor,
+        "jobs": [{"command": [*words], "count": copies} for words in commands],
+        "schedulers": [{"setting": AS_IT_IS}],
+    }
+    experiment = replace(load(table), schedulers=tuple(kept))
     conditions = thresholds_of(options, experiment)
     run = RunOptions(simulate=False, resume=options.resume, no_wait=options.no_wait)
     ran = application.run(experiment, options.results, watcher, run)
     records, records_here = [*ran.resumed, *ran.made], [*ran.made]
     if together := tuning.both(kept, ran.results.rows):
-        then = application.run(_afterwards(experiment, together), options.results, watcher, run)
+        further = replace(run, first_repeat=experiment.repeats)
+        then = application.run(_afterwards(experiment, together), options.results, watcher, further)
         experiment = replace(experiment, schedulers=(*experiment.schedulers, together))
         records, records_here = [*records, *then.made], [*records_here, *then.made]
     failed = [one.failure for one in records_here if one.failure and one.exceeded is None]
@@ -130,9 +139,7 @@ def _different(commands: Sequence[Sequence[str]]) -> dict[int, Sequence[str]]:
 def _afterwards(experiment: Experiment, together: Setting) -> Experiment:
     """Both settings at a time in as many further repeats, each with its own programs alone as they are."""
     last = 2 * experiment.repeats
-    return replace(
-        experiment, schedulers=(together,), first_repeat=experiment.repeats, repeats=last, min_repeats=last
-    )
+    return replace(experiment, schedulers=(together,), repeats=last, min_repeats=last)
 
 
 def _settings(

@@ -7,25 +7,29 @@ ranks, the binding of our launcher would be measured instead.
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from coordinator.host import bindings
+from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.launch import LaunchError
 from coordinator.host.launchers import launched
 from coordinator.host.named_hosts import elsewhere
+from coordinator.workload import Workload
 from harness.measure.guarded_copies import CpuUsage, Started, run_copies
 from harness.measure.plan import Task
 from harness.measure.registrar import RankListener, Registrar, unheard
-from harness.measure.session import MeasurementSession
+from harness.measure.session import MeasurementSession, Watcher
 from harness.spec.jobs import described
-from harness.spec.settings import Setting
+from harness.spec.settings import TWO_PHASE, Preload, Setting
 from harness.store import conditions
 from harness.store.records import DEDICATED, JobRecord, RunRecord
+from workloads import native
 from workloads.constants import MachineConstants
 from workloads.validation import InputError
+from workloads.waiting_rules import waiting_rule
 from workloads.work import Work
 
 
@@ -59,9 +63,10 @@ class AsStarted:
     """
 
     session: MeasurementSession
-    warn: Callable[[str], None]  # gets sentences on ranks that wait as MPI does
+    watcher: Watcher  # gets sentences on ranks that wait as MPI does
     # From the runs of the experiment so far, each read once.
     alone: TimesAlone = field(default_factory=TimesAlone, repr=False)
+    _preloads: dict[tuple[Setting, Work], Preload] = field(default_factory=dict, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
         """None: a host can run what its user can start."""
@@ -73,12 +78,12 @@ class AsStarted:
     def run(self, task: Task) -> RunRecord:
         """Run a task, and return its record; raises InputError if no rank that should wait two-phase does."""
         processors = self.session.processors
-        limit_s = self._limit_s(task)
+        limit_s, setting = self._limit_s(task), self._ready(task)
         spent, failure, warnings = CpuUsage(), "", list[str]()
         before = conditions.Moment.now(processors)
         begin_s = time.monotonic()
         try:
-            spent = self._spent(task, limit_s, warnings)
+            spent = self._spent(setting, [job.program for job in task.jobs], limit_s, warnings)
         except LaunchError as error:
             failure = str(error)
         wall_s = time.monotonic() - begin_s
@@ -105,11 +110,29 @@ class AsStarted:
         alone_s = self.alone.sum_s([job.program for job in task.jobs])
         return None if alone_s is None else factor * alone_s
 
-    def _spent(self, task: Task, limit_s: float | None, warnings: list[str]) -> CpuUsage:
-        """Run the commands of a task; ``warnings`` gets a sentence on bad bindings."""
+    def _ready(self, task: Task) -> Setting:
+        """The setting of a task; for two-phase waits it has their library, which is made once."""
         setting = task.scheduler
         assert isinstance(setting, Setting)
-        programs = [job.program for job in task.jobs]
+        if setting.setting != TWO_PHASE or setting.preloads:
+            return setting
+        programs = {job.program for job in task.jobs}
+        for program in programs:
+            if (setting, program) not in self._preloads:
+                library = native.of_command(program.argv, None, self.watcher.note, DirectoryGuardian)
+                rule = waiting_rule(
+                    setting.options.waiting,
+                    context_switch_us=Workload.context_switch_us,
+                    latency_us=Workload.latency_us,
+                    spin_switches=setting.options.spin_switches,
+                )
+                self._preloads[setting, program] = Preload(library, library.environment(rule))
+        return replace(setting, preloads={one: self._preloads[setting, one] for one in programs})
+
+    def _spent(
+        self, setting: Setting, programs: Sequence[Work], limit_s: float | None, warnings: list[str]
+    ) -> CpuUsage:
+        """Run the commands of a task; ``warnings`` gets a sentence on bad bindings."""
         if not setting.preloads:
             environment = dict(setting.environment)
 
@@ -122,7 +145,7 @@ class AsStarted:
     def _two_phase(self, setting: Setting, programs: Sequence[Work], limit_s: float | None) -> CpuUsage:
         with ExitStack() as stack:
             away = elsewhere([list(one.argv) for one in programs], os.environ)
-            registrar = stack.enter_context(Registrar(None, self.warn, elsewhere=away))
+            registrar = stack.enter_context(Registrar(None, self.watcher.warn, elsewhere=away))
             waiting = [one for one in dict.fromkeys(programs) if one in setting.preloads]
             heard = {one: stack.enter_context(RankListener()) for one in waiting}
 

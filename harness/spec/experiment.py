@@ -16,10 +16,10 @@ from typing import Any, TypeGuard
 from coordinator.owners import Owner
 from coordinator.topology import Topology
 from coordinator.workload import LEASE_S, Node, ParallelJob
-from harness.spec import experiment_source, hosts, job_source, overrides, owners, submission, sweep
+from harness.spec import experiment_source, hosts, job_source, overrides, owners, settings, submission, sweep
 from harness.spec.experiment_source import Document
 from harness.spec.job_source import LEVEL, JobSource
-from harness.spec.jobs import JobGroup, check_here, described, job_group
+from harness.spec.jobs import JobGroup, as_started, check_here, described, job_group
 from harness.spec.machine import check_real, machine_values
 from harness.spec.scheduler import Reader, Scheduler, of_jobs, reader
 from harness.spec.table_checks import Table, as_table, tables
@@ -33,6 +33,7 @@ SPINNING, TWO_PHASE = "spinning", "two-phase"
 
 REPEATS = {"min": 3, "max": 8}
 PRECISION = 0.05
+TIMEOUT_FACTOR = 10.0
 
 QUICK_REPEATS = 3
 QUICK_SHARE = 0.25
@@ -42,7 +43,7 @@ QUICK_REPLICATIONS, QUICK_WIDTH = 5, 2
 """The same of random jobs: the most replications, and how many times as wide their intervals may be."""
 
 KEYS = ("name", "processors", "seed", "machine", "schedulers", "owners", "sweep", "quick")
-OF_PROCESSES = ("hosts", "lease_s", "repeats", "jobs", "precision", "dedicated", "slurm")
+OF_PROCESSES = ("hosts", "lease_s", "repeats", "jobs", "precision", "dedicated", "slurm", "timeout_factor")
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,6 @@ class Experiment:
     owners: tuple[Owner, ...] = ()
     # A run that takes so many times as long as its jobs alone is stopped; None: its limit is a guess.
     timeout_factor: float | None = None
-    first_repeat: int = 0  # the number of the first; earlier ones belong to other schedulers
 
     written: Document | None = field(default=None, repr=False, compare=False)  # its file, for messages
 
@@ -301,12 +301,20 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
     points = enumerate(sweep.points(data, swept))
     cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
     adapting = any(group.program.adapts for cell in cells for group in cell.groups)
-    schedulers = sweep.schedulers(data, swept, reader(here=here, adapting=adapting))
+    of_settings = settings.are_settings(data.get("schedulers"))
+    read = settings.of_file if of_settings else reader(here=here, adapting=adapting)
+    schedulers = sweep.schedulers(data, swept, read)
+    if nodes and of_settings:
+        rule = "programs with settings run as their users start them, on this host"
+        raise InputError("hosts", data["hosts"], rule, "leave hosts out; the command may name them")
     if nodes and any(scheduler.options.quota_ns for scheduler in schedulers):
         rule = "a CPU quota is of one host (quota_processors)"
         raise InputError("hosts", data["hosts"], rule, "leave one of the two out")
     _check_hidden(
-        data, swept, lambda tables: _cell(0, {}, tables, file.parent, here=False, nodes=nodes), reader()
+        data,
+        swept,
+        lambda tables: _cell(0, {}, tables, file.parent, here=False, nodes=nodes),
+        settings.of_file if of_settings else reader(),
     )
     present = owners.parse(data.get("owners", []), file.parent, schedulers)
     for cell in cells:
@@ -324,8 +332,19 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
         cells=cells,
         nodes=nodes,
         owners=present,
+        timeout_factor=_timeout_factor(data, of_settings=of_settings),
         **plain,
     )
+
+
+def _timeout_factor(data: Table, *, of_settings: bool) -> float | None:
+    if of_settings:
+        within("--timeout-factor", factor := data.get("timeout_factor", TIMEOUT_FACTOR), "timeout_factor")
+        return float(factor)
+    if "timeout_factor" in data:
+        rule = "belongs to experiments with settings; other runs end by dedicated_s"
+        raise InputError("timeout_factor", data["timeout_factor"], rule, "leave it out")
+    return None
 
 
 def _check_run(experiment: Experiment) -> None:
@@ -415,15 +434,16 @@ def _check_group(group: JobGroup, number: int, cell: Cell, nodes: Sequence[Node]
         raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
 
 
-def _cell(index: int, settings: Table, data: Table, folder: Path, here: bool, nodes: Sequence[Node]) -> Cell:
-    with sweep.blamed(settings):
+def _cell(index: int, point: Table, data: Table, folder: Path, here: bool, nodes: Sequence[Node]) -> Cell:
+    with sweep.blamed(point):
         jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
-        groups = tuple(job_group(job, f"jobs[{n}]") for n, job in enumerate(jobs))
+        read = as_started if settings.are_settings(data.get("schedulers")) else job_group
+        groups = tuple(read(job, f"jobs[{n}]") for n, job in enumerate(jobs))
         for n, group in enumerate(groups if here and not nodes else ()):
             check_here(group, f"jobs[{n}]")
         machine = machine_values(as_table(data.get("machine", {}), "machine"), folder)
         size = _processors(data.get("processors", 0), here, nodes)
-        cell = Cell(index, settings, groups, machine, size)
+        cell = Cell(index, point, groups, machine, size)
         _ = cell.topology, cell.lost  # complain of what does not fit
         return cell
 

@@ -15,7 +15,7 @@ from workloads.parameters import Bounds, Checked, build
 from workloads.patterns import LOCK, PATTERNS
 from workloads.program import Program
 from workloads.validation import InputError, known_keys, one_of, under
-from workloads.work import SINGLE, Command, Work
+from workloads.work import SINGLE, Command, CommandLine, Work
 
 LAUNCHER = "{launcher}"
 PROCESSES = "{processes}"
@@ -89,10 +89,7 @@ def _command(table: Table, key: str) -> Work:
     known_keys(table, ("command", "processes", *optional, "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
-    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-        raise InputError(where, words, "must be a list of words", remedy)
-    if any("\0" in word for word in words):
-        raise InputError(where, words, "must not contain a NUL character", remedy)
+    _check_words(where, words, remedy)
     if not words or not (words[0] == LAUNCHER or is_launcher(words[0])):
         raise InputError(where, words, "must begin with a launcher, as mpiexec and srun are", remedy)
     if "processes" in table:
@@ -111,6 +108,25 @@ def _command(table: Table, key: str) -> Work:
     values = {name: table[name] for name in optional if name in table}
     fields = {"argv": argv, "processes": int(counted), "launcher": launcher, "launcher_options": options}
     return build(Command, fields | values, key)
+
+
+def _check_words(where: str, words: Any, remedy: str) -> None:
+    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+        raise InputError(where, words, "must be a list of words", remedy)
+    if any("\0" in word for word in words):
+        raise InputError(where, words, "must not contain a NUL character", remedy)
+
+
+def as_started(job: Any, key: str) -> JobGroup:
+    """A job of an experiment with settings: a command as its user starts it, at once with all others."""
+    job = as_table(job, key)
+    known_keys(job, ("command", "count"), key)
+    words, remedy = job.get("command"), 'write command = ["mpiexec", "-n", "2", "./my_app"]'
+    if not words:
+        raise InputError(f"{key}.command", words, "programs with settings are commands", remedy)
+    _check_words(f"{key}.command", words, remedy)
+    rest = {name: value for name, value in job.items() if name != "command"}
+    return build(JobGroup, {**rest, "program": CommandLine(tuple(words))}, key)
 
 
 def check_here(group: JobGroup, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Settings of MPI, of threads and two-phase waits as schedulers of an experiment, and that experiment.
+"""Settings of MPI, of threads and two-phase waits as schedulers of an experiment.
 
 Programs run as their users start them. A setting changes their environment, or preloads the library of
 two-phase waits; Linux schedules their processes.
@@ -6,17 +6,18 @@ two-phase waits; Linux schedules their processes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from coordinator.policies import create
-from harness.spec.experiment import Cell, Experiment, usable_processors
-from harness.spec.jobs import JobGroup
-from harness.spec.scheduler import Scheduler, scheduler_of
-from workloads.native.settings import LIBRARY_SETTINGS, LibrarySetting
+from harness.spec.scheduler import IMPLICIT, Scheduler, scheduler_of
+from harness.spec.table_checks import Table, as_table
+from workloads.native.settings import FITS, LIBRARY_SETTINGS, LibrarySetting
 from workloads.options import Options
-from workloads.work import CommandLine, Work
+from workloads.validation import InputError, known_keys, one_of
+from workloads.waiting_rules import RULES
+from workloads.work import Work, check_environment
 
 if TYPE_CHECKING:
     from workloads.native import Library
@@ -81,6 +82,44 @@ def of_library(setting: LibrarySetting) -> Setting:
     )
 
 
+OF_TWO_PHASE = ("waiting", "spin_switches")
+"""Keys that mean something to two-phase waits only."""
+
+
+def are_settings(tables: Any) -> bool:
+    """Whether [[schedulers]] tables name settings; then each must, and commands run as users start them."""
+    return isinstance(tables, list) and any(isinstance(one, dict) and "setting" in one for one in tables)
+
+
+def of_file(table: Table) -> Setting:
+    """The setting that a [[schedulers]] table names: one of ``ORDER``, or another name with what it sets."""
+    known_keys(table, ("setting", "environment", *OF_TWO_PHASE), "")
+    name = table.get("setting")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        rule = "each [[schedulers]] table names a setting if one does"
+        raise InputError("setting", name, rule, f'write setting = "{AS_IT_IS}"')
+    environment = as_table(table.get("environment", {}), "environment")
+    check_environment(environment)
+    for key in OF_TWO_PHASE if name != TWO_PHASE else ():
+        if key in table:
+            raise InputError(key, table[key], f"belongs to the setting {TWO_PHASE!r}", "leave it out")
+    if name == TWO_PHASE:
+        one_of("waiting", table.get("waiting", IMPLICIT), [rule for rule in RULES if rule != "oracle"])
+        rule_keys = {"waiting": IMPLICIT} | {key: table[key] for key in OF_TWO_PHASE if key in table}
+        options = replace(scheduler_of({"policy": "none", **rule_keys}).options, bind=False)
+        found = replace(UNCHANGED, setting=name, options=options, lines=("lockstep exec -- COMMAND",))
+    else:
+        found = next((of_library(one) for one in LIBRARY_SETTINGS if one.name == name), UNCHANGED)
+    if environment:
+        values = tuple(sorted(environment.items()))
+        line = "export " + " ".join(f"{key}={value}" for key, value in values)
+        return replace(found, setting=name, environment=values, lines=(*found.lines[1:], line))
+    if name not in ORDER or FITS in dict(found.environment).values():
+        rule = f"what the setting {name!r} sets is not known" if name not in ORDER else "depends on the host"
+        raise InputError("environment", None, rule, 'write environment = { OMP_NUM_THREADS = "2" }')
+    return found
+
+
 def of_table(table: Mapping[str, Any]) -> Scheduler:
     """The scheduler in a record; of a setting it lacks what it takes to run programs with it."""
     if "setting" not in table:
@@ -99,26 +138,3 @@ def place(table: Mapping[str, Any]) -> tuple[int, str]:
     """Where a setting stands among others."""
     name = str(table["setting"])
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name
-
-
-def experiment(
-    commands: Sequence[Sequence[str]],
-    copies: int,
-    settings: Sequence[Setting],
-    *,
-    repeats: int,
-    timeout_factor: float,
-) -> Experiment:
-    """So many copies of each command, all at a time and each program alone, with each setting."""
-    groups = tuple(JobGroup(CommandLine(tuple(words)), copies) for words in commands)
-    processors = len(usable_processors())
-    return Experiment(
-        name="tune",
-        processors=processors,
-        repeats=repeats,
-        min_repeats=repeats,
-        seed=1,
-        schedulers=tuple(settings),
-        cells=(Cell(0, {}, groups, {}, processors),),
-        timeout_factor=timeout_factor,
-    )

@@ -267,6 +267,73 @@ def test_other_settings_continue_the_same_series(command):
     assert {setting for setting, *_ in further.asked} == {"setting"}
 
 
+OF_A_FILE = """
+name = "tune"
+repeats = 2
+[[jobs]]
+count = 3
+command = ["mpiexec", "./app"]
+[[schedulers]]
+setting = "as it is"
+[[schedulers]]
+setting = "yield when idle"
+"""
+
+
+def test_a_file_with_the_same_settings_is_the_experiment_of_tune(command, monkeypatch, tmp_path):
+    seconds = {"as_it_is": (1, 3), "two_phase": (1, 1.1), "setting": (1, 2)}
+    tuned = json.loads(command(Host(**seconds), "--rounds", "2", "--only", "yield when idle", "--json")[1])
+    Path("mine.toml").write_text(OF_A_FILE)
+    again = Host(**seconds)
+    status, out, err = command(again, "mine.toml", "--resume", "--json", name="run", behind=())
+    assert status == 0, err
+    assert not again.asked and json.loads(out)["rows"] == tuned["rows"]
+
+    monkeypatch.setattr(native, "carried", lambda *ignored: Library(tmp_path / "front", ()))
+    more = (
+        '[[schedulers]]\nsetting = "two-phase"\n[[schedulers]]\nsetting = "ours"\nenvironment = { A = "1" }\n'
+    )
+    Path("mine.toml").write_text(OF_A_FILE + more)
+    further = Host(**seconds)
+    _, out, _ = command(further, "mine.toml", "--resume", "--json", name="run", behind=())
+    assert {setting for setting, *_ in further.asked} == {TWO_PHASE, "setting"}
+    assert settings_of(json.loads(out)) == [AS_IT_IS, "yield when idle", TWO_PHASE, "ours"]
+    assert json.loads(out)["rows"][2]["measured"]["workload_slowdown"]["median"] == pytest.approx(
+        1.1, rel=0.02
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ('schedulers.0.setting=""', "schedulers[0].setting = ''"),
+        ("schedulers.0={policy='gang'}", "schedulers[0].policy = 'gang'"),
+        ("schedulers.0.waiting=spin", "belongs to the setting 'two-phase'"),
+        ("schedulers.0={setting='two-phase', waiting='oracle'}", "schedulers[0].waiting = 'oracle'"),
+        ("schedulers.0.setting=theirs", "schedulers[0].environment is missing"),
+        ("schedulers.0.setting='fewer threads'", "depends on the host"),
+        ("schedulers.0.environment.A=1", "schedulers[0].environment.A = 1"),
+        ("jobs.0={program={dedicated_s=1}}", "jobs[0].program"),
+        ("jobs.0={count=2}", "jobs[0].command is missing"),
+        ("jobs.0.command=['']", "jobs[0].command = ['']"),
+        ("hosts=['a:1']", "hosts = ['a:1']"),
+        ("timeout_factor=0.5", "timeout_factor = 0.5"),
+    ],
+)
+def test_settings_in_a_file_are_checked(lockstep, change, complaint):
+    Path("mine.toml").write_text(OF_A_FILE)
+    status, _, err = lockstep("run", "mine.toml", "--set", change)
+    assert status == 2 and complaint in err
+
+
+def test_settings_are_of_real_runs_and_only_they_have_a_factor(lockstep):
+    Path("mine.toml").write_text(OF_A_FILE)
+    status, _, err = lockstep("simulate", "mine.toml")
+    assert status == 2 and "schedulers[0].setting = 'as it is': programs with a setting" in err
+    status, _, err = lockstep("run", "three-jobs", "--set", "timeout_factor=3")
+    assert status == 2 and "timeout_factor = 3: belongs to experiments with settings" in err
+
+
 def test_an_interrupted_series_goes_on(command):
     class Interrupted(Host):
         def __call__(self, *asked):
