@@ -35,8 +35,8 @@ def listed(kind):
     """The files that docs/architecture.md lists for a kind of change: the patterns of each item."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     part = re.search(rf"(?s)^- \*\*A {kind}\b.*?(?=^- \*\*|\Z)", page, re.MULTILINE)[0]
-    items = re.findall(r"(?ms)^  [0-9]\. (.*?)(?=^  [0-9]\. |^  *$|\Z)", part)
-    names = [re.findall(r"`([\w./]+/(?:[\w.]+)?)`", item) for item in items]
+    items = re.findall(r"(?ms)^  [0-9]\. (.*?)(?=^  [0-9]\. |^$|\Z)", part)
+    names = [re.findall(r"`([\w./-]+/(?:[\w.-]+)?)`", item) for item in items]
     return [[re.sub("[A-Z]{4,}", "[a-z_]+", re.escape(name)) for name in item] for item in names]
 
 
