@@ -3,19 +3,17 @@
 import os
 import signal
 import site
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from golden import Golden
-from netns_cluster import Cluster, reused, unavailable
+from netns_cluster import reused, unavailable
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--renew", action="store_true", help="write the golden files again")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Undo what a shell does to jobs in the background (and nohup), which children would inherit."""
     if not config.getoption("with_mpi", False):  # those tests have no use for what takes long to import
         from hypothesis import HealthCheck, settings  # noqa: PLC0415
@@ -32,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
+def pytest_cmdline_main(config):
     """Have the usual tests run in two processes, if pytest-xdist is there and ``-n`` says nothing else.
 
     Most tests wait, and real runs take two processors. One file, and what is marked, has one process.
@@ -48,7 +46,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def _alone(monkeypatch, request):
     """No test rests on what else runs on this host."""
     if not request.config.getoption("with_mpi", False):
         from among_others import once  # noqa: PLC0415 # tests that run on ranks do without
@@ -57,14 +55,14 @@ def _alone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> N
 
 
 @pytest.fixture
-def uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+def uncalibrated(monkeypatch):
     """Runs have nominal constants."""
     from among_others import uncalibrated  # noqa: PLC0415 # as above
 
     uncalibrated(monkeypatch.setattr)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave files without slow tests for the end, so that all processes end at about the same time."""
     if hasattr(config, "workerinput"):
         slow = {item.path for item in items if item.get_closest_marker("slow")}
@@ -75,7 +73,7 @@ REAL = {"again", "compiled", "host", "hosts", "newest"}
 """Fixtures of real processes, whose tests are slow."""
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+def pytest_itemcollected(item):
     if REAL & {*getattr(item, "fixturenames", ())}:
         item.add_marker(pytest.mark.slow)
 
@@ -85,7 +83,7 @@ OF_USERS = {"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MPLCONFIGDIR"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _apart(request: pytest.FixtureRequest) -> Iterator[Path | None]:
+def _apart(request):
     """Tests find nothing that stands in the checkout or at home, nor the runs of tests beside them.
 
     They begin in an empty directory. Their home begins empty, too; test processes share it, so that each
@@ -94,7 +92,7 @@ def _apart(request: pytest.FixtureRequest) -> Iterator[Path | None]:
     if request.config.getoption("with_mpi", False):
         yield None
         return
-    factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+    factory = request.getfixturevalue("tmp_path_factory")
     base = factory.getbasetemp()
     home = (base.parent if hasattr(request.config, "workerinput") else base) / "home"
     home.mkdir(mode=0o700, exist_ok=True)
@@ -117,7 +115,7 @@ def _apart(request: pytest.FixtureRequest) -> Iterator[Path | None]:
 
 
 @pytest.fixture(autouse=True)
-def _leaves_nothing(_apart: Path | None) -> Iterator[None]:
+def _leaves_nothing(_apart):
     """What a test left in the directory where it began would be there for the next one."""
     yield
     left = os.listdir(_apart) if _apart else []  # noqa: PTH208 - it counts, for each test
@@ -125,12 +123,12 @@ def _leaves_nothing(_apart: Path | None) -> Iterator[None]:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Golden:
+def golden(request):
     return Golden(request.config.getoption("renew"))
 
 
 @pytest.fixture(scope="module")
-def clusters() -> Iterator[Callable[[], Cluster]]:
+def clusters():
     """A function that gives two emulated hosts and a head."""
     if reason := unavailable():
         pytest.skip(reason)
@@ -139,13 +137,13 @@ def clusters() -> Iterator[Callable[[], Cluster]]:
 
 
 @pytest.fixture
-def hosts(clusters: Callable[[], Cluster]) -> Cluster:
+def hosts(clusters):
     """Two emulated hosts and a head, on which nothing is left of another test."""
     return clusters()
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def compiled(tmp_path_factory):
     """A function that compiles one of the programs of ``tests/support/native`` for an MPI, once."""
     from native_programs import compiled_in  # noqa: PLC0415 # tests that run on ranks do without
 

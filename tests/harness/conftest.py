@@ -1,13 +1,10 @@
 """What tests of the harness share: the command on made-up runs."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def undrawn(monkeypatch):
     """Pages without pictures, which take seconds to draw."""
     from harness.report import rendering  # noqa: PLC0415 - few need it
 
@@ -15,9 +12,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lockstep(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def lockstep(monkeypatch, tmp_path, capsys):
     """The command on made-up runs in ``tmp_path``; gives status, stdout, stderr."""
     from fake_runs import command_on_made_up_runs  # noqa: PLC0415 - few need it
 

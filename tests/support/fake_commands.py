@@ -1,12 +1,9 @@
 """Shell scripts in the place of programs, as Slurm's commands."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 
-def fake_commands(folder: Path, **texts: str) -> str:
+def fake_commands(folder, **texts):
     """Write a script of each name; returns the PATH that finds these before all others."""
     for name, text in texts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")

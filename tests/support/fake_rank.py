@@ -1,7 +1,5 @@
 """A rank that speaks the protocol and computes, without MPI: python fake_rank.py SOCKET JOB RANK."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -9,13 +7,13 @@ import sys
 import time
 
 
-def main(path: str, job: str, rank: str) -> int:
+def main(path, job, rank):
     """Announce, wait for the start, compute a little, hand in a record, wait for the end."""
     line = socket.socket(socket.AF_UNIX)
     line.connect(path)
     answers = line.makefile("r")
 
-    def tell(**message: object) -> None:
+    def tell(**message):
         line.sendall(json.dumps(message).encode() + b"\n")
 
     tell(type="hello", version=1, job=int(job), rank=int(rank))

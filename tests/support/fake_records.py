@@ -1,10 +1,7 @@
 """Records and reports of whole experiments that nobody has measured, in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import fake_runs
 import numpy as np
@@ -15,24 +12,23 @@ from harness.analyse.summary import TAU_S
 from harness.analyse.timelines import PLANNED, Lanes, planned_slots
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
-from harness.measure.plan import Task, plan
+from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession
 from harness.predict.job_level import SimulatedByJob
 from harness.predict.kept_outcome import kept
 from harness.report import job_page, page, rendering
 from harness.simulator.jobs.event_by_event import simulate
 from harness.simulator.jobs.metrics import batch_slowdowns, measure
-from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from harness.store import conditions
 from harness.store.rebuild import experiment_of
-from harness.store.records import POLICY, RunRecord, Schedule
+from harness.store.records import POLICY, Schedule
 
 
-def records(experiment: Experiment) -> list[RunRecord]:
+def records(experiment):
     """All runs of an experiment, measured and, but for commands, simulated."""
     processors = tuple(range(experiment.processors))
-    store: Any = SimpleNamespace(path=Path("nowhere"), runs=lambda *_, **__: [])
+    store = SimpleNamespace(path=Path("nowhere"), runs=lambda *_, **__: [])
     known = conditions.of_session(processors, fake_runs.TOOLS.launcher)
     session = MeasurementSession("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
     nominal = Constants(remote_wakeup_us=10.0, latency_us=2.0)
@@ -48,12 +44,12 @@ def records(experiment: Experiment) -> list[RunRecord]:
     return [*measured.values(), *simulated]
 
 
-def report(experiment: Experiment) -> str:
+def report(experiment):
     """The page of an experiment, with planned slots instead of timelines."""
     found = records(experiment)
     results = results_document.results(experiment, found, TAU_S)
     judged = verdicts.judged(results, found, verdicts.TOLERANCE)
-    planned: dict[str, Lanes] = {}
+    planned = {}
     for record in found:
         name = scheduler_name(record.scheduler)
         first = record.kind == POLICY and record.cell == record.repeat == 0
@@ -64,7 +60,7 @@ def report(experiment: Experiment) -> str:
     return rendering.html(page.of_runs(page.Content(judged, found, lanes, verdicts.TOLERANCE)))
 
 
-def write_trace(path: Path, jobs: int = 240, processors: int = 16) -> None:
+def write_trace(path, jobs=240, processors=16):
     """A trace of rigid jobs of 1 to 16 processors, in the Standard Workload Format."""
     draw = np.random.default_rng(3)
     size, time_s = 2 ** draw.integers(0, 5, jobs), draw.integers(5, 4000, jobs)
@@ -74,13 +70,13 @@ def write_trace(path: Path, jobs: int = 240, processors: int = 16) -> None:
     path.write_text(f"; MaxProcs: {processors}\n; Computer: <made up>\n" + "\n".join(lines))
 
 
-def runs_of_jobs(back_end: SimulatedByJob, usual: Schedule | None = None) -> list[RunRecord]:
+def runs_of_jobs(back_end, usual=None):
     """The runs under all schedulers of an experiment of jobs; policies are asked at every event.
 
     ``batch`` cannot keep up. Random jobs have the ``usual`` means, which nobody has simulated.
     """
 
-    def simulated(back_end: SimulatedByJob, task: Task) -> dict[str, Any]:
+    def simulated(back_end, task):
         if usual:
             return {"metrics": usual.metrics, "half_width": usual.half_width, "replications": 5}
         if task.scheduler.name == "batch":
@@ -100,14 +96,14 @@ def runs_of_jobs(back_end: SimulatedByJob, usual: Schedule | None = None) -> lis
 MEANS = dict.fromkeys(("response_s", "wait_s", "bounded_slowdown", "utilisation"), 10.0)
 
 
-def job_report(experiment: Experiment) -> str:
+def job_report(experiment):
     """The page of schedules of jobs: of its trace, or means that nobody has simulated."""
     back_end = SimulatedByJob.of(experiment)
     usual = None if back_end.logs else Schedule({}, 0, MEANS, dict.fromkeys(MEANS, 0.5))
     return page_of_jobs(runs_of_jobs(back_end, usual))
 
 
-def page_of_jobs(records: list[RunRecord]) -> str:
+def page_of_jobs(records):
     """The page of runs whose schedules are in memory."""
     results = results_document.results(experiment_of(records), records)
     return rendering.html(job_page.of_jobs(results, records[0], job_tables.timed(results.rows)))

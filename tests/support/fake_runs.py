@@ -4,32 +4,25 @@
 of which takes PAUSE seconds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from among_others import once, replace
 
-from coordinator.workload import JobResult, Result, Switch, Workload
+from coordinator.workload import JobResult, Result, Switch
 from harness import application, cli
 from harness.measure import runner
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
-from harness.measure.plan import Key, Task, plan
-from harness.measure.session import MeasurementSession, Progress, RowStatus, Tools, Watcher
+from harness.measure.plan import plan
+from harness.measure.session import MeasurementSession, Tools
 from harness.predict import missing, parameter_grid
-from harness.predict.recorded_programs import NONE, RecordedPrograms
-from harness.spec.experiment import Experiment
+from harness.predict.recorded_programs import NONE
 from harness.store.database import Store
-from harness.store.records import POLICY, RunRecord
+from harness.store.records import POLICY
 from workloads.record import ALWAYS, RankResult, WaitCounts, Waits
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
-from workloads.validation import InputError
 from workloads.work import Command
 
 SLOWDOWN = {"none": 2.8, "implicit": 1.1, "gang": 1.02, "partitioned": 1.2, "batch": 1.0}
@@ -37,7 +30,7 @@ ORIGIN_NS = 1_000_000
 START_UP_NS = 2_000_000
 
 
-def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -> Result:
+def imitate(workload, progress=None):
     """All jobs share the processors evenly and end together, late by the policy's slowdown."""
     alone_ns = round(sum(job.program.alone_s * 1e9 for job in workload.jobs))
     folded = any(job.program.processes > len(workload.processors) for job in workload.jobs)
@@ -72,10 +65,10 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
     return Result(tuple(jobs), tuple(ranks), tuple(switches), mechanism, "imitated", "mpich 0 (nowhere)")
 
 
-def failing(when: Callable[[Workload], bool]) -> Tools:
+def failing(when):
     """Tools with which the workloads that ``when`` holds for fail."""
 
-    def run_workload(workload: Workload, progress: Callable[[str], None]) -> Result:
+    def run_workload(workload, progress):
         result = imitate(workload)
         if not when(workload):
             return result
@@ -85,7 +78,7 @@ def failing(when: Callable[[Workload], bool]) -> Tools:
     return dataclasses.replace(TOOLS, run_workload=run_workload)
 
 
-def made_up(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> RankResult:
+def made_up(job, rank, processor, computing_ns, finish_ns):
     waits = WaitCounts(
         spun=10,
         blocked=5,
@@ -106,13 +99,13 @@ def made_up(job: int, rank: int, processor: int, computing_ns: int, finish_ns: i
     )
 
 
-def as_command(result: RankResult, looked_ns: int) -> RankResult:
+def as_command(result, looked_ns):
     """The result of a rank of somebody else's program, seen from outside."""
     times = {"looked_ns": looked_ns, "running_ns": result.cpu_ns, "ready_ns": (result.cpu_ns or 0) // 4}
     return RankResult(**{name: getattr(result, name) for name in ALWAYS}, **times)
 
 
-def traced(result: RankResult) -> RankResult:
+def traced(result):
     """The result with ten phases of 1 ms, in which the jobs take turns and rank 1 sends rank 0 a message."""
     job, rank = result.job, result.rank
     made = Timeline()
@@ -135,21 +128,21 @@ class ImitatedSimulator:
 
     def __init__(
         self,
-        measured: Mapping[Key, RunRecord],
-        session: str,
-        recorded: RecordedPrograms = NONE,
+        measured,
+        session,
+        recorded=NONE,
         *,
-        timeline: bool,
-    ) -> None:
+        timeline,
+    ):
         self._measured, self._session, self._timeline = measured, session, timeline
 
-    def refusal(self, task: Task) -> InputError | None:
+    def refusal(self, task):
         return None
 
-    def guess_s(self, task: Task) -> float:
+    def guess_s(self, task):
         return 1.0
 
-    def run(self, task: Task) -> RunRecord:
+    def run(self, task):
         measured = self._measured[task.key]
         share = 0.97 if measured.kind == POLICY else 1
         jobs = tuple(
@@ -170,7 +163,7 @@ class ImitatedSimulator:
         return dataclasses.replace(measured, id=None, switches=(), jobs=jobs, ranks=tuple(ranks), **changes)
 
 
-def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:
+def probe(processors, working_set_bytes):
     return {
         "remote_wakeup_ns": [4e3, 5e3, 6e3],
         "local_switch_ns": [3e3],
@@ -193,19 +186,19 @@ CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 
 
 def measure(
-    experiment: Experiment,
-    session: MeasurementSession,
-    constants: Constants = CONSTANTS,
-    watcher: Watcher | None = None,
+    experiment,
+    session,
+    constants=CONSTANTS,
+    watcher=None,
     *,
-    timeline: bool = False,
-) -> list[RunRecord]:
+    timeline=False,
+):
     watcher = watcher or Quiet()
     back_end = Measured(session, lambda task: constants, watcher.note, timeline)
     return list(runner.run(plan(experiment), back_end, session.store, watcher))
 
 
-def measured(experiment: Experiment, place: Path, tools: Tools = TOOLS, **options: Any) -> list[RunRecord]:
+def measured(experiment, place, tools=TOOLS, **options):
     """All runs of an experiment, in a store at ``place``; ``options`` are those of ``measure``."""
     with Store(place) as store:
         return measure(experiment, MeasurementSession.begin((0, 1), tools, store), **options)
@@ -214,33 +207,31 @@ def measured(experiment: Experiment, place: Path, tools: Tools = TOOLS, **option
 class Quiet:
     """A watcher that remembers what it was told."""
 
-    def __init__(self) -> None:
-        self.steps: list[Progress] = []
-        self.warnings: list[str] = []
-        self.statuses: list[RowStatus] = []
+    def __init__(self):
+        self.steps = []
+        self.warnings = []
+        self.statuses = []
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress):
         self.steps.append(progress)
 
-    def row_status(self, status: RowStatus) -> None:
+    def row_status(self, status):
         self.statuses.append(status)
 
-    def note(self, text: str) -> None:
+    def note(self, text):
         pass
 
-    def warn(self, text: str) -> None:
+    def warn(self, text):
         self.warnings.append(text)
 
 
-def command_on_made_up_runs(
-    monkeypatch: Any, folder: Path, capsys: Any
-) -> Callable[..., tuple[int, str, str]]:
+def command_on_made_up_runs(monkeypatch, folder, capsys):
     """The command on made-up runs in an empty directory; gives status, stdout, stderr."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: TOOLS)
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
 
-    def lockstep(*arguments: str) -> tuple[int, str, str]:
+    def lockstep(*arguments):
         status = cli.main(arguments)
         said = capsys.readouterr()
         return status, said.out, said.err
@@ -248,10 +239,10 @@ def command_on_made_up_runs(
     return lockstep
 
 
-def main(pause_s: float, arguments: list[str]) -> int:
+def main(pause_s, arguments):
     """The command; its pages have no pictures, and simulations of one point instead of nine, for a moment."""
 
-    def slowly(workload: Workload, progress: Callable[[str], None]) -> Result:
+    def slowly(workload, progress):
         time.sleep(pause_s)
         return imitate(workload, progress)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netns_cluster import Cluster, Host
+from netns_cluster import Cluster
 from runs import command, eventually, state
 
 PHASES = 9000
@@ -52,19 +52,19 @@ class Outcome:
     remains: tuple[str, ...]
 
 
-def part(host: Host, sign: str) -> int:
+def part(host, sign):
     """The pid of the process on a host whose command line contains ``sign``."""
     found = eventually(lambda: [pid for pid in host.processes() if sign in " ".join(command(pid))])
     assert found, f"no {sign} on {host.name}"
     return int(found[-1])
 
 
-def send(sign: str, signum: signal.Signals = signal.SIGKILL, *, head: bool = False) -> Do:
+def send(sign, signum=signal.SIGKILL, *, head=False):
     """Send a signal to a part of the second node, or of the head."""
     return lambda cluster: os.kill(part(cluster.head if head else cluster.nodes[1], sign), signum)
 
 
-def fill_disk(cluster: Cluster) -> None:
+def fill_disk(cluster):
     """Leave no byte in the second node's runtime directory."""
     host = cluster.nodes[1]
     place = str(host.root / "runtime")
@@ -98,12 +98,12 @@ FAULTS = {
 }
 
 
-def start(cluster: Cluster, **options: Any) -> subprocess.Popen[str]:
+def start(cluster, **options):
     script = Path(__file__).with_name("runs.py")
     return cluster.start([sys.executable, str(script), json.dumps({"hosts": cluster.hosts, **options})])
 
 
-def inject(cluster: Cluster, fault: Fault, seed: int, **options: Any) -> Outcome:
+def inject(cluster, fault, seed, **options):
     """Do a fault at a random moment of a run with these ``options``, and judge how the run ends."""
     chosen = {"policy": "gang", "mechanism": "signals", "jobs": 4, "processes": 1, "phases": PHASES}
     run = start(cluster, **chosen | options)

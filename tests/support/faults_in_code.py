@@ -8,7 +8,6 @@ import ast
 import random
 import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,11 +64,11 @@ class Fault:
     end: int
     new: str
 
-    def planted(self, source: bytes) -> bytes:
+    def planted(self, source):
         return source[: self.begin] + self.new.encode() + source[self.end :]
 
 
-def draw(root: Path, count: int, seed: int, *, c: bool, only: str = "") -> list[Fault]:
+def draw(root, count, seed, *, c, only=""):
     """Different faults, each place as likely as any other, in an order that ``seed`` decides."""
     suffixes = (".c", ".h") if c else (".py",)
     files = [file for file in _tracked(root) if file.endswith(suffixes) and file.startswith(only)]
@@ -80,7 +79,7 @@ def draw(root: Path, count: int, seed: int, *, c: bool, only: str = "") -> list[
     return [fault for fault, _ in zip(valid, range(count), strict=False)]
 
 
-def compiles(root: Path, fault: Fault) -> bool:
+def compiles(root, fault):
     """Whether the file with its fault is still a text of its language."""
     source = fault.planted((root / fault.file).read_bytes())
     if fault.file.endswith(".py"):
@@ -95,13 +94,13 @@ def compiles(root: Path, fault: Fault) -> bool:
     return subprocess.run(command, input=source, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def in_python(file: str, source: bytes) -> Iterator[Fault]:
+def in_python(file, source):
     """The faults that a module can have; none in annotations, texts and what is raised."""
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def fault(node: ast.expr | ast.stmt, kind: str, new: str) -> Fault:
+    def fault(node, kind, new):
         assert node.end_lineno is not None and node.end_col_offset is not None
         begin = starts[node.lineno - 1] + node.col_offset
         return Fault(file, node.lineno, kind, begin, starts[node.end_lineno - 1] + node.end_col_offset, new)
@@ -111,10 +110,10 @@ def in_python(file: str, source: bytes) -> Iterator[Fault]:
             yield fault(node, kind, new)
 
 
-def in_c(file: str, source: bytes) -> Iterator[Fault]:
+def in_c(file, source):
     text = source.decode("latin-1")  # a byte a character
 
-    def line_of(match: re.Match[str]) -> int:
+    def line_of(match):
         return text.count("\n", 0, match.start()) + 1
 
     for match in C_TOKEN.finditer(text):
@@ -126,7 +125,7 @@ def in_c(file: str, source: bytes) -> Iterator[Fault]:
         yield Fault(file, line_of(match), "a call left out", *match.span(), ";")
 
 
-def _code(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+def _code(tree):
     """The nodes below ``tree`` that do something when the program runs."""
     for field, value in ast.iter_fields(tree):
         if field in {"annotation", "returns", "type_params", "decorator_list"} or isinstance(tree, ast.Raise):
@@ -139,7 +138,7 @@ def _code(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
             yield from _code(node)
 
 
-def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[str, str]]:  # noqa: PLR0912 - a branch a kind
+def _changes(node):  # noqa: PLR0912 - a branch a kind
     """What each kind of fault makes of a node: its name, and the text in the node's place."""
     match node:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
@@ -176,27 +175,27 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[str, str]]:  # noqa: P
             yield f"argument left out: {name}", ast.unparse(fewer)
 
 
-def _inner(node: ast.expr) -> str:
+def _inner(node):
     return f"({ast.unparse(node)})"
 
 
-def _text(node: ast.expr) -> bool:
+def _text(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
 
 
 @cache
-def _tracked(root: Path) -> tuple[str, ...]:
+def _tracked(root):
     listed = subprocess.check_output(["git", "ls-files", *ROOMS], cwd=root, text=True)
     return tuple(listed.splitlines())
 
 
-def room(file: str) -> str:
+def room(file):
     """The folder of a file's room: ``harness/analyse``, or the top level where it has none inside."""
     parts = Path(file).parent.parts
     return "/".join(parts[:2]) if parts[0] in {"harness", "coordinator"} and len(parts) > 1 else parts[0]
 
 
-def tests_of(root: Path, file: str) -> list[str]:
+def tests_of(root, file):
     """The tests that a developer would run for a file: those of its room, and those that import its module.
 
     A module of tests/support that imports it counts as well, and a source in C stands for the package that it
@@ -208,7 +207,7 @@ def tests_of(root: Path, file: str) -> list[str]:
     return sorted(test for test, names in _imports(root).items() if test.startswith(own) or module in names)
 
 
-def _package(root: Path, file: str) -> str:
+def _package(root, file):
     folder = Path(file).parent
     while not (root / folder / "__init__.py").exists():
         folder = folder.parent
@@ -218,7 +217,7 @@ def _package(root: Path, file: str) -> str:
 
 
 @cache
-def _imports(root: Path) -> dict[str, set[str]]:
+def _imports(root):
     """The modules that each file of tests imports, also through tests/support."""
     support = {path.stem: _named(path) for path in (root / "tests/support").rglob("*.py")}
     grown = True
@@ -237,7 +236,7 @@ def _imports(root: Path) -> dict[str, set[str]]:
     return of_tests
 
 
-def _named(path: Path) -> set[str]:
+def _named(path):
     names = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):

@@ -4,13 +4,10 @@ It connects COUNT times to the agent, speaks out of turn or nonsense, and waits 
 often it was not.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import socket
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 
 HELLO = {"type": "hello", "version": 1, "job": 0, "rank": 0}
@@ -19,11 +16,11 @@ RECORD = {"type": "record", "record": {"job": 0, "rank": 0, "start_ns": 1, "fini
 BECOMING = {"type": "becoming", "processor": 0, "start_ns": 1}
 
 
-def lines(*messages: object) -> bytes:
+def lines(*messages):
     return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
-def conversations(random_: random.Random) -> Iterator[bytes]:
+def conversations(random_):
     """Beginnings of conversations, of which every one is to be cut off."""
     number = random_.choice([-1, 1, 7, 2**31, 2**63, 10**30, None, "0", 0.5, True, [], {}])
     text = lines(HELLO)
@@ -47,7 +44,7 @@ def conversations(random_: random.Random) -> Iterator[bytes]:
     )
 
 
-def cut_off(path: str, said: bytes) -> bool:
+def cut_off(path, said):
     """Whether the agent hangs up on who says this, without another word."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(10)

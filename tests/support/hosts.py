@@ -1,18 +1,14 @@
 """The driver's end of a real agent, for tests that speak to it themselves."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from runs import eventually
 
 from coordinator.host.environment import forwarded
 from coordinator.host.processes import JOB
-from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
@@ -23,9 +19,7 @@ from coordinator.workload import LEASE_S
 class Host:
     """An agent, with ranks that only speak its protocol."""
 
-    def __init__(
-        self, directory: RunDirectory, mechanism: str | None, stderr: Any = None, **options: Any
-    ) -> None:
+    def __init__(self, directory, mechanism, stderr=None, **options):
         self.directory = directory
         self.keys, self.agent_keys = Keys.make(), Keys.make()
         self.endpoint = f"ipc://{directory.hub}"
@@ -49,11 +43,11 @@ class Host:
         assert self.agent.stdin is not None
         with self.agent.stdin as stdin:
             stdin.write(self.setup.encode().encode())
-        self.heard: list[Any] = []
-        self.children: list[subprocess.Popen[bytes]] = []
+        self.heard = []
+        self.children = []
         self.echoing = True
 
-    def listen(self) -> None:
+    def listen(self):
         while arrived := self.hub.receive():
             for message in (TO_DRIVER.decode(line) for _, line in arrived):
                 if isinstance(message, protocol.Beat) and self.echoing:
@@ -61,21 +55,21 @@ class Host:
                     self.say(protocol.Echo(message.sent_ns, now_ns, now_ns))
                 self.heard.append(message)
 
-    def hear(self, kind: type[Any], count: int = 1) -> list[Any]:
-        def found() -> list[Any]:
+    def hear(self, kind, count=1):
+        def found():
             return [one for one in self.heard if isinstance(getattr(one, "said", one), kind)]
 
         assert self.eventually(lambda: len(found()) >= count), self.heard
         return found()
 
-    def eventually(self, condition: Any, timeout_s: float = 60.0) -> Any:
+    def eventually(self, condition, timeout_s=60.0):
         """As ``runs.eventually``, answering beats meanwhile."""
         return eventually(lambda: self.listen() or condition(), timeout_s)
 
-    def say(self, message: Any) -> None:
+    def say(self, message):
         self.hub.send(0, TO_AGENT.encode(message))
 
-    def rank(self, job: int, rank: int, **variables: str) -> subprocess.Popen[bytes]:
+    def rank(self, job, rank, **variables):
         script = Path(__file__).parent / "fake_rank.py"
         child = subprocess.Popen(
             [sys.executable, "-S", str(script), str(self.directory.socket), str(job), str(rank)],

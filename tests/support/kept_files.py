@@ -9,14 +9,11 @@ nothing was published, and the values are as its runs wrote them. Nobody writes 
 this form of stores must read what is there.
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,14 +34,14 @@ COLUMNS = [
 ]
 
 
-def unpacked(version: str, folder: Path) -> Path:
+def unpacked(version, folder):
     """The store of a version, in a folder."""
     packed = (STORED / version / f"{database.FILE_NAME}.xz").read_bytes()
     (folder / database.FILE_NAME).write_bytes(lzma.decompress(packed))
     return folder
 
 
-def told(version: str, results: Path) -> dict[str, Any]:
+def told(version, results):
     """What is read from the unpacked store and from the recording of a version, in types of JSON."""
     (shown,) = stored_runs.read(results, "shown", Silent())
     with database.Store(results, existing=True) as store:
@@ -69,7 +66,7 @@ def told(version: str, results: Path) -> dict[str, Any]:
     }
 
 
-def kinds_of(rank: recording.RankRecording) -> dict[str, int]:
+def kinds_of(rank):
     """How many operations of each kind a rank did."""
     kinds, counts = np.unique(rank.rows["kind"], return_counts=True)
     return {KINDS[kind]: int(count) for kind, count in zip(kinds, counts, strict=True)}

@@ -10,12 +10,11 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lives import OneHost, parent, started
+from lives import parent, started
 from places import ROOT
 from runs import catches, command, state
 
@@ -46,7 +45,7 @@ MODULES = {
 }
 
 
-def role(pid: int) -> str:
+def role(pid):
     words = command(pid)
     if not words:
         return ""
@@ -80,7 +79,7 @@ class Outcome:
     clean_s: float = 0.0
     faults: list[str] = field(default_factory=list)
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "\n  ".join([self.told, *self.faults])
 
 
@@ -93,7 +92,7 @@ class Kill:
     seed: str
     signum: signal.Signals = signal.SIGKILL
 
-    def do(self, life_s: float) -> Outcome:
+    def do(self, life_s):
         """Start the command, and send the signal at a random instant of ``life_s`` seconds."""
         choices = random.Random(f"{self.seed}-{self.number}")
         instant_s = choices.uniform(0.0, life_s)
@@ -112,18 +111,18 @@ class Kill:
             follow(life, outcome)
             return self._judged(life, outcome)
 
-    def _first_rank_s(self, life: OneHost) -> float:
+    def _first_rank_s(self, life):
         """Wait for a rank; returns the time in seconds of ``time.monotonic``."""
         while life.status() is None and not any(role(pid) == "rank" for pid in life.processes()):
             time.sleep(0.01)
         return time.monotonic()
 
-    def _strike(self, life: OneHost, choices: random.Random) -> Outcome:
+    def _strike(self, life, choices):
         while life.status() is None:
             driver = life.driver()
             if driver is None:  # between its shell and itself, or between its end and its status
                 continue
-            parts: dict[str, list[int]] = {"driver": [driver]}
+            parts = {"driver": [driver]}
             if self.signum == signal.SIGKILL:
                 for pid in life.processes():
                     if pid != driver and (found := role(pid)):
@@ -139,7 +138,7 @@ class Kill:
                 return Outcome(told, chosen)
         return Outcome(f"{self.what}: had ended")
 
-    def _judged(self, life: OneHost, outcome: Outcome) -> Outcome:
+    def _judged(self, life, outcome):
         """Check how the driver ended, too; returns ``outcome``."""
         status, said = life.status(), life.said()
         if status is not None and status not in self._expected(outcome.role):
@@ -150,7 +149,7 @@ class Kill:
             outcome.faults += [f"| {line}" for line in said.splitlines()[-12:]]
         return outcome
 
-    def _expected(self, role: str) -> Sequence[int]:
+    def _expected(self, role):
         if not role:
             return (0,)
         others_say = self.what in ("simulate", "exec") and self.signum != signal.SIGKILL
@@ -169,7 +168,7 @@ class Keys(Kill):
     Ctrl-C comes twice, quickly. Some time after Ctrl-Z, ``fg`` continues the group.
     """
 
-    def _strike(self, life: OneHost, choices: random.Random) -> Outcome:
+    def _strike(self, life, choices):
         # Before it handles signals, Python itself is starting.
         while (driver := life.driver()) is None or not catches(driver, signal.SIGTERM):
             if life.status() is not None:
@@ -189,19 +188,19 @@ class Keys(Kill):
             time.sleep(choices.choice([0.0, 0.01, choices.uniform(0.0, 1.0)]))
         return Outcome(told, "driver")
 
-    def _stopped(self, life: OneHost, driver: int) -> None:
+    def _stopped(self, life, driver):
         """Wait until Ctrl-Z has stopped the driver, which may first end a run."""
         begin_s = time.monotonic()
         while life.status() is None and state(driver) != "T" and time.monotonic() < begin_s + PATIENCE_S:
             time.sleep(0.01)
 
-    def _expected(self, role: str) -> Sequence[int]:
+    def _expected(self, role):
         if self.signum == signal.SIGTSTP:  # it goes on; a run that it ended counts as failed
             return (0, 1)
         return super()._expected(role)
 
 
-def follow(life: OneHost, outcome: Outcome) -> None:
+def follow(life, outcome):
     """Wait at most LIFE_S for the end of the driver, and then at most PATIENCE_S until nothing remains."""
     begin_s = time.monotonic()
     while life.status() is None:
@@ -218,7 +217,7 @@ def follow(life: OneHost, outcome: Outcome) -> None:
     outcome.clean_s = time.monotonic() - begin_s
 
 
-def remains(life: OneHost) -> list[str]:
+def remains(life):
     """The processes, files and cgroups of a command at this moment."""
     left = []
     for pid in life.processes():
@@ -228,7 +227,7 @@ def remains(life: OneHost) -> list[str]:
     return left + life.files() + [str(group) for group in cgroups_of_runs() if group not in BEFORE]
 
 
-def undisturbed(what: str) -> tuple[float, Outcome]:
+def undisturbed(what):
     """The life of an undisturbed command in seconds, and its outcome."""
     with started(what, 0) as life:
         begin_s = time.monotonic()

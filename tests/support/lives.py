@@ -3,8 +3,6 @@
 It runs on this host or on the head of two emulated hosts.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -13,13 +11,12 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
-from netns_cluster import Cluster, cluster
+from netns_cluster import cluster
 from places import SUPPORT
 from runs import AMONG_OTHERS, command, everything_in, state, text, two_processors
 
@@ -66,7 +63,7 @@ TEMPORARY = re.compile(r"(lockstep|hydra|ompi|openmpi|prte|pmix|mpich|mpiexec)",
 class OneHost:
     """A command on this host, in a nest."""
 
-    def __init__(self, argv: Sequence[str], root: Path) -> None:
+    def __init__(self, argv, root):
         self._root = root
         for name in ("runtime", "tmp", "bin"):
             (root / name).mkdir(mode=0o700)
@@ -87,15 +84,15 @@ class OneHost:
                 stderr=err,
             )
 
-    def _told(self) -> list[int]:
+    def _told(self):
         return [int(line) for line in text(self._root / "nest").split("\n")[:-1]]
 
-    def driver(self) -> int | None:
+    def driver(self):
         """The pid of the command; None before it runs and after its end."""
         told = self._told()
         return told[0] if len(told) == 1 else None
 
-    def processes(self) -> list[int]:
+    def processes(self):
         """Pids of all its descendants, on any host."""
         parents = {pid: parent(pid) for pid in psutil.pids()}
         found = {self.nest.pid}
@@ -103,12 +100,12 @@ class OneHost:
             found |= more
         return sorted(pid for pid in found - {self.nest.pid} if state(pid) not in ("", "Z"))
 
-    def status(self) -> int | None:
+    def status(self):
         """Its exit status, as in ``subprocess``; None before its end."""
         told = self._told()
         return told[1] if len(told) > 1 else None
 
-    def files(self) -> list[str]:
+    def files(self):
         """Everything that it should not leave: files, sockets, shared memory."""
         ours = [name for place in ("runtime", "tmp") for name in everything_in(self._root / place)]
         ours += [str(path) for path in self._root.glob("cache/lockstep/.*")]
@@ -118,10 +115,10 @@ class OneHost:
         ]
         return ours + sorted({*_segments(), *_temporary()} - self._before)
 
-    def said(self) -> str:
+    def said(self):
         return text(self._root / "err")
 
-    def end(self) -> None:
+    def end(self):
         while self.nest.poll() is None:
             for pid in self.processes():
                 with suppress(ProcessLookupError):
@@ -133,87 +130,87 @@ class OneHost:
 class TwoHosts(OneHost):
     """A command on the head of two emulated hosts."""
 
-    def __init__(self, argv: Sequence[str], root: Path, hosts: Cluster) -> None:
+    def __init__(self, argv, root, hosts):
         self._root, self._hosts = root, hosts
         self._before = set(_temporary())
         script = f'cd {root}; exec "$@" > out 2> err'
         self._ssh = hosts.start(["sh", "-c", script, "sh", *argv])
 
-    def driver(self) -> int | None:
+    def driver(self):
         sign = shlex.join(LOCKSTEP[1:])
         found = [pid for pid in self._hosts.head.processes() if sign in " ".join(command(pid))]
         return found[0] if found and self._ssh.poll() is None else None
 
-    def processes(self) -> list[int]:
+    def processes(self):
         return [pid for pid in self._hosts.processes() if state(pid) not in ("", "Z")]
 
-    def status(self) -> int | None:
+    def status(self):
         status = self._ssh.poll()
         return status if status is None or status < 192 else status - 256  # it came in a byte
 
-    def files(self) -> list[str]:
+    def files(self):
         return self._hosts.files() + sorted(set(_temporary()) - self._before)
 
-    def end(self) -> None:
+    def end(self):
         """The hosts end with all that is on them."""
         self._ssh.kill()
         self._ssh.communicate()
 
 
-def parent(pid: int) -> int:
+def parent(pid):
     words = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(words[1]) if words else 0
 
 
-def _segments() -> list[str]:
+def _segments():
     """This user's files in /dev/shm that no living process maps."""
     found = [path for path in Path("/dev/shm").iterdir() if _ours(path)]
     maps = "".join(text(f"/proc/{pid}/maps") for pid in psutil.pids() if found)
     return [str(path) for path in found if str(path) not in maps]
 
 
-def _temporary() -> list[str]:
+def _temporary():
     place = Path("/tmp")
     listed = place.iterdir() if os.access(place, os.R_OK) else ()
     return [str(path) for path in listed if TEMPORARY.match(path.name) and _ours(path)]
 
 
-def _harmed(job: subprocess.Popen[bytes]) -> bool:
+def _harmed(job):
     return state(job.pid) == "T" or job.poll() not in (None, 0)
 
 
-def _whole(record: Path) -> bool:
+def _whole(record):
     try:
         return "waits" in json.loads(text(record))
     except ValueError:
         return False
 
 
-def _ours(path: Path) -> bool:
+def _ours(path):
     try:
         return path.lstat().st_uid == os.getuid()
     except OSError:
         return False
 
 
-def _run(number: int, hosts: Sequence[str] = ()) -> list[str]:
+def _run(number, hosts=()):
     usable = [name for name, mechanism in known().items() if not mechanism.unavailable()]
     mechanism = f'schedulers.0.mechanism="{usable[number % len(usable)]}"'
     where = ["--hosts", ",".join(f"{host}:1" for host in hosts)] if hosts else []
     return [*LOCKSTEP, "run", "x.toml", "--no-simulate", "--set", mechanism, *where]
 
 
-def _calibrate_again(number: int) -> list[str]:
+def _calibrate_again(number):
     """A run that calibrates before each repeat, as a long series does every few minutes."""
     return [sys.executable, "-P", "-c", AGAIN, *_run(number)[len(LOCKSTEP) :], "--set", "repeats=3"]
 
 
-def _simulate(number: int) -> list[str]:
+def _simulate(number):
     return find_launcher().argv(3, [*LOCKSTEP, "simulate", "x.toml", "--mpi"])
 
 
 @functools.cache
-def _native_program() -> tuple[TemporaryDirectory[str], str]:
+def _native_program():
     """A program that is not ours, in a folder that lasts as long as the test process."""
     folder = TemporaryDirectory(prefix="ls-kill-program-")
     program = f"{folder.name}/native-rank"
@@ -223,7 +220,7 @@ def _native_program() -> tuple[TemporaryDirectory[str], str]:
     return folder, program
 
 
-def _exec(number: int) -> list[str]:
+def _exec(number):
     """Number 0 ends by itself soon; the others run until one of their parts is killed."""
     _, program = _native_program()
     compiling = ["env", "XDG_CACHE_HOME=cache"] if number % 4 == 3 else []
@@ -231,21 +228,21 @@ def _exec(number: int) -> list[str]:
     return [*compiling, *LOCKSTEP, "exec", "--record", "records", "--", *command]
 
 
-def _spinning(seconds: float = 2.0) -> list[str]:
+def _spinning(seconds=2.0):
     return [sys.executable, "-c", f"import time\nwhile time.process_time() < {seconds}: pass"]
 
 
-def _colocate(number: int) -> list[str]:
+def _colocate(number):
     _bystander()
     return [*LOCKSTEP, "colocate", "--rounds", "1", "--", *_spinning(0.3), ":::", *_spinning(0.3)]
 
 
-def _turns(number: int) -> list[str]:
+def _turns(number):
     _bystander()
     return [*LOCKSTEP, "turns", "--quantum-ms", "20", "--", *_spinning(), ":::", *_spinning()]
 
 
-def _turns_of_others(number: int) -> list[str]:
+def _turns_of_others(number):
     """Its jobs are others', who look whether they go on: ``OneHost.files`` tells."""
     jobs = [subprocess.Popen(_spinning(3.0), start_new_session=True) for _ in range(2)]
     OTHERS.extend(jobs)
@@ -254,17 +251,17 @@ def _turns_of_others(number: int) -> list[str]:
     return [*LOCKSTEP, "turns", "--quantum-ms", "20", *pids]
 
 
-def _bystander() -> None:
+def _bystander():
     """Somebody's program beside the command, which no kill may touch."""
     OTHERS.append(subprocess.Popen(["sleep", "1000"]))
 
 
-OTHERS: list[subprocess.Popen[bytes]] = []
+OTHERS = []
 """Programs that a command may stop, but must let go."""
 
 
 @functools.cache
-def _stored() -> TemporaryDirectory[str]:
+def _stored():
     """A folder with results of the experiment, that lasts as long as the test process."""
     folder = TemporaryDirectory(prefix="ls-kill-results-")
     (Path(folder.name) / "x.toml").write_text(EXPERIMENT)
@@ -273,7 +270,7 @@ def _stored() -> TemporaryDirectory[str]:
     return folder
 
 
-def _with_stored(*words: str) -> Callable[[int], list[str]]:
+def _with_stored(*words):
     """A command that reads results, whose place stands for STORED in it."""
     return lambda number: [
         *LOCKSTEP,
@@ -281,7 +278,7 @@ def _with_stored(*words: str) -> Callable[[int], list[str]]:
     ]
 
 
-def _with_native(*words: str) -> Callable[[int], list[str]]:
+def _with_native(*words):
     """A command about the program that is not ours."""
     return lambda number: [
         *LOCKSTEP,
@@ -291,7 +288,7 @@ def _with_native(*words: str) -> Callable[[int], list[str]]:
     ]
 
 
-COMMANDS: dict[str, Callable[[int], list[str]]] = {
+COMMANDS = {
     "run": _run,
     "calibrate": lambda number: [*LOCKSTEP, "calibrate"],
     "calibrate again": _calibrate_again,
@@ -321,7 +318,7 @@ ELSEWHERE = "run on two hosts"
 
 
 @contextmanager
-def started(what: str, number: int) -> Iterator[OneHost]:
+def started(what, number):
     """Start a command; nothing of it remains afterwards."""
     with TemporaryDirectory(prefix="ls-kill-", ignore_cleanup_errors=True) as name:
         root = Path(name)

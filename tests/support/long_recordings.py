@@ -22,7 +22,7 @@ PHASES = {
 """What two ranks do after each computation: kinds, bytes, peers (OTHER: the other rank) and requests."""
 
 
-def long_recording(phase: str, kept: int = KEPT) -> Recording:
+def long_recording(phase, kept=KEPT):
     """A loop of two ranks, which compute for about PHASE_US and then do one of PHASES, for 4096 s.
 
     ``kept``: operations of a rank in each window. Its MPI is like MPICH: collective operations have a root.
@@ -31,7 +31,7 @@ def long_recording(phase: str, kept: int = KEPT) -> Recording:
     return Recording(("mpiexec", "-n", "2", "./loop"), len(ranks), ranks)
 
 
-def _rank(rank: int, phase: str, kept: int) -> RankRecording:
+def _rank(rank, phase, kept):
     windows = np.zeros(SLOTS, WINDOW)
     phases, window_ns = round(WINDOW_S * 1e6 / PHASE_US), round(WINDOW_S * 1e9)
     windows["kept"], windows["operations"] = kept, phases * len(PHASES[phase])
@@ -48,7 +48,7 @@ def _rank(rank: int, phase: str, kept: int) -> RankRecording:
     )
 
 
-def _rows(rank: int, phase: str, kept: int, random: np.random.Generator) -> np.ndarray:
+def _rows(rank, phase, kept, random):
     """The kept operations of a window; their times differ, as real ones do."""
     once = np.zeros(len(PHASES[phase]), OPERATION)
     for row, (kind, size, peer, request) in zip(once, PHASES[phase], strict=True):

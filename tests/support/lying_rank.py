@@ -3,8 +3,6 @@
 ``@`` in the record stands for the time, ``#`` for a long text.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

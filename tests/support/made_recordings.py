@@ -1,7 +1,5 @@
 """Recordings of programs that were never run, and files of ranks that did nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from harness.store.recording import (
@@ -18,9 +16,7 @@ from harness.store.recording import (
 )
 
 
-def recorded(
-    by_rank: list[list[tuple[str, float]]], *, windows: int = 1, kept: int | None = None, **columns: int
-) -> Recording:
+def recorded(by_rank, *, windows=1, kept=None, **columns):
     """A program of these kinds and computing times (us) on each rank, in so many equal windows."""
     ranks = []
     for number, operations in enumerate(by_rank):
@@ -43,7 +39,7 @@ def recorded(
     return Recording(("mpiexec", "./app"), len(ranks), tuple(ranks))
 
 
-def rank_file(magic: bytes = MAGIC, **fields: object) -> bytes:
+def rank_file(magic=MAGIC, **fields):
     """The file of a rank that has done nothing, with one window."""
     head = np.zeros((), HEAD)
     known = {"magic": magic, "world": b"w", "version": VERSION, "ranks": 1, "slots": 1, "most_kept": 64}

@@ -5,8 +5,6 @@ with pip, unless ``--suite`` names its directory of tests. Each module is a job:
 its time limit only. Exits with 1 if a test that passes as it is does not pass two-phase.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess
@@ -14,7 +12,6 @@ import sys
 import tarfile
 import time
 import unittest
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +28,7 @@ Outcomes = dict[str, str]
 
 
 @contextmanager
-def suite(pip: Sequence[str]) -> Iterator[Path]:
+def suite(pip):
     """The directory of the tests of the mpi4py that is installed, as it was published."""
     version = metadata.version("mpi4py")
     with TemporaryDirectory(prefix="ls-mpi4py-") as name:
@@ -45,44 +42,44 @@ def suite(pip: Sequence[str]) -> Iterator[Path]:
 class _Written(unittest.TestResult):
     """Writes a line when a test begins, and one when it has ended."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name):
         super().__init__()
         self._file = Path(name).open("w", buffering=1)  # noqa: SIM115 - it ends with the process
 
-    def _write(self, test: object, outcome: str, error: object = None) -> None:
+    def _write(self, test, outcome, error=None):
         name = test.id() if isinstance(test, unittest.TestCase) else str(test)
         if error is not None:
             print(name, self._exc_info_to_string(error, test), file=sys.stderr)  # type: ignore[attr-defined]
         self._file.write(f"{outcome} {name}\n")
 
-    def startTest(self, test: unittest.TestCase) -> None:
+    def startTest(self, test):
         self._write(test, "begun")
 
-    def addSuccess(self, test: unittest.TestCase) -> None:
+    def addSuccess(self, test):
         self._write(test, "passed")
 
-    def addError(self, test: unittest.TestCase, err: object) -> None:
+    def addError(self, test, err):
         self._write(test, "failed", err)
 
     addFailure = addError
 
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+    def addSkip(self, test, reason):
         self._write(test, "skipped")
 
-    def addExpectedFailure(self, test: unittest.TestCase, err: object) -> None:
+    def addExpectedFailure(self, test, err):
         self._write(test, "expected")
 
-    def addSubTest(self, test: object, subtest: unittest.TestCase, err: object) -> None:
+    def addSubTest(self, test, subtest, err):
         if err is not None:
             self._write(subtest, "failed", err)
 
 
 class _Loader(unittest.TestLoader):
-    def getTestCaseNames(self, testCaseClass: type[unittest.TestCase]) -> list[str]:
+    def getTestCaseNames(self, testCaseClass):
         return [name for name in super().getTestCaseNames(testCaseClass) if name not in ERRONEOUS]
 
 
-def be_rank(folder: str, module: str) -> None:
+def be_rank(folder, module):
     """Run a module of tests as one rank."""
     sys.path.insert(0, os.environ["MPI4PY_SUITE"])
     sys.modules.update({"cupy": None, "numba": None})  # type: ignore[dict-item]
@@ -95,13 +92,13 @@ def be_rank(folder: str, module: str) -> None:
 class Suite:
     """The tests, and how to start ranks for them; ``before`` is a command before the launcher's."""
 
-    def __init__(self, place: Path, options: argparse.Namespace) -> None:
+    def __init__(self, place, options):
         self.place, self.limit_s = place.resolve(), options.limit_s
         self.launcher = [*options.launcher.split(), "-n", str(options.ranks)]
         libmpi = {"MPI4PY_LIBMPI": options.libmpi} if options.libmpi else {}
         self.environment = os.environ | libmpi | {"MPI4PY_SUITE": str(self.place)}
 
-    def run(self, module: str, before: Sequence[str] = (), **extra: str) -> tuple[Outcomes, float]:
+    def run(self, module, before=(), **extra):
         """The outcomes of a module, run with more variables, and the seconds that it took."""
         with TemporaryDirectory(prefix="ls-mpi4py-") as folder:
             me = [sys.executable, str(Path(__file__).resolve()), "--rank", folder, module]
@@ -111,7 +108,7 @@ class Suite:
                 limited, env=self.environment | extra, capture_output=True, text=True, check=False
             )
             taken_s = time.monotonic() - begun
-            found: Outcomes = {}
+            found = {}
             for file in Path(folder).iterdir():
                 for line in file.read_text().splitlines():
                     outcome, _, name = line.partition(" ")
@@ -122,7 +119,7 @@ class Suite:
         return found, taken_s
 
 
-def compare(suite: Suite, modules: Sequence[str], knobs: dict[str, str], options: Sequence[str]) -> int:
+def compare(suite, modules, knobs, options):
     """How many tests pass as it is and not two-phase; prints which."""
     lost, total_s, passed = 0, [0.0, 0.0], [0, 0]
     for module in modules:
@@ -143,12 +140,12 @@ def compare(suite: Suite, modules: Sequence[str], knobs: dict[str, str], options
     return lost
 
 
-def told(passed: Sequence[int], seconds: Sequence[float], form: str) -> str:
+def told(passed, seconds, form):
     plain, ours = (f"{took_s:{form}} s" for took_s in seconds)
     return f"{passed[0]} passed as it is in {plain}, {passed[1]} two-phase in {ours}"
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", type=Path, help="the directory test/ of mpi4py's source distribution")
     parser.add_argument("--pip", default=f"{sys.executable} -m pip")

@@ -6,7 +6,6 @@ Written from the standard's definitions: which calls may wait for another proces
 """
 
 import re
-from collections.abc import Iterator
 
 COLLECTIVE = """
 Barrier Bcast {Gather,Scatter}{,v} Allgather{,v} Alltoall{,v,w} Reduce Allreduce Reduce_scatter{,_block}
@@ -50,7 +49,7 @@ Put Get Accumulate Get_accumulate R{put,get,accumulate,get_accumulate} Fetch_and
 """Patterns of all other names: local calls, and those that start one-sided operations, which others end."""
 
 
-def named(text: str) -> Iterator[str]:
+def named(text):
     for word in text.split():
         choice = re.search(r"\{([\w,]*)\}", word)
         if choice is None:
@@ -60,22 +59,22 @@ def named(text: str) -> Iterator[str]:
                 yield from named(word[: choice.start()] + chosen + word[choice.end() :])
 
 
-def nonblocking(name: str) -> str:
+def nonblocking(name):
     """The name of the form of a call that only starts it."""
     return f"I{name[0].lower()}{name[1:]}"
 
 
-def waiting() -> set[str]:
+def waiting():
     """The calls in which somebody may wait for another process."""
     return set(named(COLLECTIVE + WAITING))
 
 
-def advancing() -> set[str]:
+def advancing():
     """The calls in which nobody waits, but which another's wait may need."""
     collective = list(named(COLLECTIVE))
     forms = [form for name in collective for form in (nonblocking(name), f"{name}_init")]
     return {*named(ADVANCING), *forms}
 
 
-def knows(name: str) -> bool:
+def knows(name):
     return name in waiting() | advancing() or re.fullmatch("|".join(named(OTHERS)), name) is not None

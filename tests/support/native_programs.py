@@ -1,7 +1,5 @@
 """Programs of others: how they are compiled, started, and run two-phase."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -31,7 +29,7 @@ LAUNCHERS = {
 LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
 
 
-def launcher(mpi: str) -> list[str]:
+def launcher(mpi):
     """The command that starts programs of an MPI, whose wrapper is there and works."""
     argv = LAUNCHERS[mpi]
     if shutil.which(argv[0]) is None or not native.wrapper(argv).exists():
@@ -41,7 +39,7 @@ def launcher(mpi: str) -> list[str]:
     return argv
 
 
-def wrapper(mpi: str) -> Path:
+def wrapper(mpi):
     if mpi == "gcc":  # without MPI
         return Path("gcc")
     found = native.wrapper(launcher(mpi))
@@ -52,7 +50,7 @@ def wrapper(mpi: str) -> Path:
     return beside
 
 
-def hasty_wrapper(folder: Path, *before: str, words: str = "") -> Path:
+def hasty_wrapper(folder, *before, words=""):
     """A compiler wrapper that does something first, and optimises nothing, which takes most of its time.
 
     It gives the compiler further ``words``.
@@ -63,10 +61,10 @@ def hasty_wrapper(folder: Path, *before: str, words: str = "") -> Path:
     return made
 
 
-def compiled_in(folder: Path):
+def compiled_in(folder):
     """A function that compiles one of the programs for an MPI, once."""
 
-    def compile_one(mpi: str, source: str, *flags: str) -> str:
+    def compile_one(mpi, source, *flags):
         compiler = wrapper(mpi)
         if source.endswith(".cc"):
             compiler = compiler.with_name(compiler.name.replace("mpicc", "mpicxx"))
@@ -82,17 +80,17 @@ def compiled_in(folder: Path):
     return compile_one
 
 
-def run(argv: list[str], *, extra: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run(argv, *, extra=None):
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment |= extra or {}
     return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def two_phase(argv: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+def two_phase(argv, *options):
     return run([*LOCKSTEP, "exec", *options, "--", *argv])
 
 
-def ended(compiled, mpi: str, ranks: int, source: str, *words, options=(), before=(), flags=()):
+def ended(compiled, mpi, ranks, source, *words, options=(), before=(), flags=()):
     """A program of so many ranks, behind the words of ``before``, that was run two-phase and ended well."""
     argv = [*before, *launcher(mpi), "-n", str(ranks), compiled(mpi, source, *flags), *map(str, words)]
     result = two_phase(argv, *options)
@@ -100,7 +98,7 @@ def ended(compiled, mpi: str, ranks: int, source: str, *words, options=(), befor
     return result
 
 
-def as_without(argv: list[str], mpi: str, wanted: str = "") -> subprocess.CompletedProcess[str]:
+def as_without(argv, mpi, wanted=""):
     """A two-phase run that ends well and prints the same as one without, at least lines with ``wanted``."""
     plain, ours = run(argv), two_phase(argv, "--waiting", "immediate", "--mpicc", str(wrapper(mpi)))
     assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
@@ -109,7 +107,7 @@ def as_without(argv: list[str], mpi: str, wanted: str = "") -> subprocess.Comple
     return ours
 
 
-def recorded(folder: Path) -> list[RankResult]:
+def recorded(folder):
     """What the ranks have recorded in a folder, in the order of their names; some have."""
     files = sorted(folder.glob("rank-*.json"))
     found = [RankResult.of_record(json.loads(file.read_text())) for file in files]
@@ -117,25 +115,25 @@ def recorded(folder: Path) -> list[RankResult]:
     return found
 
 
-def summary(result: subprocess.CompletedProcess[str]) -> dict[str, int]:
+def summary(result):
     ranks, waits = re.search(r"two-phase waits: (\d+) ranks, (\d+) waits", result.stderr).groups()
     return {"ranks": int(ranks), "waits": int(waits)}
 
 
-def losing(lacking: set[int], program: list[str]) -> list[str]:
+def losing(lacking, program):
     """A program of which these ranks lose what would be preloaded, as if nobody had passed it on to them."""
     cases = "|".join(map(str, sorted(lacking))) or "none"
     script = f'case "${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}" in {cases}) unset LD_PRELOAD;; esac; exec "$@"'
     return ["sh", "-c", script, "sh", *program]
 
 
-def missing(said: str, ranks: int) -> list[set[int]]:
+def missing(said, ranks):
     """The ranks without the library that were told of a job of so many, each time."""
     told = re.findall(rf"ranks? ([\d, ]+) of a job of {ranks} did not say", said)
     return [{int(rank) for rank in found.split(", ")} for found in told]
 
 
-def proxy_and_ranks(pid: int) -> tuple[int, list[int]] | None:
+def proxy_and_ranks(pid):
     """The proxy of MPICH's launcher below a process, and its ranks; None as long as there are not two."""
     for child in children(pid):
         if text(f"/proc/{child}/comm") == "hydra_pmi_proxy\n":

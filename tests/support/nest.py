@@ -4,8 +4,6 @@
 each, and ends itself when no descendant is left.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess
@@ -14,7 +12,7 @@ import sys
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(argv: list[str]) -> None:
+def main(argv):
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # A group of its own, as of a job of a shell.
     started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, process_group=0)

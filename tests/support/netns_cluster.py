@@ -6,8 +6,6 @@ socket in the file system that all hosts share; netns_ssh.py is its ssh. When th
 kernel ends everything else of the host.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -18,7 +16,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,7 +39,7 @@ UNSHARE = ("unshare", *NAMESPACES, "--fork", "--mount-proc", "--kill-child")
 class Host:
     """One emulated host; ``address`` is how the others reach it."""
 
-    def __init__(self, name: str, number: int, core: int | None, root: Path, ahead_s: int) -> None:
+    def __init__(self, name, number, core, root, ahead_s):
         self.name = name
         self.address = f"{NETWORK}.{number}"
         self.root = root
@@ -56,7 +53,7 @@ class Host:
         self._deadline = time.monotonic() + 10
 
     @functools.cached_property
-    def init(self) -> int:
+    def init(self):
         """The pid of its first process, which takes commands by now."""
         while not (self.root / self.address).exists():
             late = time.monotonic() > self._deadline or self._unshare.poll() is not None
@@ -65,25 +62,25 @@ class Host:
         children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text()
         return int(children.split()[0])
 
-    def network(self, *commands: str) -> None:
+    def network(self, *commands):
         batch = ["nsenter", "-t", str(self.init), "-n", "ip", "-batch", "-"]
         subprocess.run(batch, input="\n".join(commands), text=True, check=True)
 
-    def enter(self, *words: str) -> list[str]:
+    def enter(self, *words):
         """The command line that runs ``words`` there without its first process."""
         return ["nsenter", "-t", str(self.init), "-a", *words]
 
-    def plug(self, on: bool) -> None:
+    def plug(self, on):
         """Connect it to the others, or cut it off."""
         self.network(f"link set eth0 {'up' if on else 'down'}")
 
-    def command(self, argv: Sequence[str]) -> list[str]:
+    def command(self, argv):
         """The command line that runs ``argv`` there."""
         return [*SSH, self.address, shlex.join(argv)]
 
-    def processes(self) -> list[int]:
+    def processes(self):
         """Pids, as seen from outside, of its processes but for the first."""
-        found: list[int] = []
+        found = []
         try:
             ours = Path(f"/proc/{self.init}/ns/pid").readlink()
         except OSError:  # it has ended
@@ -94,7 +91,7 @@ class Host:
                     found.append(int(process.name))
         return [pid for pid in found if pid != self.init]
 
-    def files(self) -> list[str]:
+    def files(self):
         """What lies in its runtime directory and shared memory, and groups below its own."""
         from runs import everything_in  # noqa: PLC0415 - as ssh this file has no packages
 
@@ -106,14 +103,14 @@ class Host:
         return groups + [name for place in places for name in everything_in(place)]
 
     @property
-    def alive(self) -> bool:
+    def alive(self):
         return self._unshare.poll() is None
 
-    def unplug(self) -> None:
+    def unplug(self):
         """Pull the plug, without waiting for the end."""
         self._unshare.kill()
 
-    def end(self) -> None:
+    def end(self):
         self.unplug()
         self._unshare.wait()
         if self.group:
@@ -123,7 +120,7 @@ class Host:
             assert not self.group.exists(), f"something of {self.name} is left in {self.group}"
 
 
-def _control_group(name: str) -> Path | None:
+def _control_group(name):
     """A new group below that of this process; None where it cannot make one, and all hosts share one."""
     from coordinator.host.mechanisms import cgroup_base  # noqa: PLC0415 - as ssh this file has no packages
 
@@ -142,12 +139,12 @@ class Cluster:
         environment: for commands that are run on the head: there, ``ssh`` is ours.
     """
 
-    def __init__(self, nodes: int, root: Path) -> None:
+    def __init__(self, nodes, root):
         cores = sorted(os.sched_getaffinity(0))
         (root / "runtime").mkdir()
         self.root = root
         self.head = Host("head", HEAD, None, root, 0)
-        self.nodes: list[Host] = []
+        self.nodes = []
         try:
             for number in range(1, nodes + 1):  # all start at once
                 core = cores[(number - 1) % len(cores)]
@@ -172,7 +169,7 @@ class Cluster:
             "FI_PROVIDER": "tcp",
         }
 
-    def _connect(self) -> None:
+    def _connect(self):
         for node in self.nodes:
             node.network(
                 f"link add eth0 type veth peer name {node.name} netns {self.head.init}",
@@ -190,10 +187,10 @@ class Cluster:
         )
 
     @property
-    def hosts(self) -> list[str]:
+    def hosts(self):
         return [node.address for node in self.nodes]
 
-    def start(self, argv: Sequence[str], **options: object) -> subprocess.Popen[str]:
+    def start(self, argv, **options):
         return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
             self.head.command(argv),
             env=self.environment,
@@ -204,27 +201,27 @@ class Cluster:
             **options,
         )
 
-    def processes(self) -> list[int]:
+    def processes(self):
         return [pid for host in (self.head, *self.nodes) for pid in host.processes()]
 
-    def files(self) -> list[str]:
+    def files(self):
         """What lies in all runtime directories and shared memories."""
         return [path for host in (self.head, *self.nodes) for path in host.files()]
 
     @property
-    def as_new(self) -> bool:
+    def as_new(self):
         """Whether all hosts live, and nothing that somebody has started or made is left on them."""
         alive = all(host.alive for host in (self.head, *self.nodes))
         return alive and not self.processes() and not self.files()
 
-    def end(self) -> None:
+    def end(self):
         for host in (*self.nodes, self.head):
             host.unplug()
         for host in (*self.nodes, self.head):
             host.end()
 
 
-def unavailable() -> str:
+def unavailable():
     """Why hosts cannot be emulated here; empty if they can."""
     try:
         trial = [*UNSHARE, "ip", "link", "add", "v0", "type", "bridge"]
@@ -235,7 +232,7 @@ def unavailable() -> str:
 
 
 @contextmanager
-def cluster(nodes: int) -> Iterator[Cluster]:
+def cluster(nodes):
     """So many nodes and a head; afterwards nothing of them is left."""
     with TemporaryDirectory(prefix="ls-hosts-") as root:
         made = Cluster(nodes, Path(root))
@@ -246,12 +243,12 @@ def cluster(nodes: int) -> Iterator[Cluster]:
 
 
 @contextmanager
-def reused(nodes: int) -> Iterator[Callable[[], Cluster]]:
+def reused(nodes):
     """A function that gives a cluster: the one that it gave before if that is as new, else another."""
     with ExitStack() as stack:
-        given: list[Cluster] = []
+        given = []
 
-        def give() -> Cluster:
+        def give():
             if not (given and given[0].as_new):
                 stack.close()
                 given[:] = [stack.enter_context(cluster(nodes))]
@@ -260,7 +257,7 @@ def reused(nodes: int) -> Iterator[Callable[[], Cluster]]:
         yield give
 
 
-def init(settings: str, path: str) -> None:
+def init(settings, path):
     """Be the first process of a host: take commands and descriptors, run them, tell their status."""
     options = json.loads(settings)
     socket.sethostname(options["name"])
@@ -273,7 +270,7 @@ def init(settings: str, path: str) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
-    clients: dict[int, socket.socket] = {}
+    clients = {}
     wake = socket.socketpair()
     for end in wake:
         end.setblocking(False)
@@ -301,7 +298,7 @@ def init(settings: str, path: str) -> None:
                     client.close()
 
 
-def serve(client: socket.socket, options: dict[str, str]) -> int:
+def serve(client, options):
     """Fork and execute what a client wants; returns the pid, or 0 if it was killed before it said so."""
     message, descriptors, _, _ = socket.recv_fds(client, 1 << 18, 3)
     if not message:

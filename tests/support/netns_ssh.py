@@ -15,7 +15,7 @@ SOCKETS = "EMULATED_HOSTS"
 """Variable that names the directory with the hosts' sockets."""
 
 
-def ssh(words: list[str]) -> int:
+def ssh(words):
     """Run a command on a host; returns its status. Options before the host are ignored."""
     while words[0].startswith("-"):
         words.pop(0)

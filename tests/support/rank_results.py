@@ -1,7 +1,5 @@
 """Results of ranks that nobody has run."""
 
-from typing import Any
-
 from workloads.record import RankResult
 
 PLACED = {
@@ -10,6 +8,6 @@ PLACED = {
 }
 
 
-def rank_result(**known: Any) -> RankResult:
+def rank_result(**known):
     """The result of a rank that ran for 1 us, of which only that is known unless ``known`` says more."""
     return RankResult(**(PLACED | known))

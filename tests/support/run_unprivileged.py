@@ -1,7 +1,5 @@
 """Calls a function of tests as a user who is not root: ``run_unprivileged.py MODULE FUNCTION WORDS...``."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys
@@ -9,7 +7,7 @@ import sys
 NOBODY = 65534
 
 
-def main(module: str, function: str, *words: str) -> None:
+def main(module, function, *words):
     action = getattr(importlib.import_module(module), function)
     if os.getuid() == 0:
         os.setgroups([])

@@ -8,12 +8,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import run_unprivileged
 from places import ROOT, SUPPORT
@@ -23,7 +21,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import cgroups_of_runs, known
 from coordinator.host.processes import DIRECTORY, marked
 from coordinator.owners import Owner
-from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
+from coordinator.workload import Node, ParallelJob, Workload
 from workloads.locks.lock_program import LockProgram
 from workloads.options import DEFAULTS, Options
 from workloads.program import Program
@@ -47,7 +45,7 @@ ctypes.memset(begin, 0, end - begin)  # as setproctitle does
 """Program text that overwrites the environment, and the mark in it."""
 
 
-def two_processors() -> tuple[int, int]:
+def two_processors():
     """The first two that this process may use; skips the test where there is only one."""
     first, *others = sorted(os.sched_getaffinity(0))
     if not others:
@@ -55,9 +53,7 @@ def two_processors() -> tuple[int, int]:
     return first, others[0]
 
 
-def workload(
-    policy: str = "none", jobs: int = 2, phases: int = 2000, hosts: Sequence[str] = (), **changes: Any
-) -> Workload:
+def workload(policy="none", jobs=2, phases=2000, hosts=(), **changes):
     """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host.
 
     ``owners`` has for each processor the second at which its owner comes, ``programs`` for each job what its
@@ -65,7 +61,7 @@ def workload(
     """
     parameters = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
-    program: Work = Program(
+    program = Program(
         granularity_us=changes.pop("granularity_us", 100),
         imbalance=0.25,
         phases=phases,
@@ -103,23 +99,21 @@ class Run:
         options: of ``workload``.
     """
 
-    def __init__(
-        self, runtime: str, *, argv: Sequence[str] = (), popen: dict[str, Any] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, runtime, *, argv=(), popen=None, **options):
         self.runtime = runtime
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        self.driver: subprocess.Popen[str] = subprocess.Popen(
+        self.driver = subprocess.Popen(
             argv or [sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)],
             env={**os.environ, "XDG_RUNTIME_DIR": runtime, "PYTHONPATH": str(ROOT)},
             **{**pipes, **(popen or {})},
         )
 
-    def processes(self) -> list[int]:
+    def processes(self):
         """Pids of what the run has started and is still there."""
         found = marked().items()
         return [pid for pid, variables in found if variables.get(DIRECTORY, "").startswith(self.runtime)]
 
-    def part(self, name: str) -> int | None:
+    def part(self, name):
         """The pid of the driver, agent, guardian, mpiexec of a job, or a rank."""
         if name == "driver":
             return self.driver.pid
@@ -134,7 +128,7 @@ class Run:
                 return pid
         return None
 
-    def segments(self) -> list[Path]:
+    def segments(self):
         """Shared-memory files that its processes map at this moment."""
         found = set()
         for pid in self.processes():
@@ -145,21 +139,21 @@ class Run:
             found |= {line.split()[5] for line in maps.splitlines() if "/dev/shm/" in line}
         return [Path(name) for name in found]
 
-    def result(self, timeout_s: float = 60) -> dict[str, Any]:
+    def result(self, timeout_s=60):
         """What the driver printed; it must have exited with 0."""
         out, err = self.driver.communicate(timeout=timeout_s)
         assert self.driver.returncode == 0, err
-        document: dict[str, Any] = json.loads(out)
+        document = json.loads(out)
         return document
 
-    def remains(self) -> list[str]:
+    def remains(self):
         """What there still is of the run."""
         left = [f"process {pid} {state(pid)}: {command(pid)}" for pid in self.processes()]
         left += everything_in(self.runtime)
         groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
         return left + [str(group) for group in groups]
 
-    def holds(self) -> bool:
+    def holds(self):
         """Whether some process of it is stopped, frozen or in a realtime class of ranks at this moment."""
         self.note()
         groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
@@ -169,13 +163,13 @@ class Run:
 
     ids: frozenset[str] = frozenset()
 
-    def note(self) -> None:
+    def note(self):
         """Remember the run's id, to look for its cgroup later."""
         pattern = re.compile(r"/lockstep-\d+/([^/]+)$")
         self.ids |= {found[1] for name in everything_in(self.runtime) if (found := pattern.search(name))}
 
 
-def _in_gang(pid: int) -> bool:
+def _in_gang(pid):
     """Whether the mechanism ``realtime`` has a process run."""
     try:
         return os.sched_getscheduler(pid) == os.SCHED_RR
@@ -184,7 +178,7 @@ def _in_gang(pid: int) -> bool:
 
 
 @contextmanager
-def running(**options: Any) -> Iterator[Run]:
+def running(**options):
     """A run in progress; afterwards nothing of it is left, whatever the test did."""
     two_processors()
     with TemporaryDirectory(prefix="ls-") as runtime:
@@ -200,35 +194,35 @@ def running(**options: Any) -> Iterator[Run]:
 
 
 @contextmanager
-def spawned(*argv: str | Path, marks: Mapping[str, str] = {}, **popen: Any) -> Iterator[Any]:
+def spawned(*argv, marks=None, **popen):
     """A program with these variables more than ours; it is killed at the end."""
-    with subprocess.Popen(argv, env={**os.environ, **marks}, **popen) as started:
+    with subprocess.Popen(argv, env={**os.environ, **(marks or {})}, **popen) as started:
         try:
             yield started
         finally:
             started.kill()
 
 
-def usable(mechanism: str) -> None:
+def usable(mechanism):
     """Skip the test where this mechanism cannot be used."""
     reason = known()[mechanism].unavailable()
     if reason:
         pytest.skip(reason)
 
 
-def command(pid: int) -> list[str]:
+def command(pid):
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
     except OSError:
         return []
 
 
-def state(pid: int) -> str:
+def state(pid):
     """The state letter of a process; empty if it is gone."""
     return next(iter(text(f"/proc/{pid}/stat").rpartition(")")[2].split()), "")
 
 
-def catches(pid: int, signum: int) -> bool:
+def catches(pid, signum):
     """Whether a process has a handler for a signal."""
     masks = [
         line.split()[1] for line in text(f"/proc/{pid}/status").splitlines() if line.startswith("SigCgt")
@@ -236,19 +230,19 @@ def catches(pid: int, signum: int) -> bool:
     return any(int(mask, 16) >> (signum - 1) & 1 for mask in masks)
 
 
-def text(name: str) -> str:
+def text(name):
     try:
         return Path(name).read_text()
     except OSError:
         return ""
 
 
-def everything_in(place: str | Path) -> list[str]:
+def everything_in(place):
     """The paths of all below a directory; unlike Path.rglob it bears that they go while it looks."""
     return [f"{top}/{name}" for top, inner, files in os.walk(place) for name in inner + files]
 
 
-def eventually(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+def eventually(condition, timeout_s=60.0):
     """Wait until ``condition()`` is true and return what it gave, or its last value when time is up."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()) and time.monotonic() < deadline:
@@ -256,13 +250,13 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     return value
 
 
-def as_nobody(action: Callable[..., None], *words: str | Path) -> bool:
+def as_nobody(action, *words):
     """Whether a process that is not root's can call such a function without an error."""
     return _run_unprivileged(action, words).wait() == 0
 
 
 @contextmanager
-def nobody_at(action: Callable[..., None], *words: str | Path) -> Iterator[None]:
+def nobody_at(action, *words):
     """A context in which a process that is not root's does something, until it ends or the context does."""
     child = _run_unprivileged(action, words)
     try:
@@ -272,21 +266,21 @@ def nobody_at(action: Callable[..., None], *words: str | Path) -> Iterator[None]
         child.wait()
 
 
-def _run_unprivileged(action: Callable[..., None], words: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+def _run_unprivileged(action, words):
     program = [sys.executable, str(SUPPORT / "run_unprivileged.py"), action.__module__, action.__name__]
     paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
     return subprocess.Popen([*program, *map(str, words)], env=os.environ | paths)
 
 
-def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
+def between_nodes_ns(switches):
     """For each boundary that several nodes have switched at, the time from the first to the last."""
-    done: dict[int, list[int]] = {}
+    done = {}
     for switch in switches:
         done.setdefault(switch.due_ns, []).append(switch.due_ns + switch.switch_delay_ns)
     return sorted(max(times) - min(times) for times in done.values() if len(times) > 1)
 
 
-def say(text: str) -> None:
+def say(text):
     print(text, file=sys.stderr, flush=True)
 
 

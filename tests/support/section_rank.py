@@ -3,8 +3,6 @@
 It enters the section, stops itself there, and leaves; its status is 2 if it then still has a realtime class.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -14,7 +12,7 @@ from workloads.locks.lock_program import LOCKS
 from workloads.options import Remedy
 
 
-def main(file: str, rank: str, lock: str, remedy: str) -> int:
+def main(file, rank, lock, remedy):
     locks = SectionLocks(int(file), int(rank), 3, 1, LOCKS[lock], 1 << 62, Remedy(remedy))
     locks.enter(0)
     os.kill(os.getpid(), signal.SIGSTOP)

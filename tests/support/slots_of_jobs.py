@@ -15,20 +15,20 @@ class Holder:
 
     said: list[tuple[str, Any]] = field(default_factory=list)
 
-    def adopt(self, process: Any, job: int, rank: int) -> None:
+    def adopt(self, process, job, rank):
         pass
 
-    def hold(self, process: Any) -> None:
+    def hold(self, process):
         self.said.append(("hold", process))
 
-    def run(self, process: Any) -> None:
+    def run(self, process):
         self.said.append(("run", process))
 
-    def free(self, process: Any) -> None:
+    def free(self, process):
         self.said.append(("free", process))
 
 
-def switching(mechanism: Any, jobs: int = 2, processors: int = 2, **how: Any) -> tuple[Switcher, list[int]]:
+def switching(mechanism, jobs=2, processors=2, **how):
     """A switcher of jobs with a rank on each processor, called JOB.RANK, and a clock that moves when told."""
     clock = [0]
     switcher = Switcher(mechanism, lambda: clock[0], **how)
@@ -38,7 +38,7 @@ def switching(mechanism: Any, jobs: int = 2, processors: int = 2, **how: Any) ->
     return switcher, clock
 
 
-def gang(from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:
+def gang(from_ns, start_ns, *jobs, cyclic=True):
     """Slots of 10 ns, one for each job on both processors."""
     runs = tuple(((job,), (job,)) for job in jobs)
     places = tuple((job, rank, rank) for job in jobs for rank in range(2))

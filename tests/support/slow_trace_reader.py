@@ -30,7 +30,7 @@ class SlowJob:
     perhaps: bool = False  # cancelled: it ran only if it took some time
 
 
-def read(data: bytes) -> list[SlowJob]:
+def read(data):
     """The jobs that ran, in order of arrival.
 
     Raises:
@@ -58,7 +58,7 @@ def read(data: bytes) -> list[SlowJob]:
     return jobs
 
 
-def _has_names(line: str) -> bool:
+def _has_names(line):
     """Whether a line names the columns of sacct."""
     line = line.strip(" \t").lower()
     if any(digit in line for digit in "0123456789") or line[:1] in (";", "#"):
@@ -66,7 +66,7 @@ def _has_names(line: str) -> bool:
     return any(word in ("jobid", "jobidraw") for word in re.split(r"\W+", line))
 
 
-def _number(text: str) -> Decimal:
+def _number(text):
     """A number: sign, digits, point, digits, exponent; none larger or finer than any that is meant."""
     found = re.fullmatch(r"([+-]?([0-9]*)\.?([0-9]*))([eE][+-]?[0-9]{1,2})?", text)
     if not found or not found[2] + found[3] or len(found[1]) > 25:
@@ -74,7 +74,7 @@ def _number(text: str) -> Decimal:
     return Decimal(text)
 
 
-def _in(text: str, most: float, *, whole: bool) -> Decimal:
+def _in(text, most, *, whole):
     value = _number(text)
     if value == -1:
         return value
@@ -83,11 +83,11 @@ def _in(text: str, most: float, *, whole: bool) -> Decimal:
     return value
 
 
-def _fields(line: str) -> list[str]:
+def _fields(line):
     return re.findall(r"[^ \t]+", line)
 
 
-def _swf(lines: list[str]) -> list[SlowJob]:
+def _swf(lines):
     jobs, seen = [], set()
     for line in lines:
         before, semicolon, comment = line.partition(";")
@@ -125,10 +125,10 @@ PERHAPS = "CANCELLED BOOT_FAIL DEADLINE REVOKED LAUNCH_FAILED RECONFIG_FAIL CA B
 STATES = RAN.split() + PERHAPS.split() + NOT_OVER.split()
 
 
-def _sacct(lines: list[str]) -> list[SlowJob]:
-    jobs: list[SlowJob] = []
-    parts: dict[str, tuple[SlowJob, set[str]]] = {}
-    names: list[str] = []
+def _sacct(lines):
+    jobs = []
+    parts = {}
+    names = []
     separator = ""
     for line in lines:
         if line.strip(" \t-") == "":
@@ -164,7 +164,7 @@ def _sacct(lines: list[str]) -> list[SlowJob]:
     return jobs
 
 
-def _names(line: str) -> tuple[list[str], str]:
+def _names(line):
     """The columns of sacct, and what separates them."""
     separator = next((mark for mark in "|\t;," if mark in line), None)
     if separator is None:
@@ -176,7 +176,7 @@ def _names(line: str) -> tuple[list[str], str]:
     return names, separator
 
 
-def _slurm_job(row: dict[str, str], array: str) -> SlowJob:
+def _slurm_job(row, array):
     full = row.get("state", "COMPLETED").split(" ")[0].upper()
     begun = [name for name in STATES if name.startswith(full[:-1])] if full.endswith("+") else [full]
     if len(begun) != 1 or begun[0] not in STATES:
@@ -197,7 +197,7 @@ def _slurm_job(row: dict[str, str], array: str) -> SlowJob:
     return job
 
 
-def _name(text: str) -> tuple[str, str, str]:
+def _name(text):
     """The number of a job, and ``_``, ``+`` or ``.`` (a step) with what follows."""
     found = re.fullmatch(r"([0-9]{1,18})(([_+])([0-9]+)|(_)\[.*\])?(\..+)?", text, re.DOTALL)
     if not found:
@@ -211,7 +211,7 @@ def _name(text: str) -> tuple[str, str, str]:
 NOTHING = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "None", "N/A")
 
 
-def _run(row: dict[str, str]) -> Decimal:
+def _run(row):
     if "elapsedraw" in row:
         return Decimal(-1) if row["elapsedraw"] in NOTHING else _in(row["elapsedraw"], YEARS_16, whole=False)
     if "elapsed" in row:
@@ -220,7 +220,7 @@ def _run(row: dict[str, str]) -> Decimal:
     return max(Decimal(0), last - first) if first >= 0 and last >= 0 else Decimal(-1)
 
 
-def _size(text: str) -> Decimal:
+def _size(text):
     if text in NOTHING:
         return Decimal(-1)
     if re.fullmatch("[0-9]{1,6}[KM]", text):
@@ -228,7 +228,7 @@ def _size(text: str) -> Decimal:
     return _in(text, 1_000_000, whole=True)
 
 
-def _asked(row: dict[str, str]) -> Decimal:
+def _asked(row):
     if "timelimitraw" not in row:
         return _limit(row.get("timelimit", ""))
     minutes = row["timelimitraw"]
@@ -237,7 +237,7 @@ def _asked(row: dict[str, str]) -> Decimal:
     return _in(str(Decimal(minutes) * 60), YEARS_16, whole=False)
 
 
-def _time(text: str) -> Decimal:
+def _time(text):
     if text in NOTHING:
         return Decimal(-1)
     if re.fullmatch("1[0-9]{9}", text):
@@ -257,7 +257,7 @@ def _time(text: str) -> Decimal:
     return Decimal(calendar.timegm((year, month, day, hour, minute, second)) - ahead)
 
 
-def _limit(text: str) -> Decimal:
+def _limit(text):
     if text in NOTHING:
         return Decimal(-1)
     day, _, clock = text.rpartition("-")

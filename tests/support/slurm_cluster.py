@@ -4,18 +4,14 @@ All of it lives in the namespaces of ``emulated``, so nothing of it outlasts the
 daemons nor jobs, shared memory, addresses or mounts.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import netns_cluster
-from netns_cluster import Cluster, Host
 from runs import eventually
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
@@ -52,7 +48,7 @@ PartitionName=gang Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
 """
 
 
-def unavailable() -> str:
+def unavailable():
     """Why there can be no Slurm here; empty if there can."""
     missing = [name for name in PROGRAMS if not shutil.which(name, path=f"{PATH}:/usr/bin:/bin")]
     if missing:
@@ -64,7 +60,7 @@ def unavailable() -> str:
 class SlurmCluster:
     """Slurm on emulated hosts. Commands are started on the head, as on a login node."""
 
-    def __init__(self, hosts: Cluster, slot_s: int) -> None:
+    def __init__(self, hosts, slot_s):
         self.hosts = hosts
         self.root = hosts.root / "slurm"
         for folder in ("state", "spool", "munge"):
@@ -95,7 +91,7 @@ class SlurmCluster:
             self._on(node, "slurmd", "-N", node.name)
         self.wait_for_nodes()
 
-    def _start_munge(self) -> None:
+    def _start_munge(self):
         key = self.root / "munge" / "key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(128))
@@ -103,7 +99,7 @@ class SlurmCluster:
         files |= {f"{name}-file": self.root / "munge" / name for name in ("pid", "log", "seed")}
         self._on(self.hosts.head, "munged", "--force", *(f"--{name}={path}" for name, path in files.items()))
 
-    def _on(self, host: Host, *argv: str) -> None:
+    def _on(self, host, *argv):
         settings = [f"SLURM_CONF={self.configuration}", f"PATH={PATH}:{os.environ['PATH']}"]
         command = host.command(["env", *settings, *argv])
         done = subprocess.run(
@@ -111,19 +107,19 @@ class SlurmCluster:
         )
         assert done.returncode == 0, f"{argv[0]}: {done.stderr}\n{self.logs()}"
 
-    def wait_for_nodes(self) -> None:
+    def wait_for_nodes(self):
         wanted = str(len(self.hosts.nodes))
         idle = ("sinfo", "-h", "-p", "whole", "-t", "idle", "-o", "%D")
         assert eventually(lambda: self.call(*idle).strip() == wanted, 60), self.logs()
 
-    def call(self, *argv: str) -> str:
+    def call(self, *argv):
         """What a command on the head prints; its status must be 0."""
         done = self.hosts.start(argv)
         out, err = done.communicate(timeout=120)
         assert done.returncode == 0, f"{shlex.join(argv)}: {err}\n{out}"
         return out
 
-    def logs(self) -> str:
+    def logs(self):
         lines = [line for path in self.root.glob("*.log") for line in path.read_text().splitlines()]
         return "\n".join(
             line for line in lines if "fatal" in line or ("error" in line and "pmix" not in line)
@@ -131,7 +127,7 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster(nodes: int, slot_s: int = 5) -> Iterator[SlurmCluster]:
+def slurm_cluster(nodes, slot_s=5):
     """So many nodes under Slurm, with slots of its gang scheduling; afterwards nothing of them is left."""
     with netns_cluster.cluster(nodes) as hosts:
         yield SlurmCluster(hosts, slot_s)

@@ -7,9 +7,8 @@ some lines between banners, with line ends of this system or another.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fake_commands import fake_commands
@@ -59,18 +58,18 @@ class Outcome:
     wrong: int = 0
     first: str = ""
 
-    def note(self, what: str) -> None:
+    def note(self, what):
         self.first = self.first or what
 
 
 class Tools:
     """Slurm's commands in a directory, each with one reply, and what they were asked."""
 
-    def __init__(self, folder: Path, draw: random.Random) -> None:
+    def __init__(self, folder, draw):
         self.folder, self.draw = folder, draw
         self.log = folder / "asked"
 
-    def set(self, name: str, lines: Sequence[str], status: int = 0, errors: str = "") -> None:
+    def set(self, name, lines, status=0, errors=""):
         """The reply of a command: lines between banners."""
         draw = self.draw
         before, after = (draw.choices(BANNERS, k=draw.choice((0, 0, 1, 3))) for _ in range(2))
@@ -84,7 +83,7 @@ class Tools:
         fake_commands(self.folder, **{name: f"{told}\ncat {place}.out\ncat {place}.err >&2\nexit {status}"})
 
 
-def submission(tools: Tools, job: SlurmJob) -> Check:
+def submission(tools, job):
     draw = tools.draw
     parsable = f"{job};{job.cluster}" if job.cluster else draw.choice((f"{job}", f"{job};"))
     long = f"Submitted batch job {job}" + (f" on cluster {job.cluster}" if job.cluster else "")
@@ -99,7 +98,7 @@ def submission(tools: Tools, job: SlurmJob) -> Check:
     return f"sbatch, {way}", meant, lambda: client.submit(tools.folder / "x.sbatch")
 
 
-def rows(tools: Tools, words: dict[SlurmJob, Any], whole: SlurmJob) -> list[str]:
+def rows(tools, words, whole):
     """A table of states, as squeue and sacct write them, with rows of other jobs and of steps."""
     draw = tools.draw
     lines = [f"{whole}.batch|FAILED", f"{int(whole.id) + 1}|FAILED", f"1{whole}_1|PENDING"]
@@ -117,7 +116,7 @@ def rows(tools: Tools, words: dict[SlurmJob, Any], whole: SlurmJob) -> list[str]
     return lines
 
 
-def states(tools: Tools, jobs: list[SlurmJob]) -> Check:
+def states(tools, jobs):
     draw = tools.draw
     queue = draw.choice(("rows", "rows", "gone", "silent", "fails"))
     accounts = draw.choice(("rows", "rows", "disabled"))
@@ -143,14 +142,14 @@ def states(tools: Tools, jobs: list[SlurmJob]) -> Check:
         proved = ENDINGS[left] or ("FAILED" if word in ("FAILED", "LAUNCH_FAILED") else "UNKNOWN")
         meant[job] = MEANT.get(word) or proved
 
-    def read() -> dict[SlurmJob, str]:
+    def read():
         found = client.states(jobs, str(tools.folder))
         return {job: state.value for job, (state, _) in found.items()}
 
     return f"squeue, {queue}; sacct, {accounts}", SlurmError if queue == "fails" else meant, read
 
 
-def cancellation(tools: Tools, jobs: list[SlurmJob]) -> Check:
+def cancellation(tools, jobs):
     gone = "scancel: error: Kill job error on job id 12: "
     way, errors = tools.draw.choice(
         (
@@ -164,7 +163,7 @@ def cancellation(tools: Tools, jobs: list[SlurmJob]) -> Check:
     return f"scancel, {way}", SlurmError if way == "refused" else None, lambda: client.cancel(jobs)
 
 
-def configuration(tools: Tools, place: tuple[str, ...]) -> Check:
+def configuration(tools, place):
     draw = tools.draw
     size, most = draw.choice(
         (("1001", 1000), ("1", 0), ("0", 0), ("N/A", None), ("UNLIMITED", None), ("(null)", None), ("", None))
@@ -178,7 +177,7 @@ def configuration(tools: Tools, place: tuple[str, ...]) -> Check:
     return "scontrol", most, lambda: partition.most_tasks(place)
 
 
-def tried(folder: Path, cases: int, seed: int) -> Outcome:
+def tried(folder, cases, seed):
     """Draw so many cases, and read the replies with the tools of ``folder``, which must be on PATH."""
     outcome = Outcome()
     for case in range(cases):

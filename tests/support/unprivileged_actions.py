@@ -1,7 +1,5 @@
 """What another user does in tests: functions for ``runs.as_nobody``, whose arguments are words."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -18,7 +16,7 @@ from coordinator.host.processes import environment_of, find
 from coordinator.host.rundir import RunDirectory
 
 
-def hang_up_on(path: str) -> None:
+def hang_up_on(path):
     """Connect to a socket and say hello there; it must hang up."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(10)
@@ -28,7 +26,7 @@ def hang_up_on(path: str) -> None:
             assert line.recv(100) == b""
 
 
-def be_forbidden(path: str) -> None:
+def be_forbidden(path):
     """Find that the kernel allows no connection to a socket."""
     try:
         hang_up_on(path)
@@ -37,28 +35,28 @@ def be_forbidden(path: str) -> None:
     raise AssertionError(f"{path} can be connected to")
 
 
-def send(name: str, text: str) -> None:
+def send(name, text):
     """Send a datagram to an abstract socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
         own.sendto(text.encode(), f"\0{name}")
 
 
-def hammer(port: str, count: str) -> None:
+def hammer(port, count):
     """Keep connections open to a port of this host that say nothing, or garbage."""
     attack.main("127.0.0.1", int(port), int(count))
 
 
-def rename(place: str, name: str) -> None:
+def rename(place, name):
     Path(place).rename(Path(place).with_name(name))
 
 
-def remove_old_files(temporary: str) -> None:
+def remove_old_files(temporary):
     """Find no old files in a directory."""
     cleanup.TEMPORARY = Path(temporary)
     assert cleanup.remove_files(time.time()) == []
 
 
-def remove_what_is_closed() -> None:
+def remove_what_is_closed():
     """Remove a run directory of which a program has closed parts to itself."""
     directory = RunDirectory.create()
     closed = directory.temporary / "closed"
@@ -70,7 +68,7 @@ def remove_what_is_closed() -> None:
     assert directory.remove()
 
 
-def execute_only(runtime: str) -> None:
+def execute_only(runtime):
     """Release, by its journal, a program that may only be executed."""
     os.environ["XDG_RUNTIME_DIR"] = runtime
     directory = RunDirectory.create()

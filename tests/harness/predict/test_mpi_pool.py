@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ SIMULATE = ["simulate", "three-jobs", "--json", "--set", "sweep.program.imbalanc
 SIMULATE += [word for setting in SETTINGS for word in ("--set", setting)]
 
 
-def simulated_by(ranks: int, folder: Path) -> subprocess.CompletedProcess[str]:
+def simulated_by(ranks, folder):
     command = [sys.executable, "-m", "harness", *SIMULATE, "--mpi"]
     launcher = find_launcher()
     return subprocess.run(
@@ -32,7 +31,7 @@ def simulated_by(ranks: int, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_ranks_change_nothing_but_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ranks_change_nothing_but_the_time(tmp_path, capsys):
     shared = simulated_by(3, tmp_path)
     assert shared.returncode == 0, shared.stderr
     assert "simulated by 2 workers" in shared.stderr and "speed-up" in shared.stderr
@@ -41,7 +40,7 @@ def test_the_ranks_change_nothing_but_the_time(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_without_workers_the_message_says_how_to_start_them(tmp_path: Path) -> None:
+def test_without_workers_the_message_says_how_to_start_them(tmp_path):
     done = simulated_by(1, tmp_path)
     assert done.returncode == 2 and "start it as mpiexec -n N lockstep simulate" in done.stderr
 
@@ -54,5 +53,5 @@ def test_without_workers_the_message_says_how_to_start_them(tmp_path: Path) -> N
         ("python -W error mine.py", 0, "mine.py"),
     ],
 )
-def test_a_rank_starts_the_same_program_again(line: str, arguments: int, found: str) -> None:
+def test_a_rank_starts_the_same_program_again(line, arguments, found):
     assert pool.own_program(line.split(), arguments) == found.split()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.predict.trace import Trace, read
+from harness.predict.trace import read
 from workloads.validation import InputError
 
 S = 1_000_000_000
@@ -25,7 +25,7 @@ SECOND = "2|2|2024-03-01T00:00:10|2024-03-01T00:00:20|2024-03-01T00:00:50|30|2|C
 SACCT = HEADER + FIRST + SECOND
 
 
-def state(name: str, elapsed: int = 60) -> str:
+def state(name, elapsed=60):
     return SACCT + f"3|3|2024-03-01T00:00:30|2024-03-01T00:01:00|Unknown|{elapsed}|1|{name}|UNLIMITED\n"
 
 
@@ -37,7 +37,7 @@ TABLE = """       JobID              Submit    Elapsed  AllocCPUS      State  Ti
 """
 
 
-def archive() -> bytes:
+def archive():
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w") as tar:
         entry = tarfile.TarInfo("log.swf")
@@ -46,7 +46,7 @@ def archive() -> bytes:
     return held.getvalue()
 
 
-def zipped() -> bytes:
+def zipped():
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as made:
         made.writestr("log.swf", SWF)
@@ -109,14 +109,14 @@ SAME = {
 }
 
 
-def short(trace: Trace) -> tuple[list[int], ...]:
+def short(trace):
     jobs = trace.jobs
     columns = (jobs.submit_ns, jobs.max_processes, jobs.times_ns(jobs.max_processes), jobs.estimates_ns())
     return trace.numbers.tolist(), *(column.tolist() for column in columns)
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_the_same_two_jobs_are_read_however_they_are_kept(tmp_path: Path, name: str) -> None:
+def test_the_same_two_jobs_are_read_however_they_are_kept(tmp_path, name):
     text = SAME[name]
     path = tmp_path / "log"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -125,7 +125,7 @@ def test_the_same_two_jobs_are_read_however_they_are_kept(tmp_path: Path, name: 
     assert trace.jobs.following is None or (trace.jobs.following.preceding == -1).all()
 
 
-def test_a_limit_of_days_hours_minutes_and_seconds_is_read(tmp_path: Path) -> None:
+def test_a_limit_of_days_hours_minutes_and_seconds_is_read(tmp_path):
     (tmp_path / "log").write_text(SACCT.replace("00:01:30", "2-03:04:05.5"))
     limit_s = ((2 * 24 + 3) * 60 + 4) * 60 + 5.5
     assert read(tmp_path / "log").jobs.estimates_ns()[0] == limit_s * S
@@ -192,7 +192,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_one_line_says_what_is_no_log_and_what_to_do(tmp_path: Path, name: str) -> None:
+def test_one_line_says_what_is_no_log_and_what_to_do(tmp_path, name):
     text, words = REFUSED[name]
     path = tmp_path / "log"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -208,7 +208,7 @@ BECOMES |= {f"left out: {reason}": {reason: 1} for reason in ("still running", "
 
 
 @pytest.mark.parametrize("becomes", BECOMES)
-def test_each_state_that_the_page_of_formats_names_is_read_so(tmp_path: Path, becomes: str) -> None:
+def test_each_state_that_the_page_of_formats_names_is_read_so(tmp_path, becomes):
     page = Path(__file__).parents[3] / "docs" / "reference/job-level.md"
     rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines()]
     (states,) = [re.findall(r"`(\w+)`", row[0]) for row in rows if row[1:] == [becomes]]
@@ -232,9 +232,7 @@ def test_each_state_that_the_page_of_formats_names_is_read_so(tmp_path: Path, be
     ],
     ids=["compressed", "of sacct", "with a mark", "names of columns", "long"],
 )
-def test_a_log_where_an_experiment_belongs_is_told_its_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes
-) -> None:
+def test_a_log_where_an_experiment_belongs_is_told_its_command(tmp_path, capsys, name, data):
     path = tmp_path / name
     path.write_bytes(data)
     for command in ("simulate", "run"):
@@ -244,7 +242,7 @@ def test_a_log_where_an_experiment_belongs_is_told_its_command(
         )
 
 
-def test_a_log_for_an_experiment_of_processes_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_for_an_experiment_of_processes_is_refused(capsys):
     assert main(["simulate", "three-jobs", "--log", "log.swf"]) == 2
     assert f"three-jobs.toml is an experiment of processes; write {REMEDY} FILE" in capsys.readouterr().err
 

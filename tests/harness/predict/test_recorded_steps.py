@@ -29,13 +29,13 @@ from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import load
 from harness.store import recording
 from harness.store.conditions import Conditions
-from harness.store.recording import COPIED_BYTES, Recording
+from harness.store.recording import COPIED_BYTES
 from workloads import native
 from workloads.validation import InputError
 from workloads.work import Command
 
 
-def made(by_rank, **columns) -> Recording:
+def made(by_rank, **columns):
     """Operations of each rank, as (kind, computing in us, {column: value}); the communicator 0 is known."""
     plain = recorded([[(kind, us) for kind, us, *_ in each] for each in by_rank], **columns)
     world = tuple(range(len(by_rank)))

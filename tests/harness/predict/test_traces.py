@@ -9,7 +9,6 @@ import os
 import random
 import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,10 @@ from slow_trace_reader import RefusedError
 from coordinator import policies
 from harness.predict.job_level import SimulatedByJob
 from harness.predict.kept_outcome import known
-from harness.predict.trace import Trace, read
+from harness.predict.trace import read
 from harness.simulator import interruption
 from harness.simulator.interruption import InterruptedSimulationError
-from harness.simulator.jobs.model import JobLevelOutcome, rigid
+from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
 from harness.spec import experiment, owners
 from workloads.validation import InputError
@@ -44,17 +43,17 @@ SACCT = """JobID|JobIDRaw|Submit|Start|ElapsedRaw|AllocCPUS|State|Timelimit
 """
 
 
-def made(folder: Path, text: str | bytes, name: str = "log") -> Path:
+def made(folder, text, name="log"):
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
-def submitted(at: str) -> str:
+def submitted(at):
     return f"JobID|Submit|ElapsedRaw|AllocCPUS\n1|{at}|60|4\n"
 
 
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
+PACKERS = {
     "log.swf": bytes,
     "LOG.SWF": bytes,
     "log.swf.gz": gzip.compress,
@@ -70,13 +69,13 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("name", PACKERS)
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_a_trace_is_known_by_what_it_holds(tmp_path: Path, name: str, ends: str, mark: bytes) -> None:
+def test_a_trace_is_known_by_what_it_holds(tmp_path, name, ends, mark):
     data = mark + (HEADER + JOBS).replace("\n", ends).encode()
     trace = read(made(tmp_path, PACKERS[name](data), name))
     assert (trace.numbers.tolist(), trace.processors) == ([1, 2], 8)
 
 
-def test_a_trace_comes_through_a_pipe(tmp_path: Path) -> None:
+def test_a_trace_comes_through_a_pipe(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress((HEADER + JOBS).encode()),))
@@ -112,7 +111,7 @@ ARRAYS = """JobID|JobIDRaw|Submit|Start|ElapsedRaw|AllocCPUS|State|Timelimit
 """
 
 
-def test_a_trace_is_read_in_order_of_arrival_without_what_never_ran(tmp_path: Path) -> None:
+def test_a_trace_is_read_in_order_of_arrival_without_what_never_ran(tmp_path):
     trace = read(made(tmp_path, LOG))
     assert trace.numbers.tolist() == [2, 1, 6]
     assert trace.jobs.submit_ns.tolist() == [0, 10 * S, 50 * S]
@@ -125,7 +124,7 @@ def test_a_trace_is_read_in_order_of_arrival_without_what_never_ran(tmp_path: Pa
     assert trace.skipped == {"partial record": 1, "never ran": 1, "no size": 1}
 
 
-def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_one(tmp_path: Path) -> None:
+def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_one(tmp_path):
     trace = read(made(tmp_path, ARRAYS))
     assert trace.numbers.tolist() == [14, 15, 20, 20]
     assert trace.jobs.max_processes.tolist() == [4, 4, 8, 8]
@@ -181,9 +180,7 @@ def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_on
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_file_line_field_value_and_remedy(
-    tmp_path: Path, text: str | bytes, words: list[str]
-) -> None:
+def test_what_is_wrong_is_named_with_file_line_field_value_and_remedy(tmp_path, text, words):
     path = made(tmp_path, text)
     with pytest.raises(InputError) as caught:
         read(path)
@@ -193,13 +190,13 @@ def test_what_is_wrong_is_named_with_file_line_field_value_and_remedy(
 
 
 @pytest.mark.parametrize("at", ["1704067200", "2024-01-01T00:00:00", "2024-01-01 01:00:00+0100"])
-def test_times_of_sacct_are_read(tmp_path: Path, at: str) -> None:
+def test_times_of_sacct_are_read(tmp_path, at):
     text = submitted(at) + "2|2024-01-01T00:00:10Z|5|1\n"
     assert read(made(tmp_path, text)).jobs.submit_ns.tolist() == [0, 10 * S]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
-def test_damaged_compression_is_a_message(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_damaged_compression_is_a_message(tmp_path, pack):
     chance = random.Random(1)
     whole = pack((HEADER + JOBS * 20).encode())
     for cut in range(len(whole) - 1):
@@ -211,12 +208,12 @@ def test_damaged_compression_is_a_message(tmp_path: Path, pack: Callable[[bytes]
             assert str(tmp_path) in str(error)
 
 
-def test_a_device_is_no_trace() -> None:
+def test_a_device_is_no_trace():
     with pytest.raises(InputError, match="may never end"):
         read(Path("/dev/zero"))
 
 
-def test_what_is_assumed_is_counted(tmp_path: Path) -> None:
+def test_what_is_assumed_is_counted(tmp_path):
     lines = ["10 4 -1 -1 4 -1", "10 4 -1 -1 4 7", "0.5 4 -1 -1 4 20", "10 -1 -1 -1 4 20"]
     text = "".join(f"{n} {n} -1 {line} -1 1 1 1 -1 1 -1 -1 -1\n" for n, line in enumerate(lines))
     trace = read(made(tmp_path, text))
@@ -230,12 +227,12 @@ EXPERIMENT = 'level = "jobs"\n' + "".join(
 )
 
 
-def study(folder: Path, text: str, *settings: str) -> SimulatedByJob:
+def study(folder, text, *settings):
     log = str(made(folder, text))
     return SimulatedByJob.of(experiment.load(tomllib.loads(EXPERIMENT), settings=settings, log=log))
 
 
-def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path: Path) -> None:
+def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path):
     large = HEADER + JOBS + JOBS.splitlines()[1].replace("2 5 0 12 4", "77 9 0 10 5000") + "\n"
     with pytest.raises(
         InputError, match=r"job 77 of the trace asks for 5000 .*\(1 of 3 jobs .*--set processors=5000,"
@@ -250,7 +247,7 @@ def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path: Path
 
 
 @pytest.mark.parametrize("header", ["", "; MaxProcs: 4\n"])
-def test_the_load_is_that_of_the_simulated_machine(tmp_path: Path, header: str) -> None:
+def test_the_load_is_that_of_the_simulated_machine(tmp_path, header):
     found = study(tmp_path, header + JOBS, "processors=8", "log.load=0.5").logs[0]
     work_s, span_s = 10 * 4 + 12 * 4, found.jobs.submit_ns[1] / S
     assert work_s / (8 * span_s) == pytest.approx(0.5)
@@ -265,7 +262,7 @@ FOLLOWING = """; MaxProcs: 8
 """
 
 
-def outcomes(back_end: SimulatedByJob) -> list[JobLevelOutcome]:
+def outcomes(back_end):
     """When which job ran under each scheduler that can keep up."""
     schedules = [back_end.run(task).schedule for task in back_end.tasks]
     kept = [known(one.outcome, one.processors)[0] for one in schedules if one and not one.saturated]
@@ -274,7 +271,7 @@ def outcomes(back_end: SimulatedByJob) -> list[JobLevelOutcome]:
 
 
 @pytest.mark.slow
-def test_jobs_that_follow_others_arrive_after_them_under_every_policy(tmp_path: Path) -> None:
+def test_jobs_that_follow_others_arrive_after_them_under_every_policy(tmp_path):
     back_end = SimulatedByJob.of(experiment.load("log", log=str(made(tmp_path, FOLLOWING))))
     assert list(back_end.logs[0].assumed.values()) == [1], "job 77 is not there"
     assert back_end.logs[0].numbers.tolist() == [1, 2, 3, 5, 4]
@@ -286,14 +283,14 @@ def test_jobs_that_follow_others_arrive_after_them_under_every_policy(tmp_path: 
 
 
 @pytest.mark.slow
-def test_of_preceding_jobs_that_take_turns_each_start_is_known(tmp_path: Path) -> None:
+def test_of_preceding_jobs_that_take_turns_each_start_is_known(tmp_path):
     text = "".join(FOLLOWING.splitlines(keepends=True)[:4])
     back_end = study(tmp_path, text)
     for outcome in outcomes(back_end):
         assert (outcome.start_ns / S).tolist() == [0, 1200, 3360]
 
 
-def test_what_no_clock_holds_is_refused(tmp_path: Path) -> None:
+def test_what_no_clock_holds_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"busy for more than 5e\+08 s"):
         study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 500000000 8"))
     assert len(study(tmp_path, HEADER + JOBS, "log.load=0.5").logs[0].jobs) == 2
@@ -305,9 +302,7 @@ def test_what_no_clock_holds_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("at_s", "responses_s"), [(0, [11, 11, 11, 16]), (20_000_000, [11] * 4)])
-def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(
-    tmp_path: Path, at_s: int, responses_s: list[float]
-) -> None:
+def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(tmp_path, at_s, responses_s):
     back_end = study(tmp_path, HEADER + JOBS.replace("2 5", f"2 {at_s}"))
     rows = [*map(back_end.run, back_end.tasks)]
     assert [row.schedule.saturated for row in rows] == [""] * 4
@@ -315,7 +310,7 @@ def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(
 
 
 @pytest.mark.parametrize("line", ["1 \u0662", "1_0 1", "1 nan", "1\x0c2 1", "1 1e-400"])
-def test_loads_of_an_owner_are_read_as_strictly(tmp_path: Path, line: str) -> None:
+def test_loads_of_an_owner_are_read_as_strictly(tmp_path, line):
     made(tmp_path, f"0 1\n{line}\n", "load.txt")
     with pytest.raises(InputError, match="line 2"):
         owners.parse([{"trace": "load.txt"}], tmp_path)
@@ -326,16 +321,16 @@ ENDLESS = {"easy": {}, "dyn-equi": {}, "dqt": {"quantum_ms": 0.01}, "gang": {"qu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_long_simulation_ends_when_its_caller_is_interrupted(name: str) -> None:
+def test_a_long_simulation_ends_when_its_caller_is_interrupted(name):
     count = 200_000 if name == "easy" else 20_000
     arrivals = np.arange(count, dtype=np.int64)  # of one instant, a policy in Python decides on all at once
     jobs = rigid(arrivals, 1 + np.arange(count) % 50, np.full(count, 1000 * S))
     policy = policies.create(name, ENDLESS[name])
     short = rigid(arrivals[:2], np.ones(2, dtype=np.int64), np.full(2, S // 1000))
     simulate(short, 64, policy)  # compiles, if need be
-    caught: list[Exception] = []
+    caught = []
 
-    def work() -> None:
+    def work():
         try:
             simulate(jobs, 64, policy)
         except InterruptedSimulationError as error:
@@ -358,7 +353,7 @@ PIECES += [
 ]
 
 
-def mutated(chance: random.Random) -> bytes:
+def mutated(chance):
     header = chance.choice(["", HEADER, "; MaxNodes: 7\n; MaxProcs:\n", "; MaxProcs: -1\n; Note: x\n"])
     text = chance.choice([header + JOBS, SACCT, SACCT.replace("2024-01-01T00:00:30", "1704067230")])
     for _ in range(chance.choice([0, 1, 1, 1, 2, 4])):
@@ -382,7 +377,7 @@ def mutated(chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def as_slowly(trace: Trace, data: bytes) -> None:
+def as_slowly(trace, data):
     """Assert that a trace is as the slow reader reads it."""
     slow = slow_trace_reader.read(data)
     jobs = trace.jobs
@@ -397,7 +392,7 @@ def as_slowly(trace: Trace, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_no_trace_is_read_other_than_a_slow_reader_reads_it(tmp_path: Path, count: int) -> None:
+def test_no_trace_is_read_other_than_a_slow_reader_reads_it(tmp_path, count):
     refused = 0
     for seed in range(count):
         data = mutated(random.Random(seed))

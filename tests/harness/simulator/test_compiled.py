@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -27,31 +27,31 @@ class Pair(NamedTuple):
 
 
 @step
-def count(pair: Pair, place: int, by: int) -> None:
+def count(pair, place, by):
     pair.counts[place] += by
     if pair.counts[place] < 100:
         pair.sums[place, 1] = 2 * pair.counts[place]
 
 
 @hot
-def count_all(pair: Pair, by: int) -> None:
+def count_all(pair, by):
     count(pair, 0, 1)
     count(pair, 1, by)
     count(pair, pair.counts[0], by)
 
 
-def run(pair: Pair) -> int:
+def run(pair):
     whole = by_reference(pair)
     count_all(whole, 2)
     count_all(whole, 3)
     return len(pair.sums)
 
 
-def new_pair() -> Pair:
+def new_pair():
     return Pair(np.zeros(3, dtype=np.int32), np.zeros((3, 2)))
 
 
-def test_changes_reach_the_arrays_of_the_tuple() -> None:
+def test_changes_reach_the_arrays_of_the_tuple():
     pair = new_pair()
     assert entry(run)(pair) == 3
     assert pair.counts.tolist() == [2, 7, 3]
@@ -59,21 +59,21 @@ def test_changes_reach_the_arrays_of_the_tuple() -> None:
 
 
 @needs_compiler
-def test_a_step_is_compiled_once_and_called() -> None:
+def test_a_step_is_compiled_once_and_called():
     jit(run)(new_pair())  # not loaded from the cache of an earlier run
-    dispatchers: list[Any] = [count, count_all]
+    dispatchers = [count, count_all]
     for dispatcher, inlined in zip(dispatchers, (False, True), strict=True):
         (compiled,) = dispatcher.overloads.values()
         assert ("alwaysinline" in str(compiled.library._get_module_for_linking())) == inlined
 
 
 @needs_compiler
-def test_other_kernels_of_the_process_may_count_from_the_end() -> None:
+def test_other_kernels_of_the_process_may_count_from_the_end():
     last = numba.njit(lambda values, place: values[place])
     assert last(np.arange(3), -1) == 2
 
 
-def test_records_of_processes_and_processors_begin_at_cache_lines() -> None:
+def test_records_of_processes_and_processors_begin_at_cache_lines():
     jobs = [SimulatedJob(0, Program("BARRIER", 3, granularity_us=100, phases=10))]
     state = allocate(SimulatedMachine(processors=3), jobs, timeline=False)
     for records in (state.processes, state.processors):
@@ -81,9 +81,9 @@ def test_records_of_processes_and_processors_begin_at_cache_lines() -> None:
 
 
 @needs_compiler
-def test_later_processes_load_the_kernel_of_space_sharing() -> None:
+def test_later_processes_load_the_kernel_of_space_sharing():
     one = np.ones(1, dtype=np.int64)
     space.simulate(rigid(0 * one, one, one), 1, Scheme(rigid=True))
-    kernel: Any = space._run
+    kernel = space._run
     (compiled,) = kernel.overloads.values()
     assert not compiled.library.has_dynamic_globals, "numba keeps no such code in its cache"
