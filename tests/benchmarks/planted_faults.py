@@ -5,7 +5,7 @@
 
 Plants one fault at a time in a clone of the last commit, and runs the tests that a developer would run: first
 the quick tests of the file's room and those that import its module ("quick"), then the slow ones among them
-("slow"). Where these find nothing, all tests follow ("all"). A test counts if it fails twice with the fault
+("slow"), then all tests ("all"), up to those that find it. A test counts if it fails twice with the fault
 and passes without it. Each fault becomes a line of RESULTS; a second call continues where the first ended.
 
 Prints a table by room, and the faults that survived. Whether a survivor changes anything is for a reader to
@@ -119,7 +119,7 @@ def _join(family: dict[int, psutil.Process], pid: int) -> None:
 
 
 def examine(clone: Clone, fault: Fault, sound: dict[str, set[str]]) -> dict[str, object]:
-    """Which tests find a fault, and in which stage the first of them does."""
+    """The first stage whose tests find a fault, and which of them do."""
     near = tests_of(clone.root, fault.file)
     stages = {
         "quick": (near, f"not slow and {DEFAULT_MARKS}"),
@@ -130,7 +130,7 @@ def examine(clone: Clone, fault: Fault, sound: dict[str, set[str]]) -> dict[str,
     begin = time.monotonic()
     with clone.planted(fault):
         for stage, (tests, marks) in stages.items():
-            if stage == "all" and any(failing.values()):
+            if any(failing.values()):
                 break
             once = clone.failing(tests, marks, LIMIT_S[stage])
             twice = once and once & clone.failing(tests, marks, LIMIT_S[stage])
