@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from rank_results import rank_result
@@ -84,7 +85,8 @@ def test_a_process_with_the_same_number_is_another_one(burners, monkeypatch):
     counted = CpuTime(burners.pid)
     counted.look()
     before = counted.record()
-    monkeypatch.setattr("coordinator.host.cpu_time._counts", lambda pid, thread: (1, 1))
+    kernel = SimpleNamespace(read_bytes=lambda: b"1 1 1")
+    monkeypatch.setattr("coordinator.host.cpu_time.Path", lambda name: kernel)
     counted.look_at_end()
     assert counted.record() == before
 
