@@ -28,7 +28,7 @@ class Arrivals(NamedTuple):
     """The jobs that follow none, in order of arrival."""
     think_ns: Integers
     follower: Integers
-    """The first job that follows each, -1 for none."""
+    """The first job that follows each, -1 for none; empty if no job follows another."""
     beside: Integers
     """The next job that follows the same one as each, -1 for none."""
     heap_ns: Integers
@@ -41,13 +41,16 @@ class Arrivals(NamedTuple):
 def arrivals(jobs: Jobs) -> Arrivals:
     """The arrivals of jobs before the first one."""
     n = len(jobs)
-    preceding, think_ns = jobs.following or (np.full(n, -1), np.zeros(0, dtype=np.int64))
-    heap_ns, heap = np.zeros((2, np.count_nonzero(preceding >= 0) + 1), dtype=np.int64)
+    count = np.zeros(2, dtype=np.int64)
+    none = np.zeros(0, dtype=np.int64)
+    if jobs.following is None:
+        return Arrivals(jobs.submit_ns.copy(), np.arange(n), none, none, none, none, none, count)
+    preceding, think_ns = jobs.following
+    heap_ns, heap = np.zeros((2, np.count_nonzero(preceding >= 0)), dtype=np.int64)
     follower, beside = np.full((2, n), -1)
     for job in np.flatnonzero(preceding >= 0):
         beside[job], follower[preceding[job]] = follower[preceding[job]], job
     ahead = np.flatnonzero(preceding < 0)
-    count = np.zeros(2, dtype=np.int64)
     return Arrivals(jobs.submit_ns.copy(), ahead, think_ns, follower, beside, heap_ns, heap, count)
 
 
@@ -126,7 +129,7 @@ def arriving(arrivals: Arrivals, now_ns: int) -> int:
 @step
 def follow(arrivals: Arrivals, job: int, now_ns: int) -> None:
     """Note that ``job`` has ended: the arrivals of those that follow it are known."""
-    other = arrivals.follower[job]
+    other = arrivals.follower[job] if len(arrivals.follower) > 0 else -1
     while other >= 0:
         think_ns = arrivals.think_ns[other]
         at_ns = max(now_ns, arrivals.submit_ns[other]) if think_ns < 0 else now_ns + think_ns
