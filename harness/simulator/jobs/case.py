@@ -94,7 +94,7 @@ class Case(NamedTuple):
     grants: Integers
     """(P + 1,) what jobs at the front of the queue get, or scratch."""
     ends_ns: Integers
-    """(P + 1,) a heap with ``ending``: when the running jobs end."""
+    """(P + 1,) a heap with ``ending``: when the running jobs end; of malleable jobs, those that end next."""
     ending: Integers
     expected: Expected
     blocks: Blocks

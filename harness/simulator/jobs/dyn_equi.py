@@ -5,7 +5,7 @@ import numpy as np
 from coordinator.policies import allocation
 from harness.simulator.compiled import step
 from harness.simulator.jobs.case import Case, Shares
-from harness.simulator.jobs.execution import push, time_ns
+from harness.simulator.jobs.execution import time_ns
 from harness.simulator.jobs.model import NEVER_NS
 from harness.simulator.jobs.queue import take_out
 
@@ -38,11 +38,17 @@ def divide_anew(case: Case) -> None:
     for i in range(running):
         shares.caps[i] = case.demands.max_processes[line[i]]
     _share(case.rule.processors, running, shares.caps, shares.parts)
+    now.running = 0  # the jobs that end next: the others' ends change until then
     for i in range(running):
-        if shares.parts[i] != case.size[line[i]]:
-            _resize(case, line[i], shares.parts[i])
-        push(case.ends_ns, case.ending, i, shares.ends_ns[line[i]], line[i])
-    now.running = running
+        job = line[i]
+        if shares.parts[i] != case.size[job]:
+            _resize(case, job, shares.parts[i])
+        if now.running > 0 and shares.ends_ns[job] < case.ends_ns[0]:
+            now.running = 0
+        if now.running == 0 or shares.ends_ns[job] == case.ends_ns[0]:
+            case.ends_ns[now.running] = shares.ends_ns[job]
+            case.ending[now.running] = job
+            now.running += 1
 
 
 @step
