@@ -142,7 +142,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
     exported = tmp_path / "times.json"
     words = ["--no-wait", "--rounds", "1", "--policy", "gang quantum_ms=20", "--json"]
     words += ["--export-hyperfine", str(exported)]
-    mpi = shlex.join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "2000"])
+    mpi = shlex.join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "500"])
     commands = [sys.executable, "-c", burn, ":::", mpi]
     assert cli.main(["colocate", *words, "--", *commands]) == 0
     document = json.loads(capsys.readouterr().out)
