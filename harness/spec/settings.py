@@ -100,24 +100,31 @@ def of_file(table: Table) -> Setting:
         raise InputError("setting", name, rule, f'write setting = "{AS_IT_IS}"')
     environment = as_table(table.get("environment", {}), "environment")
     check_environment(environment)
-    for key in OF_TWO_PHASE if name != TWO_PHASE else ():
-        if key in table:
-            raise InputError(key, table[key], f"belongs to the setting {TWO_PHASE!r}", "leave it out")
+    asked = {key: table[key] for key in OF_TWO_PHASE if key in table}
+    found = next((of_library(one) for one in LIBRARY_SETTINGS if one.name == name), UNCHANGED)
     if name == TWO_PHASE:
-        one_of("waiting", table.get("waiting", IMPLICIT), [rule for rule in RULES if rule != "oracle"])
-        rule_keys = {"waiting": IMPLICIT} | {key: table[key] for key in OF_TWO_PHASE if key in table}
-        options = replace(scheduler_of({"policy": "none", **rule_keys}).options, bind=False)
+        one_of("waiting", asked.setdefault("waiting", IMPLICIT), [one for one in RULES if one != "oracle"])
+        options = scheduler_of({"policy": "none", "bind": False, **asked}).options
         found = replace(UNCHANGED, setting=name, options=options, lines=("lockstep exec -- COMMAND",))
-    else:
-        found = next((of_library(one) for one in LIBRARY_SETTINGS if one.name == name), UNCHANGED)
-    if environment:
-        values = tuple(sorted(environment.items()))
-        line = "export " + " ".join(f"{key}={value}" for key, value in values)
-        return replace(found, setting=name, environment=values, lines=(*found.lines[1:], line))
+    elif asked:
+        key, value = asked.popitem()
+        raise InputError(key, value, f"belongs to the setting {TWO_PHASE!r}", "leave it out")
+    if not environment:
+        _check_known(name, found)
+        return found
+    if name == AS_IT_IS:
+        raise InputError("environment", dict(environment), "changes something", "choose another name")
+    values = tuple(sorted(environment.items()))
+    line = "export " + " ".join(f"{key}={value}" for key, value in values)
+    lines = (line, *found.lines) if name == TWO_PHASE else (line,)
+    return replace(found, setting=name, environment=values, lines=lines)
+
+
+def _check_known(name: str, found: Setting) -> None:
+    """Refuse a name without an environment, unless it says what to set on any host."""
     if name not in ORDER or FITS in dict(found.environment).values():
         rule = f"what the setting {name!r} sets is not known" if name not in ORDER else "depends on the host"
         raise InputError("environment", None, rule, 'write environment = { OMP_NUM_THREADS = "2" }')
-    return found
 
 
 def of_table(table: Mapping[str, Any]) -> Scheduler:

@@ -26,6 +26,7 @@ from harness.analyse.tuning import tuned
 from harness.commands import tune
 from harness.measure import as_started, disturbance, runner
 from harness.measure.guarded_copies import CpuUsage, libraries_loaded, run_copies
+from harness.spec import settings
 from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED
 from harness.store import conditions
 from workloads import native
@@ -304,6 +305,19 @@ def test_a_file_with_the_same_settings_is_the_experiment_of_tune(command, monkey
 
 
 @pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (TWO_PHASE, ("export A=1", "lockstep exec -- COMMAND")),
+        ("yield when idle", ("export A=1",)),
+        ("ours", ("export A=1",)),
+    ],
+)
+def test_a_setting_says_how_people_set_it(name, lines):
+    found = settings.of_file({"setting": name, "environment": {"A": "1"}})
+    assert found.lines == lines and dict(found.environment) == {"A": "1"}
+
+
+@pytest.mark.parametrize(
     ("change", "complaint"),
     [
         ('schedulers.0.setting=""', "schedulers[0].setting = ''"),
@@ -313,6 +327,7 @@ def test_a_file_with_the_same_settings_is_the_experiment_of_tune(command, monkey
         ("schedulers.0.setting=theirs", "schedulers[0].environment is missing"),
         ("schedulers.0.setting='fewer threads'", "depends on the host"),
         ("schedulers.0.environment.A=1", "schedulers[0].environment.A = 1"),
+        ("schedulers.0.environment.A='1'", "schedulers[0].environment = {'A': '1'}: changes something"),
         ("jobs.0={program={dedicated_s=1}}", "jobs[0].program"),
         ("jobs.0={count=2}", "jobs[0].command is missing"),
         ("jobs.0.command=['']", "jobs[0].command = ['']"),
