@@ -88,10 +88,6 @@ class _Codegen(codegen.JITCPUCodegen):
         if self._engine.is_symbol_defined(env_name):
             super().set_env(env_name, env)
 
-    def magic_tuple(self) -> tuple[Any, ...]:
-        """What cached code depends on: here also on all sources."""
-        return (*super().magic_tuple(), DIRECTORY.name)
-
 
 class _Context(cpu.CPUContext):
     """How functions become code."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numba
 import numpy as np
+import pytest
 from compiled_only import needs_compiler
 from numpy.typing import NDArray
 
@@ -87,3 +91,34 @@ def test_later_processes_load_the_kernel_of_space_sharing():
     kernel = space._run
     (compiled,) = kernel.overloads.values()
     assert not compiled.library.has_dynamic_globals, "numba keeps no such code in its cache"
+
+
+DOUBLE = """
+import os, sys
+files = [os.dup(0) for _ in range(int(sys.argv[1]))]
+from harness.simulator.compiled import entry
+
+@entry
+def double(number):
+    return 2 * number
+
+print(double(21), sum(double.stats.cache_hits.values()))
+"""
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_later_processes_load_code_however_many_files_they_have_open(tmp_path):
+    (tmp_path / "double.py").write_text(DOUBLE)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    printed = [
+        subprocess.run(
+            [sys.executable, "double.py", files],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            check=True,
+        ).stdout
+        for files in ("0", "5")
+    ]
+    assert printed == [b"42 0\n", b"42 1\n"]
