@@ -171,7 +171,7 @@ def shell(folder, program):
     changes |= {"PYTHONUNBUFFERED": ""}  # as for most people: then answers and notes could change places
 
     def run(line, cluster=None):
-        argv, here = ["timeout", "240", "bash", "-c", f"cd {folder / 'work'}; {line}"], os.environ
+        argv, here = ["timeout", "240", "bash", "-c", f"cd {folder / 'work'} || exit; {line}"], os.environ
         if cluster:
             argv = cluster.head.command(
                 ["env", *(f"{name}={value}" for name, value in changes.items()), *argv]
