@@ -79,8 +79,9 @@ def _granted(priority: int) -> bool:
             granted.append(True)
 
     thread = threading.Thread(target=attempt)
-    thread.start()
-    thread.join()
+    with suppress(RuntimeError):  # no thread can be started
+        thread.start()
+        thread.join()
     return bool(granted)
 
 

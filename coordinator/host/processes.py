@@ -14,6 +14,7 @@ import os
 import resource
 import select
 import signal
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -374,6 +375,7 @@ _DESCRIPTORS_AT_START = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 LEAST_DESCRIPTORS = 32
 LEAST_ADDRESS_SPACE = 1 << 29
+LEAST_PROCESSES = 16  # and threads, of the driver and its parts: ZeroMQ aborts, or a launcher waits, without
 
 
 def check_limits() -> None:
@@ -388,6 +390,29 @@ def check_limits() -> None:
         if resource.RLIM_INFINITY != allowed < least:
             rule = f"a run needs at least {least // unit} {what}"
             raise InputError(command, allowed // unit, rule, f"write {command} {least // unit} before it")
+    if (left := _startable(LEAST_PROCESSES)) < LEAST_PROCESSES:
+        rule = f"a run needs at least {LEAST_PROCESSES}"
+        remedy = "raise ulimit -u, or pids.max of the control group"
+        raise InputError("processes and threads that may start", left, rule, remedy)
+
+
+def _startable(most: int) -> int:
+    """How many processes and threads can start now, up to ``most``: limits of several kinds count them."""
+    usual = threading.stack_size(1 << 16)  # the address space may be limited, too
+    over, started = threading.Event(), list[threading.Thread]()
+    try:
+        for _ in range(most):
+            thread = threading.Thread(target=over.wait)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:
+        pass
+    finally:
+        threading.stack_size(usual)
+        over.set()
+        for thread in started:
+            thread.join()
+    return len(started)
 
 
 def raise_descriptor_limit(reserve: int = 0) -> None:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator.host import guardian
 from coordinator.host.directories import DirectoryGuardian
-from coordinator.host.processes import RUN, Process, raise_descriptor_limit, restore_descriptor_limit
+from coordinator.host.processes import (
+    RUN,
+    Process,
+    check_limits,
+    raise_descriptor_limit,
+    restore_descriptor_limit,
+)
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from workloads.validation import InputError, refused
@@ -134,6 +140,7 @@ def library(
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
+    check_limits()
     command = command_of(options, "exec")
     with (
         _guarded(lambda: _prepare(options, command, watcher)) as (directory, (compiled, variables)),

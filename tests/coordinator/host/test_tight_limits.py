@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 
 import pytest
 from places import ROOT
@@ -39,6 +40,19 @@ def test_limits_that_are_too_tight_are_named(monkeypatch, kind, soft, hard, word
 def test_limits_that_can_be_raised_or_do_not_exist_are_none(monkeypatch, kind, soft, hard):
     limited(monkeypatch, kind, soft, hard)
     processes.check_limits()
+
+
+def test_too_few_processes_and_threads_are_named(monkeypatch):
+    start, more = threading.Thread.start, iter(range(3))
+
+    def limited_start(thread):
+        if next(more, None) is None:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited_start)
+    with pytest.raises(InputError, match="threads that may start = 3: a run needs at least 16"):
+        processes.check_limits()
 
 
 @pytest.mark.parametrize("name", ["TMPDIR", "XDG_RUNTIME_DIR"])

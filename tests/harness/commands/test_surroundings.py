@@ -114,26 +114,39 @@ def test_every_command_in_poor_surroundings_works_or_says_why(tmp_path, place, n
 
 
 @pytest.fixture
-def group():
-    """The directory of a new control group, of version 1 or 2, that limits memory."""
-    base = cgroup_base("memory") or cgroup_base()
-    group_path = (base or Path("/none")) / f"lockstep-test-{os.getpid()}"
+def group(request):
+    """The directory of a new control group, of version 1 or 2, with a limit: a controller, names, a value."""
+    controller, names, value = request.param
+    base = cgroup_base(controller) or cgroup_base()
+    made = (base or Path("/none")) / f"lockstep-test-{os.getpid()}"
     try:
-        group_path.mkdir()
+        made.mkdir()
     except OSError:
         pytest.skip("no control group can be made here")
-    limits = [group_path / name for name in ("memory.max", "memory.limit_in_bytes")]
+    limits = [made / name for name in names]
     try:
         if not any(limit.exists() for limit in limits):
-            pytest.skip("no control group here limits memory")
-        next(limit for limit in limits if limit.exists()).write_text(str(150 << 20))
-        yield group_path
+            pytest.skip(f"no control group here limits {controller}")
+        next(limit for limit in limits if limit.exists()).write_text(str(value))
+        yield made
     finally:
-        group_path.rmdir()
+        made.rmdir()
 
 
+MEMORY = "memory", ("memory.max", "memory.limit_in_bytes"), 150 << 20
+
+
+@pytest.mark.parametrize("group", [MEMORY], indirect=True, ids=["150 MiB"])
 def test_a_program_without_memory_is_explained(tmp_path, group):
     greedy = f"exec -- mpiexec -n 2 {sys.executable} -c 'b = bytearray(900 << 20)'"
-    status, message = ends(tmp_path, f"echo $$ > {group}/cgroup.procs", greedy)
+    status, said = ends(tmp_path, f"echo $$ > {group}/cgroup.procs", greedy)
     assert status != 0
-    assert f"of the control group {group} (limit: 150 MiB)" in message
+    assert f"of the control group {group} (limit: 150 MiB)" in said
+
+
+@pytest.mark.parametrize("group", [("pids", ("pids.max",), 8)], indirect=True, ids=["8 processes"])
+@pytest.mark.parametrize("command", ["exec -- true", "turns -- true ::: true"])
+def test_a_command_that_may_start_too_few_processes_says_so(tmp_path, group, command):
+    status, said = ends(tmp_path, f"echo $$ > {group}/cgroup.procs", command)
+    assert status == 2
+    assert said.startswith("lockstep: processes and threads that may start = "), said
