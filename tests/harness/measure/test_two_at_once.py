@@ -22,7 +22,8 @@ def both(folder, *options):
     for number in (1, 2):
         file = folder / f"{number}.toml"
         file.write_text(EXPERIMENT.replace("repeats = 1", f"repeats = 2\nseed = {number}"))
-        words = [sys.executable, "-P", SUPPORT / "among_others.py", "run", str(file), "--no-simulate", *options]
+        lockstep = [sys.executable, "-P", SUPPORT / "among_others.py"]
+        words = [*lockstep, "run", str(file), "--no-simulate", *options]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         begun.append((subprocess.Popen(words, cwd=folder, **pipes), load(str(file))))
     said = [(process.communicate(timeout=120)[0], experiment) for process, experiment in begun]
