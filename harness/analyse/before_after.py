@@ -1,11 +1,13 @@
 """Results before and after a change, or under two schedulers, compared row by row."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.analyse import comparison
-from harness.analyse.comparison import Comparison, SlowdownSeries
+from harness.analyse.comparison import Comparison
+from harness.analyse.rows import Row
 from harness.analyse.stored_runs import Found, read
 from harness.measure.session import Watcher
 from harness.store import conditions
@@ -23,7 +25,7 @@ def compare(
     before = read(results, experiment, watcher)
     if between or other is None:
         pairs = [(result, result) for result in before]
-        schedulers = dict.fromkeys(row.scheduler for result in before for row in _rows(result))
+        schedulers = dict.fromkeys(row.name for result in before for row in result.results.rows)
         for name in between or ():
             one_of("--between", name, schedulers)
     else:
@@ -36,8 +38,10 @@ def compare(
     return [_document(*one) for one in experiments], every
 
 
-def _rows(results: Found) -> list[SlowdownSeries]:
-    return comparison.series(results.experiment, results.records)
+def _rows(found: Found) -> list[Row]:
+    """The rows; without simulated sides if anything was measured, which those are no counterparts of."""
+    measured = any(record.kind in MEASURED_KINDS for record in found.records)
+    return [replace(row, simulated=None) if measured else row for row in found.results.rows]
 
 
 def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Iterator[tuple[Found, Found]]:
@@ -56,7 +60,8 @@ def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Ite
 def _compared(before: Found, after: Found, between: Sequence[str] | None) -> list[Comparison]:
     if between:
         return comparison.of_two_schedulers(_rows(before), *between)
-    return comparison.of_two_stores(_rows(before), _rows(after))
+    same_seed = before.records[-1].seed == after.records[-1].seed
+    return comparison.of_two_stores(_rows(before), _rows(after), same_seed=same_seed)
 
 
 def _document(before: Found, after: Found, rows: Sequence[Comparison]) -> dict[str, Any]:

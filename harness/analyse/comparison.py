@@ -5,15 +5,12 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from harness.analyse import summary
-from harness.analyse.rows import JobRow, Row
+from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, Estimate, apart, estimate, student_factor
-from harness.spec.experiment import Experiment
-from harness.spec.jobs import described
-from harness.spec.naming import scheduler_name, setting_names, workload_name
-from harness.store.records import DEDICATED, MEASURED_KINDS, POLICY, RunRecord, Schedule, quantile
+from harness.spec.naming import setting_names
+from harness.store.records import DEDICATED, POLICY, RunRecord, quantile
 from workloads.late import Late
 
 if TYPE_CHECKING:
@@ -27,129 +24,78 @@ NO_VERDICT = "no verdict"
 
 
 @dataclass(frozen=True)
-class SlowdownSeries:
-    """The measured workload slowdowns under a scheduler at a point of the sweep, by repeat."""
-
-    jobs: tuple[JobRow, ...]
-    settings: Mapping[str, Any]
-    scheduler: str
-    by_repeat: Mapping[int, float]
-    withheld: str = ""  # why there are none, if they cannot be right
-    # Of jobs without processes: then a repeat is a replication, or a batch of jobs.
-    schedule: Schedule | None = None
-    seed: int = 0
-
-    def same_point(self, other: Self) -> bool:
-        ours, theirs = (one.schedule and one.schedule.comparable for one in (self, other))
-        return self.jobs == other.jobs and self.settings == other.settings and ours == theirs
-
-    def same_draw(self, other: Self) -> bool:
-        """Whether the jobs of each repeat are the very same as in that of another series at this point."""
-        return self.schedule is not None and ("log" in self.schedule.source or self.seed == other.seed)
-
-    @property
-    def workload(self) -> str:
-        return self.schedule.jobs_name if self.schedule else workload_name([job.work for job in self.jobs])
-
-    @property
-    def typical(self) -> float | None:
-        """The median slowdown; of jobs without processes the mean bounded one."""
-        if self.schedule:
-            return self.schedule.metrics.get("bounded_slowdown")
-        return statistics.median(self.values) if self.by_repeat else None
-
-    @property
-    def values(self) -> list[float]:
-        return list(self.by_repeat.values())
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """A series and its counterpart."""
+    """A row and its counterpart."""
 
-    before: SlowdownSeries | None  # None if only the latter exists
-    after: SlowdownSeries | None  # None if only the former exists
+    before: Row | None  # None if only the latter exists
+    after: Row | None  # None if only the former exists
     ratio: float | None = None  # geometric mean of the slowdowns after over that before; None if unknown
     interval: tuple[float, float] | None = None  # its 95 % interval; None if unknown
     verdict: str = NO_VERDICT  # BETTER (after is faster), WORSE, NO_DIFFERENCE or NO_VERDICT
     reason: str = ""  # of no verdict; else empty
 
     @property
-    def known(self) -> SlowdownSeries:
-        series = self.before or self.after
-        assert series is not None
-        return series
+    def known(self) -> Row:
+        row = self.before or self.after
+        assert row is not None
+        return row
 
     def plain(self) -> dict[str, Any]:
         sides = {"before": self.before, "after": self.after}
-        plain_values = {side: one.values if one else [] for side, one in sides.items()}
+        found = {side: one and one.first_side for side, one in sides.items()}
         low, high = self.interval or (None, None)
         return {
             "workload": self.known.workload,
             "settings": dict(self.known.settings),
-            **{f"scheduler_{side}": one and one.scheduler for side, one in sides.items()},
-            **{side: one and one.typical for side, one in sides.items()},
-            **{f"n_{side}": len(values) for side, values in plain_values.items()},
+            **{f"scheduler_{side}": one and one.name for side, one in sides.items()},
+            **{side: one and one.workload_slowdown.median for side, one in found.items()},
+            **{f"n_{side}": len(one.by_repeat) if one else 0 for side, one in found.items()},
             **{"ratio": self.ratio, "low": low, "high": high, "verdict": self.verdict, "reason": self.reason},
         }
 
 
-def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[SlowdownSeries]:
-    """The measured slowdowns of each row; the simulated ones if nothing was measured."""
-    if any(record.schedule for record in records):
-        return list(of_schedules(summary.rows(experiment, records), records[-1].seed))
-    simulated = not any(record.kind in MEASURED_KINDS for record in records)
-    return [
-        SlowdownSeries(
-            tuple(JobRow(job.arrival_s, described(job.program)) for job in cell.jobs()),
-            dict(cell.settings),
-            scheduler_name(scheduler.table),
-            summary.slowdowns(cell, scheduler.table, records, simulated=simulated),
-            "" if simulated else summary.withheld(cell, scheduler.table, records),
-        )
-        for cell in (experiment.cells if simulated else experiment.measured_cells)
-        for scheduler in experiment.schedulers
-    ]
+def of_two_stores(
+    before: Sequence[Row], after: Sequence[Row], *, same_seed: bool = False
+) -> list[Comparison]:
+    """Each row of ``before`` with the same row of ``after``, then the rows of ``after`` alone.
 
-
-def of_schedules(rows: Iterable[Row], seed: int) -> Iterator[SlowdownSeries]:
-    """The bounded slowdowns of each row of jobs without processes."""
-    for row in rows:
-        if schedule := row.schedule:
-            slowdowns = dict(enumerate(schedule.slowdowns))
-            reason = f"saturated {schedule.saturated}" if schedule.saturated else ""
-            settings, name = dict(row.settings), row.name
-            yield SlowdownSeries((), settings, name, slowdowns, reason, schedule=schedule, seed=seed)
-
-
-def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeries]) -> list[Comparison]:
-    """Each row of ``before`` with the same row of ``after``, then the rows of ``after`` alone."""
+    The jobs of a log, and random ones of the ``same_seed``, are the very same in each repeat of both.
+    """
     left = list(after)
     comparisons = []
     for one in before:
-        other = next((it for it in left if it.same_point(one) and it.scheduler == one.scheduler), None)
+        other = next((it for it in left if _same_point(it, one) and it.name == one.name), None)
         if other is None:
             comparisons.append(Comparison(one, None, reason="only before"))
         else:
             left.remove(other)
-            apart = _judged(one, other, _apart(one.values, other.values))
-            comparisons.append(paired(one, other) if one.same_draw(other) else apart)
+            same_jobs = one.schedule is not None and ("log" in one.schedule.source or same_seed)
+            comparisons.append(paired(one, other) if same_jobs else _unpaired(one, other))
     return comparisons + [Comparison(None, other, reason="only after") for other in left]
 
 
-def of_two_schedulers(rows: Sequence[SlowdownSeries], before: str, after: str) -> list[Comparison]:
+def of_two_schedulers(rows: Sequence[Row], before: str, after: str) -> list[Comparison]:
     """Two schedulers at each point, by the ratios within each repeat: its dedicated times are the same."""
     return [
         paired(one, other)
         for one in rows
         for other in rows
-        if one.scheduler == before and other.scheduler == after and one.same_point(other)
+        if one.name == before and other.name == after and _same_point(one, other)
     ]
 
 
-def paired(before: SlowdownSeries, after: SlowdownSeries) -> Comparison:
-    """Two series by the ratios within each repeat, or batch of jobs."""
-    return _judged(before, after, _together(before.by_repeat, after.by_repeat))
+def _same_point(one: Row, other: Row) -> bool:
+    ours, theirs = (row.schedule and row.schedule.comparable for row in (one, other))
+    return one.jobs == other.jobs and one.settings == other.settings and ours == theirs
+
+
+def paired(before: Row, after: Row) -> Comparison:
+    """Two rows by the ratios within each repeat, or batch of jobs."""
+    return _judged(before, after, _together(*(row.first_side.by_repeat for row in (before, after))))
+
+
+def _unpaired(before: Row, after: Row) -> Comparison:
+    return _judged(before, after, _apart(*([*row.first_side.by_repeat.values()] for row in (before, after))))
 
 
 Ratio = tuple[float, tuple[float, float] | None, int]
@@ -162,10 +108,12 @@ def verdict(interval: tuple[float, float] | None) -> str:
     return BETTER if interval[1] < 1 else WORSE if interval[0] > 1 else NO_DIFFERENCE
 
 
-def _judged(before: SlowdownSeries, after: SlowdownSeries, change: Ratio | None) -> Comparison:
+def _judged(before: Row, after: Row, change: Ratio | None) -> Comparison:
     if change is None:
-        lacking, it = ("before", before) if not before.by_repeat else ("after", after)
-        reason = f"not measurable {lacking}: {it.withheld}" if it.withheld else f"no run succeeded {lacking}"
+        lacking, it = ("after", after) if before.first_side.by_repeat else ("before", before)
+        saturated = it.schedule and it.schedule.saturated
+        known = it.withheld.reason if it.withheld else f"saturated {saturated}" if saturated else ""
+        reason = f"not measurable {lacking}: {known}" if known else f"no run succeeded {lacking}"
         return Comparison(before, after, reason=reason)
     ratio, interval, repeats = change
     reason = "" if interval else f"{repeats} repeat{'s' if repeats > 1 else ''}: {FEWEST} at least"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.analyse import comparison
-from harness.analyse.comparison import Comparison, SlowdownSeries
+from harness.analyse.comparison import Comparison
 from harness.analyse.rows import Row, place_name
 from harness.predict import kept_outcome
 from harness.simulator.jobs.metrics import bounded_slowdowns, measure
@@ -51,9 +51,12 @@ class PolicyComparison:
 class Timed(NamedTuple):
     """A row for which it is known when which job ran."""
 
-    name: str
-    series: SlowdownSeries
+    row: Row
     outcome: JobLevelOutcome
+
+    @property
+    def name(self) -> str:
+        return place_name(self.row)
 
 
 def timed(rows: Sequence[Row]) -> list[Timed]:
@@ -63,11 +66,7 @@ def timed(rows: Sequence[Row]) -> list[Timed]:
         ValueError: for an outcome that is damaged.
     """
     pairs = ((row, row.schedule) for row in rows)
-    return [
-        Timed(place_name(row), series, _outcome(schedule))
-        for (row, schedule), series in zip(pairs, comparison.of_schedules(rows, seed=0), strict=True)
-        if schedule and schedule.outcome
-    ]
+    return [Timed(row, _outcome(schedule)) for row, schedule in pairs if schedule and schedule.outcome]
 
 
 def _outcome(schedule: Schedule) -> JobLevelOutcome:
@@ -101,7 +100,7 @@ def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeCl
 
 def against_first(timed_rows: Sequence[Timed], warm_up: int) -> list[PolicyComparison]:
     """Every schedule of a log against the first one at its point of the sweep."""
-    points = [list(point) for _, point in groupby(timed_rows, key=lambda one: one.series.settings)]
+    points = [list(point) for _, point in groupby(timed_rows, key=lambda one: one.row.settings)]
     return [_compared(point[0], other, warm_up) for point in points for other in point[1:]]
 
 
@@ -114,5 +113,5 @@ def _compared(before: Timed, after: Timed, warm_up: int) -> PolicyComparison:
         sooner=float((wait_s <= -SOONER_S).mean()),
         later=float((wait_s >= SOONER_S).mean()),
         wait_s=float(wait_s.mean()),
-        slowdowns=comparison.paired(before.series, after.series),
+        slowdowns=comparison.paired(before.row, after.row),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.analyse import summary
@@ -135,7 +135,8 @@ def row_document(row: Row) -> dict[str, Any]:
 
 def summary_document(estimates: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
-    values = asdict(estimates)
+    values = asdict(replace(estimates, by_repeat={}))
+    del values["by_repeat"]
     for key in ("against_spinning", "sections", "states", "cpu_s", "dedicated", "exceeded", "schedule"):
         if values[key] is None:
             del values[key]

@@ -1,7 +1,7 @@
 """Rows: the effect of a scheduler on jobs at a point of the sweep, measured and simulated; their columns."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -119,6 +119,8 @@ class Summary:
     cpu_s: tuple[float, ...] | None = None
     dedicated: Estimate | None = None  # with a setting: the sum of the times alone over that as it is
     exceeded: float | None = None  # a run was stopped after so many times the sum of the times alone
+    # The workload slowdowns by repeat; of jobs without processes by replication, or by batch of jobs.
+    by_repeat: Mapping[int, float] = field(default_factory=dict)
     # Of jobs without processes; the workload slowdown is then the mean of their bounded slowdowns.
     schedule: Schedule | None = None
 
@@ -195,6 +197,11 @@ class Row:
         """The summaries that exist, by "measured" and "simulated"."""
         both = {"measured": self.measured, "simulated": self.simulated}
         return {side: summary for side, summary in both.items() if summary is not None}
+
+    @property
+    def first_side(self) -> Summary:
+        """The measured side, or else the simulated one; without values if there is none."""
+        return next(iter(self.sides.values()), Summary(Estimate(None, None, 0)))
 
     def median(self, side: str) -> float | None:
         """The median workload slowdown of one side; None if unknown."""

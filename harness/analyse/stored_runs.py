@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from harness.analyse import results_document
@@ -35,7 +36,7 @@ class Found:
     def experiment_digest(self) -> str:
         return self.records[-1].digest
 
-    @property
+    @cached_property
     def results(self) -> ResultsDocument:
         return results_document.results(self.experiment, self.records)
 

@@ -117,22 +117,15 @@ def of_schedule(schedule: Schedule) -> Summary:
     """The means over jobs without processes, of which the slowdown is the bounded one."""
     mean, half = (of.get("bounded_slowdown") for of in (schedule.metrics, schedule.half_width))
     interval = None if mean is None or half is None else (mean - half, mean + half)
-    return Summary(Estimate(mean, interval, schedule.replications), schedule=schedule)
+    slowdown = Estimate(mean, interval, schedule.replications)
+    return Summary(slowdown, by_repeat=dict(enumerate(schedule.slowdowns)), schedule=schedule)
 
 
 def slowdown(cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False) -> Estimate:
     """The workload slowdown of a scheduler; ``records`` may be of other cells and kinds, too."""
-    return estimate(list(slowdowns(cell, table, records, simulated=simulated).values()))
-
-
-def slowdowns(
-    cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False
-) -> dict[int, float]:
-    """The same for each successful repeat that stands; none if they are withheld."""
     side = _Side.of(cell, table, records, SIMULATIONS if simulated else RUNS)
-    if not simulated and (_overloaded(records) or side.withheld):
-        return {}
-    return {one.run.repeat: one.workload_slowdown for one in side.repeats}
+    hidden = not simulated and (_overloaded(records) or side.withheld)
+    return estimate([] if hidden else [one.workload_slowdown for one in side.repeats])
 
 
 def withheld(cell: Cell, table: Table, records: Sequence[RunRecord]) -> str:
@@ -360,6 +353,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         sections=_sections(repeats),
         throttled=_throttled(runs),
         cpu_s=_cpu_s(runs),
+        by_repeat={one.run.repeat: one.workload_slowdown for one in repeats},
     )
 
 

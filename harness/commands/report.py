@@ -55,7 +55,7 @@ def _text(options: argparse.Namespace, stored: Found) -> Answer:
         rule = "goes to the terminal, and into no file"
         raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")
     results = stored.results
-    parts = [*text.render(results), *text.repeats(stored.experiment, stored.records)]
+    parts = [*text.render(results), *text.repeats(results.rows)]
     return Answer(results.document(), parts)
 
 

@@ -188,10 +188,11 @@ def waits(timed_rows: Sequence[Timed], width: int) -> Figure | None:
     if not timed_rows:
         return None
     waits_of = {}
-    for name, _, outcome in timed_rows:
+    for row in timed_rows:
+        outcome = row.outcome
         wait_s = np.sort(np.maximum(outcome.wait_s[outcome.finished], SOON_S))
         share = np.arange(1, len(wait_s) + 1) / max(1, len(wait_s))
-        waits_of[name] = [SOON_S, *wait_s], [0, *share]
+        waits_of[row.name] = [SOON_S, *wait_s], [0, *share]
     longest = max(10 * SOON_S, *(float(wait_s[-1]) for wait_s, _ in waits_of.values()))
     return curves(width, waits_of, (SOON_S, longest * 1.1), 1e9, "wait of a job")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from harness.analyse import agreement, summary
+from harness.analyse import agreement
 from harness.analyse.agreement import Errors
 from harness.analyse.columns import CI95, SIMULATED, UNKNOWN, Column, at, fixed, interval, needed, percent
 from harness.analyse.results_document import ResultsDocument
@@ -42,8 +42,6 @@ from workloads.work import duration_name, processes_name
 
 if TYPE_CHECKING:
     from harness.analyse.advise import Advice
-    from harness.spec.experiment import Experiment
-    from harness.store.records import RunRecord
 
 NAMES = [
     Column("scheduler", "policy", policy_name, words=True),
@@ -99,18 +97,15 @@ def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part
         yield agreement.sentence(results.agreement)
 
 
-def repeats(experiment: Experiment, records: Sequence[RunRecord]) -> Iterator[Table]:
+def repeats(rows: Sequence[Row]) -> Iterator[Table]:
     """For each point of the sweep a strip of each row: a dot for one repeat, a star for three or more."""
-    for cell in experiment.measured_cells:
-        named = {
-            scheduler_name(one.table): list(summary.slowdowns(cell, one.table, records).values())
-            for one in experiment.schedulers
-        }
+    for settings, block in groupby(rows, key=lambda row: row.settings):
+        named = {row.name: [*row.measured.by_repeat.values()] for row in block if row.measured}
         if every := [value for values in named.values() for value in values]:
             least, most = min(every), max(every)
             step = (most - least) / (STRIP - 1) or 1.0
             strip = table(["scheduler", f"repeats from {least:.2f} to {most:.2f}"], wrap=False)
-            strip.title = ", ".join(f"{key} = {value}" for key, value in cell.settings.items())
+            strip.title = ", ".join(f"{key} = {value}" for key, value in settings.items())
             for name, values in named.items():
                 dots = Counter(round((value - least) / step) for value in values)
                 strip.add_row(name, "|" + "".join(DOTS[min(dots[at], 3)] for at in range(STRIP)) + "|")

@@ -16,7 +16,6 @@ from runs import needs_two
 
 import lockstep
 from harness.analyse import comparison, precision, stored_runs, summary, verdicts
-from harness.analyse.comparison import SlowdownSeries
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.analyse.timelines import planned_slots
@@ -215,7 +214,8 @@ def test_further_simulations_end_when_they_take_too_long(scattered):
 
 
 def series(values, scheduler="none"):
-    return SlowdownSeries((), {}, scheduler, dict(enumerate(values)))
+    measured = Summary(estimate(values), by_repeat=dict(enumerate(values)))
+    return Row((), {}, {"policy": scheduler}, measured, None)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,16 @@ def test_schedulers_are_compared_within_each_repeat():
     rows = [series(noise, "none"), series([0.9 * value for value in noise], "gang")]
     (found,) = comparison.of_two_schedulers(rows, "none", "gang")
     assert found.verdict == "better" and found.interval == pytest.approx((0.9, 0.9))
-    (apart,) = comparison.of_two_stores([rows[0]], [series(rows[1].values)])
+    (apart,) = comparison.of_two_stores(
+        [rows[0]], [dataclasses.replace(rows[1], scheduler=rows[0].scheduler)]
+    )
     assert apart.verdict == "no difference that can be told", "two directories have no repeats in common"
 
 
 def test_rows_that_only_one_side_has_are_named():
     rows = [series([1, 1, 1], "none"), series([1, 1, 1], "gang")]
     found = comparison.of_two_stores(rows, [series([1, 1, 1], "gang"), series([1, 1, 1], "batch")])
-    reasons = [(row.known.scheduler, row.reason) for row in found]
+    reasons = [(row.known.name, row.reason) for row in found]
     assert reasons == [("none", "only before"), ("gang", ""), ("batch", "only after")]
 
 

@@ -116,7 +116,7 @@ def test_an_outcome_is_kept_whole(back_end, rows, row):
 
 def test_a_policy_against_another_one(rows):
     easy, gang = job_tables.against_first(rows, warm_up=0)
-    assert (easy.slowdowns.before.scheduler, easy.name, gang.name) == ("fcfs", "easy", "gang 60 s")
+    assert (easy.slowdowns.before.name, easy.name, gang.name) == ("fcfs", "easy", "gang 60 s")
     waits = [row.outcome.wait_s for row in rows[:2]]
     assert easy.wait_s == pytest.approx((waits[1] - waits[0]).mean())
     assert easy.sooner == pytest.approx((waits[1] < waits[0]).mean())
@@ -126,7 +126,9 @@ def test_a_policy_against_another_one(rows):
     assert (same.slowdowns.ratio, same.slowdowns.verdict) == (1, "no difference that can be told")
     warm_up = JOBS - 20
     late = [
-        row._replace(series=replace(row.series, by_repeat=dict(enumerate(means))))
+        row._replace(
+            row=replace(row.row, simulated=replace(row.row.simulated, by_repeat=dict(enumerate(means))))
+        )
         for row in rows[:2]
         for means in [batch_slowdowns(row.outcome, warm_up, tau_s=10)]
     ]
