@@ -111,8 +111,7 @@ def verdict(interval: tuple[float, float] | None) -> str:
 def _judged(before: Row, after: Row, change: Ratio | None) -> Comparison:
     if change is None:
         lacking, it = ("after", after) if before.first_side.by_repeat else ("before", before)
-        saturated = it.schedule and it.schedule.saturated
-        known = it.withheld.reason if it.withheld else f"saturated {saturated}" if saturated else ""
+        known = it.withheld.reason if it.withheld else f"saturated {it.saturated}" if it.saturated else ""
         reason = f"not measurable {lacking}: {known}" if known else f"no run succeeded {lacking}"
         return Comparison(before, after, reason=reason)
     ratio, interval, repeats = change

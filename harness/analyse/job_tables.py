@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.analyse import comparison
 from harness.analyse.comparison import Comparison
@@ -52,11 +53,18 @@ class Timed(NamedTuple):
     """A row for which it is known when which job ran."""
 
     row: Row
+    schedule: Schedule
     outcome: JobLevelOutcome
 
     @property
     def name(self) -> str:
         return place_name(self.row)
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which jobs count: those that ended, but not the first ones."""
+        warm_up: int = self.schedule.source["warm_up"]
+        return self.outcome.finished & (np.arange(len(self.outcome.jobs)) >= warm_up)
 
 
 def timed(rows: Sequence[Row]) -> list[Timed]:
@@ -66,7 +74,9 @@ def timed(rows: Sequence[Row]) -> list[Timed]:
         ValueError: for an outcome that is damaged.
     """
     pairs = ((row, row.schedule) for row in rows)
-    return [Timed(row, _outcome(schedule)) for row, schedule in pairs if schedule and schedule.outcome]
+    return [
+        Timed(row, schedule, _outcome(schedule)) for row, schedule in pairs if schedule and schedule.outcome
+    ]
 
 
 def _outcome(schedule: Schedule) -> JobLevelOutcome:
@@ -83,12 +93,12 @@ def _outcome(schedule: Schedule) -> JobLevelOutcome:
     return outcome
 
 
-def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeClass]:
-    """The classes 1, 2, 3-4, 5-8, ... that have jobs which ended; the first ``warm_up`` do not count."""
-    counted = outcome.finished & (np.arange(len(outcome.jobs)) >= warm_up)
+def by_size(timed_row: Timed) -> list[SizeClass]:
+    """The classes 1, 2, 3-4, 5-8, ... that have jobs which count."""
+    outcome, counted = timed_row.outcome, timed_row.counted
     requests: Integers = outcome.jobs.max_processes
     class_of = np.ceil(np.log2(np.maximum(requests, 1))).astype(int)
-    slowdowns = bounded_slowdowns(outcome, tau_s)
+    slowdowns = bounded_slowdowns(outcome, timed_row.schedule.source["tau_s"])
     classes = []
     for number in sorted(set(class_of[counted].tolist())):
         here = counted & (class_of == number)
@@ -98,16 +108,15 @@ def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeCl
     return classes
 
 
-def against_first(timed_rows: Sequence[Timed], warm_up: int) -> list[PolicyComparison]:
+def against_first(timed_rows: Sequence[Timed]) -> list[PolicyComparison]:
     """Every schedule of a log against the first one at its point of the sweep."""
     points = [list(point) for _, point in groupby(timed_rows, key=lambda one: one.row.settings)]
-    return [_compared(point[0], other, warm_up) for point in points for other in point[1:]]
+    return [_compared(point[0], other) for point in points for other in point[1:]]
 
 
-def _compared(before: Timed, after: Timed, warm_up: int) -> PolicyComparison:
-    first, second = before.outcome, after.outcome
-    counted = first.finished & second.finished & (np.arange(len(first.jobs)) >= warm_up)
-    wait_s = (second.wait_s - first.wait_s)[counted] if counted.any() else np.zeros(1)
+def _compared(before: Timed, after: Timed) -> PolicyComparison:
+    counted = before.counted & after.counted
+    wait_s = (after.outcome.wait_s - before.outcome.wait_s)[counted] if counted.any() else np.zeros(1)
     return PolicyComparison(
         name=after.name,
         sooner=float((wait_s <= -SOONER_S).mean()),

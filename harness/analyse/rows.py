@@ -185,6 +185,11 @@ class Row:
         return self.simulated.schedule if self.simulated else None
 
     @property
+    def saturated(self) -> str:
+        """Why the scheduler cannot keep up with jobs without processes; empty if it can."""
+        return self.schedule.saturated if self.schedule else ""
+
+    @property
     def workload(self) -> str:
         return self.schedule.jobs_name if self.schedule else workload_name([job.work for job in self.jobs])
 
@@ -437,8 +442,7 @@ def _with_half(mean: Mean, sign: str = "+-") -> str:
 
 def saturated_name(row: Row, pattern: str) -> str:
     """The scheduler; if it is saturated, in a ``pattern`` with the reason."""
-    reason = row.schedule.saturated if row.schedule else ""
-    return pattern.format(row.name, reason) if reason else row.name
+    return pattern.format(row.name, row.saturated) if row.saturated else row.name
 
 
 OF_JOBS = [

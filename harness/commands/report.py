@@ -64,18 +64,14 @@ def write(
 ) -> None:
     """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
     from harness.analyse import job_tables  # noqa: PLC0415 - needs numpy
-    from harness.report import job_page, rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import
-    from harness.report import page as run_page  # noqa: PLC0415
+    from harness.report import rendering, style, tables  # noqa: PLC0415 - matplotlib is slow to import
+    from harness.report.page import Content, page_of  # noqa: PLC0415
 
-    results = stored.results
-    if stored.by_job:
-        with reading(folder if folder.is_file() else folder / FILE_NAME):
-            timed_rows = job_tables.timed(results.rows)
-        page = job_page.of_jobs(results, stored.records[0], timed_rows)
-    else:
-        results = verdicts.judged(results, stored.records, tolerance)
-        lanes = stored_runs.lanes(folder, stored)
-        page = run_page.of_runs(run_page.Content(results, stored.records, lanes, tolerance))
+    results = verdicts.judged(stored.results, stored.records, tolerance)
+    with reading(folder if folder.is_file() else folder / FILE_NAME):
+        timed_rows = job_tables.timed(results.rows)
+    lanes = stored_runs.lanes(folder, stored)
+    page = page_of(Content(results, stored.records, lanes, timed_rows, tolerance))
     content: str | bytes
     if kind == "md":
         content = tables.markdown(results)

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from harness.analyse.breakdown import PARTS, STATES
 from harness.analyse.columns import SIDES, at
 from harness.analyse.rows import Row
-from harness.report.grid import WIDE, blocks, boxes, label_room, name_lines, panels, schedulers
+from harness.report.grid import WIDE, blocks, boxes, panels, schedulers
 from harness.report.style import JOBS, LIGHT, fill
 from workloads.work import duration_name
 
@@ -44,10 +44,7 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
     ]
     even: dict[str, Any] = {"color": LIGHT["muted"], "linewidth": 1, "dashes": (3, 2)}
     marks.append(Line2D([], [], label="1: one after the other", **even))
-    room = label_room(names, width)
-    drawing = panels(
-        width, [title for title, _ in groups], lines=len(names), line=25, marks=marks, labels=room
-    )
+    drawing = panels(width, [title for title, _ in groups], lines=names, line=25, marks=marks)
     every = [value for row in rows for value in _values(row)]
     for axes, (_, block) in zip(drawing.axes, groups, strict=True):
         axes.axvline(1.0, **even)
@@ -61,7 +58,6 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
                 axes.plot(*zip(*dots, strict=True), **_look(side), zorder=3 if side == "measured" else 4)
     for axes in drawing.axes[-drawing.columns :]:
         axes.set_xlabel("workload slowdown", labelpad=2)
-    name_lines(drawing, names, room)
     return drawing.figure
 
 
@@ -128,16 +124,13 @@ def _stacks(
         return None
     groups, names, layers = blocks(rows), schedulers(rows), list(layers)
     marks = [Patch(**fill(name), label=label) for name, label in labels.items()]
-    room = label_room(names, width)
-    titles = [title for title, _ in groups]
-    drawing = panels(width, titles, lines=len(names), line=line, marks=marks, labels=room)
+    drawing = panels(width, [title for title, _ in groups], lines=names, line=line, marks=marks)
     for axes, (_, block) in zip(drawing.axes, groups, strict=True):
         axes.set_xlim(0, 1)
         axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
         for shares, (offset, height, alpha) in layers:
             here = [row for row in block if id(row) in shares]
             _stack(axes, [(names.index(row.name) + offset, shares[id(row)]) for row in here], height, alpha)
-    name_lines(drawing, names, room)
     return drawing.figure
 
 

@@ -65,16 +65,20 @@ def panels(
     width: int,
     titles: Sequence[str],
     *,
-    lines: int,
+    lines: int | Sequence[str],
     line: int,
     max_columns: int = 4,
     marks: Sequence[Any] = (),
-    labels: int,
+    labels: int = 0,
 ) -> Panels:
     """A figure with a legend, and below it a panel under each title, at most ``max_columns`` side by side.
 
-    A panel has so many lines of ``line`` pixels, and the first of a row ``labels`` pixels for their names.
+    A panel has so many lines of ``line`` pixels, and the first of a row ``labels`` pixels at the left. If
+    lines have names, these are there, and make the room.
     """
+    names = () if isinstance(lines, int) else lines
+    if not isinstance(lines, int):
+        lines, labels = len(names), _label_room(names, width)
     columns = 1 if width < WIDE else _columns(len(titles), max_columns)
     beside = 0 if width < WIDE else labels
     top = _legend_height(marks, width - beside)
@@ -99,6 +103,8 @@ def panels(
         frames.append(axes)
     if marks:
         _legend(figure, marks, width, beside)
+    if names:
+        _write_names(frames, columns, names, labels)
     return Panels(figure, tuple(frames), columns)
 
 
@@ -145,7 +151,7 @@ def wrap(text: str, room: float, max_lines: int) -> list[str]:
     return [line.replace(JOINED, " ") for line in together] if whole else anywhere
 
 
-def label_room(names: Sequence[str], width: int) -> int:
+def _label_room(names: Sequence[str], width: int) -> int:
     """The room that these names take at the left of a figure, in pixels: at most half of it."""
     whole = BESIDE_LABELS + round(LETTER * max(map(len, names), default=0))
     room, most = min(whole, LABELS), width // 2
@@ -161,11 +167,11 @@ def _name(name: str, labels: int) -> tuple[list[str], bool]:
     return wrap(name, room, max_lines=2), small
 
 
-def name_lines(drawing: Panels, names: Sequence[str], labels: int) -> None:
+def _write_names(frames: Sequence[Axes], columns: int, names: Sequence[str], labels: int) -> None:
     """Write the names of the lines at the left of each row of panels, long ones smaller and in two lines."""
     labels_of_lines = [_name(name, labels) for name in names]
-    for number, axes in enumerate(drawing.axes):
-        if number % drawing.columns:
+    for number, axes in enumerate(frames):
+        if number % columns:
             axes.set_yticks([])
             continue
         axes.set_yticks(range(len(names)), ["\n".join(lines) for lines, _ in labels_of_lines])

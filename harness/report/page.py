@@ -1,4 +1,4 @@
-"""The report of an experiment that was run, or simulated process by process."""
+"""The report of an experiment: its sections are those that its rows and runs have something for."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.analyse.columns import SIDES, Column, at, minute, needed
+from harness.analyse.columns import SIDES, SIMULATED, Column, at, four_digits, minute, needed, percent
+from harness.analyse.job_tables import Timed, against_first, by_size
 from harness.analyse.result_warnings import conclusive
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
+    OF_JOBS,
     RANKS,
     RESPONSES,
     SLOWDOWN,
@@ -22,32 +24,60 @@ from harness.analyse.rows import (
     columns,
     different_jobs,
     of_known_side,
+    place_name,
     places,
 )
 from harness.analyse.timelines import Lanes
-from harness.analyse.verdicts import WITHIN
-from harness.report import charts, traces
+from harness.analyse.verdicts import TOLERANCE, WITHIN
+from harness.report import charts, schedules, traces
 from harness.report.grid import schedulers
 from harness.report.rendering import Page, Picture, Table, pictures
-from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
+from harness.store.records import MEASURED_KINDS, POLICY, RunRecord, Schedule
 from workloads.constants import CONSTANTS
 from workloads.work import OF_USERS
 
 
 @dataclass(frozen=True)
 class Content:
-    """Results with verdicts, all runs, the lanes of some, and the accepted error of the simulation."""
+    """Results with verdicts, all runs, and the accepted error of the simulation.
+
+    Of some runs also the lanes; of the jobs of logs also when each ran.
+    """
 
     results: ResultsDocument
     records: Sequence[RunRecord]
-    lanes: Sequence[Lanes]
-    tolerance: float
+    lanes: Sequence[Lanes] = ()
+    timed_rows: Sequence[Timed] = ()
+    tolerance: float = TOLERANCE
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        """Those of jobs without processes; none of an experiment whose jobs have processes."""
+        return [row.schedule for row in self.results.rows if row.schedule]
 
     def pictures(self) -> list[Picture]:
-        """All pictures, also those that the records have no data for."""
-        rows, names = self.results.rows, schedulers(self.results.rows)
-        hidden = [(row.settings, row.scheduler) for row in rows if row.withheld]
-        records = [one for one in self.records if (dict(one.settings), one.scheduler) not in hidden]
+        """All pictures, also those that there are no data for."""
+        return self._of_schedules() if self.schedules else self._of_runs()
+
+    def _of_schedules(self) -> list[Picture]:
+        of_log, timed_rows = "log" in self.schedules[0].source, self.timed_rows
+        no_jobs = NO_TIMES if any(not one.saturated for one in self.schedules) else SATURATED
+        no_jobs = no_jobs if of_log else NO_TRACE
+        drawn = {
+            "means": partial(schedules.means, self.results.rows),
+            "waits": partial(schedules.waits, timed_rows),
+            "sizes": partial(schedules.sizes, timed_rows),
+            "utilisation": partial(schedules.utilisation, timed_rows),
+            "processors": partial(schedules.processors, timed_rows),
+        }
+        no_places = NO_PLACES if timed_rows else no_jobs
+        return pictures("jobs", drawn, shown=schedules.SHOWN_JOBS, no_jobs=no_jobs, no_places=no_places)
+
+    def _of_runs(self) -> list[Picture]:
+        rows = self.results.rows
+        shown: dict[str, list[RunRecord]] = {name: [] for name in schedulers(rows)}
+        for row in rows:
+            shown[row.name] += [] if row.withheld else self._runs(row)
         commands = any(isinstance(job.work, OF_USERS) for row in rows for job in row.jobs)
         programs = [job.work.short_name for job in rows[0].jobs] if different_jobs(rows) else []
         drawn = {
@@ -59,21 +89,18 @@ class Content:
             "maps": partial(charts.maps, rows),
             "agreement": partial(charts.agreement, rows, tolerance=self.tolerance),
             "gantt": partial(traces.gantt, self.lanes, programs=programs),
-            "waits": partial(traces.waits, records, names),
-            "switch_delay": partial(traces.switch_delay, records, names),
+            "waits": partial(traces.waits, shown),
+            "switch_delay": partial(traces.switch_delay, shown),
         }
         return pictures("runs", drawn, commands=commands, tolerance=self.tolerance)
 
+    def _runs(self, row: Row) -> list[RunRecord]:
+        ours = [one for one in self.records if one.kind == POLICY and one.scheduler == row.scheduler]
+        return [one for one in ours if dict(one.settings) == row.settings]
+
     def _used(self, row: Row) -> tuple[float, float] | None:
         """The shares of the CPU time that the runs of a row and others used; None if unknown."""
-        fields = [
-            record.conditions
-            for record in self.records
-            if record.kind == POLICY
-            and record.makespan_ns is not None
-            and record.scheduler == row.scheduler
-            and dict(record.settings) == row.settings
-        ]
+        fields = [record.conditions for record in self._runs(row) if record.makespan_ns is not None]
         shares = [(min(1.0, one.busy), one.others or 0.0) for one in fields if one.busy is not None]
         if not shares or row.withheld:
             return None
@@ -81,34 +108,44 @@ class Content:
         return max(0.0, busy - others), others
 
 
-def of_runs(content: Content) -> Page:
-    results = content.results
-    how = " and ".join(side for side in SIDES if any(side in row.sides for row in results.rows))
-    host = results.machine["host"]
+def page_of(content: Content) -> Page:
+    """What the page of an experiment shows; pictures and tables without data are among it."""
+    results, of_jobs = content.results, bool(content.schedules)
+    late = [row for row in results.rows if row.saturated]
     return Page(
         title=results.experiment,
-        about=f"Time-shared MPI jobs on {host}: how much each scheduling policy slows them down, {how}.",
-        facts=list(_facts(content)),
-        behind="Experiment and host",
-        conditions=list(_conditions(content)),
-        warnings=[*([results.notice] if results.notice else []), *results.warnings],
+        about=_about(content),
+        facts=list(_facts_of_schedules(results.rows) if of_jobs else _facts(content)),
+        behind="Experiment" if of_jobs else "Experiment and host",
+        conditions=list(_conditions_of_schedules(content) if of_jobs else _conditions(content)),
+        warnings=[
+            *filter(None, [results.notice]),
+            *results.warnings,
+            *(f"{place_name(row)} is saturated: {row.saturated}" for row in late),
+        ],
         failures=results.failures,
         pictures=content.pictures(),
-        tables=list(tables(results.rows, content.tolerance)),
-        origin=f"; session {results.session}",
-        remedy="record more (run --timeline), or choose another picture",
+        tables=list(tables(content)),
+        origin="" if of_jobs else f"; session {results.session}",
+        remedy="choose means, or format html" if of_jobs else RECORD_MORE,
     )
 
 
-def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
+def _about(content: Content) -> str:
+    results = content.results
+    if content.schedules:
+        many = f"{results.by_job['jobs']} jobs on {results.by_job['processors']} processors"
+        return f"Schedules of {many}, simulated job by job."
+    how = " and ".join(side for side in SIDES if any(side in row.sides for row in results.rows))
+    host = results.machine["host"]
+    return f"Time-shared MPI jobs on {host}: how much each scheduling policy slows them down, {how}."
+
+
+def tables(content: Content) -> Iterator[Table]:
     """All tables, also those without records."""
-    first, simulated = places(rows), any(row.simulated for row in rows)
-    measured = any(row.measured for row in rows)
-    headings = columns("page", "", *([] if measured and simulated else [TIMES]))
-    main = [_judged(column) for column in of_known_side(needed(headings, rows), rows)]
-    errors = ERRORS.format(f"{tolerance:.0%}") if measured and simulated else ""
-    about = ALL_FIGURES.format("Measured" if measured else "Simulated", errors)
-    yield Table("table", "All figures", "Slowdowns", [*first, *main], rows, about)
+    rows, timed_rows = content.results.rows, content.timed_rows
+    yield _means(rows) if content.schedules else _slowdowns(rows, content.tolerance)
+    first = places(rows)
     usable = [row for row in rows if row.measured and row.measured.responses]
     shown = [*first, *columns("page", RESPONSES)]
     yield Table("responses", "Response times of interactive jobs", "Response times", shown, usable)
@@ -130,6 +167,27 @@ def tables(rows: Sequence[Row], tolerance: float) -> Iterator[Table]:
     yield Table("ranks", heading, heading, [*first, *shown], usable, about)
     heading, shown = "Breakdown of the CPU time", [*sides, *columns("page", BREAKDOWN)]
     yield Table("parts", heading, "Breakdown", shown, _of_sides(rows, "breakdown"))
+    compared, before = against_first(timed_rows), timed_rows[0].name if timed_rows else ""
+    yield Table("against", f"Each policy against {before}", "Policy against policy", AGAINST, compared, RATIO)
+    classes = [(row.name, one) for row in timed_rows for one in by_size(row)]
+    yield Table("by-size", "By the size of the jobs", "By size", BY_SIZE, classes)
+
+
+def _means(rows: Sequence[Row]) -> Table:
+    replicated = any(row.schedule and row.schedule.replications > 1 for row in rows)
+    intervals = ", with the half-widths of 95 % intervals over replications" if replicated else ""
+    columns = [*places(rows), *needed(OF_JOBS, rows)]
+    return Table("table", "All figures", "Means", columns, rows, f"Means over the jobs{intervals}.")
+
+
+def _slowdowns(rows: Sequence[Row], tolerance: float) -> Table:
+    simulated = any(row.simulated for row in rows)
+    measured = any(row.measured for row in rows)
+    headings = columns("page", "", *([] if measured and simulated else [TIMES]))
+    main = [_judged(column) for column in of_known_side(needed(headings, rows), rows)]
+    errors = ERRORS.format(f"{tolerance:.0%}") if measured and simulated else ""
+    about = ALL_FIGURES.format("Measured" if measured else "Simulated", errors)
+    return Table("table", "All figures", "Slowdowns", [*places(rows), *main], rows, about)
 
 
 ALL_FIGURES = (
@@ -137,11 +195,42 @@ ALL_FIGURES = (
     "from the least to the most.{} Select and copy: the tables paste into a spreadsheet."
 )
 ERRORS = " Error: simulated over measured, minus 1; the verdict says whether its interval lies within {}."
+RECORD_MORE = "record more (run --timeline), or choose another picture"
+SATURATED = "all policies are saturated"
+NO_TIMES = "the records do not tell when which job ran; simulate again with lockstep simulate -o"
+NO_TRACE = "random jobs have many replications and no single schedule; give a job log"
+NO_PLACES = "under these policies jobs share processors, or move"
 RANK_STATES = (
     "Running: computing, or spinning in waits. Ready: waiting for a processor. Asleep: blocked, or stopped "
     "in slots of other jobs."
 )
 IN_WAITS = " In waits of MPI: in any of these states; not known of jobs that wait as their MPI does."
+
+
+RATIO = (
+    "The same jobs under both policies. The ratio is that of their mean bounded slowdowns, as lockstep "
+    "compare --between tells it: the geometric mean over batches of jobs in a row, with a 95 % interval."
+)
+
+
+AGAINST = [
+    Column("name", page="scheduler", words=True),
+    Column("sooner", page="jobs sooner", shown=percent, unit="%"),
+    Column("later", page="jobs later", shown=percent, unit="%"),
+    Column(
+        "wait_s", page="mean wait", shown=lambda wait_s: "+" * (wait_s >= 0) + four_digits(wait_s), unit="s"
+    ),
+    Column("slowdowns.ratio", page="slowdown ratio", shown="{:.3f}".format),
+    Column("slowdowns.interval", page="95 % interval", shown=lambda ends: "{:.3f} to {:.3f}".format(*ends)),
+    Column("slowdowns.verdict", page="verdict", words=True),
+]
+BY_SIZE = [
+    Column("0", page="scheduler", words=True),
+    Column("1.name", page="processors"),
+    Column("1.jobs", page="jobs"),
+    Column("1.wait_s", page="mean wait", shown=four_digits, unit="s"),
+    Column("1.bounded_slowdown", page="bounded slowdown", shown="{:.3f}".format),
+]
 
 
 def _of_sides(rows: Sequence[Row], what: str) -> list[dict[str, Any]]:
@@ -193,6 +282,15 @@ def _facts(content: Content) -> Iterator[tuple[str, str]]:
     yield str(len(measured or content.records)), f"{side} runs"
 
 
+def _facts_of_schedules(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    ranking = [(row.median(SIMULATED), place_name(row)) for row in rows]
+    slowdowns = sorted((value, name) for value, name in ranking if value is not None)
+    which = ("least ", "greatest ") if len(slowdowns) > 1 else ("",)
+    for (value, label), word in zip(slowdowns[:: len(slowdowns) - 1 or 1], which, strict=False):
+        yield f"{value:.3g}", f"{word}bounded slowdown: {label}"
+    yield str(sum(bool(row.saturated) for row in rows)), f"of {len(rows)} policies saturated"
+
+
 def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     machine, rows = content.results.machine, content.results.rows
     measured = [record for record in content.records if record.kind in MEASURED_KINDS] or content.records
@@ -219,3 +317,23 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     yield "Digest", content.results.digest[:16]
     if commit := last.conditions.commit:
         yield "Version", f"Lockstep at commit {commit}"
+
+
+def _conditions_of_schedules(content: Content) -> Iterator[tuple[str, str]]:
+    conditions, source = content.results.by_job, content.schedules[0].source
+    yield "Processors", str(conditions["processors"])
+    if conditions["lost"]:
+        yield "Lost processors", ", ".join(map(str, conditions["lost"]))
+    if (header := source.get("log")) is not None:
+        yield "Job log", f"{source['file']}: {conditions['jobs']} jobs"
+        yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))
+        for key, name in (("skipped", "Left out"), ("assumed", "Assumed")):
+            if conditions[key]:
+                yield name, ", ".join(f"{count} {reason}" for reason, count in conditions[key].items())
+    if (model := source.get("model")) is not None:
+        arrivals = f"{model['arrivals']} arrivals, load {model['load']}"
+        yield "Random jobs", f"{conditions['jobs']} in each replication, {arrivals}"
+    yield "Warm-up", f"the first {source['warm_up']} jobs do not count"
+    yield "Bounded slowdown", f"jobs shorter than {source['tau_s']:g} s count as {source['tau_s']:g} s"
+    yield "Seed", str(conditions["seed"])
+    yield "Simulated", f"{minute(content.records[0].recorded_at)} UTC"

@@ -122,7 +122,7 @@ def sentence(threshold: Threshold, row: Row, side: str) -> str:
     exceeded = row.sides[side].exceeded if side in row.sides else None
     unknown = f"is above {exceeded:g}" if exceeded else "is unknown"
     text = unknown if median is None else f"is {median:.3f}"
-    reason = row.withheld.reason if row.withheld else row.schedule.saturated if row.schedule else ""
+    reason = row.withheld.reason if row.withheld else row.saturated
     text += f" ({reason})" if reason else ""
     point = "".join(f", {key} = {value}" for key, value in row.settings.items())
     return f"the {side} slowdown of {row.name}{point} {text}: {threshold.text}"

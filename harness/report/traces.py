@@ -1,7 +1,7 @@
 """Pictures of runs: lengths of waits, switch delay, and the jobs on each processor."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from harness.analyse.timelines import Lanes, Span
 from harness.report.grid import boxes, curves, decades, panels
 from harness.report.style import NO_JOB, fill, of_job
-from harness.spec.naming import scheduler_name
-from harness.store.records import POLICY, RunRecord
+from harness.store.records import RunRecord
 
 MOST_SPANS = 160  # most spans in a lane of a Gantt chart that are drawn as they are
 LONGEST_NS = 2_000_000_000  # longest window of a Gantt chart
@@ -24,13 +23,15 @@ CELLS = 600  # lanes with more than MOST_SPANS spans are drawn in this number of
 SHORT = {"measured": "meas.", "simulated": "sim.", "planned": "plan"}
 """Sides of a run where there is little room."""
 
+Runs = Mapping[str, Sequence[RunRecord]]  # the measured runs under each scheduler, by its name
+
 KINDS = {"spun": ("synchronizing", "ended while spinning"), "blocked": ("computing", "ended after blocking")}
 """The two ends of a wait, with their colours and labels: CPU time spent in spinning is lost."""
 
 
-def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
+def waits(runs: Runs, width: int) -> Figure | None:
     """Histograms of the lengths of waits under each scheduler, spun and blocked; None without waits."""
-    histograms = {name: _histograms(records, name) for name in names}
+    histograms = {name: _histograms(records) for name, records in runs.items()}
     histograms = {name: counts for name, counts in histograms.items() if sum(map(np.sum, counts.values()))}
     if not histograms:
         return None
@@ -57,24 +58,21 @@ def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Fig
     return drawing.figure
 
 
-def _histograms(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
+def _histograms(records: Sequence[RunRecord]) -> dict[str, Any]:
     counts = {kind: np.zeros(64) for kind in KINDS}
-    for record in records:
-        if record.kind != POLICY or scheduler_name(record.scheduler) != name:
-            continue
-        for wait in (wait for rank in record.ranks if rank.waits for wait in rank.waits.kinds):
-            counts["spun"] += np.array(wait.spun_histogram or 0)
-            counts["blocked"] += np.array(wait.blocked_histogram or 0)
+    ranks = [rank for record in records for rank in record.ranks]
+    for wait in (wait for rank in ranks if rank.waits for wait in rank.waits.kinds):
+        counts["spun"] += np.array(wait.spun_histogram or 0)
+        counts["blocked"] += np.array(wait.blocked_histogram or 0)
     return counts
 
 
-def switch_delay(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
+def switch_delay(runs: Runs, width: int) -> Figure | None:
     """Cumulative share of slot switches over their delay, for each scheduler; None without slots."""
     delays = {}
-    for name in names:
-        ours = [r for r in records if r.kind == POLICY and scheduler_name(r.scheduler) == name]
+    for name, records in runs.items():
         late_us = sorted(
-            max(switch.switch_delay_ns, 1) / 1e3 for record in ours for switch in record.switches
+            max(switch.switch_delay_ns, 1) / 1e3 for record in records for switch in record.switches
         )
         if late_us:
             delays[name] = late_us, np.arange(1, len(late_us) + 1) / len(late_us)

@@ -16,7 +16,7 @@ from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession
 from harness.predict.job_level import SimulatedByJob
 from harness.predict.kept_outcome import kept
-from harness.report import job_page, page, rendering
+from harness.report import page, rendering
 from harness.simulator.jobs.event_by_event import simulate
 from harness.simulator.jobs.metrics import batch_slowdowns, measure
 from harness.spec.naming import scheduler_name
@@ -57,7 +57,7 @@ def report(experiment):
             planned[name] = Lanes(name, {PLANNED: slots})
     names = [scheduler_name(scheduler.table) for scheduler in experiment.schedulers]
     lanes = [planned[name] for name in names if name in planned]
-    return rendering.html(page.of_runs(page.Content(judged, found, lanes, verdicts.TOLERANCE)))
+    return rendering.html(page.page_of(page.Content(judged, found, lanes)))
 
 
 def write_trace(path, jobs=240, processors=16):
@@ -106,4 +106,5 @@ def job_report(experiment):
 def page_of_jobs(records):
     """The page of runs whose schedules are in memory."""
     results = results_document.results(experiment_of(records), records)
-    return rendering.html(job_page.of_jobs(results, records[0], job_tables.timed(results.rows)))
+    content = page.Content(results, records, timed_rows=job_tables.timed(results.rows))
+    return rendering.html(page.page_of(content))

@@ -107,7 +107,7 @@ def test_compare(golden, verdicts):
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_page(golden, verdicts, runs):
-    content = page.of_runs(page.Content(verdicts, runs[1], [], 0.15))
+    content = page.page_of(page.Content(verdicts, runs[1]))
     golden("report.html", without_pictures(rendering.html(content)))
 
 

@@ -115,31 +115,32 @@ def test_an_outcome_is_kept_whole(back_end, rows, row):
 
 
 def test_a_policy_against_another_one(rows):
-    easy, gang = job_tables.against_first(rows, warm_up=0)
+    easy, gang = job_tables.against_first(rows)
     assert (easy.slowdowns.before.name, easy.name, gang.name) == ("fcfs", "easy", "gang 60 s")
     waits = [row.outcome.wait_s for row in rows[:2]]
     assert easy.wait_s == pytest.approx((waits[1] - waits[0]).mean())
     assert easy.sooner == pytest.approx((waits[1] < waits[0]).mean())
     found = easy.slowdowns
     assert found.verdict == "better" and found.interval[0] <= found.ratio <= found.interval[1] < 1
-    (same,) = job_tables.against_first([rows[0], rows[0]], warm_up=0)
+    (same,) = job_tables.against_first([rows[0], rows[0]])
     assert (same.slowdowns.ratio, same.slowdowns.verdict) == (1, "no difference that can be told")
     warm_up = JOBS - 20
     late = [
         row._replace(
-            row=replace(row.row, simulated=replace(row.row.simulated, by_repeat=dict(enumerate(means))))
+            row=replace(row.row, simulated=replace(row.row.simulated, by_repeat=dict(enumerate(means)))),
+            schedule=replace(row.schedule, source={**row.schedule.source, "warm_up": warm_up}),
         )
         for row in rows[:2]
         for means in [batch_slowdowns(row.outcome, warm_up, tau_s=10)]
     ]
-    (few,) = job_tables.against_first(late, warm_up=warm_up)
+    (few,) = job_tables.against_first(late)
     assert few.slowdowns.interval is None and few.slowdowns.verdict == "no verdict"
     waits = [row.outcome.wait_s[warm_up:] for row in late]
     assert few.wait_s == pytest.approx((waits[1] - waits[0]).mean())
 
 
 def test_slowdowns_by_size_add_up(rows):
-    classes = job_tables.by_size(rows[0].outcome, warm_up=0, tau_s=10)
+    classes = job_tables.by_size(rows[0])
     assert [one.name for one in classes] == ["1", "2", "3-4", "5-8", "9-16"]
     assert sum(one.jobs for one in classes) == JOBS
     mean = sum(one.jobs * one.bounded_slowdown for one in classes) / JOBS

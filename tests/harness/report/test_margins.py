@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from harness.report import style
-from harness.report.grid import label_room, name_lines, panels
+from harness.report.grid import panels
 
 SHORT = ["none", "gang 100 ms"]
 LONG = ["none", "multilevel-two-queue 20 ms, 60 ms, 100 ms, rr, freezer, quota 1.25, unbound, fixed 7"]
@@ -17,9 +17,7 @@ LONG = ["none", "multilevel-two-queue 20 ms, 60 ms, 100 ms, rr, freezer, quota 1
 @pytest.mark.parametrize("width", [400, 1000])
 def test_names_are_whole_and_begin_at_the_left_edge(names, width):
     def draw():
-        room = label_room(names, width)
-        made = panels(width, ["a title"], lines=len(names), line=25, labels=room)
-        name_lines(made, names, room)
+        made = panels(width, ["a title"], lines=names, line=25)
         FigureCanvasAgg(made.figure).draw()
         return made
 
