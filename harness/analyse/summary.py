@@ -93,8 +93,10 @@ def rows(
     for record in records:
         of_cell[record.cell].append(record)
     reason = _overloaded(records)
+    only_simulated = {*SIMULATIONS}.issuperset(record.kind for record in records)
+    nothing = None if only_simulated else Summary(estimate([]))  # the measured side of a row without runs
     return [
-        _row(cell, scheduler.table, of_cell[cell.index], tau_s, reason)
+        _row(cell, scheduler.table, of_cell[cell.index], tau_s, reason, nothing)
         for cell in cells or experiment.measured_cells
         for scheduler in experiment.schedulers
     ]
@@ -175,7 +177,14 @@ class _Side:
         return _summary(self.repeats, tau_s, len(failed))
 
 
-def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float, why: str) -> Row:
+def _row(
+    cell: Cell,
+    table: dict[str, Any],
+    records: Sequence[RunRecord],
+    tau_s: float,
+    why: str,
+    nothing: Summary | None,
+) -> Row:
     """A row, whose measured values are withheld if there is a reason ``why``, or one of its own."""
     jobs = cell.jobs()
     runs = _Side.of(cell, table, records, RUNS)
@@ -190,7 +199,7 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
         jobs=tuple(JobRow(job.arrival_s, described(job.program)) for job in jobs),
         settings=dict(cell.settings),
         scheduler=table,
-        measured=measured or (None if simulated else Summary(estimate([]))),
+        measured=measured or (None if simulated else nothing),
         simulated=simulated,
         bound=_bound(runs.repeats),
     )

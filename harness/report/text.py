@@ -67,10 +67,14 @@ def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part
 
     On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
     are asked for. ``programs`` asks for a line for each job, with its CPU time.
-    Of jobs without processes there is one table of means.
+    If nothing was measured, columns are of simulated values. Of jobs without processes there is one table of
+    means.
     """
     if results.by_job:
         yield from _of_schedules(results)
+        return
+    if not any(row.measured for row in results.rows):
+        yield from _of_simulations(results)
         return
     if results.notice:
         yield Line(results.notice, style="bold yellow")
@@ -163,11 +167,7 @@ def _title(name: str, row: Row) -> str:
     return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def simulated(results: ResultsDocument) -> Iterator[Part]:
-    """The results of an experiment that was only simulated."""
-    if results.by_job:
-        yield from _of_schedules(results)
-        return
+def _of_simulations(results: ResultsDocument) -> Iterator[Part]:
     name, rows = results.experiment, results.rows
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)

@@ -5,8 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.analyse import results_document, stored_runs
 from harness.cli import main
+from harness.measure.session import Silent
+from harness.report import tables
 from harness.store.database import Store
+from harness.store.records import SIMULATED
 
 pytestmark = pytest.mark.slow  # compiles the simulator where that has not been done
 
@@ -43,6 +47,16 @@ def test_the_same_seed_stores_the_same_runs_in_the_same_order(folder):
     run, lines = next((run, lines) for run, lines in first if run.kind == "simulated")
     assert run.launcher == "simulator" and run.conditions.processors == [0, 1]
     assert sorted(lines) == [(job, rank) for job in range(3) for rank in range(2)]
+
+
+def test_what_an_interrupted_simulation_lacks_is_not_taken_for_measured(folder):
+    (whole,) = stored_runs.read(folder / "one", None, Silent())
+    lacking = whole.experiment.schedulers[-1].table
+    part = [one for one in whole.records if one.kind != SIMULATED or one.scheduler != lacking]
+    found = results_document.results(whole.experiment, part)
+    assert [list(row.sides) for row in found.rows] == 2 * [["simulated"], []]
+    headings = [tables.comma_separated(one).splitlines()[0] for one in (whole.results, found)]
+    assert headings[0] == headings[1]
 
 
 def test_a_report_has_the_figures_of_simulate_for_every_simulated_machine(folder, capsys):
