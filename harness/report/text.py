@@ -67,14 +67,10 @@ def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part
 
     On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
     are asked for. ``programs`` asks for a line for each job, with its CPU time.
-    If nothing was measured, columns are of simulated values. Of jobs without processes there is one table of
-    means.
+    Of jobs without processes there is one table of means.
     """
     if results.by_job:
         yield from _of_schedules(results)
-        return
-    if not any(row.measured for row in results.rows):
-        yield from _of_simulations(results)
         return
     if results.notice:
         yield Line(results.notice, style="bold yellow")
@@ -167,7 +163,11 @@ def _title(name: str, row: Row) -> str:
     return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def _of_simulations(results: ResultsDocument) -> Iterator[Part]:
+def simulated(results: ResultsDocument) -> Iterator[Part]:
+    """The results of an experiment that was only simulated."""
+    if results.by_job:
+        yield from _of_schedules(results)
+        return
     name, rows = results.experiment, results.rows
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)

@@ -76,7 +76,7 @@ def test_the_pages_column_is_in_all_outputs(more_columns, tmp_path):
     )
     assert "| bounded_max |" in tables.markdown(results)
     assert results_document.frame_of_rows(results.rows).bounded_max[0] == largest
-    (main, *_) = page.tables(results.rows, 0.15)
+    (main, *_) = page.tables(page.Content(results, []))
     assert [one.cell(results.rows[0]) for one in main.columns if one.page == "bounded"] == [f"{largest:.2f}"]
 
 
