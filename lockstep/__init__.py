@@ -26,12 +26,14 @@ Bad input raises :class:`InputError`; every other error of Lockstep is a :class:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from lockstep.results import Results
-from workloads.validation import InputError, LockstepError
+from workloads.validation import InputError, LockstepError, former
 
 if TYPE_CHECKING:
     import pandas
@@ -55,8 +57,24 @@ __all__ = [
 
 Source = str | Path | Mapping[str, Any]
 RESULTS = "lockstep-results"
+P, T = ParamSpec("P"), TypeVar("T")
 
 
+def _checked(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, which answers a former name of an argument by the present one."""
+    known = [*inspect.signature(function).parameters]
+
+    @wraps(function)
+    def checked(*values: P.args, **named: P.kwargs) -> T:
+        for name, value in named.items():
+            if hint := former(name, known):
+                raise InputError(name, value, f"is not an argument of {function.__name__}", hint)
+        return function(*values, **named)
+
+    return checked
+
+
+@_checked
 def run(
     experiment: Source,
     *,
@@ -98,6 +116,7 @@ def run(
     return Results(ran.results)
 
 
+@_checked
 def colocate(
     commands: Sequence[str | Sequence[str]],
     *,
@@ -132,6 +151,7 @@ def colocate(
     return run(table, results=results, simulate=record, no_wait=no_wait, watcher=watcher)
 
 
+@_checked
 def simulate(
     experiment: Source,
     *,
@@ -160,6 +180,7 @@ def simulate(
     return Results(made.results)
 
 
+@_checked
 def advise(
     *,
     pattern: str = "BARRIER",
@@ -195,6 +216,7 @@ def advise(
     return application.advise(asked, jobs, Path(results), _watching(watcher), no_wait=no_wait).document()
 
 
+@_checked
 def load(results: str | Path = RESULTS, experiment: str | None = None) -> Results:
     """The results of the newest experiment in a directory, or of the one with this name or digest.
 
@@ -207,6 +229,7 @@ def load(results: str | Path = RESULTS, experiment: str | None = None) -> Result
     return Results(stored_runs.read(Path(results), experiment, _watching(None))[-1].results)
 
 
+@_checked
 def compare(
     before: str | Path,
     after: str | Path | None = None,
@@ -257,12 +280,17 @@ def _load(
 def _watching(watcher: Watcher | None) -> Watcher:
     from harness.measure.session import Silent  # noqa: PLC0415
 
+    methods = [name for name in vars(Silent) if not name.startswith("_")]
+    lacking = [name for name in methods if not hasattr(watcher, name)]
+    if watcher is not None and lacking:
+        hints = (f"rename {name}: {hint}" for name in dir(watcher) if (hint := former(name, lacking)))
+        rule = f"must have the methods {', '.join(methods)}, and has no {lacking[0]}"
+        raise InputError("watcher", type(watcher).__name__, rule, next(hints, "add it"))
     return watcher or Silent()
 
 
 def __getattr__(name: str) -> Any:
     if name == "plot":  # matplotlib is slow to load
         return importlib.import_module("lockstep.plot")
-    if name == "beside":
-        raise AttributeError("lockstep.beside is called lockstep.colocate now")
-    raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+    hint = former(name, __all__)
+    raise AttributeError(f"module 'lockstep' has no attribute {name!r}" + (f": {hint}" if hint else ""))

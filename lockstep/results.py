@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workloads.validation import former
+
 if TYPE_CHECKING:
     import pandas
 
@@ -25,6 +27,13 @@ class Results:
         """The experiment, and how many failures and warnings there are; rows are a frame."""
         counts = f"{len(self.failures)} failures, {len(self.warnings)} warnings"
         return f"<Results of {self.experiment}: rows(), jobs(), {counts}>"
+
+    if not TYPE_CHECKING:  # there, unknown names stay errors
+
+        def __getattr__(self, name: str) -> Any:
+            if hint := former(name, vars(Results)):
+                raise AttributeError(f"Results has no attribute {name!r}: {hint}")
+            return self.__getattribute__(name)  # which raises Python's own error
 
     @property
     def experiment(self) -> str:

@@ -26,8 +26,9 @@ RENAMED = {
     "switch_scatter_us": "switch_deviation_us",
     "lateness_us": "switch_delay_us",
     "tick_lateness_us": "tick_delay_us",
+    **{"beside": "colocate", "anyway": "no_wait", "doubts": "warnings", "standing": "row_status"},
 }
-"""Former keys of experiment files, and those that replace them."""
+"""Former keys of experiment files and names of the Python interface, and those that replace them."""
 
 
 class LockstepError(Exception):
@@ -137,6 +138,11 @@ def closest(word: str, known: Iterable[str], otherwise: str) -> str:
     """The remedy for a word that is none of the known ones: a similar one, or another remedy."""
     close = difflib.get_close_matches(word[:LONGEST], known, n=1)
     return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def former(name: str, known: Iterable[str]) -> str:
+    """The remedy for a former name of one that is known; empty for any other."""
+    return f"it is called {RENAMED[name]!r} now" if RENAMED.get(name) in known else ""
 
 
 def nearest(key: str, known: Iterable[str], otherwise: str) -> str:

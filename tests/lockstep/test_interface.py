@@ -1,10 +1,12 @@
 """The package ``lockstep``: experiments from Python, results as frames, policies of other packages."""
 
+import copy
 import json
 import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator
@@ -165,5 +167,30 @@ def test_a_package_whose_policies_cannot_be_imported_is_named(package):
 
 
 def test_a_former_name_is_an_error_with_the_present_one():
-    with pytest.raises(AttributeError, match=r"lockstep\.colocate"):
+    results = lockstep.Results(None)
+    former = SimpleNamespace(progress=print, standing=print, note=print, warn=print)
+    with pytest.raises(AttributeError, match="'beside': it is called 'colocate' now"):
         _ = lockstep.beside
+    with pytest.raises(AttributeError, match="'doubts': it is called 'warnings' now"):
+        _ = results.doubts
+    with pytest.raises(lockstep.InputError, match=r"anyway = True: .* it is called 'no_wait' now"):
+        lockstep.run("three-jobs", anyway=True)
+    with pytest.raises(
+        lockstep.InputError, match="no row_status; rename standing: it is called 'row_status' now"
+    ):
+        lockstep.run("three-jobs", watcher=former)
+
+
+def test_other_names_have_pythons_own_errors():
+    results = lockstep.Results(None)
+    for ask, said in (
+        (lambda: results.doubt, "'doubt'"),
+        (lambda: results.experiment, "NoneType"),
+        (lambda: lockstep.besides, "'besides'"),
+    ):
+        with pytest.raises(AttributeError) as error:
+            ask()
+        assert said in str(error.value) and "is called" not in str(error.value)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'anyhow'"):
+        lockstep.run("three-jobs", anyhow=True)
+    assert copy.deepcopy(results) == results
