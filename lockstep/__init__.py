@@ -57,7 +57,8 @@ __all__ = [
 
 Source = str | Path | Mapping[str, Any]
 RESULTS = "lockstep-results"
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def _checked(function: Callable[P, T]) -> Callable[P, T]:
@@ -133,7 +134,7 @@ def colocate(
     Args:
         commands: at least one, each as a line for a shell, or as its words.
         policies: ways to share the processors besides Linux's, with their keys: ``"gang quantum_ms=20"``.
-        rounds: how often everything is measured at the most.
+        rounds: how often everything is measured at most.
         precision: width of a 95 % interval, as a share of its median, from which a row needs no more rounds.
         record: whether to record each program alone, and to simulate all ways.
         results: the directory for the records.

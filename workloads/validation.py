@@ -142,7 +142,7 @@ def closest(word: str, known: Iterable[str], otherwise: str) -> str:
 
 def former(name: str, known: Iterable[str]) -> str:
     """The remedy for a former name of one that is known; empty for any other."""
-    return f"it is called {RENAMED[name]!r} now" if RENAMED.get(name) in known else ""
+    return f"it is called {RENAMED[name]!r} now" if RENAMED.get(name, "") in known else ""
 
 
 def nearest(key: str, known: Iterable[str], otherwise: str) -> str:
