@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,9 +251,9 @@ class _Series:
             ) from None
         experiment = self._wanted
         if experiment.min_repeats < experiment.repeats and (wide := list(precision.wide())):
-            widths = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
-            target = f"precision = {experiment.precision:.0%}"
-            watcher.warn(f"after {experiment.repeats} repeats intervals are wider than {target}: {widths}")
+            name, width = max(wide, key=itemgetter(1))
+            text = f"after {experiment.repeats} repeats {len(wide)} rows have intervals wider than precision"
+            watcher.warn(f"{text} = {experiment.precision:.0%}, the widest {name} ({width:.0%})")
 
     def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
         if self._wanted.of_settings:
@@ -311,7 +312,7 @@ def simulate(
     session = session_name() if output else ""
     if experiment.by_job:
         if timeline:
-            rule = "is of processes, and these jobs have none"
+            rule = "needs processes, and the jobs of this experiment have none"
             raise InputError("--timeline", timeline, rule, "leave it out")
         prepared = _by_job(experiment, session)
     else:

@@ -8,7 +8,7 @@ from datetime import datetime
 from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.columns import ends
 from harness.analyse.rows import Row
-from harness.analyse.statistics import FEWEST, Estimate, estimate
+from harness.analyse.statistics import FEWEST, estimate
 from harness.measure import trust
 from harness.measure.disturbance import lost, that_stand
 from harness.measure.host_check import OTHERS, STEAL
@@ -33,11 +33,13 @@ SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep ex
 
 
 def warnings_of(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
-    """The warnings as sentences, the gravest first; they are about the runs that stand."""
+    """The warnings as sentences, one for each reason, the gravest first; they are about the runs that stand.
+
+    Every report shows them in this order (``harness.report.cells.numbered``).
+    """
     left = that_stand(records)
-    of_runs = *_machine(left), *_threads(left), *_dedicated(left), *_set_aside(records, left)
-    of_runs += tuple(why for one in records if (why := one.conditions.calibration))
-    return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_wakeups(records)]))
+    of_runs = *_wakeups(records), *_machine(left), *_threads(left), *_dedicated(left), *_calibrations(records)
+    return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_set_aside(records, left)]))
 
 
 BUSY = "Not measurable now{}: other programs took up to {:.0%} of the processors."
@@ -114,6 +116,7 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
         yield f"{text}: repeat when it has ended, or use other processors"
     during = [record.conditions for record in records]
     stolen, others = [one.steal for one in during], [one.others for one in during]
+    taken: list[tuple[float, str]] = []
     for what, shares, most, digits, remedy in (
         ("the hypervisor took more than", stolen, STEAL, 1, "repeat on a quieter host"),
         ("other programs took more than", others, OTHERS, 0, "stop them, and repeat"),
@@ -121,7 +124,8 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
     ):
         if above := [share for share in shares if share and share > most]:
             of_runs = f"in {len(above)} of {len(records)} runs, up to {max(above):.{digits}%}"
-            yield f"{what} {most:.0%} of the CPU time {of_runs}: {remedy}"
+            taken.append((max(above), f"{what} {most:.0%} of the CPU time {of_runs}: {remedy}"))
+    yield from (text for _, text in sorted(taken, reverse=True))
     own = ([one for one in r.conditions.warnings if not tells_of_another_run(one)] for r in records)
     if warned := [warnings[0] for warnings in own if warnings]:
         yield f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}"
@@ -132,6 +136,12 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
 def _set_aside(records: Sequence[RunRecord], left: Sequence[RunRecord]) -> Iterator[str]:
     if aside := len(records) - len(left):
         yield f"{aside} of {len(records)} runs are set aside, since other programs disturbed them"
+
+
+def _calibrations(records: Sequence[RunRecord]) -> Iterator[str]:
+    """Why runs have other constants than the newest: of reasons that differ in figures only, the last."""
+    reasons = (why for one in records if (why := one.conditions.calibration))
+    yield from {re.sub(r"[\d.]+", "", why): why for why in reasons}.values()
 
 
 def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
@@ -163,40 +173,50 @@ def _dedicated(records: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def _intervals(rows: Sequence[Row]) -> Iterator[str]:
-    wide: dict[str, Estimate] = {}
+    wide: list[tuple[float, str, str]] = []
     few = {1: 0, 2: 0}
     for row in rows:
         slowdown = row.measured.workload_slowdown if row.measured else estimate([])
         if slowdown.n in few:
             few[slowdown.n] += 1
-        if slowdown.ci95 and slowdown.width > (wide[row.name].width if row.name in wide else WIDE):
-            wide[row.name] = slowdown
+        if slowdown.ci95 and slowdown.width > WIDE:
+            wide.append((slowdown.width, row.name, ends(slowdown)))
     for repeats, what in ((1, "one repeat"), (2, "two repeats")):
         if few[repeats]:
             text = f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each"
             yield f"{text}: set repeats = {FEWEST} or more"
     if wide:
-        names = ", ".join(f"{name} ({ends(one)})" for name, one in wide.items())
+        _, name, interval = max(wide)
+        text = f"{len(wide)} of {len(rows)} rows have intervals wider than {WIDE:.0%} of the median"
         remedy = "add repeats (run --resume --set repeats=N, colocate and tune --rounds N)"
-        yield f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}"
+        yield f"{text}, the widest {name} ({interval}): {remedy}"
 
 
 def _slots(rows: Sequence[Row]) -> Iterator[str]:
+    """That slots were few or late: one sentence for all rows, with the figures of the worst."""
+    few: list[tuple[float, str, str]] = []
+    behind: list[tuple[float, str, str]] = []
     for row in rows:
         if row.measured is None or row.measured.switches is None:
             continue
         switches = row.measured.switches
         per_run = switches.n / row.measured.workload_slowdown.n
         if per_run < FEW_SLOTS:
-            yield f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
+            text = f"only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
+            few.append((-per_run, row.name, text))
         quantum_us = 1e3 * min(shortest_ms(row.scheduler).values(), default=0.0)
         late = switches.switch_delay_us
         if quantum_us and late.p99 > LATE * quantum_us:
-            yield (
-                f"{row.name}: one slot in a hundred began at least {late.p99 / 1e3:.2g} ms late, more than "
+            text = (
+                f"one slot in a hundred began at least {late.p99 / 1e3:.2g} ms late, more than "
                 f"{LATE:.0%} of its length, and half of them {late.p50 / 1e3:.2g} ms: "
                 f"use longer slots or a quieter host"
             )
+            behind.append((late.p99 / quantum_us, row.name, text))
+    for alike in (behind, few):
+        if alike:
+            _, name, text = max(alike)
+            yield f"{len(alike)} rows, the worst {name}: {text}" if len(alike) > 1 else f"{name}: {text}"
 
 
 def _wakeups(records: Sequence[RunRecord]) -> Iterator[str]:

@@ -87,6 +87,12 @@ def headed(column: Column, records: Sequence[Any]) -> Column:
     return replace(column, heading=fitted)
 
 
+def numbered(sentences: Sequence[str]) -> list[str]:
+    """A line for each warning, with its number if there are several: the gravest comes first."""
+    numbers = [f" {number}" for number in range(1, len(sentences) + 1)] if len(sentences) > 1 else [""]
+    return [f"Warning{number}: {sentence}." for number, sentence in zip(numbers, sentences, strict=False)]
+
+
 def warning_lines(sentences: Iterable[str]) -> Iterator[Line]:
     """A line for each warning, to stand above what it weakens."""
-    return (Line(f"Warning: {sentence}.", style="bold yellow") for sentence in sentences)
+    return (Line(text, style="bold yellow") for text in numbered([*sentences]))

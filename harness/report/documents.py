@@ -201,7 +201,7 @@ def reproduction(document: Document, pictures: Sequence[Path]) -> Iterator[Part]
 
 def _claim_verdict(claim: Document) -> str:
     places = f" ({' against '.join(claim['places'])})" if claim["places"] else ""
-    return f"{claim['verdict']}{places}" + (f": {claim['why']}" if claim["why"] else "")
+    return f"{claim['verdict']}{places}" + (f": {claim['reason']}" if claim["reason"] else "")
 
 
 CLAIMS = [

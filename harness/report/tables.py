@@ -28,6 +28,7 @@ from harness.analyse.rows import (
 from harness.analyse.verdicts import Broken, Threshold
 from harness.measure.disturbance import that_stand
 from harness.measure.plan import label
+from harness.report.cells import numbered
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
 MARKUP = "|<\\`"  # characters that have a meaning in Markdown
@@ -67,7 +68,7 @@ def markdown(results: ResultsDocument) -> str:
     shown = _columns(results.rows)
     lines = [f"# {_short(results.experiment)}", ""]
     lines += [results.notice, ""] if results.notice else []
-    lines += [*(f"- Warning: {warning}." for warning in results.warnings), ""] if results.warnings else []
+    lines += [*(f"- {line}" for line in numbered(results.warnings)), ""] if results.warnings else []
     lines += [f"| {' | '.join(one.csv for one in shown)} |", "|---" * len(shown) + "|"]
     lines += [f"| {' | '.join(_short(one.value(row)) for one in shown)} |" for row in results.rows]
     return "\n".join(lines) + "\n"

@@ -59,7 +59,7 @@ LEGEND_STATES = (
 )
 LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of spinning jobs."
 STRIP, DOTS = 40, " .:*"
-LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
+LEGEND_TWO = "Of two repeats, intervals are from the smallest to the largest: a 95 % interval takes three."
 
 
 def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
@@ -77,7 +77,8 @@ def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part
     if results.warnings and not (
         results.notice and all(row.median("measured") is None for row in results.rows)
     ):
-        yield from cells.warning_lines(["; ".join(results.warnings) + ". Next: lockstep doctor"])
+        yield from cells.warning_lines(results.warnings)
+        yield Line("Next: lockstep doctor", style="dim")
     for _, rows in groupby(results.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Line(_title(results.experiment, block[0]), style="bold")
@@ -183,6 +184,7 @@ def simulated(results: ResultsDocument) -> Iterator[Part]:
 
 def _of_schedules(results: ResultsDocument) -> Iterator[Part]:
     """One row for each scheduler and point of the sweep."""
+    yield from cells.warning_lines(results.warnings)
     jobs, rows = results.by_job, results.rows
     title = f"{results.experiment}: {jobs['jobs']} jobs on {jobs['processors']} processors"
     if jobs["lost"]:
@@ -252,7 +254,7 @@ def advice(answer: Advice) -> Iterator[Part]:
     constants = f"this host's constants of {answer.age} ago" if answer.age else f"constants of {PAPER}"
     yield f"{what} on {answer.processors} processors, simulated with {constants}"
     if answer.warnings:
-        yield f"Not conclusive; {best.name} has the least slowdown."
+        yield f"Not conclusive; {best.name} has the smallest slowdown."
     else:
         yield Line(f"Use {best.name}.", style="bold")
     recorded = not isinstance(answer.program, Program)

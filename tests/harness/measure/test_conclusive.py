@@ -110,12 +110,36 @@ def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
     out, bold = reported(lockstep, "--set", "repeats=2")
     assert is_above_the_table("2 of 2 rows have no interval, with two repeats each", out)
     assert bold == {"measured runs"}
-    assert "2.80 to 2.80" in out and "Of two repeats, intervals are from the least to the most" in out
+    assert "2.80 to 2.80" in out and "Of two repeats, intervals are from the smallest to the largest" in out
     for kind in ("csv", "md"):
         lockstep("report", "lockstep-results", "-o", f"r.{kind}")
     csv, markdown = Path("r.csv").read_text(), Path("r.md").read_text()
     assert csv.count(",least to most,") == 2 and markdown.count("| least to most |") == 2
     assert markdown.index("- Warning: ") < markdown.index("| program")
+
+
+def test_warnings_are_one_numbered_list_everywhere_with_one_line_for_each_reason(
+    lockstep, tools, monkeypatch
+):
+    monkeypatch.setattr(Moment, "now", Clock(0.1).now)
+    tools(run_workload=lambda workload, _: dataclasses.replace(imitate(workload), warnings=(RIVAL,)))
+    gangs = ",".join(f"{{policy='gang',quantum_ms={ms}}}" for ms in (0.3, 0.1, 0.2))
+    more = "--set", "repeats=2", "--set", f"schedulers=[{gangs}]"
+    document = json.loads(lockstep(*RUN, *more, "--json")[1])
+    warnings = document["warnings"]
+    begins = ["another run of Lockstep used", "the hypervisor took", "3 of 3 rows have no interval"]
+    begins += ["3 rows, the worst gang 0.1 ms: one slot in a hundred began"]
+    assert [one for one, begin in zip(warnings, begins, strict=True) if not one.startswith(begin)] == []
+    for kind in ("text", "md", "html"):
+        file = () if kind == "text" else ("-o", f"r.{kind}")
+        _, out, _ = lockstep("report", "lockstep-results", "--format", kind, *file)
+        text = Path(f"r.{kind}").read_text() if file else out
+        shown = [f"Warning {number}: {one}." for number, one in enumerate(warnings, 1)]
+        if kind == "html":
+            shown = [f"<li>{one[0].upper()}{one[1:]}.</li>" for one in warnings]
+            text = text.partition("<ol")[2].partition("</ol>")[0]
+        places = [" ".join(text.split()).find(one) for one in shown]
+        assert -1 not in places and places == sorted(places), kind
 
 
 def row(name, *ratios):
@@ -206,6 +230,6 @@ def test_disturbances_are_the_findings_of_the_doctor_that_have_a_remedy(monkeypa
     seen = Conditions(others=0.0, steal=0.1, wanting=4, cores=2, processors=[0, 1])
     monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: seen)
     said = list(host_check.disturbances(usable_processors()[:2], watch_s=0.0))
-    assert "load: 4 threads of other programs want a processor; wait, or end other programs" in said
+    assert "load: 4 threads of other programs want a processor; wait, or stop other programs" in said
     assert any("hypervisor: took 10.0%" in one for one in said)
     assert not any(one.startswith(("other programs", "processors", "MPI")) for one in said)
