@@ -217,10 +217,10 @@ class Reproduction:
         }
 
     def _claim(self, figure: str, claim: Claim) -> dict[str, Any]:
-        """A claim, and ``why`` it does not hold: the heading in our documentation; empty for other claims."""
+        """A claim, and the ``reason`` if it does not hold: the heading in our documentation; else empty."""
         failed = claim.verdict in (FAILS, CONTRADICTED)
         reason = f"docs/{self.paper}.md#figure-{figure}" if failed else ""
-        return {"figure": figure, **vars(claim), "places": list(claim.places), "why": reason}
+        return {"figure": figure, **vars(claim), "places": list(claim.places), "reason": reason}
 
     def draw(self, folder: Path) -> list[Path]:
         """Write every figure into ``folder`` as a picture; returns their paths."""

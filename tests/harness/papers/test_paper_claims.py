@@ -36,7 +36,7 @@ def test_a_claim_that_does_not_hold_points_at_its_explanation(paper):
     results, _ = paper_results.read(paper)
     claims = checked(paper, results)
     for claim in papers.Reproduction(paper, [], results, claims).document()["claims"]:
-        file, _, anchor = claim["why"].partition("#")
+        file, _, anchor = claim["reason"].partition("#")
         assert bool(file) == (claim["verdict"] in (papers.FAILS, papers.CONTRADICTED))
         if file:
             headings = (ROOT / file).read_text().splitlines()
