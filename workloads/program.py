@@ -111,19 +111,19 @@ class Program(Work):
             remedy = "give dedicated_s for a wanted run time, or phases for an exact count"
             raise InputError("phases", self.phases, rule, remedy)
         if self.phases is not None and self.phases * self.phase_us() / 1e6 > ALONE_S:
-            rule = f"that many phases take longer than {ALONE_S:g} s alone"
+            rule = f"must end within {ALONE_S:g} s alone"
             raise InputError("phases", self.phases, rule, "give fewer, or shorter ones")
         if self.malleable and self.pattern == TASKS:
-            rule = "has no effect on TASKS programs, whose processes come and go anyway"
+            rule = "cannot change a TASKS program, whose processes come and go anyway"
             raise InputError("malleable", True, rule, "remove malleable")
         if self.malleable and self.read == "rma":
-            rule = "a malleable program reads by messages"
+            rule = "must be message in a malleable program"
             raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')
         if self.adapts and self.checkpoint_phases:
-            rule = "a malleable program, or one with a queue of tasks, makes no checkpoints"
+            rule = "needs a program that keeps its processes, and neither malleable ones nor TASKS do"
             raise InputError("checkpoint_phases", self.checkpoint_phases, rule, "leave one of them out")
         if self.pattern == "BARRIER" and not self.opening_barrier:
-            rule = "the BARRIER pattern consists of its opening barrier"
+            rule = "must be true in the BARRIER pattern, which consists of its opening barrier"
             remedy = "choose NEWS or TRANSPOSE, or leave opening_barrier true"
             raise InputError("opening_barrier", False, rule, remedy)
 

@@ -68,7 +68,7 @@ def _command(options: argparse.Namespace) -> list[str] | None:
         return None
     for name, value in (("--recording", options.recording), ("--like", options.like)):
         if value:
-            raise InputError(name, str(value), "a command is given, too", "give one of them")
+            raise InputError(name, str(value), "cannot be combined with --command", "give one of them")
     return command_of(options, "advise --command")
 
 

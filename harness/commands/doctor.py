@@ -54,10 +54,10 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     if options.pid:
         return _of_jobs(options.pid)
     if options.self_test and options.pairs < FEWEST:
-        raise InputError("--pairs", options.pairs, f"is less than {FEWEST}", "write 10")
+        raise InputError("--pairs", options.pairs, f"must be at least {FEWEST} for an interval", "write 10")
     processors = usable_processors()[: options.processors or None]
     if options.self_test and len(processors) < host_check.AA_PROCESSORS:
-        rule = f"an A/A check takes {host_check.AA_PROCESSORS}"
+        rule = f"must be at least {host_check.AA_PROCESSORS} for --self-test, which runs two jobs"
         raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
     watcher.note("watching the processors")
     findings = list(host_check.check(processors))

@@ -22,6 +22,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             with options.file.open("x", encoding="utf-8") as file:
                 file.write(text)
         except FileExistsError:
-            raise InputError("FILE", str(options.file), "is there already", "give another name") from None
+            raise InputError(
+                "FILE", str(options.file), "must be a new file, and it exists", "give another name"
+            ) from None
     lines = [f"{options.file} written; edit it, then: lockstep run {options.file}"]
     return Answer({"schema": SCHEMA, "file": str(options.file)}, lines)

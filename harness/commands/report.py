@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _text(options: argparse.Namespace, stored: Found) -> Answer:
     if options.output or options.open:
-        rule = "goes to the terminal, and into no file"
+        rule = "cannot be written to a file: it goes to the terminal"
         raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")
     results = stored.results
     parts = [*text.render(results), *text.repeats(results.rows)]

@@ -41,7 +41,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     lines, place = _of_sizes(policy, options), f"--jobs {options.sizes}"
     if options.events is not None:
         if options.sizes is not None:
-            raise InputError("--jobs", options.sizes, "--events has the jobs", "leave one of the two out")
+            raise InputError(
+                "--jobs",
+                options.sizes,
+                "cannot be combined with --events, which has the jobs",
+                "leave one of the two out",
+            )
         lines, place = iter(text_of(str(options.events), "--events").splitlines()), str(options.events)
     show = Show(policy, options.processors, events.read(lines, place, options.processors))
     playing = show.scenes()

@@ -57,39 +57,40 @@ class Scheduler:
             raise InputError("imbalance_estimate", options.imbalance_estimate, rule, remedy)
         one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
         if options.bind == WITHIN_JOB and self.policy.moves:
-            rule = f"the policy {self.name!r} gives running jobs other processors"
+            rule = f"cannot hold under {self.name!r}, which gives running jobs other processors"
             raise InputError("bind", options.bind, rule, "write true or false, or choose another policy")
         self._check_remedy(options.remedy.kind)
         if self.policy.coscheduling and options.local != "rr":
-            rule = f"the policy {self.name!r} reorders time slices of SCHED_RR"
+            rule = f"must be rr under {self.name!r}, which reorders time slices of SCHED_RR"
             raise InputError("local", options.local, rule, 'write local = "rr", or leave it out')
         if self.policy.coscheduling and options.bind is not True:
-            raise InputError("bind", options.bind, "a message is for a processor", "leave bind out")
+            rule = f"must be true under {self.name!r}, which sends messages to a rank's own processor"
+            raise InputError("bind", options.bind, rule, "leave bind out")
 
     def _check_remedy(self, kind: str) -> None:
         if kind == "none":
             return
         if kind == "inheritance":
             if self.policy.stops_processes:
-                rule = f"has no effect under {self.name!r}: a stopped process runs at no priority"
-                raise InputError("remedy.kind", kind, rule, "choose none, or another remedy")
+                rule = f"cannot act under {self.name!r}, which stops processes whatever their priority"
+                raise InputError("remedy.kind", kind, rule, 'write kind = "none", or another remedy')
             if self.options.local != "other":
-                rule = "the holder of a lock is lifted into SCHED_RR above SCHED_OTHER"
+                rule = "must be other with inheritance, which lifts the holder of a lock into SCHED_RR"
                 raise InputError("local", self.options.local, rule, 'write local = "other", or leave it out')
         if kind not in STOPPING:
             return
         if not self.policy.stops_processes:
-            rule = f"the policy {self.name!r} stops no process, and the kernel knows of no sections"
+            rule = f"needs a policy that stops processes, and {self.name!r} stops none"
             raise InputError("remedy.kind", kind, rule, "choose gang, or leave it out")
         if self.options.mechanism == "realtime":
-            rule = "the realtime mechanism does not stop the processes that it holds"
+            rule = "cannot act with the realtime mechanism, which does not stop the processes that wait"
             raise InputError("remedy.kind", kind, rule, "choose another mechanism")
         min_ms = min(shortest_ms(vars(self.policy)).values(), default=math.inf)
         if kind == "warning" and self.options.remedy.warning_us >= min_ms * 1e3:
-            rule = f"is no shorter than the slots of {min_ms:g} ms, so no process would enter a section"
+            rule = f"must be shorter than a slot ({min_ms:g} ms), else no process would enter a section"
             raise InputError("remedy.warning_us", self.options.remedy.warning_us, rule, "write less")
         if kind == "activations" and self.options.bind is not True:
-            rule = "a holder runs on on another processor of its job, and then goes back to its own"
+            rule = "must be true with activations, since a holder goes back to its own processor"
             raise InputError("bind", self.options.bind, rule, "leave bind out, or choose another remedy")
 
     @property
@@ -143,7 +144,7 @@ class JobScheduler(Scheduler):
 
 
 def _whole(value: Any) -> Any:
-    """A number as it is compared: 100.0 is 100."""
+    """A number in the form in which it is compared: 100.0 is 100."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

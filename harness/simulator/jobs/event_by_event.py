@@ -275,7 +275,7 @@ def simulate(
         agenda.happen(time_ns)
         stalled = 0 if ended else stalled + (run.session.reason is Reason.OWNER)
         if stalled > PATIENCE:
-            rule = f"no job finished in {PATIENCE} changes of owners"
+            rule = f"must let jobs finish, and none did in {PATIENCE} changes of owners"
             remedy = "use shorter jobs, cheaper moves, or owners who stay away longer"
             raise InputError("owners", f"{time_ns / 1e9:g} s", rule, remedy)
         plan = run.session.decide(time_ns)

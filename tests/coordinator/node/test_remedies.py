@@ -200,8 +200,8 @@ def remedy(kind, **more):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"policy": "none"}, "'none' stops no process"),
-        ({"policy": "none", **BIT}, "'none' stops no process"),
+        ({"policy": "none"}, "'none' stops none"),
+        ({"policy": "none", **BIT}, "'none' stops none"),
         ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
         ({"policy": "gang", "mechanism": "realtime", **BIT}, "does not stop the processes"),
         ({"policy": "gang", **remedy("defer", deferrals=11)}, "deferrals = 11: .* 1 and at most 10"),
@@ -212,13 +212,13 @@ def remedy(kind, **more):
         ({"policy": "gang", **remedy("warning", warning_us=0)}, "of at least 1 and at most 100000"),
         (
             {"policy": "gang", "quantum_ms": 2, **remedy("warning", warning_us=2000)},
-            "is no shorter than the slots of 2 ms",
+            "must be shorter than a slot .2 ms.",
         ),
         ({"policy": "gang", **remedy("warnig")}, "did you mean 'warning'"),
-        ({"policy": "gang", **remedy("inheritance")}, "a stopped process runs at no priority"),
-        ({"policy": "none", "local": "rr", **remedy("inheritance")}, "lifted into SCHED_RR"),
-        ({"policy": "none", **remedy("activations")}, "'none' stops no process"),
-        ({"policy": "gang", "bind": False, **remedy("activations")}, "then goes back to its own"),
+        ({"policy": "gang", **remedy("inheritance")}, "cannot act under 'gang'"),
+        ({"policy": "none", "local": "rr", **remedy("inheritance")}, "must be other with inheritance"),
+        ({"policy": "none", **remedy("activations")}, "'none' stops none"),
+        ({"policy": "gang", "bind": False, **remedy("activations")}, "goes back to its own"),
     ],
 )
 def test_where_a_remedy_means_nothing_it_is_refused(table, message):

@@ -102,7 +102,7 @@ def test_owners_who_never_let_a_job_run_are_an_error(monkeypatch):
     monkeypatch.setattr(event_by_event, "PATIENCE", 100)
     jobs = rigid(np.array([0]), np.array([1]), np.array([100 * S]))
     owner = Owner((0,), loads=tuple((float(at), 1.0 + at % 2) for at in range(150)))
-    with pytest.raises(InputError, match="no job finished in 100 changes of owners"):
+    with pytest.raises(InputError, match="must let jobs finish, and none did in 100 changes of owners"):
         event_by_event.simulate(jobs, 1, policies.create("owner-share", {}), owners=changes([owner], 1, 0))
 
 

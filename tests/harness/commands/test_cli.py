@@ -102,7 +102,7 @@ def test_init_writes_an_experiment_that_can_be_run_with_all_that_its_comments_of
     loaded = load("all.toml")
     assert len(loaded.cells) == 3 and len(loaded.schedulers) == 4
     status, _, err = lockstep("init", "my.toml")
-    assert status == 2 and "is there already" in err
+    assert status == 2 and "must be a new file" in err
 
 
 @pytest.mark.slow

@@ -214,7 +214,10 @@ def test_subcubes_and_blocks(show):
         ("-o /nowhere/page.html", "--output = '/nowhere/page.html': cannot be written"),
         ("--events /dev/zero", "--events = '/dev/zero': must be at most 4 MiB of text; give a smaller file"),
         ("--events /nowhere", "--events = '/nowhere': must be a readable file"),
-        ("--events {} --jobs 4", "--jobs = '4': --events has the jobs; leave one of the two out"),
+        (
+            "--events {} --jobs 4",
+            "--jobs = '4': cannot be combined with --events, which has the jobs; leave one of the two out",
+        ),
         *(
             (f"--events {{}}|{line}", f"line 2 = {message}")
             for line, message in [

@@ -75,4 +75,4 @@ def test_failures_and_too_few_pairs_are_told(lockstep, monkeypatch):
     assert status == 1
     assert "3 runs failed; the first: job 0: rank 1 has gone" in out and "too few pairs" in out
     status, _, err = lockstep("doctor", "--self-test", "--pairs", "2")
-    assert status == 2 and "--pairs = 2: is less than 3" in err
+    assert status == 2 and "--pairs = 2: must be at least 3" in err

@@ -205,7 +205,10 @@ def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkey
     ("words", "complaint"),
     [
         (["--command"], "lockstep advise --command -- mpiexec"),
-        (["--recording", "a.npz", "--command", "true"], "--recording = 'a.npz': a command is given, too"),
+        (
+            ["--recording", "a.npz", "--command", "true"],
+            "--recording = 'a.npz': cannot be combined with --command",
+        ),
     ],
 )
 def test_a_command_to_advise_on_is_refused_with_a_reason(tmp_path, capsys, words, complaint):

@@ -99,7 +99,7 @@ def test_bind_decides_whether_the_queue_of_the_machine_counts(bind, given, queue
         ({"policy": "none", "bind": 1}, 'must be true, false or "job"'),
         ({"policy": "idle-partition", "bind": "job"}, "gives running jobs other processors"),
         ({"policy": "gang", "migrate": True, "bind": "job"}, "gives running jobs other processors"),
-        ({"policy": "dynamic-coscheduling", "bind": "job"}, "a message is for a processor"),
+        ({"policy": "dynamic-coscheduling", "bind": "job"}, "sends messages to a rank's own processor"),
     ],
 )
 def test_bindings_that_cannot_be_are_refused(table, rule):
