@@ -143,7 +143,7 @@ class Job:
 
     @property
     def max_processes(self) -> int:
-        """The most processes it can use: with more it would not be faster, by its estimate."""
+        """The largest number of processes it can use: with more it would not be faster, by its estimate."""
         if self.estimate is None:
             return self.processes
         time = self.estimate

@@ -60,7 +60,7 @@ def _search(script: Path) -> str:
 
 
 def cancel(jobs: Collection[SlurmJob]) -> None:
-    """End jobs; jobs that are over stay as they are."""
+    """End jobs; jobs that are over stay unchanged."""
     replies = [answer(*command) for command in _ends(jobs)]
     failures = [reply.failure for reply in replies if reply.failure and not _over(reply)]
     if failures:

@@ -16,7 +16,7 @@ class _Task(Enum):
 TASK: Final = _Task.NUMBER  # stands in a word of a command for the number of the task of a job array
 
 Word = str | tuple[str | _Task, ...]
-"""A word of a command: text that stays as it is, or parts, among them TASK, which is expanded."""
+"""A word of a command: text that stays unchanged, or parts, among them TASK, which is expanded."""
 
 
 def word(parts: Word) -> str:

@@ -1,10 +1,10 @@
-"""Time that the operating system takes from a process that only computes: detours and clock ticks.
+"""Time that the operating system takes from a process that only computes: interruptions and clock ticks.
 
-If the clock jumps and the kernel has counted an involuntary switch, another program ran: a detour. Jumps
-without a switch are interrupts, and time that a hypervisor takes; they slow all processes down alike. A
-change of turns at a clock tick, such an interrupt, happens only at its end. Source: Beckman, Iskra, Yoshii,
-Coghlan, "The Influence of Operating Systems on the Performance of Collective Operations at Extreme Scale",
-2006 (the selfish detour benchmark). ``python -P -m workloads.os_noise PROCESSOR`` prints
+If the clock jumps and the kernel has counted an involuntary switch, another program ran: an interruption.
+Jumps without a switch are interrupts, and time that a hypervisor takes; they slow all processes down alike.
+A change of time slices at a clock tick, such an interrupt, happens only at its end. Source: Beckman, Iskra,
+Yoshii, Coghlan, "The Influence of Operating Systems on the Performance of Collective Operations at Extreme
+Scale", 2006 (the selfish detour benchmark). ``python -P -m workloads.os_noise PROCESSOR`` prints
 :func:`queried_slice_ns`.
 """
 

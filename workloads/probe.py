@@ -20,10 +20,10 @@ of samples in nanoseconds:
 - ``poll_ns``: to look for a message when none is there;
 - ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does after
   it before it communicates;
-- ``os_noise_length_ns``: lengths of the detours of processors that only compute (``workloads.os_noise``);
+- ``os_noise_length_ns``: lengths of interruptions of processors that only compute (``workloads.os_noise``);
 - ``tick_delay_ns``: lengths of the interrupts of the clock tick, at whose ends time slices end;
-- ``os_noise_interval_ns``: mean time from one detour to the next, one sample a processor; at least the time
-  watched;
+- ``os_noise_interval_ns``: mean time from one interruption to the next, one sample a processor; at least the
+  time watched;
 - ``memory_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
 - ``reload_ns``: with a working set, extra time of a walk through all of it after another process has walked
   through another one on the same processor, while as much happens on the other one;
@@ -35,7 +35,7 @@ measured, between the two hosts, each rank on the first core that it may use.
 With a single processor the hand-off also stands for the switch, and all constants that take two processors
 are 0.
 
-A virtual machine changes within a second: all but detours and reloads are measured in ROUNDS, and a
+A virtual machine changes within a second: all but interruptions and reloads are measured in ROUNDS, and a
 difference is one of the same round. So the samples of a quantity are in the order of time, and spread over
 the probe.
 """
@@ -75,7 +75,7 @@ IDLE_TIMES_US = (500, 2000, 5000, 10_000)
 """How long a process has not run, or not communicated, at which its next step is measured."""
 
 ROUNDS = 10  # how often to come back to each quantity
-WATCH_NS = 1_000_000_000  # how long to watch for detours
+WATCH_NS = 1_000_000_000  # how long to watch for interruptions
 WALK_NS = 1_000_000  # how long the rival walks before it looks for a message
 LOOK_S = 0.005  # how often a rival without work looks for some
 
@@ -223,7 +223,7 @@ class Probe:
         return overruns_ns
 
     def os_noise_ns(self, places: tuple[int, int]) -> Samples:
-        """The detours and clock ticks of ``places``, watched at the same time, while the rival sleeps."""
+        """The interruptions and clock ticks of ``places``, watched together while the rival sleeps."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
         self._tell_rival(WATCH_NS / 1e9)
         self._pair.barrier()

@@ -62,7 +62,7 @@ SPIN_SWITCHES = Bounds(0, 1e6)  # of the rule ``fixed``
 
 
 def rule_name(name: Any) -> Any:
-    """Our name of the rule that is called ``name``; anything else as it is."""
+    """Our name of the rule that is called ``name``; anything else unchanged."""
     return OTHER_NAMES.get(name, name) if isinstance(name, str) else name
 
 

@@ -62,7 +62,7 @@ class Work(Checked, ABC):
 
     @property
     def partners(self) -> tuple[tuple[int, ...], ...]:
-        """The processes from which each process reads in a phase, as far as they are known."""
+        """The processes from which each process reads in a phase, where they are known."""
         return ()
 
     @property
@@ -173,7 +173,7 @@ SINGLE = {work.kind: work for work in (SequentialWork, InteractiveWork)}
 
 @dataclass(frozen=True)
 class Command(Work):
-    """Any MPI program, as it is."""
+    """Any unmodified MPI program."""
 
     kind: ClassVar[str] = "command"
     sign: ClassVar[str] = "argv"

@@ -234,7 +234,7 @@ def _count(processes: int) -> str:
 class Discards:
     """Ends jobs' processes on this host in steps that never wait, and warns of those that do not end.
 
-    The kernel may take seconds to end a process. A driver that waited so long would exceed its agents' lease.
+    The kernel may take seconds to kill a process. A driver that waited for it would exceed its agents' lease.
     """
 
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:

@@ -381,7 +381,7 @@ def thaw(parent: Path) -> None:
 
 
 def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
-    """Remove ``parent`` and the groups in it, as soon as they are empty; return whether there was a group."""
+    """Remove ``parent`` and the groups in it, once they are empty; return whether there was a group."""
     if not parent.is_dir():
         return False
     deadline = time.monotonic() + patience_s

@@ -299,7 +299,7 @@ def ending(
     grace_s: float = GRACE_S,
     evidence: Evidence = NOTHING,
 ) -> Steps:
-    """End the processes of a run or job, also stopped ones and launchers' proxies: SIGTERM, grace, SIGKILL.
+    """Terminate processes of a run or job, also stopped ones and launchers' proxies: SIGTERM, grace, SIGKILL.
 
     A proxy without its launcher waits for ever. A handle on each process stays open until the process has
     ended, since the evidence for it may vanish earlier. Yields before the next step a process to wait for,

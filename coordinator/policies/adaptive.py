@@ -39,7 +39,7 @@ class RunToCompletion(Policy):
         return job.processes if self.rigid else job.min_processes
 
     def max_processes(self, job: Job) -> int:
-        """The most processors that ``job`` is given."""
+        """The largest number of processors that ``job`` is given."""
         if self.rigid:
             return job.processes
         time = job.estimate or UNKNOWN
@@ -47,7 +47,7 @@ class RunToCompletion(Policy):
         return allocation.bound(self.bound, job.min_processes, job.max_processes, job.average, *parameters)
 
     def limit(self, processors: int) -> int:
-        """The most processors that the rule FIXED gives to a job that can run on fewer."""
+        """The largest number of processors that the rule FIXED gives to a job that can run on fewer."""
         return processors
 
     def processes(self, job: Job, view: View) -> int | None:
@@ -214,7 +214,7 @@ class Knee(OrderedAllocation):
 
 @register("parallelism-range")
 class ParallelismRange(OrderedAllocation):
-    """Shares by average parallelism: up to the largest parallelism at low load, the least at high load."""
+    """Shares by average parallelism: up to the largest parallelism at low load, the smallest at high load."""
 
     rule = allocation.IN_PROPORTION
     share = allocation.BY_AVERAGE

@@ -228,7 +228,7 @@ def bound(
     alpha_s: float,
     beta_s: float,
 ) -> int:
-    """The most processors that a job is given, a whole number from ``min_processes`` to ``max_processes``.
+    """The processors that a job is given at most, a whole number from ``min_processes`` to ``max_processes``.
 
     These two and ``average`` are its parallelism, and T(p) = work_s / p + alpha_s + beta_s p.
 

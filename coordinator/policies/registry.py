@@ -109,7 +109,7 @@ def is_ours(policy: type[Any]) -> bool:
 def blamed(policy: type[Any], method: str) -> Iterator[None]:
     """A context in which errors of this ``method``, or of checks of its answer, name the policy and the line.
 
-    Errors of Lockstep's own policies pass as they are.
+    Errors of Lockstep's own policies pass unchanged.
     """
     try:
         yield

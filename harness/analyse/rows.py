@@ -117,7 +117,9 @@ class Summary:
     sections: SectionRate | None = None
     throttled: float | None = None
     cpu_s: tuple[float, ...] | None = None
-    dedicated: Estimate | None = None  # with a setting: the sum of the times alone over that as it is
+    dedicated: Estimate | None = (
+        None  # with a setting: the sum of the times alone over that of unmodified programs
+    )
     exceeded: float | None = None  # a run was stopped after so many times the sum of the times alone
     # The workload slowdowns by repeat; of jobs without processes by replication, or by batch of jobs.
     by_repeat: Mapping[int, float] = field(default_factory=dict)

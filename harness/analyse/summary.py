@@ -147,7 +147,7 @@ class _Side:
     def of(cls, cell: Cell, table: Table, records: Iterable[RunRecord], kinds: Sequence[str]) -> Self:
         """Those among ``records``, which may be of other cells and kinds, too.
 
-        The runs of one job as it is, alone, are also those under that setting. A further simulation counts
+        The runs of one unmodified job, alone, are also those under that setting. A further simulation counts
         if it has the constants of one that imitates a run.
         """
         jobs = cell.jobs()
@@ -272,7 +272,7 @@ def _exceeded(ours: Sequence[RunRecord]) -> float | None:
 def _dedicated(
     jobs: Sequence[ParallelJob], table: Mapping[str, Any], records: Sequence[RunRecord]
 ) -> Estimate | None:
-    """The times of all programs alone with a setting over those as they are, of the same repeats."""
+    """The times of all programs alone with a setting over those without one, of the same repeats."""
     names = [_name(described(job.program)) for job in jobs]
     changed = [one for one in records if one.kind in (DEDICATED, WITH_SETTING) and one.scheduler == table]
     sides = _Alone(changed), _Alone(one for one in records if one.kind == DEDICATED)
@@ -305,7 +305,7 @@ class _Alone:
 
 
 def _successful(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """The successful run of each repeat: of several the least disturbed, or the last that is not."""
+    """The successful run of each repeat: of several the last undisturbed one, or the best."""
     return list(least_disturbed(one for one in records if one.makespan_ns is not None).values())
 
 

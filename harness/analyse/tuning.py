@@ -44,7 +44,7 @@ def _slowdown(row: Row) -> Estimate:
 
 
 def both(settings: Sequence[Setting], rows: Sequence[Row]) -> Setting | None:
-    """The fastest setting of MPI with the fastest of threads; None unless both are faster than as it is."""
+    """The fastest setting of MPI with the fastest of threads; None unless both beat no setting."""
     medians = {row.name: _median(row) for row in rows}
     faster = [one for one in settings if medians[one.setting] < medians[AS_IT_IS]]
     faster.sort(key=lambda one: medians[one.setting])
@@ -54,7 +54,7 @@ def both(settings: Sequence[Setting], rows: Sequence[Row]) -> Setting | None:
 
 
 def dedicated_s(records: Sequence[RunRecord]) -> Estimate:
-    """The time of each program alone as it is, once, in seconds: the sum, by the repeats that have all."""
+    """The time of each unmodified program alone, once, in seconds: the sum, by the repeats that have all."""
     sums: dict[int, dict[int, float]] = {}
     for record in that_stand([one for one in records if one.kind == DEDICATED]):
         if record.makespan_ns is not None:

@@ -212,7 +212,7 @@ def _readable(command: Sequence[str], compiled: native.Library, variables: dict[
 
 @contextmanager
 def _guarded(prepare: Callable[[], Prepared]) -> Iterator[tuple[RunDirectory | None, Prepared]]:
-    """The run directory, and what ``prepare`` returns; a guardian ends all of it even if we are killed."""
+    """The run directory, and what ``prepare`` returns; a guardian ends it even if we are killed."""
     if RUN in os.environ:  # a Lockstep above us answers for it
         yield None, prepare()
         return

@@ -95,7 +95,7 @@ def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if refusal:
         return Answer(content | {"refusal": refusal}, lines, status=1, notes=(refusal,))
     if not options.wait:
-        note = f"results will be in {plan.results} (to end the jobs: {client.ends(jobs.values())})"
+        note = f"results will be in {plan.results} (to cancel the jobs: {client.ends(jobs.values())})"
         return Answer(content, lines, notes=(note,))
     return _awaited(plan, jobs, content, watcher)
 
@@ -199,7 +199,7 @@ def _refusal(plan: _Plan, jobs: Mapping[str, SlurmJob], failure: BaseException |
 
 
 def _going_on(jobs: Mapping[str, SlurmJob]) -> str:
-    return f"the submitted jobs continue (to end them: {client.ends(jobs.values())})"
+    return f"the submitted jobs continue (to cancel them: {client.ends(jobs.values())})"
 
 
 def _awaited(plan: _Plan, jobs: Mapping[str, SlurmJob], content: dict[str, Any], watcher: Watcher) -> Answer:

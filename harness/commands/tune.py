@@ -137,7 +137,7 @@ def _different(commands: Sequence[Sequence[str]]) -> dict[int, Sequence[str]]:
 
 
 def _afterwards(experiment: Experiment, together: Setting) -> Experiment:
-    """Both settings at a time in as many further repeats, each with its own programs alone as they are."""
+    """Both settings at a time in as many further repeats, each with its own unmodified programs alone."""
     last = 2 * experiment.repeats
     return replace(experiment, schedulers=(together,), repeats=last, min_repeats=last)
 

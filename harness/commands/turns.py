@@ -184,7 +184,7 @@ def _outputs(options: argparse.Namespace, rows: Sequence[Row]) -> Iterator[list[
 
 def _start(command: Sequence[str], out: Path, err: Path, directory: RunDirectory) -> subprocess.Popen[bytes]:
     """Start a program of a run in our environment; it waits to be continued."""
-    with refused("COMMAND", command[0], "cannot be started", "look at its outputs, and end other programs"):
+    with refused("COMMAND", command[0], "cannot be started", "look at its outputs, and stop other programs"):
         descriptors = launch.from_caller()
         program = launch.start(
             [*GATE, *command], of_command(directory.signs), out, err, inherited=descriptors

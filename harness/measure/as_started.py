@@ -34,7 +34,7 @@ from workloads.work import Work
 
 
 class TimesAlone:
-    """The times of programs alone as they are, by the records of their runs."""
+    """The times of unmodified programs alone, by the records of their runs."""
 
     def __init__(self, records: Iterable[RunRecord] = ()) -> None:
         self.last = 0
@@ -59,7 +59,7 @@ class AsStarted:
     """Runs tasks whose jobs are command lines, and whose schedulers are settings.
 
     If the experiment has a ``timeout_factor``, a run ends after so many times the sum of the times of its
-    programs alone as they are, as far as these are known.
+    unmodified programs alone, where these are known.
     """
 
     session: MeasurementSession

@@ -121,7 +121,7 @@ def _watched(session: Conditions, processors: Sequence[int], watch_s: float) -> 
     during = conditions.of_run(session, before, Moment.now(processors))
     waiting = conditions.crowding(during)
     text = f"{during.wanting} threads of other programs want a processor"
-    yield Finding("load", text, "wait, or end other programs" if waiting else "")
+    yield Finding("load", text, "wait, or stop other programs" if waiting else "")
     others = during.others
     if others is not None:
         remedy = "stop them, or measure at another time" if others > OTHERS else ""

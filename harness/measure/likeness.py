@@ -53,7 +53,7 @@ seconds meets.
 
 @dataclass(frozen=True)
 class Difference:
-    """The smallest and the most that was found of a constant, in microseconds."""
+    """The smallest and the largest value that was found of a constant, in microseconds."""
 
     name: str
     min_us: float

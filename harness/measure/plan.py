@@ -192,7 +192,7 @@ def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
 def _of_settings(
     experiment: Experiment, cell: Cell, repeat: int, alone: Sequence[ParallelJob], chance: random.Random
 ) -> list[Task]:
-    """The programs alone as they are, then alone and all at a time with each setting.
+    """The unmodified programs alone, then alone and all at a time with each setting.
 
     One job is all at a time, so each of its runs is both; the row of how it is has the dedicated ones.
     """

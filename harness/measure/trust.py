@@ -36,7 +36,7 @@ def taken(calibrations: Sequence[Calibration]) -> float:
 
 
 def in_os_noise(calibrations: Iterable[Calibration]) -> float:
-    """The share of the CPU time in detours; 0 where it is unknown."""
+    """The share of the CPU time in interruptions; 0 where it is unknown."""
     samples: dict[str, list[float]] = {"os_noise_length_ns": [], "os_noise_interval_ns": []}
     for one in calibrations:
         samples.get(one.quantity, []).extend(one.samples)

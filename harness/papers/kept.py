@@ -31,7 +31,7 @@ KINDS: Mapping[str, Callable[..., Any]] = {
 
 
 class KeptCells:
-    """The outcomes of a reproduction's cells, by the cells' parameters, as far as they are known."""
+    """The outcomes of a reproduction's cells, by the cells' parameters, where they are known."""
 
     def __init__(self, folder: Path, about: Mapping[str, Any], module: Path) -> None:
         self.path = folder / FOLDER / f"{about['paper']}.jsonl"

@@ -537,7 +537,7 @@ def _packings(results: Results) -> Iterator[Finding]:
 
 @PAPER.claim("3", "where sizes are powers of two, hierarchical control balances the load across processors")
 def _balance(results: Results) -> Finding:
-    """Processes per processor: the difference between the most and the fewest."""
+    """Processes per processor: the largest difference."""
     ours, theirs = (
         results.where(packing=packing, distribution="powers of two").column("spread")
         for packing in ("hierarchical control", "matrix")

@@ -142,7 +142,7 @@ def _source_of(task: Task) -> JobSource:
 
 
 def _of_policy(error: InputError, task: Task) -> InputError:
-    """An error about what a policy decides, with the scheduler's place in the file; others as they are."""
+    """An error about what a policy decides, with the scheduler's place in the file; others unchanged."""
     if error.key != "policy":
         return error
     key = f"schedulers[{task.experiment.schedulers.index(task.scheduler)}].policy"

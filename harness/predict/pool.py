@@ -69,7 +69,7 @@ def compute(
 ) -> list[Value]:
     """``work`` of every part, in their order; by threads, since kernels hold no interpreter lock.
 
-    ``keep`` receives each value as soon as it is known. ``guess`` says how long parts take, as far as it is
+    ``keep`` receives each value when it becomes known. ``guess`` says how long parts take, where it is
     known; the time left goes by it.
     """
     workers = len(os.sched_getaffinity(0))

@@ -79,7 +79,7 @@ DEFAULT = Transfers()
 
 @dataclass
 class Channels:
-    """The channels of a program by sender, receiver and kind, numbered as they are asked for."""
+    """The channels of a program by sender, receiver and kind, numbered in the order of requests."""
 
     numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
 

@@ -20,11 +20,11 @@ class DedicatedTime(NamedTuple):
     """Seconds of a dedicated run, with all of start and end."""
 
     taken_s: float  # from the job's arrival to its end
-    # The most CPU time of a rank, from the end of MPI_Init to MPI_Finalize; where that is unknown,
+    # The longest CPU time of a rank, from the end of MPI_Init to MPI_Finalize; where that is unknown,
     # all of its CPU time.
     busy_s: float
     after_s: float | None = None  # from the end of its recording to the end of the job; None if unknown
-    # The most CPU time of a rank before and after that; None if unknown.
+    # The longest CPU time of a rank before and after that; None if unknown.
     outside_s: float | None = None
 
     @classmethod

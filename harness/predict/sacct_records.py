@@ -217,7 +217,7 @@ _PROCESSORS = ("AllocCPUS", "NCPUS")
 
 
 def _elapsed_s(path: Path, place: int, values: Mapping[str, str]) -> float:
-    """For how long a job ran: as it is told, or from its start to its end."""
+    """For how long a job ran: the recorded time, or from its start to its end."""
     if "elapsedraw" in values:
         text = values["elapsedraw"]
         return UNKNOWN if text in _NOTHING else number(path, place, "ElapsedRaw", text, "trace.time_s")

@@ -1,4 +1,4 @@
-"""Jobs as they are recorded: the fields of the Standard Workload Format, and the reader of its text.
+"""Recorded jobs: the fields of the Standard Workload Format, and the reader of its text.
 
 Source: Feitelson, "The Standard Workload Format", version 2.2 (18 fields a job, -1 for unknown,
 header comments that begin with a semicolon).
@@ -55,7 +55,7 @@ _NUMBERS = re.compile(rf"(?:[ \t]*+{PLAIN}(?![^ \t]))*+[ \t]*+")
 
 @dataclass(frozen=True)
 class Records:
-    """The jobs of a trace, as they are recorded."""
+    """The recorded jobs of a trace."""
 
     rows: np.ndarray  # a row with the fields of the Standard Workload Format for each job
     processors: int | None  # of the traced machine, None if the trace does not say

@@ -192,7 +192,7 @@ def _slowdowns(rows: Sequence[Row], tolerance: float) -> Table:
 
 ALL_FIGURES = (
     "{}: the median of n repeats of the workload slowdown. Intervals are of 95 %, or of two repeats "
-    "from the least to the most.{} Select and copy: the tables paste into a spreadsheet."
+    "from the smallest to the largest.{} Select and copy: the tables paste into a spreadsheet."
 )
 ERRORS = " Error: simulated over measured, minus 1; the verdict says whether its interval lies within {}."
 RECORD_MORE = "record more (run --timeline), or choose another picture"

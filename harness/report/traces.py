@@ -15,7 +15,7 @@ from harness.report.grid import boxes, curves, decades, panels
 from harness.report.style import NO_JOB, fill, of_job
 from harness.store.records import RunRecord
 
-MOST_SPANS = 160  # most spans in a lane of a Gantt chart that are drawn as they are
+MOST_SPANS = 160  # most spans in a lane of a Gantt chart that are drawn unmerged
 LONGEST_NS = 2_000_000_000  # longest window of a Gantt chart
 TURNS = 12  # the window of a Gantt chart shows so many turns of each scheduler, if it has them
 CELLS = 600  # lanes with more than MOST_SPANS spans are drawn in this number of cells

@@ -37,7 +37,7 @@ TIMEOUT_FACTOR = 10.0
 
 QUICK_REPEATS = 3
 QUICK_SHARE = 0.25
-"""The most repeats under --quick without a [quick] table, and the share of dedicated_s and work_s."""
+"""The maximum of repeats under --quick without a [quick] table, and the share of dedicated_s and work_s."""
 
 QUICK_REPLICATIONS, QUICK_WIDTH = 5, 2
 """The same of random jobs: the most replications, and how many times as wide their intervals may be."""
@@ -78,7 +78,7 @@ class Experiment:
     """A validated experiment."""
 
     name: str  # as in the file, else the file's name
-    processors: int  # the most processors that a cell uses
+    processors: int  # the largest number that a cell uses
     repeats: int  # how often everything is measured at most
     seed: int  # seed of all compute times and of the order of the runs
     schedulers: tuple[Scheduler, ...]  # in file order, no two alike

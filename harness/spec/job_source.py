@@ -45,7 +45,7 @@ class Log(Checked):
     """A job log."""
 
     file: str  # its path
-    # Offered load to which arrivals are stretched; None leaves them as they are.
+    # Offered load to which arrivals are stretched; None leaves them unchanged.
     load: Annotated[float, Bounds(1e-6, 1000)] | None = None
 
     def __post_init__(self) -> None:

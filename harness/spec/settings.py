@@ -39,7 +39,7 @@ class Preload(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting(Scheduler):
-    """Programs run as they are started, with some variables or with two-phase waits."""
+    """Programs run by their own command lines, with some variables or with two-phase waits."""
 
     setting: str = AS_IT_IS  # its name
     environment: tuple[tuple[str, str], ...] = ()  # what it sets for all programs
@@ -68,7 +68,7 @@ class Setting(Scheduler):
 
 
 UNCHANGED = Setting("none", create("none", {}), Options(bind=False))
-"""The setting under which programs run as they are."""
+"""The setting under which programs run unmodified."""
 
 
 def of_library(setting: LibrarySetting) -> Setting:

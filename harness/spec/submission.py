@@ -24,7 +24,7 @@ TEXTS = {
     "mem": "ask for this memory of each node, in MB or with a unit (4G)",
     "nodelist": "run on these nodes",
 }
-"""Options of sbatch that are passed on as they are, with their help."""
+"""Options of sbatch that are passed on unchanged, with their help."""
 
 LINES = ("extra", "modules", "setup")  # keys that hold lists of lines
 

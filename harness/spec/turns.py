@@ -20,7 +20,7 @@ KERNEL_THREAD = 0x200000  # PF_KTHREAD of the kernel
 
 
 def scheduler(text: str, *, running: bool) -> Scheduler:
-    """The scheduler of a policy with its keys, such as ``gang quantum_ms=20``, for programs as they are."""
+    """The scheduler of a policy with its keys, such as ``gang quantum_ms=20``, for unmodified programs."""
     try:
         (chosen,) = schedulers_of([overrides.scheduler(text)], reader(here=True))
     except InputError as error:

@@ -26,7 +26,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
         rule = "it holds dedicated runs only"
         raise InputError("RESULTS", len(records), rule, "repeat the command that began it, with --resume")
     cells = {record.cell: record for record in ours}
-    # One job as it is has dedicated runs alone.
+    # One unmodified job has dedicated runs alone.
     of_settings = [record for record in records if record.kind == DEDICATED and "setting" in record.scheduler]
     tables = {json.dumps(one.scheduler, sort_keys=True): one.scheduler for one in (*of_settings, *ours)}
     last = ours[-1]

@@ -43,7 +43,7 @@ OPERATION = np.dtype(
         *(("request", "<u4"), ("comm", "<u2"), ("kind", "u1"), ("tag", "u1")),
     ]
 )
-"""One operation as it is kept; docs/reference/recordings.md says what each column means."""
+"""One kept operation; docs/reference/recordings.md says what each column means."""
 
 WINDOW = np.dtype(
     [
@@ -193,7 +193,7 @@ def _longest_sent(rank: RankRecording) -> int:
 
 
 def polled(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    """Which of the ``operations`` a program polled for: the call that ended the wait does not wait itself."""
+    """Which of the ``operations`` a program polled for: the call that completed the wait does not wait."""
     polls: NDArray[np.bool_] = np.isin(columns["kind"], POLLABLE) & (columns["bytes"] > 0)
     return polls
 

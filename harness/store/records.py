@@ -23,7 +23,7 @@ SIMULATED_DEDICATED = "simulated dedicated"
 SIMULATED = "simulated"
 """Kinds of run: a program alone and the workload under a scheduler, measured and simulated; a command that is
 recorded alone, and so takes longer: no slowdown relates to it; a program alone with a setting, which may take
-more or less time than the program as it is, to which slowdowns relate."""
+more or less time than the unmodified program, to which slowdowns relate."""
 
 BY_JOB = "simulated by job"
 """The kind of simulations of a job log or a model of jobs; they have no measured counterpart."""

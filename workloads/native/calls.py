@@ -295,7 +295,7 @@ def replaced(calls: Sequence[Call], differing: Set[str], leave: Set[str]) -> lis
 
 
 def _forms(kind: str, name: str, text: str) -> Iterator[Call]:
-    """A call as it is and, where it has counts, for large ones."""
+    """A call and, where it has counts, for large ones."""
     small = text.replace("COUNT", "int").replace("DISPL", "int")
     yield Call(kind, name, () if text == "void" else tuple(small.split(", ")))
     if "COUNT" in text or "DISPL" in text:

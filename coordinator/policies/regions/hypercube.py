@@ -89,7 +89,7 @@ def modified_buddy(free: int, n: int, k: int) -> Subcube:
 
 
 def tree_collapsing(free: int, n: int, k: int) -> Subcube:
-    """The buddy tree as it is, then with other levels collapsed, one choice of k dimensions after another.
+    """The whole buddy tree, then with other levels collapsed, one choice of k dimensions after another.
 
     Recognizes all subcubes. The order in which levels collapse is lexicographic here.
     Source: Chuang and Tzeng 1992, "A fast recognition-complete processor allocation strategy for

@@ -30,7 +30,7 @@ def simulate(
     """Simulate ``jobs`` on ``processors`` processors; the same arguments give the same outcome.
 
     If only the first ``watched`` of a stream of jobs matter, the simulation stops when these have ended. A
-    policy that has not ended them when the last job of the stream arrives is saturated.
+    policy that has not finished them when the last job of the stream arrives is saturated.
 
     ``owners`` and ``migration`` matter to policies that heed owners, or relocate jobs; the ``lost``
     processors are faulty from the beginning.
