@@ -241,7 +241,7 @@ def of_calibration(calibrations: Sequence[Calibration]) -> Iterator[str]:
     lost = max(trust.in_os_noise(calibrations), during.others or 0.0)
     if lost > OS_NOISE:
         agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
-        yield f"other programs took {lost:.1%} of the CPU time: end them, and repeat{agrees}"
+        yield f"other programs took {lost:.1%} of the CPU time: stop them, and repeat{agrees}"
     samples = _samples(calibrations)
     unsteady = [
         f"{name.replace('_ns', '')} ({spread:.1f}x)"

@@ -96,7 +96,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             failure = _run(request, running, outputs, rows, own)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         ended = "interrupted: commands have ended"
-        on = "interrupted: commands have ended, jobs of --pid go on"
+        on = "interrupted: commands have ended, jobs of --pid continue"
         raise Interrupted(on if request.pids else ended) from None
     document = {"schema": SCHEMA, "programs": rows + own, "failure": failure}
     notes = [*map(_line, rows + own), *failure.splitlines()[:1]]
@@ -146,7 +146,7 @@ def _run(
         pairs = zip(request.commands, outputs, strict=True)
         programs = [_start(words, out, err, directory) for words, (out, err) in pairs]
         roots = [*running, *(identity.name(program.pid) for program in programs)]
-        ends = "Ctrl-C ends, and jobs of --pid go on" if request.pids else "Ctrl-C ends"
+        ends = "Ctrl-C ends, and jobs of --pid continue" if request.pids else "Ctrl-C ends"
         _tell(f"{len(roots)} jobs {request.how}; {ends}")
         with _watched(roots, every, [program.pid for program in programs]):
             failure = _take_turns(request.workload(roots), every)
