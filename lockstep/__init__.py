@@ -129,7 +129,7 @@ def colocate(
     no_wait: bool = False,
     watcher: Watcher | None = None,
 ) -> Results:
-    """Measure programs alone and beside each other on the same processors, as ``lockstep colocate`` does.
+    """Measure programs alone and together on the same processors, as ``lockstep colocate`` does.
 
     Args:
         commands: at least one, each as a line for a shell, or as its words.
