@@ -21,7 +21,7 @@ TIE = """; MaxProcs: 4
 @pytest.mark.parametrize("logs", [(5, 9), pytest.param(range(10, 18), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "options"), POLICIES, ids=str)
 def test_both_simulators_and_the_driver_start_jobs_when_an_independent_scheduler_does(name, options, logs):
-    """``tests/benchmarks/instants.py`` plays 2,000 logs."""
+    """``tests/benchmarks/instants.py`` plays as many logs as it is told to."""
     assert {seed: differences for seed in logs if (differences := differing(seed, name, options))} == {}
 
 
