@@ -76,7 +76,10 @@ class AsStarted:
         return sum(job.program.alone_s for job in task.jobs)
 
     def run(self, task: Task) -> RunRecord:
-        """Run a task, and return its record; raises InputError if no rank that should wait two-phase does."""
+        """Run a task, and return its record.
+
+        Raises InputError if no rank of a program that is known to use an MPI waits two-phase, or of none.
+        """
         processors = self.session.processors
         limit_s, setting = self._limit_s(task), self._ready(task)
         spent, failure, warnings = CpuUsage(), "", list[str]()
@@ -126,7 +129,8 @@ class AsStarted:
                     latency_us=Workload.latency_us,
                     spin_switches=setting.options.spin_switches,
                 )
-                self._preloads[setting, program] = Preload(library, library.environment(rule))
+                variables = library.environment(rule)
+                self._preloads[setting, program] = Preload(library, variables, named=True, certain=False)
         return replace(setting, preloads={one: self._preloads[setting, one] for one in programs})
 
     def _spent(
@@ -158,9 +162,10 @@ class AsStarted:
                 return launched(program.argv, variables, preload.library.needed)
 
             spent = run_copies([started(one) for one in programs], limit_s)
-        for program, listener in heard.items() if spent.wall_s else ():
-            if not listener.records:
-                preload = setting.preloads[program]
+        silent = [one for one, listener in heard.items() if spent.wall_s and not listener.records]
+        for program in silent:
+            preload = setting.preloads[program]
+            if preload.certain or len(silent) == len(heard):
                 raise unheard(program.argv, preload.library, spent.said, named=preload.named)
         return spent
 

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -304,9 +305,8 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
     of_settings = settings.are_settings(data.get("schedulers"))
     read = settings.of_file if of_settings else reader(here=here, adapting=adapting)
     schedulers = sweep.schedulers(data, swept, read)
-    if nodes and of_settings:
-        rule = "programs with settings run as their users start them, on this host"
-        raise InputError("hosts", data["hosts"], rule, "leave hosts out; the command may name them")
+    if of_settings:
+        _refuse_without_effect({**swept, **data})
     if nodes and any(scheduler.options.quota_ns for scheduler in schedulers):
         rule = "a CPU quota is of one host (quota_processors)"
         raise InputError("hosts", data["hosts"], rule, "leave one of the two out")
@@ -335,6 +335,18 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
         timeout_factor=_timeout_factor(data, of_settings=of_settings),
         **plain,
     )
+
+
+NOT_OF_SETTINGS = ("hosts", "processors", "machine", "dedicated", "owners")
+
+
+def _refuse_without_effect(data: Table) -> None:
+    """Refuse keys that say where and how programs run: with settings their commands do."""
+    for key, value in data.items():
+        first = re.split(r"[.\[]", key)[0]
+        if first in NOT_OF_SETTINGS:
+            rule = "programs with settings run as their users start them, on this host"
+            raise InputError(key, value, rule, f"leave {first} out; the command may have it")
 
 
 def _timeout_factor(data: Table, *, of_settings: bool) -> float | None:

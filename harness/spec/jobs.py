@@ -110,8 +110,11 @@ def _command(table: Table, key: str) -> Work:
     return build(Command, fields | values, key)
 
 
-def _check_words(where: str, words: Any, remedy: str) -> None:
-    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+def _check_words(where: str, words: Any, remedy: str, *, empty: bool = False) -> None:
+    """Refuse what are no words of a command; ``empty``: words behind the first may be."""
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise InputError(where, words, "must be a list of words", remedy)
+    if not all(words[:1] if empty else words):
         raise InputError(where, words, "must be a list of words", remedy)
     if any("\0" in word for word in words):
         raise InputError(where, words, "must not contain a NUL character", remedy)
@@ -124,7 +127,7 @@ def as_started(job: Any, key: str) -> JobGroup:
     words, remedy = job.get("command"), 'write command = ["mpiexec", "-n", "2", "./my_app"]'
     if not words:
         raise InputError(f"{key}.command", words, "programs with settings are commands", remedy)
-    _check_words(f"{key}.command", words, remedy)
+    _check_words(f"{key}.command", words, remedy, empty=True)
     rest = {name: value for name, value in job.items() if name != "command"}
     return build(JobGroup, {**rest, "program": CommandLine(tuple(words))}, key)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator import policies
-from harness.spec.scheduler import plain
+from harness.spec.scheduler import IMPLICIT, plain
 from workloads.options import Options, Remedy
 from workloads.work import Work, duration_name
 
@@ -22,11 +22,10 @@ LONG_MS = 10_000  # quanta of at least this length are named in seconds
 
 
 def scheduler_name(table: Mapping[str, Any]) -> str:
-    """The policy of a [[schedulers]] table, and its waiting rule if it is not ``spin``; or the setting."""
-    if "setting" in table:
-        return str(table["setting"])
+    """The policy of a [[schedulers]] table, or the setting, with its waiting rule if that is unusual."""
     name = policy_name(table)
-    return name if table.get("waiting", "spin") == "spin" else f"{name} {waiting_name(table)}"
+    usual = ("spin", IMPLICIT) if "setting" in table else ("spin",)
+    return name if table.get("waiting", "spin") in usual else f"{name} {waiting_name(table)}"
 
 
 def policy_name(table: Mapping[str, Any]) -> str:

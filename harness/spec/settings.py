@@ -6,11 +6,12 @@ two-phase waits; Linux schedules their processes.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from coordinator.policies import create
+from coordinator.policies.sharing import Uncoordinated
 from harness.spec.scheduler import IMPLICIT, Scheduler, scheduler_of
 from harness.spec.table_checks import Table, as_table
 from workloads.native.settings import FITS, LIBRARY_SETTINGS, LibrarySetting
@@ -35,6 +36,7 @@ class Preload(NamedTuple):
     library: Library
     variables: Mapping[str, str]
     named: bool = False  # whether the user has named its MPI
+    certain: bool = True  # whether the program is known to use that MPI
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Setting(Scheduler):
         )
 
 
-UNCHANGED = Setting("none", create("none", {}), Options(bind=False))
+UNCHANGED = Setting("none", Uncoordinated(), Options(bind=False))
 """The setting under which programs run unmodified."""
 
 
@@ -115,7 +117,7 @@ def of_file(table: Table) -> Setting:
     if name == AS_IT_IS:
         raise InputError("environment", dict(environment), "changes something", "choose another name")
     values = tuple(sorted(environment.items()))
-    line = "export " + " ".join(f"{key}={value}" for key, value in values)
+    line = "export " + " ".join(f"{key}={shlex.quote(value)}" for key, value in values)
     lines = (line, *found.lines) if name == TWO_PHASE else (line,)
     return replace(found, setting=name, environment=values, lines=lines)
 

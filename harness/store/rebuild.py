@@ -26,9 +26,10 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
         rule = "it holds dedicated runs only"
         raise InputError("RESULTS", len(records), rule, "repeat the command that began it, with --resume")
     cells = {record.cell: record for record in ours}
-    # One unmodified job has dedicated runs alone.
-    of_settings = [record for record in records if record.kind == DEDICATED and "setting" in record.scheduler]
-    tables = {json.dumps(one.scheduler, sort_keys=True): one.scheduler for one in (*of_settings, *ours)}
+    # One unmodified job has dedicated runs alone; of several jobs the unmodified ones have runs of their own.
+    alone = [record for record in records if record.kind == DEDICATED and "setting" in record.scheduler]
+    unmodified = alone if all(len(record.jobs) == 1 for record in ours) else []
+    tables = {json.dumps(one.scheduler, sort_keys=True): one.scheduler for one in (*unmodified, *ours)}
     last = ours[-1]
     read: Reader = of_jobs if last.schedule else settings.of_table
     return Experiment(

@@ -27,6 +27,7 @@ from harness.commands import tune
 from harness.measure import as_started, disturbance, runner
 from harness.measure.guarded_copies import CpuUsage, libraries_loaded, run_copies
 from harness.spec import settings
+from harness.spec.naming import scheduler_name
 from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED
 from harness.store import conditions
 from workloads import native
@@ -317,6 +318,36 @@ def test_a_setting_says_how_people_set_it(name, lines):
     assert found.lines == lines and dict(found.environment) == {"A": "1"}
 
 
+def test_a_line_of_a_setting_is_one_for_a_shell():
+    found = settings.of_file({"setting": "ours", "environment": {"OMP_SCHEDULE": "dynamic, 4"}})
+    assert found.lines == ("export OMP_SCHEDULE='dynamic, 4'",)
+
+
+def test_two_phase_settings_are_named_after_their_rule(command, monkeypatch, tmp_path):
+    monkeypatch.setattr(native, "carried", lambda *ignored: Library(tmp_path / "front", ()))
+    rules = "".join(
+        f'[[schedulers]]\nsetting = "two-phase"\n{more}' for more in ("", 'waiting = "immediate"\n')
+    )
+    words = 'command = ["mpiexec", "./app"]'
+    Path("mine.toml").write_text(OF_A_FILE.replace(words, 'command = ["mpiexec", "./app", ""]') + rules)
+    host = Host(as_it_is=(1, 3), two_phase=(1, 1.1), setting=(1, 2))
+    _, out, err = command(host, "mine.toml", "--json", name="run", behind=())
+    assert out, err
+    tables = [row["scheduler"] for row in json.loads(out)["rows"]]
+    assert [scheduler_name(table) for table in tables][2:] == [TWO_PHASE, "two-phase immediate"]
+
+
+def test_a_report_has_no_row_of_a_setting_that_the_file_has_not(command, lockstep):
+    Path("mine.toml").write_text(OF_A_FILE.replace('[[schedulers]]\nsetting = "as it is"\n', ""))
+    host = Host(as_it_is=(1, 3), two_phase=(1, 1.1), setting=(1, 2))
+    status, out, err = command(host, "mine.toml", "--json", name="run", behind=())
+    assert status == 0, err
+    assert settings_of(json.loads(out)) == ["yield when idle"]
+    status, _, err = lockstep("report", "lockstep-results", "--format", "csv", "-o", "rows.csv")
+    shown = Path("rows.csv").read_text()
+    assert status == 0 and "yield when idle" in shown and AS_IT_IS not in shown, err
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -332,6 +363,10 @@ def test_a_setting_says_how_people_set_it(name, lines):
         ("jobs.0={count=2}", "jobs[0].command is missing"),
         ("jobs.0.command=['']", "jobs[0].command = ['']"),
         ("hosts=['a:1']", "hosts = ['a:1']"),
+        ("processors=1", "processors = 1: programs with settings run as their users start them"),
+        ("sweep.processors=[1,2]", "processors = [1, 2]: programs with settings"),
+        ("machine.poll_us=1", "machine = {'poll_us': 1}: programs with settings"),
+        ("dedicated=two-phase", "dedicated = 'two-phase': programs with settings"),
         ("timeout_factor=0.5", "timeout_factor = 0.5"),
     ],
 )
