@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -376,10 +377,15 @@ _DESCRIPTORS_AT_START = resource.getrlimit(resource.RLIMIT_NOFILE)
 LEAST_DESCRIPTORS = 32
 LEAST_ADDRESS_SPACE = 1 << 29
 LEAST_PROCESSES = 16  # and threads, of the driver and its parts: ZeroMQ aborts, or a launcher waits, without
+LEAST_STACK = 1 << 18  # no system needs more for a thread, and the address space may be limited
 
 
-def check_limits() -> None:
-    """Refuse limits of this process under which a run fails anywhere, also in libraries that abort then."""
+def check_limits(processes: int = LEAST_PROCESSES) -> None:
+    """Refuse limits of this process under which a run fails anywhere, also in libraries that abort then.
+
+    So many processes and threads must be able to start when this is first called: another program may need
+    some of them for a moment, and a run that lacks them fails alone.
+    """
     needs = (
         (resource.RLIMIT_NOFILE, "ulimit -n", LEAST_DESCRIPTORS, "descriptors", 1),
         (resource.RLIMIT_AS, "ulimit -v", LEAST_ADDRESS_SPACE, "KiB of address space", 1024),
@@ -390,15 +396,20 @@ def check_limits() -> None:
         if resource.RLIM_INFINITY != allowed < least:
             rule = f"a run needs at least {least // unit} {what}"
             raise InputError(command, allowed // unit, rule, f"write {command} {least // unit} before it")
-    if (left := _startable(LEAST_PROCESSES)) < LEAST_PROCESSES:
-        rule = f"a run needs at least {LEAST_PROCESSES}"
+    _check_startable(processes)
+
+
+@cache  # of its successes
+def _check_startable(processes: int) -> None:
+    if (left := _startable(processes)) < processes:
+        rule = f"a run needs at least {processes}"
         remedy = "raise ulimit -u, or pids.max of the control group"
         raise InputError("processes and threads that may start", left, rule, remedy)
 
 
 def _startable(most: int) -> int:
     """How many processes and threads can start now, up to ``most``: limits of several kinds count them."""
-    usual = threading.stack_size(1 << 16)  # the address space may be limited, too
+    usual = threading.stack_size(LEAST_STACK)
     over, started = threading.Event(), list[threading.Thread]()
     try:
         for _ in range(most):

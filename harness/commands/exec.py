@@ -45,6 +45,9 @@ FROM_A_PROCESS = (0, -1, -6)
 BECOMING = ("su", "runuser", "sudo", "doas", "setpriv", "gosu", "su-exec")
 """Programs by which root becomes another user."""
 
+PROCESSES = 8
+"""This command, its guardian with a shell, threads for the ranks' lines, and the command that it runs."""
+
 START_S, AGAIN_S = 3.0, 0.5
 """Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it. As often we
 look whether its waiting is useless."""
@@ -140,7 +143,7 @@ def library(
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
-    check_limits()
+    check_limits(PROCESSES)
     command = command_of(options, "exec")
     with (
         _guarded(lambda: _prepare(options, command, watcher)) as (directory, (compiled, variables)),
