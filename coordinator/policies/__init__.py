@@ -8,4 +8,5 @@ from coordinator.policies.registry import Policy, PolicyError, create, known, pa
 __all__ = ["Policy", "PolicyError", "create", "known", "parameters", "register"]
 
 for _module in walk_packages(__path__, f"{__name__}."):
-    import_module(_module.name)  # a file of policies registers them
+    if all(part.isidentifier() for part in _module.name.split(".")):  # no copy, as "gang (1).py"
+        import_module(_module.name)  # a file of policies registers them

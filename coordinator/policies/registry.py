@@ -170,7 +170,8 @@ def register(name: str) -> Callable[[P], P]:
 
     def enter(policy: P) -> P:
         if name in _known:
-            raise ValueError(f"two policies are called {name!r}")
+            modules = f"{_known[name].__module__} and {policy.__module__}"
+            raise ValueError(f"two policies are called {name!r}, in {modules}")
         own = [key for key in vars(policy) if hasattr(Policy, RENAMED.get(key, ""))]
         if hint := _renamed([*own, *inspect.signature(policy.decide).parameters]):
             raise PolicyError(f"the policy {name!r} has names of an earlier version: {hint}")
