@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH = 390
 COLOURS = 256
 FRAME = """<!doctype html><meta name="color-scheme" content="light dark"><body style="margin: 0">
@@ -46,7 +47,7 @@ SCREENS = (
 
 def photograph(screen: Screen, pages: Path, folder: Path) -> None:
     """Write the files of one picture."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise SystemExit("this script needs Chromium; install the package chromium")
     for end, scheme in SCHEMES.items():

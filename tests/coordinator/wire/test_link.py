@@ -44,16 +44,17 @@ def test_hanging_up_takes_no_longer_than_it_may_when_a_peer_was_killed():
 
 
 LEFT = """
-import tempfile
+import sys
 from coordinator.wire.zmq_transport import Keys, Line
-line = Line(f"ipc://{tempfile.mkdtemp()}/nobody", Keys.make().public, Keys.make())
+line = Line(f"ipc://{sys.argv[1]}/nobody", Keys.make().public, Keys.make())
 line.send(b"hello")
 del line
 """
 
 
-def test_an_end_that_an_error_leaves_open_does_not_hold_its_process_back():
-    subprocess.run([sys.executable, "-c", LEFT], env=forwarded({}), check=True, timeout=20)
+def test_an_end_that_an_error_leaves_open_does_not_hold_its_process_back(tmp_path):
+    words = [sys.executable, "-c", LEFT, str(tmp_path)]
+    subprocess.run(words, env=forwarded({}), check=True, timeout=120)
 
 
 def reached(endpoint, patience_s):

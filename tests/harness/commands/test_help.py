@@ -30,7 +30,7 @@ def test_every_argument_shows_its_default_its_unit_and_whether_it_may_be_repeate
         number, optional = action.type in (int, float), action.nargs != 0 and not repeatable
         if optional and (number or action.default is not None):
             assert default, line
-        if optional and number and action.default:
+        if optional and number and action.default:  # a text says what 0 stands for
             assert float(default[0].split()[1]) == action.default, line
         for unit in (match[1] for name in action.option_strings if (match := UNIT.search(name))):
             assert facts[-1].endswith(f" {unit}"), line

@@ -180,7 +180,7 @@ def test_running_jobs_take_turns_and_go_on_while_it_is_suspended_and_after_an_in
         lockstep.send_signal(signal.SIGCONT)
         assert eventually(lambda: shares(pids, 0.3)[1] > 0.5, 20)
         lockstep.send_signal(signal.SIGINT)
-        assert lockstep.wait(20) == 130 and "go on" in lockstep.stderr.read()
+        assert lockstep.wait(20) == 130 and "continue" in lockstep.stderr.read()
         assert go_on(pids) and shares(pids, 0.2)[2] == 1
         assert everything_in(tmp_path) == []
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from compiled_only import needs_compiler
 from numpy.typing import NDArray
+from places import ROOT
 
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, hot, step
@@ -110,7 +111,7 @@ print(double(21), sum(double.stats.cache_hits.values()))
 @pytest.mark.slow
 def test_later_processes_load_code_however_many_files_they_have_open(tmp_path):
     (tmp_path / "double.py").write_text(DOUBLE)
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     printed = [
         subprocess.run(
             [sys.executable, "double.py", files],
