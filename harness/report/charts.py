@@ -163,7 +163,7 @@ def maps(rows: Sequence[Row], width: int) -> Figure | None:
     }
     values = np.concatenate([field.ravel() for field in fields.values()])
     top = max(2.0, float(np.nanmax(values)))
-    titles = [name if side == "measured" else side for name, side in fields]
+    titles = [name if side == sides[0] else side for name, side in fields]
     drawing = panels(width, titles, lines=len(up), line=30, max_columns=2 * len(sides), labels=84)
     for number, (axes, field) in enumerate(zip(drawing.axes, fields.values(), strict=True)):
         axes.set_xlim(-0.5, len(across) - 0.5)

@@ -10,11 +10,16 @@ from itertools import pairwise
 
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator
+from matplotlib.text import Text
 from runs import needs_two
 
 from harness import application, cli
+from harness.analyse import results_document
 from harness.predict import missing
+from harness.report import charts
 from harness.store import conditions
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
 
 pytestmark = [needs_two, pytest.mark.slow]
 
@@ -70,6 +75,15 @@ def test_the_page_shows_everything_that_there_is(page):
     assert page.count("<svg") == 2 * 7
     pictures = page[page.index("<figure>") :]
     assert "var(--measured)" in pictures and ">implicit global-adaptive</text>" in pictures
+
+
+def test_maps_of_simulations_alone_have_the_names_of_schedulers(folder):
+    with Store(folder / "results", existing=True) as store:
+        records = store.runs(store.experiments()[0][0])
+    rows = results_document.results(experiment_of(records), records).rows
+    figure = charts.maps([replace(row, measured=None) for row in rows], 600)
+    words = {text.get_text() for text in figure.findobj(Text)}
+    assert {row.name for row in rows} <= words and "simulated" not in words
 
 
 def test_every_row_is_in_the_table_of_each_format(folder, page):
