@@ -39,7 +39,7 @@ class Screen(NamedTuple):
 SCREENS = (
     Screen("slowdowns", "report.html", "slowdowns", 500),
     Screen("breakdowns", "report.html", "breakdowns", 600),
-    Screen("gantt", "gantt.html", "gantt", 470),
+    Screen("gantt", "gantt.html", "gantt", 410),
     Screen("maps", "maps.html", "maps", 700),
     Screen("explorer", "explorer.html", "", 1010),
 )
