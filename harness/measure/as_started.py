@@ -67,6 +67,7 @@ class AsStarted:
     # From the runs of the experiment so far, each read once.
     alone: TimesAlone = field(default_factory=TimesAlone, repr=False)
     _preloads: dict[tuple[Setting, Work], Preload] = field(default_factory=dict, repr=False)
+    _silent: set[Work] = field(default_factory=set, repr=False)  # programs no rank of which was heard of
 
     def refusal(self, task: Task) -> InputError | None:
         """None: a host can run what its user can start."""
@@ -78,7 +79,8 @@ class AsStarted:
     def run(self, task: Task) -> RunRecord:
         """Run a task, and return its record.
 
-        Raises InputError if no rank of a program that is known to use an MPI waits two-phase, or of none.
+        Raises InputError if no rank of a program that is known to use an MPI waits two-phase, or no rank of
+        any program of the experiment.
         """
         processors = self.session.processors
         limit_s, setting = self._limit_s(task), self._ready(task)
@@ -86,7 +88,7 @@ class AsStarted:
         before = conditions.Moment.now(processors)
         begin_s = time.monotonic()
         try:
-            spent = self._spent(setting, [job.program for job in task.jobs], limit_s, warnings)
+            spent = self._spent(setting, task, limit_s, warnings)
         except LaunchError as error:
             failure = str(error)
         wall_s = time.monotonic() - begin_s
@@ -133,10 +135,9 @@ class AsStarted:
                 self._preloads[setting, program] = Preload(library, variables, named=True, certain=False)
         return replace(setting, preloads={one: self._preloads[setting, one] for one in programs})
 
-    def _spent(
-        self, setting: Setting, programs: Sequence[Work], limit_s: float | None, warnings: list[str]
-    ) -> CpuUsage:
-        """Run the commands of a task; ``warnings`` gets a sentence on bad bindings."""
+    def _spent(self, setting: Setting, task: Task, limit_s: float | None, warnings: list[str]) -> CpuUsage:
+        """Run the commands of a task; ``warnings`` gets sentences on bad bindings and unheard programs."""
+        programs = [job.program for job in task.jobs]
         if not setting.preloads:
             environment = dict(setting.environment)
 
@@ -144,9 +145,21 @@ class AsStarted:
                 warnings.extend(_bound(programs, pids, self.session.processors))
 
             return run_copies([(one.argv, environment) for one in programs], limit_s, look)
-        return self._two_phase(setting, programs, limit_s)
+        spent, silent = self._two_phase(setting, programs, limit_s)
+        self._silent.update(silent)
+        every = {group.program for cell in task.experiment.cells for group in cell.groups}
+        for program in silent:
+            preload = setting.preloads[program]
+            error = unheard(program.argv, preload.library, spent.said, named=preload.named)
+            if preload.certain or every <= self._silent:
+                raise error
+            warnings.append(f"without two-phase waits: {error}")
+        return spent
 
-    def _two_phase(self, setting: Setting, programs: Sequence[Work], limit_s: float | None) -> CpuUsage:
+    def _two_phase(
+        self, setting: Setting, programs: Sequence[Work], limit_s: float | None
+    ) -> tuple[CpuUsage, list[Work]]:
+        """What the commands have used, and those that had the library, but no rank of which was heard of."""
         with ExitStack() as stack:
             away = elsewhere([list(one.argv) for one in programs], os.environ)
             registrar = stack.enter_context(Registrar(None, self.watcher.warn, elsewhere=away))
@@ -162,12 +175,7 @@ class AsStarted:
                 return launched(program.argv, variables, preload.library.needed)
 
             spent = run_copies([started(one) for one in programs], limit_s)
-        silent = [one for one, listener in heard.items() if spent.wall_s and not listener.records]
-        for program in silent:
-            preload = setting.preloads[program]
-            if preload.certain or len(silent) == len(heard):
-                raise unheard(program.argv, preload.library, spent.said, named=preload.named)
-        return spent
+        return spent, [one for one, listener in heard.items() if spent.wall_s and not listener.records]
 
 
 def _bound(programs: Sequence[Work], pids: Sequence[int], processors: Sequence[int]) -> Iterator[str]:

@@ -617,6 +617,33 @@ def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
     assert document["notice"] or document["fastest"] in settings_of(document)
 
 
+@pytest.mark.slow
+def test_in_a_file_only_programs_of_an_mpi_wait_two_phase(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables = (
+        "[[jobs]]",
+        'command = ["true"]',
+        *(f"[[schedulers]]\nsetting = {one!r}" for one in (AS_IT_IS, TWO_PHASE)),
+    )
+    Path("plain.toml").write_text("\n".join(("repeats = 1", *tables)))
+    Path("mixed.toml").write_text(
+        "\n".join(
+            (
+                "repeats = 1",
+                "[[jobs]]",
+                f"command = {json.dumps([*map(str, program('here', '20'))])}",
+                *tables,
+            )
+        )
+    )
+    done = run([*LOCKSTEP, "run", "plain.toml", "--no-wait"])
+    assert done.returncode == 2 and "COMMAND = 'true': started no program" in done.stderr
+    done = run([*LOCKSTEP, "run", "mixed.toml", "--no-wait", "--json"])
+    assert done.returncode == 0, done.stderr
+    assert settings_of(json.loads(done.stdout)) == [AS_IT_IS, TWO_PHASE]
+    assert "without two-phase waits: COMMAND = 'true'" in done.stderr + done.stdout
+
+
 def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, monkeypatch):
     """Two ranks of two threads each, two at a time on two processors."""
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
