@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 from native_programs import LOCKSTEP, launcher, run
 from places import ROOT
-from rank_results import rank_result
 from runs import command as command_line
 from runs import eventually, running
+from tuned_host import FILES, Host, library_of, settings_of, tuning
 
 from coordinator.host.launch import LaunchError
 from coordinator.host.processes import children
@@ -24,14 +23,10 @@ from harness.analyse.rows import Row, Summary
 from harness.analyse.statistics import estimate
 from harness.analyse.tuning import tuned
 from harness.commands import tune
-from harness.measure import as_started, disturbance, runner
+from harness.measure import disturbance, runner
 from harness.measure.guarded_copies import CpuUsage, libraries_loaded, run_copies
-from harness.spec import settings
-from harness.spec.naming import scheduler_name
 from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED
-from harness.store import conditions
 from workloads import native
-from workloads.native import Library
 from workloads.native.settings import LIBRARY_SETTINGS, offered
 
 
@@ -39,29 +34,6 @@ from workloads.native.settings import LIBRARY_SETTINGS, offered
 def _own_directory(monkeypatch, tmp_path):
     """The command keeps its runs in the directory in which it is started."""
     monkeypatch.chdir(tmp_path)
-
-
-TEXTS = {
-    "MPICH 4.0": "MPIR_CVAR_ASYNC_PROGRESS MPIR_CVAR_POLLS_BEFORE_YIELD",
-    "MPICH 5.0": "MPIR_CVAR_POLLS_BEFORE_YIELD MPIR_CVAR_ENABLE_HEAVY_YIELD MPIR_CVAR_CH4_PROGRESS_THROTTLE"
-    " MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT",
-    "Open MPI 4.1": "ompi_mpi_init yield_when_idle",
-    "Open MPI 5.0": "ompi_mpi_init yield_when_idle yield_strategy nanosleep_time",
-    "Intel MPI 2021": "MPIR_CVAR_POLLS_BEFORE_YIELD I_MPI_WAIT_MODE I_MPI_THREAD_YIELD I_MPI_THREAD_SLEEP",
-    "another": "MPI_Init",
-    "OpenMP GNU": "OMP_NUM_THREADS OMP_WAIT_POLICY OMP_DYNAMIC GOMP_SPINCOUNT",
-    "OpenBLAS 0.2": "OPENBLAS_NUM_THREADS",
-}
-"""What the libraries hold, of all the texts that are looked for."""
-
-
-FILES = {"OpenMP GNU": "libgomp-a3.so.1", "OpenBLAS 0.2": "libscipy_openblas64_-32.so"}
-
-
-def library_of(library, folder):
-    made = folder / FILES.get(library, "libmpi.so")
-    made.write_bytes(b"\x7fELF\0" + TEXTS[library].replace(" ", "\0").encode() + b"\0")
-    return made
 
 
 @pytest.mark.parametrize(
@@ -106,56 +78,9 @@ def test_settings_are_told_as_environment_as_words_of_the_launcher_and_on_the_pa
         assert f"| {setting.name} | {setting.library} {setting.versions} | {variables} |\n" in page
 
 
-class Host:
-    """Takes no time: seconds alone by setting, and how many times longer several at a time take."""
-
-    def __init__(self, **seconds):
-        self.seconds, self.asked = seconds, []
-
-    def __call__(self, setting, copies, limit_s):
-        self.asked.append((setting, copies, limit_s))
-        alone_s, factor = self.seconds[setting.replace(" ", "_").replace("-", "_")]
-        wall_s = alone_s * (copies * factor if copies > 1 else 1) * (1 + 0.001 * len(self.asked))
-        if limit_s is not None and wall_s > limit_s:
-            return CpuUsage()
-        return CpuUsage((wall_s,) * copies, (2 * wall_s / copies,) * copies)
-
-
-RECORD = json.dumps(rank_result().recorded())
-
-
 @pytest.fixture
 def command(lockstep, monkeypatch, tmp_path):
-    """Runs ``lockstep tune`` on a made-up host; gives status, stdout, stderr."""
-    mpi = library_of("Open MPI 4.1", tmp_path)
-    made = Library(tmp_path / "front", (mpi,))
-    monkeypatch.setattr(tune, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
-    monkeypatch.setattr(tune, "libraries_loaded", lambda argv: {Path("/lib/libc.so.6"): 3, mpi: 2})
-    monkeypatch.setattr(conditions, "wanting", lambda: 0)
-    for name in ("one", "two", "app"):
-        (tmp_path / name).touch(mode=0o755)
-
-    def command(host, *words, ranks=True, behind=("--", "mpiexec", "./app"), name="tune"):
-        names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE, ("OMP_WAIT_POLICY",): "threads"}
-        names["LD_PRELOAD", "OMP_WAIT_POLICY"] = "both"
-
-        def made_up(copies, limit_s, look=None):
-            kind = sorted(name for name in copies[0][1] if not name.startswith("LOCKSTEP_"))
-            listeners = {variables.get("LOCKSTEP_LISTENER") for _, variables in copies} - {None}
-            for listener in listeners if ranks else ():
-                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
-                    address, key = listener.split(",")
-                    own.sendto(f"{key} {RECORD}".encode(), f"\0{address}")
-            return host(names.get(tuple(kind), "setting"), len(copies), limit_s)
-
-        monkeypatch.setattr(as_started, "run_copies", made_up)
-        return lockstep(name, *words, *behind)
-
-    return command
-
-
-def settings_of(document):
-    return [row["scheduler"]["setting"] for row in document["rows"]]
+    return tuning(lockstep, monkeypatch, tmp_path)
 
 
 def test_programs_alone_come_first_and_what_is_stopped_is_not_tried_again(command):
@@ -267,121 +192,6 @@ def test_other_settings_continue_the_same_series(command):
     further = Host(**host.seconds)
     command(further, "--rounds", "2", "--resume")
     assert {setting for setting, *_ in further.asked} == {"setting"}
-
-
-OF_A_FILE = """
-name = "tune"
-repeats = 2
-[[jobs]]
-count = 3
-command = ["mpiexec", "./app"]
-[[schedulers]]
-setting = "as it is"
-[[schedulers]]
-setting = "yield when idle"
-"""
-
-
-def test_a_file_with_the_same_settings_is_the_experiment_of_tune(command, monkeypatch, tmp_path):
-    seconds = {"as_it_is": (1, 3), "two_phase": (1, 1.1), "setting": (1, 2)}
-    tuned = json.loads(command(Host(**seconds), "--rounds", "2", "--only", "yield when idle", "--json")[1])
-    Path("mine.toml").write_text(OF_A_FILE)
-    again = Host(**seconds)
-    status, out, err = command(again, "mine.toml", "--resume", "--json", name="run", behind=())
-    assert status == 0, err
-    assert not again.asked and json.loads(out)["rows"] == tuned["rows"]
-
-    monkeypatch.setattr(native, "carried", lambda *ignored: Library(tmp_path / "front", ()))
-    more = (
-        '[[schedulers]]\nsetting = "two-phase"\n[[schedulers]]\nsetting = "ours"\nenvironment = { A = "1" }\n'
-    )
-    Path("mine.toml").write_text(OF_A_FILE + more)
-    further = Host(**seconds)
-    _, out, _ = command(further, "mine.toml", "--resume", "--json", name="run", behind=())
-    assert {setting for setting, *_ in further.asked} == {TWO_PHASE, "setting"}
-    assert settings_of(json.loads(out)) == [AS_IT_IS, "yield when idle", TWO_PHASE, "ours"]
-    assert json.loads(out)["rows"][2]["measured"]["workload_slowdown"]["median"] == pytest.approx(
-        1.1, rel=0.02
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        (TWO_PHASE, ("export A=1", "lockstep exec -- COMMAND")),
-        ("yield when idle", ("export A=1",)),
-        ("ours", ("export A=1",)),
-    ],
-)
-def test_a_setting_says_how_people_set_it(name, lines):
-    found = settings.of_file({"setting": name, "environment": {"A": "1"}})
-    assert found.lines == lines and dict(found.environment) == {"A": "1"}
-
-
-def test_a_line_of_a_setting_is_one_for_a_shell():
-    found = settings.of_file({"setting": "ours", "environment": {"OMP_SCHEDULE": "dynamic, 4"}})
-    assert found.lines == ("export OMP_SCHEDULE='dynamic, 4'",)
-
-
-def test_two_phase_settings_are_named_after_their_rule(command, monkeypatch, tmp_path):
-    monkeypatch.setattr(native, "carried", lambda *ignored: Library(tmp_path / "front", ()))
-    rules = "".join(
-        f'[[schedulers]]\nsetting = "two-phase"\n{more}' for more in ("", 'waiting = "immediate"\n')
-    )
-    words = 'command = ["mpiexec", "./app"]'
-    Path("mine.toml").write_text(OF_A_FILE.replace(words, 'command = ["mpiexec", "./app", ""]') + rules)
-    host = Host(as_it_is=(1, 3), two_phase=(1, 1.1), setting=(1, 2))
-    _, out, err = command(host, "mine.toml", "--json", name="run", behind=())
-    assert out, err
-    tables = [row["scheduler"] for row in json.loads(out)["rows"]]
-    assert [scheduler_name(table) for table in tables][2:] == [TWO_PHASE, "two-phase immediate"]
-
-
-def test_a_report_has_no_row_of_a_setting_that_the_file_has_not(command, lockstep):
-    Path("mine.toml").write_text(OF_A_FILE.replace('[[schedulers]]\nsetting = "as it is"\n', ""))
-    host = Host(as_it_is=(1, 3), two_phase=(1, 1.1), setting=(1, 2))
-    status, out, err = command(host, "mine.toml", "--json", name="run", behind=())
-    assert status == 0, err
-    assert settings_of(json.loads(out)) == ["yield when idle"]
-    status, _, err = lockstep("report", "lockstep-results", "--format", "csv", "-o", "rows.csv")
-    shown = Path("rows.csv").read_text()
-    assert status == 0 and "yield when idle" in shown and AS_IT_IS not in shown, err
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ('schedulers.0.setting=""', "schedulers[0].setting = ''"),
-        ("schedulers.0={policy='gang'}", "schedulers[0].policy = 'gang'"),
-        ("schedulers.0.waiting=spin", "belongs to the setting 'two-phase'"),
-        ("schedulers.0={setting='two-phase', waiting='oracle'}", "schedulers[0].waiting = 'oracle'"),
-        ("schedulers.0.setting=theirs", "schedulers[0].environment is missing"),
-        ("schedulers.0.setting='fewer threads'", "depends on the host"),
-        ("schedulers.0.environment.A=1", "schedulers[0].environment.A = 1"),
-        ("schedulers.0.environment.A='1'", "schedulers[0].environment = {'A': '1'}: changes something"),
-        ("jobs.0={program={dedicated_s=1}}", "jobs[0].program"),
-        ("jobs.0={count=2}", "jobs[0].command is missing"),
-        ("jobs.0.command=['']", "jobs[0].command = ['']"),
-        ("hosts=['a:1']", "hosts = ['a:1']"),
-        ("processors=1", "processors = 1: programs with settings run as their users start them"),
-        ("sweep.processors=[1,2]", "processors = [1, 2]: programs with settings"),
-        ("machine.poll_us=1", "machine = {'poll_us': 1}: programs with settings"),
-        ("dedicated=two-phase", "dedicated = 'two-phase': programs with settings"),
-        ("timeout_factor=0.5", "timeout_factor = 0.5"),
-    ],
-)
-def test_settings_in_a_file_are_checked(lockstep, change, complaint):
-    Path("mine.toml").write_text(OF_A_FILE)
-    status, _, err = lockstep("run", "mine.toml", "--set", change)
-    assert status == 2 and complaint in err
-
-
-def test_settings_are_of_real_runs_and_only_they_have_a_factor(lockstep):
-    Path("mine.toml").write_text(OF_A_FILE)
-    status, _, err = lockstep("simulate", "mine.toml")
-    assert status == 2 and "schedulers[0].setting = 'as it is': programs with a setting" in err
-    status, _, err = lockstep("run", "three-jobs", "--set", "timeout_factor=3")
-    assert status == 2 and "timeout_factor = 3: belongs to experiments with settings" in err
 
 
 def test_an_interrupted_series_goes_on(command):
@@ -615,33 +425,6 @@ def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
     found = [row["measured"] for row in document["rows"]]
     assert all("exceeded" in one or one["workload_slowdown"]["median"] > 0 for one in found)
     assert document["notice"] or document["fastest"] in settings_of(document)
-
-
-@pytest.mark.slow
-def test_in_a_file_only_programs_of_an_mpi_wait_two_phase(program, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tables = (
-        "[[jobs]]",
-        'command = ["true"]',
-        *(f"[[schedulers]]\nsetting = {one!r}" for one in (AS_IT_IS, TWO_PHASE)),
-    )
-    Path("plain.toml").write_text("\n".join(("repeats = 1", *tables)))
-    Path("mixed.toml").write_text(
-        "\n".join(
-            (
-                "repeats = 1",
-                "[[jobs]]",
-                f"command = {json.dumps([*map(str, program('here', '20'))])}",
-                *tables,
-            )
-        )
-    )
-    done = run([*LOCKSTEP, "run", "plain.toml", "--no-wait"])
-    assert done.returncode == 2 and "COMMAND = 'true': started no program" in done.stderr
-    done = run([*LOCKSTEP, "run", "mixed.toml", "--no-wait", "--json"])
-    assert done.returncode == 0, done.stderr
-    assert settings_of(json.loads(done.stdout)) == [AS_IT_IS, TWO_PHASE]
-    assert "without two-phase waits: COMMAND = 'true'" in done.stderr + done.stdout
 
 
 def test_threads_that_wait_in_vain_get_the_setting_of_their_library(compiled, monkeypatch):
