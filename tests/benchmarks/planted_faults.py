@@ -2,11 +2,16 @@
 
     python -P tests/benchmarks/planted_faults.py RESULTS.jsonl
     python -P tests/benchmarks/planted_faults.py RESULTS.jsonl --count 20 --c 5 --seed 7 --only harness/store
+    python -P tests/benchmarks/planted_faults.py RESULTS.jsonl --stages quick,slow
 
 Plants one fault at a time in a clone of the last commit, and runs the tests that a developer would run: first
 the quick tests of the file's room and those that import its module ("quick"), then the slow ones among them
-("slow"), then all tests ("all"), up to those that find it. A test counts if it fails twice with the fault
-and passes without it. Each fault becomes a line of RESULTS; a second call continues where the first ended.
+("slow"), then all tests ("all"), up to the third that fails. A test counts if it fails twice with the fault
+and passes without it.
+
+Each stage of a fault becomes a line of RESULTS. A call does the chosen stages that are missing there, each
+only of faults that went through the one before it and survived. So several calls may share the work: one has
+``--stages quick`` and another ``--stages slow``, or one has ``--begin 100``.
 
 Prints a table by room, and the faults that survived. Whether a survivor changes anything is for a reader to
 judge: ``--verdicts FILE`` (JSON: a sentence for each number) leaves those without effect out of the shares.
@@ -23,6 +28,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -36,6 +42,8 @@ DEFAULT_MARKS = "not soak and not slurm and not wheel and not site"
 STAGES = ("quick", "slow", "all")
 LIMIT_S = {"quick": 240, "slow": 600, "all": 1500}
 """No run of tests takes longer; a fault by which it would is found."""
+
+TIME_LIMIT = "time limit"
 
 
 class Clone:
@@ -73,12 +81,12 @@ class Clone:
     def failing(self, tests: list[str], marks: str, limit_s: float) -> set[str]:
         """The tests that fail, as pytest names them; "time limit" if they take longer than that."""
         with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-            options = ["-q", "-n", "0", "-m", marks, f"--junit-xml={report.name}"]
+            options = ["-q", "-n", "0", "--maxfail=3", "-m", marks, f"--junit-xml={report.name}"]
             command = [self.bin / "python", "-m", "pytest", *options, "-p", "no:cacheprovider", *tests]
             environment = {**os.environ, "HOME": str(self.home), "PATH": f"{self.bin}:{os.environ['PATH']}"}
             ended = _run(command, self.root, environment, limit_s)
             if not ended:
-                return {"time limit"}
+                return {TIME_LIMIT}
             try:
                 cases = ET.parse(report.name).iter("testcase")
             except ET.ParseError:
@@ -118,49 +126,75 @@ def _join(family: dict[int, psutil.Process], pid: int) -> None:
         family.update({child.pid: child for child in psutil.Process(pid).children(recursive=True)})
 
 
-def examine(clone: Clone, fault: Fault, sound: dict[str, set[str]]) -> dict[str, object]:
-    """The first stage whose tests find a fault, and which of them do."""
-    near = tests_of(clone.root, fault.file)
-    stages = {
-        "quick": (near, f"not slow and {DEFAULT_MARKS}"),
-        "slow": (near, f"slow and {DEFAULT_MARKS}"),
-        "all": (["tests"], DEFAULT_MARKS),
-    }
-    failing: dict[str, list[str]] = {}
+def examine(clone: Clone, fault: Fault, stage: str, sound: dict[str, set[str]]) -> dict[str, object]:
+    """The tests of a stage that find a fault, and how long they took."""
+    marks = DEFAULT_MARKS if stage == "all" else f"{'not ' * (stage == 'quick')}slow and {DEFAULT_MARKS}"
+    tests = ["tests"] if stage == "all" else tests_of(clone.root, fault.file)
     begin = time.monotonic()
     with clone.planted(fault):
-        for stage, (tests, marks) in stages.items():
-            if any(failing.values()):
-                break
-            once = clone.failing(tests, marks, LIMIT_S[stage])
-            twice = once and once & clone.failing(tests, marks, LIMIT_S[stage])
-            failing[stage] = sorted(twice)
-    for stage, names in failing.items():
-        if names:
-            tests, marks = stages[stage]
-            key = f"{stage} {' '.join(tests)}"
-            if key not in sound:
-                sound[key] = clone.failing(tests, marks, LIMIT_S[stage])
-            failing[stage] = sorted(set(names) - sound[key])
-    found = next((stage for stage in STAGES if failing.get(stage)), None)
-    return {"found": found, "failing": failing, "seconds": round(time.monotonic() - begin)}
+        failing = clone.failing(tests, marks, LIMIT_S[stage])
+        if failing:
+            tests = _files(failing) or tests
+            failing &= clone.failing(tests, marks, LIMIT_S[stage])
+    if failing:
+        key = f"{stage} {' '.join(tests)}"
+        if key not in sound:
+            sound[key] = clone.failing(tests, marks, LIMIT_S[stage])
+        failing -= sound[key]
+    return {"stage": stage, "failing": sorted(failing), "seconds": round(time.monotonic() - begin)}
 
 
-def table(lines: list[dict[str, object]], verdicts: dict[str, str]) -> None:
+def _files(failing: set[str]) -> list[str]:
+    """The files of failing tests; none where it is not a test that failed."""
+    if any("::" not in name for name in failing):
+        return []
+    return sorted({name.partition("::")[0].replace(".", "/") + ".py" for name in failing})
+
+
+class Outcome(NamedTuple):
+    """A fault, and for each stage that it went through the tests that found it."""
+
+    number: int
+    fault: Fault
+    failing: dict[str, list[str]]
+
+    @property
+    def found(self) -> str | None:
+        return next((stage for stage, tests in self.failing.items() if tests), None)
+
+    def wants(self, stages: list[str]) -> str | None:
+        """The stage that is the next one of the fault, if it is among the chosen ones."""
+        following = next((stage for stage in STAGES if stage not in self.failing), None)
+        return following if following in stages and not self.found else None
+
+
+def outcomes(faults: list[Fault], results: Path) -> list[Outcome]:
+    """What the lines of results say of each fault."""
+    drawn = [Outcome(number, fault, {}) for number, fault in enumerate(faults)]
+    for line in results.read_text().splitlines() if results.exists() else []:
+        entry = json.loads(line)
+        _, fault, failing = drawn[entry["number"]]
+        if (entry["file"], entry["line"], entry["kind"]) != (fault.file, fault.line, fault.kind):
+            raise SystemExit(f"{results}: of another draw or commit; give another file")
+        failing[entry["stage"]] = entry["failing"]
+    return drawn
+
+
+def table(drawn: list[Outcome], verdicts: dict[str, str]) -> None:
+    examined = [outcome for outcome in drawn if outcome.failing]
     headed("room", "faults", "no change", "found by quick tests", "by slow ones", "by all others", "survived")
-    rooms = sorted({str(line["room"]) for line in lines})
+    rooms = sorted({room(outcome.fault.file) for outcome in examined})
     for name in [*rooms, "all"]:
-        of_room = [line for line in lines if name in ("all", line["room"])]
-        same = [line for line in of_room if not line["found"] and str(line["number"]) in verdicts]
-        found = [sum(line["found"] == stage for line in of_room) for stage in STAGES]
+        of_room = [outcome for outcome in examined if name in ("all", room(outcome.fault.file))]
+        same = [outcome for outcome in of_room if not outcome.found and str(outcome.number) in verdicts]
+        found = [sum(outcome.found == stage for outcome in of_room) for stage in STAGES]
         changing = len(of_room) - len(same)
         shares = [f"{count} ({count / changing:.0%})" if changing else "0" for count in found]
         tabled(name, len(of_room), len(same), *shares, changing - sum(found))
     print()
-    for line in lines:
-        if not line["found"]:
-            reason = verdicts.get(str(line["number"]), "survived")
-            print(f"- {line['number']}: {line['file']}:{line['line']}, {line['kind']}: {reason}")
+    for number, fault, failing in (outcome for outcome in examined if not outcome.found):
+        reason = verdicts.get(str(number), f"survived {' and '.join(failing)}")
+        print(f"- {number}: {fault.file}:{fault.line}, {fault.kind}: {reason}")
 
 
 def main() -> None:
@@ -171,29 +205,30 @@ def main() -> None:
         c=40,
         seed=1,
         only="",
+        begin=0,
+        stages=",".join(STAGES),
         verdicts={"type": Path, "default": None},
-    )
-    verdicts = json.loads(options.verdicts.read_text()) if options.verdicts else {}
-    lines = (
-        [json.loads(line) for line in options.results.read_text().splitlines()]
-        if options.results.exists()
-        else []
     )
     python = draw(ROOT, options.count - options.c, options.seed, c=False, only=options.only)
     native = draw(ROOT, options.c, options.seed, c=True, only=options.only)
+    faults, stages = [*python, *native], options.stages.split(",")
+
+    def verdicts() -> dict[str, str]:
+        return json.loads(options.verdicts.read_text()) if options.verdicts else {}
+
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         clone, sound = Clone(Path(folder)), {}
-        for number, fault in enumerate([*python, *native]):
-            if number < len(lines):
-                continue
-            place = {"number": number, "room": room(fault.file), "file": fault.file, "line": fault.line}
-            line = {**place, "kind": fault.kind, **examine(clone, fault, sound)}
-            lines.append(line)
-            with options.results.open("a") as results:
-                results.write(json.dumps(line) + "\n")
-            end = line["found"] or "survived"
-            print(f"{number}: {fault.file}:{fault.line}, {fault.kind}: {end}", file=sys.stderr)
-    table(lines, verdicts)
+        for number, fault in enumerate(faults[options.begin :], options.begin):
+            while stage := outcomes(faults, options.results)[number].wants(stages):
+                if str(number) in verdicts():
+                    break
+                entry = examine(clone, fault, stage, sound)
+                place = {"number": number, "file": fault.file, "line": fault.line, "kind": fault.kind}
+                with options.results.open("a") as results:
+                    results.write(json.dumps(place | entry) + "\n")
+                end = "found" if entry["failing"] else "survived"
+                print(f"{number}: {fault.file}:{fault.line}, {fault.kind}: {end} {stage}", file=sys.stderr)
+    table(outcomes(faults, options.results), verdicts())
 
 
 if __name__ == "__main__":

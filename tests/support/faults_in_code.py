@@ -196,15 +196,17 @@ def room(file):
 
 
 def tests_of(root, file):
-    """The tests that a developer would run for a file: those of its room, and those that import its module.
+    """The tests that a developer would run for a file: those that import its module, then those of its room.
 
-    A module of tests/support that imports it counts as well, and a source in C stands for the package that it
-    lies in.
+    A source in C stands for the package that it lies in. A room with others inside has no tests of its own.
     """
     module = file[: -len(".py")].replace("/", ".") if file.endswith(".py") else _package(root, file)
     module = module.removesuffix(".__init__")
-    own = f"tests/{room(file)}/"
-    return sorted(test for test, names in _imports(root).items() if test.startswith(own) or module in names)
+    own = f"tests/{room(file)}"
+    importing = [test for test, names in _imports(root).items() if module in names]
+    return sorted(importing) + sorted(
+        test for test in _imports(root) if str(Path(test).parent) == own and test not in importing
+    )
 
 
 def _package(root, file):
@@ -218,22 +220,9 @@ def _package(root, file):
 
 @cache
 def _imports(root):
-    """The modules that each file of tests imports, also through tests/support."""
-    support = {path.stem: _named(path) for path in (root / "tests/support").rglob("*.py")}
-    grown = True
-    while grown:
-        grown = False
-        for names in support.values():
-            more = {name for helper in names & set(support) for name in support[helper]} - names
-            names.update(more)
-            grown = grown or bool(more)
-    of_tests = {}
-    for path in (root / "tests").rglob("test_*.py"):
-        if "mpi" not in path.parent.parts:  # those run on ranks, started by another test
-            names = _named(path)
-            helped = [support[helper] for helper in names & set(support)]
-            of_tests[str(path.relative_to(root))] = names.union(*helped)
-    return of_tests
+    """The modules that each file of tests imports."""
+    paths = (path for path in (root / "tests").rglob("test_*.py") if "mpi" not in path.parent.parts)
+    return {str(path.relative_to(root)): _named(path) for path in paths}  # those run on ranks are apart
 
 
 def _named(path):
