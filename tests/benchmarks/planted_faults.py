@@ -39,11 +39,13 @@ from faults_in_code import Fault, draw, room, tests_of
 from places import ROOT
 
 DEFAULT_MARKS = "not soak and not slurm and not wheel and not site"
-STAGES = ("quick", "slow", "all")
+MARKS = {"quick": f"not slow and {DEFAULT_MARKS}", "slow": f"slow and {DEFAULT_MARKS}", "all": DEFAULT_MARKS}
+STAGES = tuple(MARKS)
 LIMIT_S = {"quick": 240, "slow": 600, "all": 1500}
 """No run of tests takes longer; a fault by which it would is found."""
 
-TIME_LIMIT = "time limit"
+HANG_S = {"quick": 100, "slow": 400, "all": 400}
+"""No test of a stage takes longer, compilation of the simulator included."""
 
 
 class Clone:
@@ -78,19 +80,21 @@ class Clone:
         finally:
             path.write_bytes(sound)
 
-    def failing(self, tests: list[str], marks: str, limit_s: float) -> set[str]:
-        """The tests that fail, as pytest names them; "time limit" if they take longer than that."""
+    def failing(self, tests: list[str], stage: str) -> set[str]:
+        """The tests that fail, as pytest names them; where one hangs, or all take too long, that instead."""
         with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-            options = ["-q", "-n", "0", "--maxfail=3", "-m", marks, f"--junit-xml={report.name}"]
-            command = [self.bin / "python", "-m", "pytest", *options, "-p", "no:cacheprovider", *tests]
+            options = ["-q", "-n", "0", "--maxfail=3", "-m", MARKS[stage], f"--junit-xml={report.name}"]
+            hang = [f"faulthandler_timeout={HANG_S[stage]}", "faulthandler_exit_on_timeout=true"]
+            options += ["-p", "no:cacheprovider", *(word for setting in hang for word in ("-o", setting))]
+            command = [self.bin / "python", "-m", "pytest", *options, *tests]
             environment = {**os.environ, "HOME": str(self.home), "PATH": f"{self.bin}:{os.environ['PATH']}"}
-            ended = _run(command, self.root, environment, limit_s)
+            ended = _run(command, self.root, environment, LIMIT_S[stage])
             if not ended:
-                return {TIME_LIMIT}
+                return {"time limit"}
             try:
                 cases = ET.parse(report.name).iter("testcase")
             except ET.ParseError:
-                return {"pytest itself"}
+                return {"no report"}
             return {_name(case) for case in cases if {"failure", "error"} & {part.tag for part in case}}
 
 
@@ -106,18 +110,18 @@ def _run(command: list[object], folder: Path, environment: dict[str, str], limit
     )
     family: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + limit_s
-    while process.poll() is None and time.monotonic() < deadline:
-        _join(family, process.pid)
-        time.sleep(0.2)
-    ended = process.poll() is not None
-    if not ended:
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            _join(family, process.pid)
+            time.sleep(0.2)
+        return process.poll() is not None
+    finally:
         _join(family, process.pid)
         process.kill()
         process.wait()
-    for member in family.values():
-        if member.is_running():
-            member.send_signal(signal.SIGKILL)
-    return ended
+        for member in family.values():
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
 
 
 def _join(family: dict[int, psutil.Process], pid: int) -> None:
@@ -128,18 +132,17 @@ def _join(family: dict[int, psutil.Process], pid: int) -> None:
 
 def examine(clone: Clone, fault: Fault, stage: str, sound: dict[str, set[str]]) -> dict[str, object]:
     """The tests of a stage that find a fault, and how long they took."""
-    marks = DEFAULT_MARKS if stage == "all" else f"{'not ' * (stage == 'quick')}slow and {DEFAULT_MARKS}"
     tests = ["tests"] if stage == "all" else tests_of(clone.root, fault.file)
     begin = time.monotonic()
     with clone.planted(fault):
-        failing = clone.failing(tests, marks, LIMIT_S[stage])
+        failing = clone.failing(tests, stage)
         if failing:
             tests = _files(failing) or tests
-            failing &= clone.failing(tests, marks, LIMIT_S[stage])
+            failing &= clone.failing(tests, stage)
     if failing:
         key = f"{stage} {' '.join(tests)}"
         if key not in sound:
-            sound[key] = clone.failing(tests, marks, LIMIT_S[stage])
+            sound[key] = clone.failing(tests, stage)
         failing -= sound[key]
     return {"stage": stage, "failing": sorted(failing), "seconds": round(time.monotonic() - begin)}
 
@@ -209,6 +212,7 @@ def main() -> None:
         stages=",".join(STAGES),
         verdicts={"type": Path, "default": None},
     )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so nothing is left of it
     python = draw(ROOT, options.count - options.c, options.seed, c=False, only=options.only)
     native = draw(ROOT, options.c, options.seed, c=True, only=options.only)
     faults, stages = [*python, *native], options.stages.split(",")
