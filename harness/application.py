@@ -23,9 +23,8 @@ from harness.analyse.precision import RowPrecision, scattered
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
 from harness.measure import host_check, measured, plan, runner, trust
-from harness.measure.as_started import AsStarted, TimesAlone
+from harness.measure.as_started import AsStarted
 from harness.measure.calibrate import Constants, mpi_probe, mpi_probe_between
-from harness.measure.execution_times import Estimates
 from harness.measure.measured import Recalibrated
 from harness.measure.plan import BackEnd, Key, Task
 from harness.measure.session import (
@@ -172,26 +171,28 @@ class _Series:
         self._options = options
         self._watcher = watcher
         self._store = session.store
-        self._stored = self._store.runs(experiment.digest)
-        done = plan.recorded(self._stored if options.resume else ())
-        self._made = [*plan.shared(experiment, options.known, done)]
+        self._stored = self._store.runs(experiment.digest) if options.resume else []
+        self._made = [*plan.shared(experiment, options.known, plan.recorded(self._stored))]
         self._simulated: list[RunRecord] = []
-        self._shared = {self._store.add_run(record) for record in self._made}
+        self._shared = {self._store.add_run(record) for record in self._made} - {None}
         self._look()
 
     def _look(self) -> None:
-        """Find out which runs of the experiment are stored, which of them to extend, and what rows need."""
-        last = (self._stored[-1].id or 0) if self._stored else 0
-        self._stored += self._store.runs(self._wanted.digest, after=last)
-        stored = [run for run in self._stored if run.id not in self._shared]
-        self._before = stored if self._options.resume else []
+        """Find out how many runs of the experiment are stored, which of them to extend, and what rows need.
+
+        Only those to extend are read, so that a series of many invocations takes each as long as the first.
+        """
+        if self._options.resume:
+            last = (self._stored[-1].id or 0) if self._stored else 0
+            self._stored += self._store.runs(self._wanted.digest, after=last)
+        self._before = [run for run in self._stored if run.id not in self._shared]
         for record in (record for record in self._before if record.kind in MEASURED_KINDS):
             if difference := conditions.difference(record.conditions, self._session.conditions):
                 field, old, new = difference
                 rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
                 remedy = "omit --resume, or choose another --results directory"
                 raise InputError("--resume", True, rule, remedy)
-        self._earlier = sum(record.kind in MEASURED_KINDS for record in stored)
+        self._earlier = self._store.count(self._wanted.digest, MEASURED_KINDS) - len(self._shared)
         self._precision = RowPrecision(self._wanted, self.measured)
 
     @property
@@ -257,15 +258,14 @@ class _Series:
 
     def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
         if self._wanted.of_settings:
-            return AsStarted(self._session, self._watcher, TimesAlone(self._stored))
+            return AsStarted(self._session, self._watcher)
         every = [job for task in tasks for job in task.jobs]
         constants: Callable[[Task], Constants] = lambda task: Constants()  # noqa: E731
         if any(job.program.needs_constants for job in every):
             users = [one for one in self._wanted.schedulers if one.policy.stops_processes]
             ways = {mechanisms.choose(one.options.mechanism)[0] for one in users}
             constants = Recalibrated(self._session, jobs.working_sets(every), ways, self._watcher)
-        timeline, estimates = self._options.timeline, Estimates(self._stored)
-        return measured.Measured(self._session, constants, self._watcher.note, timeline, estimates)
+        return measured.Measured(self._session, constants, self._watcher.note, self._options.timeline)
 
     def simulate(self) -> None:
         """Simulate the measured runs."""
@@ -428,8 +428,7 @@ def _stored(results: Path, experiment: Experiment) -> tuple[Chosen, RecordedProg
     here = conditions.of_session(usable_processors(), "")
     try:
         with Store(results, existing=True) as store:
-            records = store.runs(experiment.digest)
-            recorded = recorded_programs.of(experiment, records, store.path.parent)
+            recorded = recorded_programs.stored(experiment, store)
             return trust.chosen(store.calibrations(), here, results), recorded
     except InputError:
         return trust.chosen((), here, results), recorded_programs.of(experiment, (), results)

@@ -7,7 +7,7 @@ ranks, the binding of our launcher would be measured instead.
 import os
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,9 +22,10 @@ from harness.measure.guarded_copies import CpuUsage, Started, run_copies
 from harness.measure.plan import Task
 from harness.measure.registrar import RankListener, Registrar, unheard
 from harness.measure.session import MeasurementSession, Watcher
-from harness.spec.jobs import described
+from harness.spec.jobs import described, rebuilt
 from harness.spec.settings import TWO_PHASE, Preload, Setting
 from harness.store import conditions
+from harness.store.database import Store
 from harness.store.records import DEDICATED, JobRecord, RunRecord
 from workloads import native
 from workloads.constants import MachineConstants
@@ -34,19 +35,17 @@ from workloads.work import Work
 
 
 class TimesAlone:
-    """The times of unmodified programs alone, by the records of their runs."""
+    """The times of unmodified programs alone."""
 
-    def __init__(self, records: Iterable[RunRecord] = ()) -> None:
-        self.last = 0
-        """Number of the last run that was added."""
+    def __init__(self) -> None:
+        self._last = 0  # number of the last run that it has read
         self._seconds: dict[Work, list[float]] = {}
-        self.add(records)
 
-    def add(self, records: Iterable[RunRecord]) -> None:
-        for record in records:
-            self.last = record.id or 0
-            if record.kind == DEDICATED and record.makespan_ns is not None:
-                self._seconds.setdefault(record.jobs[0].work, []).append(record.makespan_ns / 1e9)
+    def read(self, store: Store, digest: str) -> None:
+        """Take in the dedicated runs of an experiment that it has not read yet."""
+        for job in store.times(digest, after=self._last):
+            self._last = job.run
+            self._seconds.setdefault(rebuilt(job.program), []).append(job.seconds)
 
     def sum_s(self, programs: Sequence[Work]) -> float | None:
         """The sum of their times, of each the median; None unless all are known."""
@@ -64,7 +63,6 @@ class AsStarted:
 
     session: MeasurementSession
     watcher: Watcher  # gets sentences on ranks that wait as MPI does
-    # From the runs of the experiment so far, each read once.
     alone: TimesAlone = field(default_factory=TimesAlone, repr=False)
     _preloads: dict[tuple[Setting, Work], Preload] = field(default_factory=dict, repr=False)
     _silent: set[Work] = field(default_factory=set, repr=False)  # programs no rank of which was heard of
@@ -111,7 +109,7 @@ class AsStarted:
         factor = task.experiment.timeout_factor
         if factor is None or task.kind == DEDICATED:
             return None
-        self.alone.add(self.session.store.runs(task.experiment.digest, after=self.alone.last))
+        self.alone.read(self.session.store, task.experiment.digest)
         alone_s = self.alone.sum_s([job.program for job in task.jobs])
         return None if alone_s is None else factor * alone_s
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from coordinator.policies import known
 from coordinator.policies.adaptive import RunToCompletion
 from coordinator.view import ExecutionTime
 from harness.spec.jobs import described
-from harness.store.records import DEDICATED, RECORDED, RunRecord
+from harness.store.database import Store
 from workloads.validation import InputError
 from workloads.work import Work
 
@@ -77,24 +77,16 @@ def key(program: Work | Mapping[str, object]) -> str:
 class Estimates:
     """Execution times fitted to undisturbed runs: of jobs alone, or alongside jobs on other processors."""
 
-    def __init__(self, records: Iterable[RunRecord] = ()) -> None:
-        self.last = 0
-        """Number of the last run that was added."""
-        self._alone = {name for name, policy in known().items() if issubclass(policy, RunToCompletion)}
+    def __init__(self) -> None:
+        self._last = 0  # number of the last run with such a job
+        self._undisturbed = [name for name, policy in known().items() if issubclass(policy, RunToCompletion)]
         self._points: dict[str, list[Point]] = {}
-        self.add(records)
 
-    def add(self, records: Iterable[RunRecord]) -> None:
-        """Learn from further runs, in the order of their numbers."""
-        for record in records:
-            self.last = record.id or 0
-            alone = record.kind == DEDICATED or record.scheduler.get("policy") in self._alone
-            if record.kind == RECORDED or not alone:
-                continue
-            for job in record.jobs:
-                if not job.failure and job.start_ns is not None and job.finish_ns is not None:
-                    seconds = (job.finish_ns - job.start_ns) / 1e9
-                    self._points.setdefault(key(job.program), []).append((job.processes, seconds))
+    def read(self, store: Store, digest: str) -> None:
+        """Learn from the runs of an experiment that it has not read yet."""
+        for job in store.times(digest, self._undisturbed, after=self._last):
+            self._last = job.run
+            self._points.setdefault(key(job.program), []).append((job.processes, job.seconds))
 
     def fitted(self) -> dict[str, ExecutionTime]:
         """The execution time of every program that has run undisturbed, by ``key``."""

@@ -32,7 +32,6 @@ class Measured:
     constants: Callable[[Task], Constants]  # returns the constants for the waiting rules of a task
     note: Callable[[str], None]  # receives the present step of a run
     timeline: bool = False
-    # From the runs of the experiment so far, each read once.
     estimates: Estimates = field(default_factory=Estimates, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
@@ -82,7 +81,7 @@ class Measured:
         session, scheduler, experiment = self.session, task.scheduler, task.experiment
         estimates = {}
         if task.kind == POLICY:
-            self.estimates.add(session.store.runs(experiment.digest, after=self.estimates.last))
+            self.estimates.read(session.store, experiment.digest)
             estimates = self.estimates.fitted()
         return Workload(
             jobs=tuple(

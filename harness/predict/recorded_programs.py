@@ -10,6 +10,7 @@ from harness.predict.recorded_steps import has_root, replayed
 from harness.simulator.processes.operations import ReplayedProgram
 from harness.spec.experiment import Experiment
 from harness.store import recording
+from harness.store.database import Store
 from harness.store.recording import Recording
 from harness.store.records import DEDICATED, RECORDED, RunRecord
 from workloads.validation import InputError
@@ -141,6 +142,12 @@ def check(experiment: Experiment) -> None:
 def _commands(experiment: Experiment) -> set[Command]:
     programs = {job.program for cell in experiment.cells for job in cell.jobs()}
     return {program for program in programs if isinstance(program, Command)}
+
+
+def stored(experiment: Experiment, store: Store) -> RecordedPrograms:
+    """The recordings of the commands of an experiment in a store, whose runs are read only if it has any."""
+    records = store.runs(experiment.digest) if _commands(experiment) else ()
+    return of(experiment, records, store.path.parent)
 
 
 def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> RecordedPrograms:

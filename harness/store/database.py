@@ -14,7 +14,7 @@ import json
 import sqlite3
 import statistics
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from harness.store import payloads, spool
 from harness.store.payloads import BROKEN, StoreError, decoded, reading, run_record
-from harness.store.records import Calibration, RunRecord, plain, switch_summary, typed
+from harness.store.records import (
+    DEDICATED,
+    POLICY,
+    Calibration,
+    JobTime,
+    RunRecord,
+    plain,
+    switch_summary,
+    typed,
+)
 from harness.store.schema import connect, uri
 from harness.store.spool import Spool
 from harness.store.tables import PARTS, TABLES
@@ -267,6 +276,28 @@ class Store:
                 raise ValueError("the index of its runs is wrong")
             return records
 
+    def count(self, digest: str, kinds: Collection[str]) -> int:
+        """How many runs of some kinds there are of an experiment."""
+        query = f"SELECT count(*) FROM runs WHERE digest = ? AND kind IN ({', '.join('?' * len(kinds))})"
+        with reading(self.path):
+            return int(self._database.execute(query, (digest, *kinds)).fetchone()[0])
+
+    def times(self, digest: str, policies: Collection[str] = (), after: int = 0) -> list[JobTime]:
+        """How long jobs of an experiment took in its dedicated runs, and in those under some policies.
+
+        Of runs whose numbers are above ``after``, oldest first; it leaves out jobs that did not end well.
+        """
+        names = "run, kind, program, processes, start_ns, finish_ns"
+        under = f"json_extract(scheduler, '$.policy') IN ({', '.join('?' * len(policies))})"
+        query = (
+            f"SELECT {names} FROM runs JOIN jobs ON run = runs.id WHERE digest = ? AND runs.id > ? "
+            f"AND (kind = ? OR kind = ? AND {under}) AND jobs.failure = '' "
+            "AND start_ns IS NOT NULL AND finish_ns IS NOT NULL ORDER BY run, job"
+        )
+        with reading(self.path):
+            rows = self._database.execute(query, (digest, after, DEDICATED, POLICY, *policies))
+            return [_job_time(row) for row in rows]
+
     def run(self, number: int) -> RunRecord:
         with reading(self.path):
             if self._database.execute("SELECT 1 FROM runs WHERE id = ?", (number,)).fetchone():
@@ -356,6 +387,12 @@ class Store:
         frames["switches"] = frames["switches"].drop(columns="every")
         del frames["timelines"], frames["checksums"]
         return Frames(**frames)
+
+
+def _job_time(row: sqlite3.Row) -> JobTime:
+    of_job = {name: payloads.checked("jobs", name, row[name]) for name in row.keys() if name != "kind"}  # noqa: SIM118
+    seconds = (of_job.pop("finish_ns") - of_job.pop("start_ns")) / 1e9
+    return JobTime(kind=payloads.checked("runs", "kind", row["kind"]), seconds=seconds, **of_job)
 
 
 def load(path: str | Path) -> Frames:

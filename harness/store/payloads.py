@@ -62,19 +62,20 @@ def primary_code(error: sqlite3.Error) -> int:
 
 def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
     """The values of a row, with JSON columns parsed."""
-    columns = TABLES[table]
     values = dict(zip(row.keys(), row, strict=True))
-    if columns.keys() - values.keys():
-        raise ValueError(f"{table} lacks {', '.join(sorted(columns.keys() - values.keys()))}")
-    for name, value in values.items():
-        column = columns[name]
-        if value is None and not column.required:
-            continue
-        if not isinstance(value, TYPES[column.stored]):
-            raise ValueError(f"{table}.{name} holds {_short(value)}")
-        if column.parsed:
-            values[name] = _parsed(f"{table}.{name}", column, value)
-    return values
+    if lacking := TABLES[table].keys() - values.keys():
+        raise ValueError(f"{table} lacks {', '.join(sorted(lacking))}")
+    return {name: checked(table, name, value) for name, value in values.items()}
+
+
+def checked(table: str, name: str, value: Any) -> Any:
+    """A value of a column, parsed if that holds JSON."""
+    column = TABLES[table][name]
+    if value is None and not column.required:
+        return None
+    if not isinstance(value, TYPES[column.stored]):
+        raise ValueError(f"{table}.{name} holds {_short(value)}")
+    return _parsed(f"{table}.{name}", column, value) if column.parsed else value
 
 
 def check_calibration(one: Calibration) -> None:

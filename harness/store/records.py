@@ -72,6 +72,17 @@ class JobRecord:
 
 
 @dataclass(frozen=True)
+class JobTime:
+    """The time from start to finish of a job that ended well; all that is read of its run."""
+
+    run: int  # its number in the store
+    kind: str
+    program: Mapping[str, Any]
+    processes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Schedule:
     """Means over the jobs of a log or a model under a scheduler."""
 

@@ -17,6 +17,13 @@ SCHEMA = 9  # a store of another one was written by another version, and is refu
 BUSY_S = 30.0
 
 
+INDEXES = {
+    "runs_by_digest": "runs (digest, cell, repeat)",
+    "calibrations_by_session": "calibrations (session, recorded_at)",
+}
+"""With them the time to find the records of one experiment or session does not grow with the others."""
+
+
 def uri(file: Path, options: str) -> str:
     return f"{Path(os.path.realpath(file)).as_uri()}?{options}"
 
@@ -65,6 +72,9 @@ def _make_or_refuse(database: sqlite3.Connection, file: Path) -> None:
     if version == 0 and database.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
         script = ["BEGIN IMMEDIATE;", *map(made, TABLES)]
         script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
+        script.append(
+            "CREATE INDEX IF NOT EXISTS calibrations_by_session ON calibrations (session, recorded_at);"
+        )
         script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")
         database.executescript("\n".join(script))
         return

@@ -28,7 +28,7 @@ from harness.store.records import POLICY, Schedule
 def records(experiment):
     """All runs of an experiment, measured and, but for commands, simulated."""
     processors = tuple(range(experiment.processors))
-    store = SimpleNamespace(path=Path("nowhere"), runs=lambda *_, **__: [])
+    store = SimpleNamespace(path=Path("nowhere"), times=lambda *_, **__: [])
     known = conditions.of_session(processors, fake_runs.TOOLS.launcher)
     session = MeasurementSession("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
     nominal = Constants(remote_wakeup_us=10.0, latency_us=2.0)

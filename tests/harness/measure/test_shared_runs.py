@@ -21,8 +21,8 @@ def test_a_run_taken_from_another_experiment_is_counted_once(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_run_of_the_store_is_read_once(tmp_path, monkeypatch, resume):
-    """A series of many invocations would read each of its runs in each of them, several times."""
+def test_a_run_of_the_store_is_read_once_if_it_is_extended_and_else_never(tmp_path, monkeypatch, resume):
+    """A series of many invocations would read each of its runs in each of them."""
     monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: fake_runs.TOOLS)
     wanted = load("three-jobs", settings=["repeats=2", "schedulers=[{policy='gang'}]"])
     for _ in range(2):
@@ -35,4 +35,5 @@ def test_a_run_of_the_store_is_read_once(tmp_path, monkeypatch, resume):
 
     monkeypatch.setattr(database, "run_record", reading)
     ran = application.run(wanted, tmp_path, fake_runs.Quiet(), RunOptions(simulate=False, resume=resume))
-    assert len(read) == len(set(read)) > 0 and (resume or ran.earlier)
+    assert len(read) == len(set(read)) == (ran.earlier if resume else 0)
+    assert ran.earlier == 2 * len(plan.plan(wanted))

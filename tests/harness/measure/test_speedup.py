@@ -1,15 +1,18 @@
 """Execution time functions fitted to runs."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_runs import measured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from coordinator.view import ExecutionTime
 from harness.measure import execution_times
+from harness.spec.experiment import load
+from harness.store.database import Store
 from workloads.validation import InputError
 
 S = 10**9
@@ -48,26 +51,29 @@ def test_one_size_tells_the_work_and_two_the_part_that_does_not_shrink():
     assert (fit.work_s, fit.alpha_s, fit.beta_s) == pytest.approx((10, 1, 0))
 
 
-def run(kind, policy, *jobs):
-    """A record with (processes, start and finish in ns, failure) of jobs of one program."""
-    names = ("processes", "start_ns", "finish_ns", "failure")
-    jobs_seen = [
-        SimpleNamespace(program={"pattern": "NEWS"}, **dict(zip(names, job, strict=True))) for job in jobs
-    ]
-    return SimpleNamespace(id=1, kind=kind, scheduler={"policy": policy}, jobs=jobs_seen)
+def test_only_undisturbed_runs_that_ended_count(tmp_path):
+    like = measured(load("three-jobs", settings=["repeats=1"]), tmp_path / "others")[0]
 
+    def add(kind, policy, *jobs):
+        """Store a run with (processes, start and finish in ns, failure) of jobs of one program."""
+        names = ("processes", "start_ns", "finish_ns", "failure")
+        of_jobs = [
+            replace(like.jobs[0], job=n, program={"pattern": "NEWS"}, **dict(zip(names, job, strict=True)))
+            for n, job in enumerate(jobs)
+        ]
+        store.add_run(replace(like, kind=kind, scheduler={"policy": policy}, jobs=tuple(of_jobs), ranks=()))
 
-def test_only_undisturbed_runs_that_ended_count():
-    records = [
-        run("dedicated", "batch", (4, 1 * S, 4 * S, "")),
-        run("policy", "aep", (1, 0, 9 * S, ""), (2, 5 * S, 10 * S, "")),
-        run("policy", "gang", (4, 0, 99 * S, "")),
-        run("policy", "asp", (2, None, None, "killed")),
-    ]
     known = execution_times.Estimates()
-    assert known.fitted() == {}
-    known.add(records[:2])
-    known.add(records[2:])
+    with Store(tmp_path) as store:
+        known.read(store, like.digest)
+        assert known.fitted() == {}
+        add("dedicated", "batch", (4, 1 * S, 4 * S, ""))
+        add("policy", "aep", (1, 0, 9 * S, ""), (2, 5 * S, 10 * S, ""))
+        known.read(store, like.digest)
+        add("recorded", "batch", (4, 0, 99 * S, ""))
+        add("policy", "gang", (4, 0, 99 * S, ""))
+        add("policy", "asp", (2, None, None, "killed"))
+        known.read(store, like.digest)
     ((key, estimate_of_job),) = known.fitted().items()
     assert key == execution_times.key({"pattern": "NEWS"})
     assert [estimate_of_job.on(p) for p in (1, 2, 4)] == pytest.approx([9, 5, 3], rel=1e-6)

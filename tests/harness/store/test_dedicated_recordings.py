@@ -21,6 +21,7 @@ from harness.measure.session import Tools
 from harness.predict import missing, process_level, recorded_programs
 from harness.spec.experiment import load
 from harness.store import recording
+from harness.store.database import Store
 from harness.store.records import DEDICATED, POLICY, RECORDED, SIMULATED, SIMULATED_DEDICATED
 from workloads.validation import InputError
 from workloads.work import Command
@@ -93,7 +94,11 @@ def test_slowdowns_and_execution_times_do_not_relate_to_recorded_runs(tmp_path):
     fitted = []
     for kinds in ((DEDICATED, RECORDED, POLICY), (DEDICATED, POLICY)):
         estimates = Estimates()
-        estimates.add(record for record in run_records if record.kind in kinds)
+        with Store(tmp_path / f"of-{len(kinds)}-kinds") as store:
+            for record in run_records:
+                if record.kind in kinds:
+                    store.add_run(record)
+            estimates.read(store, wanted.digest)
         fitted.append(estimates.fitted())
     assert fitted[0] == fitted[1] != {}
 
