@@ -158,7 +158,7 @@ def _changes(node):  # noqa: PLR0912 - a branch a kind
         case ast.Constant(value=int() as value):
             yield f"constant: {value + 1}", str(value + 1)
         case ast.Constant(value=float() as value):
-            yield f"constant: {value * 2}", repr(value * 2)
+            yield f"constant: {value * 2 or 1.0}", repr(value * 2 or 1.0)
         case ast.IfExp(test=test, body=body, orelse=orelse):
             yield "branches exchanged", f"({_inner(orelse)} if {_inner(test)} else {_inner(body)})"
         case ast.Expr(value=ast.Call()):
