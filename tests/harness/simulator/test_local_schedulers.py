@@ -91,6 +91,17 @@ def test_an_update_does_not_reorder_processes_whose_priority_it_does_not_change(
     assert [who for who, _ in ran] == [first[n % 5] for n in range(len(ran))]
 
 
+def test_svr4_has_the_dispatch_table_that_solaris_publishes():
+    """The columns of ts_dptbl(4), with quanta in clock ticks."""
+    quantum, tqexp, slpret, maxwait, lwait = zip(*SimulatedMachine(1, 1, local="svr4").table(), strict=True)
+    sleeps = [50] * 10 + [51] * 10 + [52] * 10 + [53] * 5 + [54] * 5 + [55] * 5
+    assert list(quantum) == [20] * 10 + [16] * 10 + [12] * 10 + [8] * 10 + [4] * 19 + [2]
+    assert list(tqexp) == [0] * 10 + list(range(50))
+    assert list(slpret) == [*sleeps, 56, 57, *[58] * 12, 59]
+    assert list(maxwait) == [0] * 59 + [32_000]
+    assert list(lwait) == [*sleeps, 56, 57, 58, 58, *[59] * 11]
+
+
 @takes_minutes
 def test_those_whom_an_update_raises_queue_up_in_the_same_order_on_all_processors():
     """So it does not undo the coordination: TRANSPOSE stays as if coscheduled (section 7.1)."""
