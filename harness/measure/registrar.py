@@ -237,17 +237,24 @@ class Registrar:
             self._ready.register(caller, selectors.EVENT_READ)
             self._attend(caller)
             if len(self._strangers) > STRANGERS:
-                self._drop(next(iter(self._strangers)))
+                self._turn_out()
 
     def _make_room(self, listener: socket.socket) -> None:
         """Free a descriptor for the next caller, or without strangers turn that caller away."""
         if self._strangers:
-            self._drop(next(iter(self._strangers)))
+            self._turn_out()
             return
         os.close(self._spare)
         with suppress(OSError):
             listener.accept()[0].close()
         self._spare = os.open(os.devnull, os.O_RDONLY)
+
+    def _turn_out(self) -> None:
+        """Drop the first of the strangers, unless it has shown the key by now: a rank of ours comes again."""
+        first = next(iter(self._strangers))
+        self._attend(first)
+        if first in self._strangers:
+            self._drop(first)
 
     def _attend(self, one: socket.socket) -> None:
         """Take all that a caller has said: one that has hung up is gone before anything is decided."""

@@ -2,8 +2,8 @@
  * the nonblocking ones of the others, so they must know before the first. No MPI call can find it out: ranks without
  * the library would have to take part. So each rank tells a registrar of lockstep, before MPI's own initialization,
  * that it has the library (LOCKSTEP_REGISTRAR: "KEY,PATH,PORT,ADDRESS,..."). After it all ranks have begun it, and
- * have told; then each asks, and all get one answer. A rank that the registrar does not hear is as good as one without the
- * library: no rank gets a yes. */
+ * have told; then each asks, and all get one answer. A rank whose line has ended by then tells and asks again. A rank
+ * that the registrar does not hear is as good as one without the library: no rank gets a yes. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,6 +23,8 @@
 #define PATIENCE_MS 1000 /* for a connection with another host, which may not be reached at all */
 #define QUEUE_S 10       /* and for one on this host: there many may come at once */
 #define ANSWER_NS INT64_C(60000000000) /* for the answer; the registrar gives no yes half as late */
+#define AGAIN_NS INT64_C(10000000000)  /* in which a rank whose line has ended comes again */
+#define PAUSE_MS 10                    /* before that */
 
 static int line = -1; /* to the registrar */
 static int expected;  /* there is one */
@@ -133,15 +135,15 @@ static int tell(const char *text)
     return send(line, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
 }
 
-void handshake_announce(void)
+/* Whether there is a line to the registrar; it may end as soon as it has begun. */
+static int announce(void)
 {
     const char *given = getenv("LOCKSTEP_REGISTRAR");
     char *copy = given != NULL ? strdup(given) : NULL, *rest = copy, *key, *path, *port, *host;
     char name[640], text[1024];
 
     if (copy == NULL)
-        return;
-    expected = 1;
+        return 0;
     key = strsep(&rest, ",");
     path = strsep(&rest, ",");
     port = strsep(&rest, ",");
@@ -151,35 +153,57 @@ void handshake_announce(void)
             line = open_port(host, atoi(port));
         name_world(name, sizeof name);
         snprintf(text, sizeof text, "%s %s\n", key, name);
-        if (line >= 0 && !tell(text)) {
-            close(line);
-            line = -1;
-        }
+        if (line >= 0)
+            tell(text);
     }
     free(copy);
+    return line >= 0;
 }
 
-/* The registrar's answer; 0 if its line ends, or if nothing comes in time: it may be stopped. */
+void handshake_announce(void)
+{
+    expected = getenv("LOCKSTEP_REGISTRAR") != NULL;
+    announce();
+}
+
+enum { ENDED = 'e', LATE = 'l' }; /* the line has ended; nothing came in time: the registrar may be stopped */
+
+/* The registrar's answer, or why there is none. */
 static char take_answer(void)
 {
     struct pollfd ready = {.fd = line, .events = POLLIN};
     int64_t end_ns = now_ns() + ANSWER_NS, left_ns;
-    char answer = 0;
 
     while ((left_ns = end_ns - now_ns()) > 0) {
         int come = poll(&ready, 1, (int)(left_ns / 1000000) + 1);
+        char answer;
+        ssize_t bytes = come == 1 ? recv(line, &answer, 1, MSG_DONTWAIT) : -1;
 
-        if (come == 1 && recv(line, &answer, 1, MSG_DONTWAIT) >= 0)
-            break;
-        if (come < 0 && errno != EINTR)
-            break;
+        if (bytes >= 0)
+            return bytes > 0 ? answer : ENDED;
+        if (come != 0 && errno != EINTR && errno != EAGAIN)
+            return ENDED;
     }
-    return answer;
+    return LATE;
+}
+
+static void hang_up(void)
+{
+    close(line);
+    line = -1;
+}
+
+static int come_again(void)
+{
+    hang_up();
+    poll(NULL, 0, PAUSE_MS);
+    return announce();
 }
 
 int handshake_reached(int rank, int ranks)
 {
-    char text[64], answer = 0;
+    int64_t until_ns = now_ns() + AGAIN_NS;
+    char text[64], answer;
 
     if (line < 0) {
         if (expected && ranks > 1 && rank == 0)
@@ -188,9 +212,14 @@ int handshake_reached(int rank, int ranks)
         return !expected || ranks == 1;
     }
     snprintf(text, sizeof text, "%d %d\n", rank, ranks);
-    if (tell(text) && ranks > 1)
-        answer = take_answer();
-    close(line);
-    line = -1;
-    return answer == 'y' || ranks == 1;
+    if (ranks == 1) {
+        tell(text);
+        hang_up();
+        return 1;
+    }
+    do /* callers without the key may have pushed this rank out before it had shown its own */
+        answer = tell(text) ? take_answer() : ENDED;
+    while (answer == ENDED && now_ns() < until_ns && come_again());
+    hang_up();
+    return answer == 'y';
 }

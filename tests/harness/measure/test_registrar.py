@@ -215,6 +215,32 @@ def test_callers_without_the_key_are_few_and_go_and_ranks_are_heard_meanwhile(tm
                 assert one.recv(1) == b""
 
 
+class Crowded(Registrar):
+    """A registrar whose first callers are turned out before they have shown the key."""
+
+    def __init__(self, folder, callers):
+        super().__init__(folder, print)
+        self.left = callers
+
+    def _accept(self, listener):
+        if self.left:
+            self.left -= 1
+            listener.accept()[0].close()
+        else:
+            super()._accept(listener)
+
+
+@pytest.mark.parametrize("callers", [1, 7])
+def test_a_rank_that_is_turned_out_comes_again_and_is_heard(callers, tmp_path, compiled):
+    loop = [compiled("here", "bsp.c"), "100", ".25", "50"]
+    with Crowded(tmp_path, callers) as registrar:
+        told = [f"{name}={text}" for name, text in registrar.variables.items()]
+        words = [*launcher("here"), "-n", "2", "env", *told, *loop]
+        result = two_phase(words, "--mpicc", str(wrapper("here")))
+    assert result.returncode == 0, result.stderr
+    assert summary(result)["ranks"] == 2 and not registrar.left
+
+
 FULL = """
 import os, resource, socket, sys
 from pathlib import Path
