@@ -1,5 +1,6 @@
 """What charts show: both sides where they belong, whole axes, and marks that have room."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import fake_records
@@ -12,7 +13,7 @@ from runs import needs_two
 from harness.analyse import job_tables, results_document
 from harness.analyse.summary import TAU_S
 from harness.predict.job_level import SimulatedByJob
-from harness.report import charts, perfetto, schedules, traces
+from harness.report import charts, page, perfetto, schedules, traces
 from harness.report.grid import panels, time_name
 from harness.report.style import LIGHT, drawn
 from harness.spec import experiment
@@ -60,6 +61,21 @@ def test_measured_and_simulated_shares_of_a_row_are_below_each_other(rows):
     for (_, *one), (_, *other) in combinations(shown, 2):
         apart_s = max(one[0], other[0]) >= min(one[2], other[2]) - 1e-9
         assert apart_s or max(one[1], other[1]) >= min(one[3], other[3])
+
+
+@needs_two
+def test_of_commands_the_chart_shows_what_runs_and_others_used():
+    command = {"command": ["mpiexec", "-n", "2", "./solver"]}
+    schedulers = [{"policy": "none"}]
+    table = {"name": "x", "processors": 2, "repeats": 2, "jobs": [command], "schedulers": schedulers}
+    known = [
+        replace(one, conditions=replace(one.conditions, busy=0.75, others=0.25))
+        for one in fake_records.records(experiment.load(table))
+    ]
+    content = page.Content(results_document.results(experiment_of(known), known, TAU_S), known)
+    (axes,) = {one.name: one for one in content.pictures()}["usage"].draw(WIDTH).axes
+    shares = {colour: right - left for colour, left, _, right, _ in bars(axes)}
+    assert shares == {LIGHT["computing"]: 0.5, LIGHT["idle"]: 0.25, LIGHT["others"]: 0.25}
 
 
 @needs_two
