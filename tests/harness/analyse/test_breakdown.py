@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_results import rank_result
 
-from harness.analyse.breakdown import Breakdown, mean, of_run
+from harness.analyse.breakdown import Breakdown, mean, of_run, states
 
 times = st.integers(0, 10**12)
 ranks = st.builds(
@@ -37,6 +37,16 @@ def test_five_shares_sum_to_exactly_one_and_none_is_negative(records, makespan_n
     shares = astuple(of_run(records, range(4), makespan_ns, switch_ns))
     assert min(shares) >= 0
     assert all(sum(order) == 1.0 for order in itertools.permutations(shares))
+
+
+@pytest.mark.parametrize(
+    ("running_ns", "ready_ns", "shares"),
+    [(300, 200, (0.3, 0.2, 0.5)), (300, 900, (0.3, 0.7, 0.0)), (4000, 900, (1.0, 0.0, 0.0))],
+)
+def test_a_rank_runs_is_ready_or_sleeps_all_the_time(running_ns, ready_ns, shares):
+    """The threads of a rank may together run for longer than it lasts."""
+    known = states([rank_result(looked_ns=1000, running_ns=running_ns, ready_ns=ready_ns)])
+    assert (known.running, known.ready, known.asleep) == pytest.approx(shares)
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=4, max_size=4))

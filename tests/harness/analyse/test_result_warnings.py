@@ -10,6 +10,8 @@ import pytest
 from coordinator.host.quotas import Throttled
 from harness.analyse import result_warnings
 from harness.analyse.result_warnings import of_calibration, of_waits
+from harness.analyse.rows import Row, Summary
+from harness.analyse.statistics import estimate
 from harness.measure import trust
 from harness.measure.trust import Chosen
 from harness.store.conditions import Conditions, Moment, of_run
@@ -171,3 +173,21 @@ def test_one_rule_chooses_the_calibration_of_all_commands_and_says_so_in_one_lin
     basis = trust.chosen(known, HERE, Path("r"))
     assert basis.calibration == taken or list(basis.calibration) == taken
     assert said in basis.line and bool(said) == bool(basis.line) and "\n" not in basis.line
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([[1.1, 1.1, 1.1]], []),
+        ([[1.1], [1.1, 1.1, 1.1]], ["1 of 2 rows have no interval, with one repeat each"]),
+        (
+            [[1.1], [1.1, 1.2], [1.0]],
+            ["2 of 3 rows have no interval, with one repeat", "1 of 3 rows have no interval, with two"],
+        ),
+    ],
+)
+def test_rows_of_few_repeats_are_told_by_their_number(rows, said):
+    measured = [Row((), {}, {"policy": "gang"}, Summary(estimate(values)), None) for values in rows]
+    told = result_warnings.warnings_of(measured, [])
+    assert len(told) == len(said)
+    assert all(words in sentence for words, sentence in zip(said, told, strict=True))

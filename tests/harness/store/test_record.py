@@ -63,6 +63,8 @@ def test_a_stretch_is_not_cut_where_that_would_leave_little_of_it():
     ("step", "ranks", "pattern"),
     [
         ([("ALLTOALL", 50.0)], 3, "TRANSPOSE"),
+        ([("ALLTOALL", 50.0), ("BARRIER", 50.0)], 3, "TRANSPOSE"),
+        ([("ALLTOALL", 50.0), ("BARRIER", 50.0), ("BARRIER", 50.0)], 3, "BARRIER"),
         ([("BARRIER", 50.0), *4 * [("ISEND", 0.0)], *4 * [("RECV", 0.0)]], 3, "NEWS"),
         ([("ISEND", 0.0), ("RECV", 50.0)], 2, "BARRIER"),
     ],
