@@ -253,8 +253,10 @@ def test_a_malleable_job_shares_its_processors_while_another_is_there():
     counts = (250, 40)
     programs = [{"malleable": True, "phases": count} for count in counts]
     work = workload("dyn-equi", granularity_us=1000, arrival_s=0.05, timeout_s=180.0, programs=programs)
-    result = run_workload(work, None)
+    messages = []
+    result = run_workload(work, messages.append)
     assert result.failure == "" and [job.processes for job in result.jobs] == [2, 2]
+    assert [line[-11:] for line in messages if "job 0 continues" in line] == ["1 processes", "2 processes"]
     sizes = {rank.job: rank.sizes for rank in result.ranks if rank.rank == 0}
     assert {job: [active for _, active in size] for job, size in sizes.items()} == {0: [2, 1, 2], 1: [1]}
     for job, count in enumerate(counts):  # whoever does it, the phases are the work of two processes
