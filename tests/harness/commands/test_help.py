@@ -23,6 +23,7 @@ def test_every_argument_shows_its_default_its_unit_and_whether_it_may_be_repeate
     monkeypatch.setenv("COLUMNS", "1000")
     text = command.format_help()
     for action in command._actions:
+        assert action.help, f"{command.name} {action.option_strings or action.metavar}"
         line, repeatable = entry(text, action), isinstance(action, argparse._AppendAction)
         facts = [fact for end in re.findall(r"\(([^()]*)\)$", line) for fact in end.split("; ")]
         default = [fact for fact in facts if fact.startswith("default")]
