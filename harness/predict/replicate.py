@@ -40,10 +40,12 @@ class Mean:
 
 
 def mean_of(values: Sequence[float], saturated: bool = False) -> Mean:
-    """Mean and half-width by Student's t over independent replications."""
+    """Mean and half-width by Student's t over independent replications; NaN if a value is unknown."""
     n = len(values)
     if saturated:
         return Mean(math.inf, None, n, True)
+    if any(map(math.isnan, values)):
+        return Mean(math.nan, None, n)
     return Mean(statistics.fmean(values), half_width(values), n)
 
 

@@ -163,6 +163,14 @@ def test_a_log_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= files
 
 
+def test_jobs_of_one_size_have_an_unknown_fairness(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.toml").write_text(MODEL.replace("[2, 8]", "[2]\nrigid = true\nload = 0.1"))
+    assert main(["simulate", "model.toml", "--json", "--set", "schedulers=[{policy='fcfs'}]"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["metrics"]["fairness"], row["half_width"]["fairness"]) == (None, None)
+
+
 def test_the_mean_of_two_replications_has_no_half_width_to_show():
     assert mean_of([1.0, 2.0]).shown_half is None and mean_of([1.0, 2.0]).half > 6
     assert mean_of([1.0, 2.0, 3.0]).shown_half == mean_of([1.0, 2.0, 3.0]).half
