@@ -19,6 +19,7 @@ from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import scheduler_of
 from harness.store import recording
 from harness.store.database import Store
+from harness.store.payloads import reading
 from harness.store.rebuild import experiment_of
 from harness.store.records import SIMULATED, Calibration, RunRecord
 from workloads.bounds import fits
@@ -87,7 +88,9 @@ def compared(store: Store) -> list[Row]:
         records = store.runs(digest)
         commands = [record for record in records if _has_command(record)]
         if any(record.kind == SIMULATED for record in commands):
-            rows = summary.rows(experiment_of(records), records)
+            with reading(store.path):
+                experiment = experiment_of(records)
+            rows = summary.rows(experiment, records)
             comparable += [row for row in rows if row.error is not None and _has_command(row)]
     return comparable
 

@@ -106,7 +106,7 @@ def _of_jobs(schedule: Schedule, seed: int) -> dict[str, Any]:
 
 def _lacking(rows: Sequence[Row]) -> Iterator[str]:
     """That schedulers of an interrupted simulation of jobs are not there."""
-    total = max(row.schedule.source.get("schedulers", 0) for row in rows if row.schedule)
+    total = max((row.schedule.source.get("schedulers", 0) for row in rows if row.schedule), default=0)
     if len(rows) < total:
         yield f"only {len(rows)} of {total} schedules are there: the simulation was interrupted"
 

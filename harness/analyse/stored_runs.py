@@ -15,7 +15,8 @@ from harness.predict import missing
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from harness.store.database import Store
-from harness.store.rebuild import experiment_of
+from harness.store.payloads import reading
+from harness.store.rebuild import WORKLOADS, experiment_of
 from harness.store.records import BY_JOB, MEASURED_KINDS, POLICY, SIMULATED, RunRecord
 from workloads.record import RankResult
 from workloads.validation import InputError
@@ -51,11 +52,29 @@ def read(results: Path, name: str | None, watcher: Watcher, *, simulate: bool = 
         experiments = []
         for digest in _digests(store, name):
             records = store.runs(digest)
-            experiment = experiment_of(records)
+            experiment = _experiment(store, records)
+            if experiment is None:
+                rule = f"holds dedicated runs only of {records[-1].experiment}"
+                remedy = "repeat the command that began it, with --resume"
+                raise InputError("RESULTS", str(store.path), rule, remedy)
             if simulate:
                 records += _simulated(experiment, records, store, watcher)
             experiments.append(Found(experiment, records))
         return experiments
+
+
+def check(store: Store) -> None:
+    """Refuse a store with an experiment that ``read`` would refuse, or with damaged runs."""
+    for digest, _ in store.experiments():
+        _experiment(store, store.runs(digest))
+
+
+def _experiment(store: Store, records: Sequence[RunRecord]) -> Experiment | None:
+    """The experiment of runs in a store; None if they are dedicated ones alone."""
+    if not any(record.kind in WORKLOADS for record in records):
+        return None
+    with reading(store.path):
+        return experiment_of(records)
 
 
 def of_processes(experiments: Sequence[Found], results: Path, remedy: str) -> list[Found]:

@@ -26,6 +26,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         for part in options.parts:
             try:
                 with Store(part, existing=True, warn=watcher.warn) as other:
+                    stored_runs.check(other)  # nothing spreads that no command can read
                     merged += store.merge(other)
             except InputError as error:
                 missing.append(f"part not merged: {error}")

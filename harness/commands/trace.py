@@ -12,6 +12,7 @@ from harness.measure.session import Watcher, session_name
 from harness.predict import missing, recorded_programs
 from harness.report import perfetto
 from harness.store.database import Store, StoreError
+from harness.store.payloads import reading
 from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, SIMULATED, RunRecord
 from workloads.validation import InputError
@@ -82,7 +83,8 @@ def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord
         if missing.imitates(twin, record):
             return twin
     watcher.note("simulating the measured run")
-    experiment = experiment_of([record])
+    with reading(store.path):
+        experiment = experiment_of([record])
     tasks = (task for task in plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
     (task,) = (task.counterpart for task in tasks)
     recorded = recorded_programs.of(experiment, store.runs(record.digest), store.path.parent)

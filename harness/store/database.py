@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.store import payloads, spool
 from harness.store.payloads import BROKEN, StoreError, decoded, reading, run_record
+from harness.store.plausible import check_calibration
 from harness.store.records import (
     DEDICATED,
     POLICY,
@@ -214,7 +215,7 @@ class Store:
             values = [decoded("calibrations", row) for row in rows]
             calibrations = [Calibration(**typed({name: row[name] for name in fields})) for row in values]
             for calibration in calibrations:
-                payloads.check_calibration(calibration)
+                check_calibration(calibration)
             return calibrations
 
     def merge(self, other: Store) -> int:

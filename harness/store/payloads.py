@@ -2,20 +2,19 @@
 
 import hashlib
 import json
-import math
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Switch
-from harness.store.records import BY_JOB, Calibration, JobRecord, RunRecord, typed
+from harness.store.plausible import check_run
+from harness.store.records import BY_JOB, JobRecord, RunRecord, typed
 from harness.store.tables import PARTS, TABLES, Column
 from workloads.record import RankResult
-from workloads.validation import InputError, LockstepError
+from workloads.validation import InputError, LockstepError, shown
 
 TYPES: Mapping[type, tuple[type, ...]] = {int: (int,), float: (float, int), str: (str,), bytes: (bytes,)}
 """The types of a column's values."""
@@ -34,11 +33,16 @@ class StoreError(LockstepError):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn every error about the content of the store at ``path`` into a StoreError."""
+    """Turn every error about the content of the store at ``path`` into one that names it.
+
+    A value that another version, or a user's own policy, may have written is no damage.
+    """
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        rule = f"holds runs with {error.key} = {shown(error.value)}, which {error.rule}"
+        remedy = "use the version of Lockstep, and the policies, with which they were made"
+        raise InputError("RESULTS", str(path), rule, remedy) from None
     except sqlite3.Error as error:
         if primary_code(error) in PASSING:
             raise StoreError(f"cannot read {path}: {error}; try again") from None
@@ -78,26 +82,18 @@ def checked(table: str, name: str, value: Any) -> Any:
     return _parsed(f"{table}.{name}", column, value) if column.parsed else value
 
 
-def check_calibration(one: Calibration) -> None:
-    """Raise ValueError for a calibration that no probe can have made."""
-    name, *of = one.quantity.split(" ")
-    times = [float(words) for words in of if name.endswith("_after_idle_ns")]
-    if not all(map(math.isfinite, [*one.samples, *times])) or len(of) > 1:
-        raise ValueError(f"calibrations.{_short(one.quantity)} holds {_short(one.samples)}")
-    if name == "migration_ns" and one.working_set_bytes < 1:
-        raise ValueError(f"calibrations.working_set_bytes holds {one.working_set_bytes}")
-    if datetime.fromisoformat(one.recorded_at).tzinfo is None:
-        raise ValueError(f"calibrations.recorded_at holds {_short(one.recorded_at)}")
-
-
 def _parsed(where: str, column: Column, text: Any) -> Any:
-    value: Any = json.loads(text, parse_constant=float if where == "runs.schedule" else _refuse)
+    value: Any = json.loads(text, parse_constant=_unknown if where == "runs.schedule" else _refuse)
     if value is None and not column.required:
         return None
     numbers = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
     if not isinstance(value, column.kind) or (isinstance(value, list) and not numbers):
         raise ValueError(f"{where} holds {_short(value)}")
     return value
+
+
+def _unknown(constant: str) -> None:
+    """What a mean over jobs is where nothing has it; it was NaN once."""
 
 
 def _refuse(constant: str) -> Any:
@@ -145,9 +141,11 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
     if not parts["jobs"] and whole["schedule"] is None:
         raise ValueError(f"run {run} has no jobs")
     every = [json.loads(zlib.decompress(row["every"])) for row in parts["switches"]]
-    return RunRecord(
+    record = RunRecord(
         **typed(whole),
         jobs=tuple(JobRecord(**row) for row in parts["jobs"]),
         ranks=tuple(RankResult.of_record(row.pop("more") | row) for row in parts["ranks"]),
         switches=tuple(Switch(*switch) for part in every for switch in part),
     )
+    check_run(record)
+    return record

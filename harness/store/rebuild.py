@@ -1,6 +1,7 @@
 """The experiment that records belong to, rebuilt from them: its file may be gone."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,10 @@ from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
 from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import Reader, of_jobs
 from harness.store.records import BY_JOB, DEDICATED, FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
-from workloads.validation import InputError
 from workloads.waiting_rules import RULES
+
+WORKLOADS = (POLICY, SIMULATED, BY_JOB)
+"""Kinds of runs of a whole workload."""
 
 FIRST = ("none", "implicit", "gang", "partitioned", "batch")  # policies that are listed before the others
 
@@ -21,10 +24,8 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     Runs are shuffled, so the function sorts the schedulers by FIRST, waiting rule and quantum. The
     digest may differ from the file's: records lack cells that differ by simulated machines alone.
     """
-    ours = [record for record in records if record.kind in (POLICY, SIMULATED, BY_JOB)]
-    if not ours:
-        rule = "it holds dedicated runs only"
-        raise InputError("RESULTS", len(records), rule, "repeat the command that began it, with --resume")
+    ours = [record for record in records if record.kind in WORKLOADS]
+    _check(records)
     cells = {record.cell: record for record in ours}
     # One unmodified job has dedicated runs alone; of several jobs the unmodified ones have runs of their own.
     alone = [record for record in records if record.kind == DEDICATED and "setting" in record.scheduler]
@@ -32,15 +33,27 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     tables = {json.dumps(one.scheduler, sort_keys=True): one.scheduler for one in (*unmodified, *ours)}
     last = ours[-1]
     read: Reader = of_jobs if last.schedule else settings.of_table
+    schedulers = [(read(table), table) for table in tables.values()]  # unknown ones have no rank
     return Experiment(
         name=last.experiment,
         processors=max(map(_processors, ours)),
         repeats=1 + max(record.repeat for record in ours if record.repeat < FURTHER),
         seed=last.seed,
-        schedulers=tuple(read(table) for table in sorted(tables.values(), key=_rank)),
+        schedulers=tuple(scheduler for scheduler, _ in sorted(schedulers, key=lambda pair: _rank(pair[1]))),
         cells=tuple(_cell(cells[index]) for index in sorted(cells)),
         dedicated=TWO_PHASE if any(map(alone_two_phase, records)) else SPINNING,
     )
+
+
+def _check(records: Sequence[RunRecord]) -> None:
+    """Refuse runs that do not belong together."""
+    jobs: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+    for record in (record for record in records if record.kind in WORKLOADS):
+        jobs[record.cell].add(tuple(job.job for job in record.jobs))
+    if differing := [cell for cell, of_runs in jobs.items() if len(of_runs) > 1]:
+        raise ValueError(f"runs of point {differing[0]} of its sweep have different jobs")
+    if len({record.schedule is None for record in records}) > 1:
+        raise ValueError("of its runs some are simulated by job, and some are not")
 
 
 def _cell(record: RunRecord) -> Cell:

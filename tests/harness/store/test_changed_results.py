@@ -7,6 +7,7 @@ repeats a series.
 import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -18,6 +19,7 @@ from fake_records import records
 from harness.analyse import stored_runs
 from harness.measure.session import Silent
 from harness.spec import experiment
+from harness.store import payloads
 from harness.store.database import FILE_NAME, Store, StoreError
 from harness.store.spool import Spool
 from harness.store.tables import TABLES
@@ -29,12 +31,15 @@ SEED = os.environ.get("LOCKSTEP_CHANGED_SEED", str(random.randrange(10**6)))
 ABSURD = (None, True, -1, 0, 10**30, 1e308, float("nan"), "", "x", "9" * 400, [], [[]], {}, {"x": None})
 """What stands in the place of a value."""
 
+LAST_JOB = "job = 2 AND run = (SELECT min(run) FROM jobs WHERE job = 2)"
+"""The last job of the first of several runs that have it."""
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A store of six runs, and one of them in a file that waits beside it."""
+    """A store of seven runs, and another one in a file that waits beside it."""
     folder = tmp_path_factory.mktemp("changed")
-    wanted = experiment.load("three-jobs", settings=["repeats=1", "schedulers=[{policy='gang'}]"])
+    wanted = experiment.load("three-jobs", settings=["repeats=2", "schedulers=[{policy='gang'}]"])
     run_records = records(wanted)
     with Store(folder / "whole") as store:
         for record in run_records[:-1]:
@@ -95,16 +100,66 @@ def change_a_cell(store, chance):
         return True
 
 
+def seal(store):
+    """Give every run the checksum of what the store has now, as somebody who wants it read would do."""
+    with closing(sqlite3.connect(store)) as database, database:
+        database.row_factory = sqlite3.Row
+        for (run,) in database.execute("SELECT id FROM runs").fetchall():
+            database.execute(
+                "UPDATE checksums SET sha256 = ? WHERE run = ?", (payloads.checksum(database, run), run)
+            )
+
+
 def cells(made, folder, seed, count):
+    """Half of the changed stores have checksums that agree with them."""
     whole, _ = made
     ends = Counter()
     for number in range(count):
         place = folder / "copy"
         shutil.copytree(whole, place)
         if change_a_cell(place / FILE_NAME, random.Random(f"{seed}-{number}")):
+            if number % 2:
+                seal(place / FILE_NAME)
             ends[read(place)] += 1
         shutil.rmtree(place)
     return ends
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("UPDATE runs SET kind = 'x'", "no run has 'x' as kind"),
+        ("UPDATE runs SET processors = '[0, 0]'", "as processors"),
+        ("UPDATE runs SET wall_s = -1", "as wall_s"),
+        ("UPDATE runs SET repeat = -1", "as repeat"),
+        ('UPDATE runs SET scheduler = \'{"policy": ["x"]}\'', "holds runs with policy = "),
+        ('UPDATE runs SET constants = \'{"latency_us": "x"}\'', "no run has 'x' as constants.latency_us"),
+        ("UPDATE runs SET conditions = '{\"load_before\": [1]}'", "no run has [1] as conditions.load_before"),
+        ("UPDATE jobs SET placement = '[7, 8]'", "as placement"),
+        ("UPDATE jobs SET arrival_ns = -1", "as arrival_ns"),
+        ("UPDATE jobs SET finish_ns = arrival_ns", "as finish_ns"),
+        ("UPDATE jobs SET admitted_ns = 1 << 60", "as admitted_ns"),
+        (
+            "UPDATE jobs SET program = json_set(program, '$.imbalance', 'x')",
+            "holds runs with imbalance = 'x'",
+        ),
+        ("UPDATE ranks SET job = job + 5", "no run has 5 as job of a rank"),
+        (f"DELETE FROM ranks WHERE {LAST_JOB}; DELETE FROM jobs WHERE {LAST_JOB}", "have different jobs"),
+        ("UPDATE ranks SET processor = 7", "as processor of a rank"),
+    ],
+)
+def test_what_no_run_can_have_made_is_refused(made, tmp_path, change, reason):
+    """Checksums tell damage only: somebody may have written another store on purpose."""
+    place = tmp_path / "copy"
+    shutil.copytree(made[0], place)
+    with closing(sqlite3.connect(place / FILE_NAME)) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.executescript(change)
+    seal(place / FILE_NAME)
+    with pytest.raises((StoreError, InputError), match=re.escape(reason)) as refused:
+        stored_runs.read(place, None, Silent())
+    assert str(place) in str(refused.value)
 
 
 def waiting(made, folder, seed, count):
