@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     document = results.document()
     for key in ("session", "agreement"):
         document.pop(key, None)
-    shown = list(text.simulated(results))
+    shown = list(text.render(results))
     if experiment.by_job and options.output:
         pages = _pages(results.digest, options.output, watcher)
         files = [*pages, *sorted(simulation.files), options.output / FILE_NAME]

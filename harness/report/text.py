@@ -65,6 +65,7 @@ LEGEND_TWO = "Of two repeats, intervals are from the smallest to the largest: a 
 def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part]:
     """The warnings, a table for each point of the sweep, and the agreement.
 
+    A point of which nothing was measured has the simulated values in place of the measured ones.
     On a terminal that is too narrow for all columns, tables have those that answer the question, unless all
     are asked for. ``programs`` asks for a line for each job, with its CPU time.
     Of jobs without processes there is one table of means.
@@ -81,12 +82,16 @@ def render(results: ResultsDocument, *, programs: bool = False) -> Iterator[Part
         yield Line("Next: lockstep doctor", style="dim")
     for _, rows in groupby(results.rows, key=lambda row: row.settings):
         block = list(rows)
+        if _only_simulated(block):
+            yield from _simulated_block(results.experiment, block)
+            continue
         yield Line(_title(results.experiment, block[0]), style="bold")
         yield _block(block)
         block_table = _programs(block) if programs else _each_job(block) if different_jobs(block) else None
         if block_table and block_table.rows:
             yield block_table
-    yield Line(LEGEND + (LEGEND_ERROR if any(row.simulated for row in results.rows) else "") + ".", "dim")
+    if not _only_simulated(results.rows):
+        yield Line(LEGEND + (LEGEND_ERROR if any(row.simulated for row in results.rows) else "") + ".", "dim")
     if any(row.measured and row.measured.responses for row in results.rows):
         yield Line(LEGEND_RESPONSES, style="dim")
     sides = [side for row in results.rows for side in row.sides.values()]
@@ -164,22 +169,17 @@ def _title(name: str, row: Row) -> str:
     return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def simulated(results: ResultsDocument) -> Iterator[Part]:
-    """The results of an experiment that was only simulated."""
-    if results.by_job:
-        yield from _of_schedules(results)
-        return
-    name, rows = results.experiment, results.rows
-    for settings, group in groupby(rows, key=lambda row: row.settings):
-        block = list(group)
-        described = "; ".join(dict.fromkeys(job.work.label for job in block[0].jobs))
-        point = "".join(f"; {key} = {value}" for key, value in settings.items())
-        yield Line(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
-        yield listed([*NAMES, *_simulated("", BREAKDOWN)], block, wrap=False)
-        if different_jobs(block):
-            yield _each_job(block)
-    if any(row.simulated and row.simulated.workload_slowdown.n == 2 for row in rows):
-        yield Line(LEGEND_TWO, style="dim")
+def _only_simulated(rows: Sequence[Row]) -> bool:
+    return any(row.simulated for row in rows) and not any(row.measured for row in rows)
+
+
+def _simulated_block(name: str, rows: Sequence[Row]) -> Iterator[Part]:
+    described = "; ".join(dict.fromkeys(job.work.label for job in rows[0].jobs))
+    point = "".join(f"; {key} = {value}" for key, value in rows[0].settings.items())
+    yield Line(f"{name}, simulated: {len(rows[0].jobs)} x {described}{point}", style="bold")
+    yield listed([*NAMES, *_simulated("", BREAKDOWN)], rows, wrap=False)
+    if different_jobs(rows):
+        yield _each_job(rows)
 
 
 def _of_schedules(results: ResultsDocument) -> Iterator[Part]:

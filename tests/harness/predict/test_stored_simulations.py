@@ -59,6 +59,13 @@ def test_what_an_interrupted_simulation_lacks_is_not_taken_for_measured(folder):
     assert headings[0] == headings[1]
 
 
+def test_the_text_of_a_report_on_simulations_alone_has_the_tables_of_simulate(folder, capsys):
+    assert main([*SIMULATE, *SWEEP, "--results", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert main(["report", str(folder / "one"), "--format", "text"]) == 0
+    assert capsys.readouterr().out == shown and "simulated: " in shown
+
+
 def test_a_report_has_the_figures_of_simulate_for_every_simulated_machine(folder, capsys):
     assert main([*SIMULATE, *SWEEP, "--results", str(folder), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)["rows"]
