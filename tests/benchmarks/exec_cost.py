@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
@@ -88,14 +89,19 @@ def row(command, place, ours, options):
 
 
 def timed(command, copies, place, variables):
-    """Seconds of the slowest of some copies that run at once."""
-    begin_s = time.monotonic()
-    running = [
-        subprocess.Popen(command, cwd=place, env=ENVIRONMENT | variables, stdout=-1, stderr=-1, text=True)
-        for _ in range(copies)
-    ]
-    said = [one.communicate(timeout=120) for one in running]
-    took_s = time.monotonic() - begin_s
+    """Seconds of the slowest of some copies that run at once, each with a TMPDIR of its own.
+
+    Open MPI up to 4.1 removes the directory of its session there when the first of them ends.
+    """
+    with ExitStack() as stack:
+        apart = [stack.enter_context(tempfile.TemporaryDirectory(prefix="lockstep-")) for _ in range(copies)]
+        begin_s = time.monotonic()
+        running = [
+            subprocess.Popen(command, cwd=place, env=environment, stdout=-1, stderr=-1, text=True)
+            for environment in (ENVIRONMENT | variables | {"TMPDIR": folder} for folder in apart)
+        ]
+        said = [one.communicate(timeout=120) for one in running]
+        took_s = time.monotonic() - begin_s
     for one, (out, err) in zip(running, said, strict=True):
         if one.returncode or "wrong" in out:
             raise SystemExit(f"{' '.join(command)}: status {one.returncode}\n{out}{err}")
