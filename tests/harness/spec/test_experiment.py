@@ -350,6 +350,12 @@ def test_values_that_a_sweep_hides_need_not_fit_to_the_rest(write):
     assert len(load(write(text)).cells) == 2
 
 
+def test_a_key_that_must_be_given_may_be_given_by_the_sweep_alone(write):
+    text = SMALL.replace(", dedicated_s = 1.0", "").replace("phases = 10\n", "")
+    assert "phases" in refused(write(text)).key
+    assert len(load(write(f'{text}[sweep]\n"program.phases" = [10, 20]\n')).cells) == 2
+
+
 def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_more():
     longest = "schedulers.4.imbalance_estimate=longest-wait"
     settings = ["processors=2", "repeats=5", "program.dedicated_s=1.5", longest]
