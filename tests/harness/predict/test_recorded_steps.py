@@ -212,6 +212,14 @@ def test_calls_take_their_own_time_and_the_wait_comes_on_top():
     assert set(first_steps(replayed(made(quick)))[0]["busy_ns"][:-1]) == {10_500}
 
 
+def test_what_a_call_usually_takes_is_that_of_its_kind_and_size():
+    """One call of eight bytes was disturbed; calls of another kind with four take as long as it did."""
+    eight = [("ISEND", 0, {"peer": 1, "bytes": 8, "within_ns": time_ns}) for time_ns in (1000, 1000, 9000)]
+    four = 5 * [("ISSEND", 0, {"peer": 1, "bytes": 4, "within_ns": 9000})]
+    program = replayed(made([[*eight, *four], [("COMPUTE", 1)]]))
+    assert first_steps(program)[0]["busy_ns"].sum() == 3 * 1000 + 5 * 9000
+
+
 def test_what_is_kept_is_repeated_for_all_that_happened_and_start_up_comes_first():
     whole = made([100 * [("ALLREDUCE", 10)]] * 2, windows=4, kept=5)
     program = replayed(whole, start_up_s=0.5)
