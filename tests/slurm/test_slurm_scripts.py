@@ -52,6 +52,11 @@ def test_options_have_slurms_own_names(tmp_path):
     assert lines[11] == ""
 
 
+def test_a_command_has_each_word_once_and_each_option_on_a_line_of_its_own(tmp_path):
+    text = script(tmp_path, ["lockstep", "run", "x.toml", "--seed", "3", "--resume"]).text
+    assert "lockstep run x.toml \\\n    --seed 3 \\\n    --resume" in text
+
+
 PIECES = [" --", "'", '"', "\\", "$(touch x)", "`", "\n", "\r\n", "%j", "#", TASK.value, "\udcff", "~", "a"]
 CHARACTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 HOSTILE = st.text(CHARACTERS) | st.lists(st.sampled_from(PIECES)).map("".join)
