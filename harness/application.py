@@ -258,7 +258,9 @@ class _Series:
 
     def _back_end(self, tasks: Sequence[Task]) -> BackEnd:
         if self._wanted.of_settings:
-            return AsStarted(self._session, self._watcher)
+            as_started = AsStarted(self._session, self._watcher)
+            as_started.prepare(tasks)
+            return as_started
         every = [job for task in tasks for job in task.jobs]
         constants: Callable[[Task], Constants] = lambda task: Constants()  # noqa: E731
         if any(job.program.needs_constants for job in every):

@@ -234,11 +234,15 @@ class Command(Work):
         return f"{' '.join(words)}, {processes_name(self.processes)}{options}"
 
 
+COPY = "{copy}"
+"""Placeholder in a command line for its number among all, so that each copy can write its own files."""
+
+
 @dataclass(frozen=True)
 class CommandLine(Work):
     """A command as its user starts it, for whose processes their number, places and launcher are its affair.
 
-    ``{copy}`` in a word stands for the number of the job, so that each copy can write files of its own.
+    ``COPY`` in a word stands for the number of the job.
     """
 
     kind: ClassVar[str] = "command line"

@@ -27,6 +27,7 @@ from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from workloads.validation import InputError, refused
 from workloads.waiting_rules import RULES, rule_name, waiting_rule
+from workloads.work import COPY
 
 if TYPE_CHECKING:
     from harness.measure.session import Watcher
@@ -115,7 +116,7 @@ def command_of(options: Namespace, name: str) -> list[str]:
 def check_program(command: Sequence[str], error: type[InputError] = NoProgramError) -> None:
     """Check that a command names a program that can be run; raises ``error``."""
     word = command[0]
-    if "{copy}" in word or shutil.which(word) is not None:
+    if COPY in word or shutil.which(word) is not None:
         return
     quoted = len(command) == 1 and len(word.split()) > 1
     remedy = "leave out the quotes" if quoted else "check its name, path and mode"

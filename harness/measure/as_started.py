@@ -7,7 +7,7 @@ ranks, the binding of our launcher would be measured instead.
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -70,6 +70,14 @@ class AsStarted:
     def refusal(self, task: Task) -> InputError | None:
         """None: a host can run what its user can start."""
         return None
+
+    def prepare(self, tasks: Iterable[Task]) -> None:
+        """Make the libraries that the tasks preload, so that one that cannot be made ends no series midway.
+
+        Raises NativeError for such a library.
+        """
+        for task in tasks:
+            self._ready(task)
 
     def guess_s(self, task: Task) -> float:
         return sum(job.program.alone_s for job in task.jobs)

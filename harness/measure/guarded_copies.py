@@ -20,9 +20,7 @@ from coordinator.host.lost_proxies import LostProxies
 from coordinator.host.processes import STUBBORN_S
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import refused
-
-COPY = "{copy}"
-"""Placeholder in a command for its number among all, so that each copy can write its own files."""
+from workloads.work import COPY
 
 Started = tuple[Sequence[str], Mapping[str, str]]
 """A command, and its variables besides those of ``environment.of_command``."""

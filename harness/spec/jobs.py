@@ -15,7 +15,7 @@ from workloads.parameters import Bounds, Checked, build
 from workloads.patterns import LOCK, PATTERNS
 from workloads.program import Program
 from workloads.validation import InputError, known_keys, one_of, under
-from workloads.work import SINGLE, Command, CommandLine, Work
+from workloads.work import COPY, SINGLE, Command, CommandLine, Work
 
 LAUNCHER = "{launcher}"
 PROCESSES = "{processes}"
@@ -133,13 +133,17 @@ def as_started(job: Any, key: str) -> JobGroup:
 
 
 def check_here(group: JobGroup, key: str) -> None:
-    program = group.program
-    # Options of the launcher may change the PATH and the directory.
-    if not isinstance(program, Command) or program.launcher_options:
-        return
-    if shutil.which(program.argv[0], path=dict(program.environment).get("PATH")) is None:
-        rule = f"there is no program {program.argv[0]!r} on the PATH or below the current directory"
-        raise InputError(f"{key}.command", list(program.argv), rule, "check its name, its path and its mode")
+    match group.program:
+        # Options of the launcher may change the PATH and the directory.
+        case Command(argv=words, launcher_options=(), environment=variables):
+            path = dict(variables).get("PATH")
+        case CommandLine(words=words) if COPY not in words[0]:
+            path = None
+        case _:
+            return
+    if shutil.which(words[0], path=path) is None:
+        rule = f"there is no program {words[0]!r} on the PATH or below the current directory"
+        raise InputError(f"{key}.command", list(words), rule, "check its name, its path and its mode")
 
 
 def described(program: Work) -> dict[str, Any]:

@@ -124,12 +124,24 @@ def test_a_report_has_no_row_of_a_setting_that_the_file_has_not(command, lockste
         ("machine.poll_us=1", "machine = {'poll_us': 1}: programs with settings"),
         ("dedicated=two-phase", "dedicated = 'two-phase': programs with settings"),
         ("timeout_factor=0.5", "timeout_factor = 0.5"),
+        ("jobs.0.command=['nowhere']", "jobs[0].command = ['nowhere']: there is no program 'nowhere'"),
     ],
 )
 def test_settings_in_a_file_are_checked(lockstep, change, complaint):
     Path("mine.toml").write_text(OF_A_FILE)
     status, _, err = lockstep("run", "mine.toml", "--set", change)
     assert status == 2 and complaint in err
+
+
+def test_a_library_that_cannot_be_made_is_told_of_before_the_first_run(command, monkeypatch):
+    def no_compiler(*ignored):
+        raise native.NativeError("there is no compiler")
+
+    monkeypatch.setattr(native, "of_command", no_compiler)
+    Path("mine.toml").write_text(f'{OF_A_FILE}[[schedulers]]\nsetting = "two-phase"\n')
+    host = Host(as_it_is=(1, 3), two_phase=(1, 1.1), setting=(1, 2))
+    status, _, err = command(host, "mine.toml", name="run", behind=())
+    assert status == 2 and err.endswith("there is no compiler\n") and not host.asked
 
 
 def test_settings_are_of_real_runs_and_only_they_have_a_factor(lockstep):
