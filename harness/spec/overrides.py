@@ -15,6 +15,7 @@ from typing import Any
 
 from coordinator import policies
 from harness.spec.scheduler import SHARED, has_key, who_has
+from harness.spec.settings import OF_TWO_PHASE, TWO_PHASE, are_settings
 from harness.spec.table_checks import DEEPEST, Table, check_depth, field_names
 from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError, brief, shown
@@ -153,7 +154,8 @@ def apply(data: dict[str, Any], override: Override) -> None:
     elif override.room == "schedulers" and steps[0] != "schedulers":
         having = [n for n, table in enumerate(_tables(data, "schedulers")) if has_key(table, str(steps[0]))]
         if not having:
-            raise InputError(key, override.value, "no [[schedulers]] table has this key", who_has(key))
+            rule, remedy = _nobody_has(data.get("schedulers"), key, override.value)
+            raise InputError(key, override.value, rule, remedy)
         for number in having:
             _put(data, ("schedulers", number, *steps), override.value)
     elif len(steps) == 1 and steps[0] in field_names(LockProgram):
@@ -161,6 +163,19 @@ def apply(data: dict[str, Any], override: Override) -> None:
         raise InputError(key, override.value, "is a key of programs", remedy)
     else:
         _put(data, steps, override.value)
+
+
+def _nobody_has(tables: Any, key: str, value: Any) -> tuple[str, str]:
+    """Why no [[schedulers]] table has a key by itself, and what to write."""
+    if not are_settings(tables):
+        return "no [[schedulers]] table has this key", who_has(key)
+    if key not in OF_TWO_PHASE:
+        return "cannot be set, because [[schedulers]] tables with settings have no such key", "leave it out"
+    rule = f"cannot be set in all [[schedulers]] tables, because it belongs to the setting {TWO_PHASE!r}"
+    numbers = [n for n, one in enumerate(tables) if isinstance(one, dict) and one.get("setting") == TWO_PHASE]
+    if not numbers:
+        return rule, f'add a table with setting = "{TWO_PHASE}"'
+    return rule, f"write schedulers.{numbers[0]}.{key}={value}"
 
 
 def _tables(data: Table, key: str) -> list[Any]:

@@ -8,6 +8,7 @@ from native_programs import LOCKSTEP, launcher, run
 from tuned_host import Host, settings_of, tuning
 
 from harness.spec import settings
+from harness.spec.experiment import load
 from harness.spec.naming import scheduler_name
 from harness.spec.settings import AS_IT_IS, TWO_PHASE
 from workloads import native
@@ -125,12 +126,23 @@ def test_a_report_has_no_row_of_a_setting_that_the_file_has_not(command, lockste
         ("dedicated=two-phase", "dedicated = 'two-phase': programs with settings"),
         ("timeout_factor=0.5", "timeout_factor = 0.5"),
         ("jobs.0.command=['nowhere']", "jobs[0].command = ['nowhere']: there is no program 'nowhere'"),
+        ("waiting=immediate", "'two-phase'; add a table with setting = \"two-phase\"\n"),
+        ("quantum_ms=3", "tables with settings have no such key; leave it out\n"),
     ],
 )
 def test_settings_in_a_file_are_checked(lockstep, change, complaint):
     Path("mine.toml").write_text(OF_A_FILE)
     status, _, err = lockstep("run", "mine.toml", "--set", change)
     assert status == 2 and complaint in err
+
+
+def test_a_key_of_two_phase_waits_names_the_table_that_may_have_it(lockstep):
+    Path("mine.toml").write_text(f'{OF_A_FILE}[[schedulers]]\nsetting = "two-phase"\n')
+    status, _, err = lockstep("run", "mine.toml", "--set", "waiting=immediate")
+    assert status == 2 and "waiting = 'immediate': cannot be set in all" in err
+    change = err.rpartition("; write ")[2].strip()
+    found = load("mine.toml", settings=[change])
+    assert [one.options.waiting for one in found.schedulers][2:] == ["immediate"]
 
 
 def test_a_library_that_cannot_be_made_is_told_of_before_the_first_run(command, monkeypatch):
