@@ -22,6 +22,7 @@ from harness.measure.session import Watcher, session_name
 from harness.report import text
 from harness.spec import experiment_source, overrides, submission
 from harness.spec.experiment import Experiment
+from harness.spec.settings import are_settings
 from harness.spec.submission import TEXTS, Submission
 from slurm import client, partition
 from slurm.command import SlurmError
@@ -115,9 +116,12 @@ def _plan(options: argparse.Namespace) -> _Plan:
         processors = written.data.get("processors", 0)
         within("processors", processors)
         how = how.spread(processors)
+        if of_settings := are_settings(written.data.get("schedulers")):
+            how.check_one_node()
     except InputError as error:
         raise written.located(error) from None
-    experiment = load(options, f"processors={how.processors}", "hosts=[]", real=True)
+    places = () if of_settings else (f"processors={how.processors}", "hosts=[]")
+    experiment = load(options, *places, real=True)
     if options.array is not None and not options.dry_run:
         _check_array(options.array, how)
     results = Path(os.path.realpath(options.results))  # resolve() would fail on loops of links
@@ -143,7 +147,9 @@ def _scripts(
     """The script of the run; with --array, a script for the parts and one that collects their results."""
     name = _file_name(experiment.name)
     lockstep = how.started(["lockstep"], [*PYTHON, "-m", "harness.cli"])
-    run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *forwarded(options)]
+    run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml")]
+    # Programs with settings run on the host of the script, as their commands say.
+    run += [*(() if experiment.of_settings else ("--allocation",)), *forwarded(options)]
     parts = options.array
     if parts is None:
         run += ["--results", str(results)]

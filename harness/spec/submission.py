@@ -108,6 +108,12 @@ class Submission(Checked):
             raise InputError("nodes", self.nodes, rule, "give --ntasks-per-node")
         return dataclasses.replace(self, ntasks_per_node=processors // self.nodes)
 
+    def check_one_node(self) -> None:
+        """Refuse several nodes for programs that only this host runs."""
+        if self.nodes > 1:
+            rule = "programs with settings run on one node, as their users start them"
+            raise InputError("slurm.nodes", self.nodes, rule, "leave it out")
+
     @property
     def processors(self) -> int:
         return self.nodes * (self.ntasks_per_node or 1)

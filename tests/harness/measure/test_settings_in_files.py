@@ -156,6 +156,16 @@ def test_a_library_that_cannot_be_made_is_told_of_before_the_first_run(command, 
     assert status == 2 and err.endswith("there is no compiler\n") and not host.asked
 
 
+def test_settings_are_submitted_to_one_node(lockstep):
+    Path("mine.toml").write_text(OF_A_FILE)
+    words = "submit", "mine.toml", "--dry-run", "--ntasks-per-node", "2"
+    status, out, err = lockstep(*words, "--nodes", "2")
+    (line,) = err.splitlines()
+    assert status == 2 and not out and "slurm.nodes = 2: programs with settings run on one node" in line
+    status, out, err = lockstep(*words)
+    assert status == 0 and "--ntasks-per-node=2" in out and "--allocation" not in out, err
+
+
 def test_settings_are_of_real_runs_and_only_they_have_a_factor(lockstep):
     Path("mine.toml").write_text(OF_A_FILE)
     status, _, err = lockstep("simulate", "mine.toml")
