@@ -29,6 +29,7 @@ from workloads.record import RankResult
 from workloads.validation import InputError
 
 if TYPE_CHECKING:
+    from harness.measure.rank_watch import RankWatch
     from workloads.native import Library
 
 GRACE_S = 1.0
@@ -145,13 +146,20 @@ class Registrar:
 
     Ranks on this host come by a socket in ``folder``, or without one by a socket in no file system; others
     by TCP, for which the port is open to other hosts only with ``elsewhere``. ``tell`` gets a sentence on
-    each job whose ranks have not all got the library.
+    each job whose ranks have not all got the library. ``watch`` gets what ranks on this host note.
 
     Other users can connect to both sockets, and each connection costs a descriptor. So the registrar hangs
     up on callers that do not show its key soon, and has few of them at a time.
     """
 
-    def __init__(self, folder: Path | None, tell: Callable[[str], None], *, elsewhere: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        tell: Callable[[str], None],
+        *,
+        elsewhere: bool = False,
+        watch: RankWatch | None = None,
+    ) -> None:
         self._key, self._tell, self._roll = os.urandom(16).hex(), tell, Roll()
         near = socket.socket(socket.AF_UNIX)
         name = str(folder / "registrar") if folder else f"\0lockstep-{os.urandom(16).hex()}"
@@ -164,6 +172,8 @@ class Registrar:
             self._listeners.append(far)
         parts = [self._key, name.replace("\0", "@"), *by_port]
         self.variables = {"LOCKSTEP_REGISTRAR": ",".join(parts)}
+        self._watch = watch
+        self._passed: dict[socket.socket, int] = {}  # descriptors of ranks' memory, until the key is shown
         self._woken, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._ready = selectors.DefaultSelector()
@@ -187,6 +197,8 @@ class Registrar:
             self._ready.close()
             for one in (*self._listeners, self._woken, *self._heard):
                 one.close()
+            for descriptor in self._passed.values():
+                os.close(descriptor)
             os.close(self._spare)
 
     def _answer(self) -> None:
@@ -260,11 +272,14 @@ class Registrar:
         """Take all that a caller has said: one that has hung up is gone before anything is decided."""
         while one in self._heard:
             try:
-                came = one.recv(LONGEST_LINE_BYTES)
+                came, passed, *_ = socket.recv_fds(one, LONGEST_LINE_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
             except OSError:
-                came = b""
+                came, passed = b"", []
+            for descriptor in passed:
+                self._close_passed(one)
+                self._passed[one] = descriptor
             *lines, self._heard[one] = (self._heard[one] + came).split(b"\n")
             short = len(self._heard[one]) <= LONGEST_LINE_BYTES
             if not (came and short and all(self._hear(one, line) for line in lines)):
@@ -276,6 +291,8 @@ class Registrar:
         if len(words) == 2 and words[0] == self._key:
             self._strangers.pop(one, None)
             self._roll.announce(one, words[1], now_s)
+            if self._watch is not None and one in self._passed:
+                self._watch.add(self._passed.pop(one))
             return True
         try:
             rank, size = map(int, words)
@@ -284,7 +301,12 @@ class Registrar:
             return False
         return True
 
+    def _close_passed(self, one: socket.socket) -> None:
+        if (descriptor := self._passed.pop(one, None)) is not None:
+            os.close(descriptor)
+
     def _drop(self, one: socket.socket) -> None:
+        self._close_passed(one)
         self._roll.leave(one)
         self._strangers.pop(one, None)
         self._ready.unregister(one)

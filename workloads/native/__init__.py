@@ -282,7 +282,7 @@ def _check_compiler(reason: str, without: str) -> None:
 
 
 def _sources() -> list[Path]:
-    modules = [HERE / f"{name}.py" for name in ("__init__", "calls", "recorded", "replacing")]
+    modules = [HERE / f"{name}.py" for name in ("__init__", "calls", "noted", "recorded", "replacing")]
     return [*sorted(HERE.glob("*.[ch]")), *modules, *sorted((HERE / "conformance").glob("*.[chp]*"))]
 
 
@@ -323,14 +323,18 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
 
 
 def _compile(mpicc: Path, declared: set[str], leave: Set[str], tell: Tell, made: Path) -> None:
-    from workloads.native import calls, recorded, replacing  # noqa: PLC0415 - rarely needed
+    from workloads.native import calls, noted, recorded, replacing  # noqa: PLC0415 - rarely needed
 
     differing = _differing(mpicc, made, tell)
     covered = calls.covered(declared, differing)
-    (made / "declared.h").write_text(
-        replacing.declarations(covered, declared) + recorded.declarations(covered)
-    )
-    (made / "made.c").write_text(replacing.definitions(covered) + recorded.definitions(covered))
+    layers = (recorded, noted)
+    declarations = [
+        replacing.declarations(covered, declared),
+        *(one.declarations(covered) for one in layers),
+    ]
+    definitions = [replacing.definitions(covered), *(one.definitions(covered) for one in layers)]
+    (made / "declared.h").write_text("".join(declarations))
+    (made / "made.c").write_text("".join(definitions))
     sources = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "preload.c"]
     include = [f"-I{made}", f"-I{HERE}"]
     words = [*FLAGS, *WRAPPERS, *include, "-o", str(made / "wrappers.so"), *sources, str(made / "made.c")]

@@ -244,12 +244,17 @@ class Call:
         return nonblocking(self.name) if self.kind in ("collective", "sending") else self.name
 
 
-def known() -> list[str]:
-    """The names of the calls of the table, without "_c"."""
-    names = re.findall(r"(?m)^(?!collective)\w+ (\w+)\(", CALLS)
-    for name in re.findall(r"(?m)^collective (\w+)\(", CALLS):
-        names += [name, nonblocking(name), f"{name}_init"]
-    return sorted(names)
+COLLECTIVES = tuple(re.findall(r"(?m)^collective (\w+)\(", CALLS))
+
+
+def kinds() -> dict[str, str]:
+    """The kind of each call of the table, by its name without "MPI_" and "_c"."""
+    kinds = dict[str, str]()
+    for kind, name in re.findall(r"(?m)^(\w+) (\w+)\(", CALLS):
+        kinds[name] = kind
+        if kind == "collective":
+            kinds |= {nonblocking(name): "starting", f"{name}_init": "lasting"}
+    return kinds
 
 
 def nonblocking(name: str) -> str:

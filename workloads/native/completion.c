@@ -22,7 +22,7 @@ static int test_receipt(void *what, int *done)
 static int wait_received(MPI_Request *request, MPI_Status *status, MPI_Comm comm, int source)
 {
     struct receipt receipt = {request, status};
-    struct wait wait = {MESSAGE, test_receipt, &receipt, comm, source, 1};
+    struct wait wait = {MESSAGE, test_receipt, &receipt, comm, source, 1, .waited = request};
 
     return wait_two_phase(&wait);
 }
@@ -163,7 +163,8 @@ static int wait_as_own(int (*test)(void *, int *), void *what)
 
 static int wait_requests(int (*test)(void *, int *), struct requests *requests, int more)
 {
-    struct wait wait = {MESSAGE, test, requests, MPI_COMM_NULL, MPI_ANY_SOURCE, requests->count, more};
+    struct wait wait = {MESSAGE, test, requests, MPI_COMM_NULL, MPI_ANY_SOURCE, requests->count, more,
+                        .waited = requests->requests};
 
     return filing ? wait_as_own(test, requests) : wait_two_phase(&wait);
 }

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "wrappers.h"
+#include "whereabouts.h"
 
 #define PATIENCE_MS 1000 /* for a connection with another host, which may not be reached at all */
 #define QUEUE_S 10       /* and for one on this host: there many may come at once */
@@ -28,6 +28,7 @@
 
 static int line = -1; /* to the registrar */
 static int expected;  /* there is one */
+static int notes = -1; /* what this rank will note of itself (whereabouts.h), to be passed on */
 
 static int connected(int channel, const struct sockaddr *address, socklen_t length)
 {
@@ -135,12 +136,33 @@ static int tell(const char *text)
     return send(line, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
 }
 
+/* Say it, and pass a descriptor on, if there is one; only a line on this host can. */
+static void tell_and_pass(const char *text, int descriptor)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof descriptor)];
+    } beside = {.bytes = {0}};
+    struct iovec words = {(void *)(uintptr_t)text, strlen(text)};
+    struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1};
+
+    if (descriptor >= 0) {
+        message.msg_control = &beside;
+        message.msg_controllen = sizeof beside;
+        beside.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+                                         .cmsg_len = CMSG_LEN(sizeof descriptor)};
+        memcpy(CMSG_DATA(&beside.header), &descriptor, sizeof descriptor);
+    }
+    (void)!sendmsg(line, &message, MSG_NOSIGNAL); /* a line that has ended shows it when the answer is awaited */
+}
+
 /* Whether there is a line to the registrar; it may end as soon as it has begun. */
 static int announce(void)
 {
     const char *given = getenv("LOCKSTEP_REGISTRAR");
     char *copy = given != NULL ? strdup(given) : NULL, *rest = copy, *key, *path, *port, *host;
     char name[640], text[1024];
+    int here = 0;
 
     if (copy == NULL)
         return 0;
@@ -149,12 +171,15 @@ static int announce(void)
     port = strsep(&rest, ",");
     if (port != NULL) {
         line = open_path(path);
+        here = line >= 0;
         while (line < 0 && (host = strsep(&rest, ",")) != NULL)
             line = open_port(host, atoi(port));
         name_world(name, sizeof name);
+        if (here && notes < 0)
+            notes = whereabouts_open(name);
         snprintf(text, sizeof text, "%s %s\n", key, name);
         if (line >= 0)
-            tell(text);
+            tell_and_pass(text, here ? notes : -1);
     }
     free(copy);
     return line >= 0;
@@ -200,7 +225,7 @@ static int come_again(void)
     return announce();
 }
 
-int handshake_reached(int rank, int ranks)
+static int reached(int rank, int ranks)
 {
     int64_t until_ns = now_ns() + AGAIN_NS;
     char text[64], answer;
@@ -222,4 +247,14 @@ int handshake_reached(int rank, int ranks)
     while (answer == ENDED && now_ns() < until_ns && come_again());
     hang_up();
     return answer == 'y';
+}
+
+int handshake_reached(int rank, int ranks)
+{
+    int all = reached(rank, ranks);
+
+    if (notes >= 0)
+        close(notes);
+    notes = -1;
+    return all;
 }

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "operation.h"
+#include "whereabouts.h"
 
 struct own_mpi mpi;
 static set_yielding yielding;
@@ -51,20 +52,20 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!handshake_reached(rank, ranks))
+    if (!handshake_reached(rank, ranks) || (getenv("LOCKSTEP_IF_OVERSUBSCRIBED") && !oversubscribed(rank))) {
+        whereabouts_begin(rank, ranks, NOT_NOTED);
         return NULL;
-    if (getenv("LOCKSTEP_IF_OVERSUBSCRIBED") && !oversubscribed(rank))
-        return NULL;
+    }
     PMPI_Query_thread(&level);
     wait_begin(level == MPI_THREAD_MULTIPLE, yielding);
+    reach = calloc((size_t)ranks, sizeof *reach);
+    place = calloc((size_t)ranks, sizeof *place);
     if (wait_as_mpi())
         mpi.Barrier(MPI_COMM_WORLD);
-    else {
-        reach = calloc((size_t)ranks, sizeof *reach);
-        place = calloc((size_t)ranks, sizeof *place);
+    else
         discover(rank, ranks, reach, place);
-        peers_begin(rank, reach, place);
-    }
+    peers_begin(rank, reach, place);
+    whereabouts_begin(rank, ranks, RUNNING);
     mpich_segment_remove_name();
     record_begin(rank, ranks);
     if (operations_open(rank, ranks)) {

@@ -4,6 +4,7 @@
 #include "wrappers.h"
 #include "doorbell.h"
 #include "node_segment.h"
+#include "whereabouts.h"
 
 #define MOST_AWAY 16 /* ranks of a communicator on other nodes that a sleeper asks to ring */
 
@@ -13,7 +14,7 @@ static int own_rank, remote_ranks;
 int (*revoked)(MPI_Comm comm, int *flag);
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
-static const struct peers *world, *last_peers, nobody;
+static const struct peers *world, *last_peers, nobody = {.listed = NOT_LISTED};
 
 static int forget(MPI_Comm comm, int key, void *value, void *extra)
 {
@@ -24,6 +25,7 @@ static int forget(MPI_Comm comm, int key, void *value, void *extra)
         last_peers = NULL;
     if (peers == world)
         world = NULL;
+    whereabouts_forget(peers->listed);
     free(peers->world);
     free(peers->other);
     free(peers);
@@ -97,6 +99,7 @@ static struct peers *look_up(MPI_Comm comm)
     if (peers->inter)
         free(local);
     remote_ranks |= peers->remote > 0;
+    peers->listed = whereabouts_list(peers->world, peers->ranks, peers->inter);
     return peers;
 }
 

@@ -213,6 +213,25 @@ static int is_first(void)
 
 static long yields_so_far(void);
 
+/* A call leads from now on to the function that notes it, and from there to the one with the prefix, or to MPI's own. */
+static void replace(void *wrappers, const char *prefix, int number)
+{
+    char name[LONGEST], under[LONGEST], noted[LONGEST];
+    void **place, *target;
+
+    snprintf(name, sizeof name, "%s%s", prefix, names[number]);
+    snprintf(under, sizeof under, "under_%s", names[number]);
+    snprintf(noted, sizeof noted, "noted_%s", names[number]);
+    target = dlsym(wrappers, name);
+    place = dlsym(wrappers, under);
+    if (place != NULL && own[number] != NULL) {
+        *place = target != NULL ? target : own[number];
+        target = dlsym(wrappers, noted);
+    }
+    if (target != NULL)
+        __atomic_store_n(&targets[number], target, __ATOMIC_RELEASE);
+}
+
 static int initialize(void *init, int *argc, char ***argv, int required, int *provided)
 {
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -232,15 +251,8 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
         error = ((int (*)(int *, char ***, int, int *))init)(argc, argv, required, provided);
     if (error == 0 && begin != NULL)
         prefix = begin(clock_ns(CLOCK_MONOTONIC) - begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns);
-    for (int number = 0; prefix != NULL && number < ENTRIES; number++) {
-        char name[LONGEST];
-        void *found;
-
-        snprintf(name, sizeof name, "%s%s", prefix, names[number]);
-        found = dlsym(wrappers, name);
-        if (found != NULL)
-            __atomic_store_n(&targets[number], found, __ATOMIC_RELEASE);
-    }
+    for (int number = 0; prefix != NULL && number < ENTRIES; number++)
+        replace(wrappers, prefix, number);
     return error;
 }
 

@@ -7,9 +7,8 @@ are written in C, in ``recorded.c``. ``KINDS`` are the kinds of operations in a 
 import re
 from collections.abc import Sequence
 
-from workloads.native.calls import CALLS, WAITS, Call, nonblocking
+from workloads.native.calls import COLLECTIVES, WAITS, Call, nonblocking
 
-COLLECTIVES = tuple(re.findall(r"(?m)^collective (\w+)\(", CALLS))
 SENDS = ("SEND", "SSEND", "BSEND")
 KINDS = (
     *("COMPUTE", "MORE", "OTHER", "PROBE", "WAIT"),

@@ -23,6 +23,7 @@
 #include "wrappers.h"
 #include "doorbell.h"
 #include "node_segment.h"
+#include "whereabouts.h"
 
 #define NAP_NS 1000000 /* the first; each is twice as long as the one before, up to GROWTH times the first */
 #define BRIEF_NAP_NS 50000 /* the first if some rank cannot ring, or may hear too late that it should */
@@ -44,6 +45,7 @@
 #define LATELY_NS 20000000 /* since another process took the processor */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
+#define LASTING_NS INT64_C(500000000) /* of sleep, after which a wait is described for those who look for this rank */
 #define LOOKS 16      /* polls before a sleep, and two for each request, but these only for as long as the nap */
 #define UNRUNG 8      /* or an eighth of it, if nobody has rung, */
 #define LOOK_NS 50000 /* and at least for so long */
@@ -411,10 +413,15 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     struct sleep sleep = {peers, reach, rank, first_ns, 0};
     enum ending ending = RUNG;
     int error = MPI_SUCCESS, steps = 0, asks = 0;
+    int64_t lasts_ns = now_ns() + LASTING_NS;
 
     if (reach == BY_DOORBELL)
         doorbell_forget();
     while (!*done && !error) {
+        if (lasts_ns && now_ns() > lasts_ns) {
+            note_lasting(wait);
+            lasts_ns = 0;
+        }
         int again = ending == RUNG && steps++ < STEPS * (1 + started);
 
         sleep.look_ns = sleep.nap_ns / (ending == RUNG ? 1 : UNRUNG);

@@ -24,6 +24,7 @@ struct peers {
     int remote; /* ranks that are not of this MPI_COMM_WORLD */
     int inter;   /* whether it is an intercommunicator */
     int idup;    /* whether Open MPI's Comm_idup has been called for it */
+    int listed;  /* its place in the list of whereabouts.h */
 };
 
 /* Tell lockstep's registrar that this rank has the library. Before MPI's own initialization. */
@@ -112,6 +113,7 @@ struct wait {
     int rank;      /* the rank of comm that can; MPI_ANY_SOURCE: any */
     int requests;  /* how many it waits for */
     int more;      /* how many times more than once MPI polls in a test */
+    MPI_Request *waited; /* the program's requests, if it waits for some */
 };
 
 /* Wait until the test says done, or fails: spin as long as the rule allows, then sleep. Returns the error. */

@@ -1,0 +1,244 @@
+"""Watches the ranks below a command: for how long each has made no progress, and what it does instead.
+
+A rank makes progress when a call of MPI ends with something done. The watch samples what ranks note
+(``rank_notes``), so that no rank reads a clock for it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator.host import identity
+from coordinator.host.processes import children
+
+if TYPE_CHECKING:
+    from harness.measure.rank_notes import RankMemory, RankNote
+
+LONGEST_GAP_S = 2.0
+"""A longer time between two samples is not the ranks': lockstep or its host was stopped."""
+
+RUNNING, ASLEEP, STOPPED, ENDED = "running", "asleep", "stopped", "ended"
+STATES = {"R": RUNNING, "D": ASLEEP, "S": ASLEEP, "I": ASLEEP, "T": STOPPED, "t": STOPPED}
+
+SYSTEM_CALLS = {
+    "x86_64": {
+        **{0: "read", 1: "write", 7: "poll", 23: "select", 34: "pause", 35: "nanosleep", 43: "accept"},
+        **{45: "recvfrom", 47: "recvmsg", 61: "wait4", 72: "fcntl", 73: "flock", 202: "futex"},
+        **{230: "clock_nanosleep", 232: "epoll_wait", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait"},
+    },
+    "aarch64": {
+        **{22: "epoll_pwait", 25: "fcntl", 32: "flock", 63: "read", 64: "write", 72: "pselect6", 73: "ppoll"},
+        **{98: "futex", 101: "nanosleep", 115: "clock_nanosleep", 202: "accept", 207: "recvfrom"},
+        **{212: "recvmsg", 260: "wait4"},
+    },
+}
+"""Calls of the kernel in which processes sleep, by their numbers."""
+
+MEMORY = "memfd:lockstep-whereabouts"
+"""The name of ranks' memories, as the kernel shows it."""
+
+OF_DESCRIPTORS = {"read", "write", "accept", "recvfrom", "recvmsg", "fcntl", "flock"}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class RankState:
+    """A rank: what it notes, for how long it has made no progress, and what its process does.
+
+    ``cpu_share`` is its CPU time meanwhile, divided by that time; ``asleep_in`` the kernel's call in which
+    its main thread sleeps, "" if it does not or the kernel hides it.
+    """
+
+    note: RankNote
+    idle_s: float
+    state: str
+    cpu_share: float
+    asleep_in: str
+    begun: int  # calls that it has begun meanwhile: a rank that polls begins many
+
+
+@dataclass(frozen=True)
+class JobState:
+    """The ranks of a job that are on this host, in the order of their numbers."""
+
+    ranks: tuple[RankState, ...]
+
+    @property
+    def size(self) -> int:
+        """How many ranks it has on all hosts, as far as they have said so."""
+        return max([one.note.ranks for one in self.ranks] + [len(self.ranks)])
+
+
+@dataclass
+class _Watched:
+    """A rank, and when its counters last moved."""
+
+    memory: RankMemory
+    start: int
+    progress: tuple[int, int] = (-1, -1)
+    idle_s: float = 0.0
+    moved: bool = True  # between the last two looks
+    begun: int = 0  # calls that it had begun at its last progress
+    calls: int = 0  # and has begun until now
+    cpu_ticks: int = 0
+    state: str = RUNNING
+    finalized: bool = False
+
+    def look(self) -> None:
+        """Take its counters, and start to count the time again if they show progress."""
+        stage, progressed, self.calls, self.finalized = self.memory.progress()
+        status = identity.stat(self.memory.pid)
+        living = status is not None and status.start == self.start and status.state not in "ZX"
+        self.state = STATES.get(status.state, RUNNING) if status and living else ENDED
+        self.moved = (stage, progressed) != self.progress
+        if self.moved:
+            self.progress = (stage, progressed)
+            self.idle_s, self.begun, self.cpu_ticks = 0.0, self.calls, _cpu_ticks(self.memory.pid)
+
+    @property
+    def over(self) -> bool:
+        return self.state == ENDED or self.finalized
+
+
+class RankWatch:
+    """The ranks that have come, from whatever thread; all else is for one thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._come: list[int] = []
+        self._watched: list[_Watched] = []
+        self._last_s = 0.0
+
+    def add(self, descriptor: int) -> None:
+        """A rank, by a descriptor of its memory, which is ours from now on."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        with self._lock:
+            if len(self._come) + len(self._watched) < limit // 2:  # registrations need some, too
+                self._come.append(descriptor)
+            else:
+                os.close(descriptor)
+
+    @classmethod
+    def around(cls, pid: int) -> RankWatch:
+        """A watch of the ranks that a process watches: this one, or one above or below it."""
+        watch = cls()
+        for one in (pid, *_above(pid), *_below(pid)):
+            if memories := _memories(one):
+                for path in memories:
+                    with suppress(OSError):
+                        watch.add(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                break
+        return watch
+
+    def close(self) -> None:
+        self.sample(self._last_s)
+        for one in self._watched:
+            one.memory.close()
+        self._watched = []
+
+    def sample(self, now_s: float) -> None:
+        """Look at all ranks; jobs whose ranks have all ended are forgotten."""
+        with self._lock:
+            come, self._come = self._come, []
+        if come:
+            from harness.measure.rank_notes import RankMemory  # noqa: PLC0415 - not needed without ranks
+        for descriptor in come:
+            memory = RankMemory(descriptor)
+            status = identity.stat(memory.pid)
+            self._forget([one for one in self._watched if one.memory.pid == memory.pid])  # it has come again
+            self._watched.append(_Watched(memory, status.start if status else -1))
+        gap_s = min(now_s - self._last_s, LONGEST_GAP_S)
+        self._last_s = now_s
+        for one in self._watched:
+            one.look()
+        for job in {one.memory.job for one in self._watched}:
+            ranks = [one for one in self._watched if one.memory.job == job]
+            held = all(one.state in (STOPPED, ENDED) for one in ranks)
+            for one in ranks:
+                one.idle_s += 0.0 if one.moved or held else gap_s
+            if all(one.state == ENDED for one in ranks):
+                self._forget(ranks)
+
+    def _forget(self, ranks: Sequence[_Watched]) -> None:
+        for one in ranks:
+            one.memory.close()
+            self._watched.remove(one)
+
+    def longest_idle_s(self) -> float:
+        """For how long the rank that waits longest has made no progress."""
+        return max((one.idle_s for one in self._watched if not one.over), default=0.0)
+
+    def would_die_of(self, signum: int) -> bool:
+        """Whether there are ranks, and none of them handles or ignores a signal."""
+        living = [one.memory.pid for one in self._watched if one.state != ENDED]
+        return bool(living) and not any(_heeds(pid, signum) for pid in living)
+
+    def jobs(self) -> list[JobState]:
+        """The jobs with all that their ranks note now."""
+        jobs: dict[int, list[RankState]] = {}
+        for one in self._watched:
+            if (note := one.memory.read()) is not None:
+                jobs.setdefault(one.memory.job, []).append(_state(one, note))
+        return [JobState(tuple(sorted(ranks, key=lambda one: one.note.rank))) for ranks in jobs.values()]
+
+
+def _state(one: _Watched, note: RankNote) -> RankState:
+    cpu_s = (_cpu_ticks(note.pid) - one.cpu_ticks) / TICKS
+    share = min(1.0, max(0.0, cpu_s / one.idle_s)) if one.idle_s else 0.0
+    asleep_in = _asleep_in(note.pid) if one.state == ASLEEP else ""
+    return RankState(note, one.idle_s, one.state, share, asleep_in, one.calls - one.begun)
+
+
+def _above(pid: int) -> Iterator[int]:
+    while (status := identity.stat(pid)) and status.parent > 1:
+        pid = status.parent
+        yield pid
+
+
+def _below(pid: int) -> Iterator[int]:
+    for child in children(pid):
+        yield child
+        yield from _below(child)
+
+
+def _memories(pid: int) -> list[Path]:
+    """The descriptors of ranks' memories that a process has."""
+    found = []
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if MEMORY in str(path.readlink()):
+                    found.append(path)
+    return found
+
+
+def _heeds(pid: int, signum: int) -> bool:
+    with suppress(OSError, ValueError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        masks = [line.split()[1] for line in status.splitlines() if line.startswith(("SigIgn:", "SigCgt:"))]
+        return any(int(mask, 16) >> (signum - 1) & 1 for mask in masks)
+    return False
+
+
+def _cpu_ticks(pid: int) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
+
+
+def _asleep_in(pid: int) -> str:
+    """The kernel's call in which the main thread of a process sleeps, with its descriptor if it has one."""
+    with suppress(OSError, ValueError, IndexError):
+        number, *arguments = Path(f"/proc/{pid}/syscall").read_text().split()
+        name = SYSTEM_CALLS.get(os.uname().machine, {}).get(int(number), "")
+        descriptor = str(int(arguments[0], 16)) if name in OF_DESCRIPTORS else ""
+        return f"{name}({descriptor})" if name else ""
+    return ""

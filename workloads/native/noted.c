@@ -1,0 +1,106 @@
+/* What functions noted_X say of communicators, windows and waits that last. */
+#include <string.h>
+
+#include "whereabouts.h"
+
+/* A communicator's place is found by its peers, a window's here. */
+static struct {
+    MPI_Win win;
+    int listed;
+} windows[COMMUNICATORS];
+
+/* All ranks of a communicator make others from it in the same order: so they give these the same number. */
+static void descend(int parent, int made, int call)
+{
+    struct communicator *from, *to;
+
+    if (parent == NOT_LISTED)
+        return;
+    from = &whereabouts->communicators[parent];
+    from->children++;
+    if (made == NOT_LISTED)
+        return;
+    to = &whereabouts->communicators[made];
+    to->id = from->id && to->id ? mixed(mixed(from->id, from->children), to->id) : 0;
+    to->origin = call;
+}
+
+void note_communicator(MPI_Comm parent, MPI_Comm made, int call)
+{
+    descend(listed(parent), listed(made), call);
+}
+
+void note_window(MPI_Comm comm, MPI_Win made, int call)
+{
+    const struct peers *peers = peers_of(comm);
+    int number = 0;
+
+    while (number < COMMUNICATORS && windows[number].listed)
+        number++;
+    if (number < COMMUNICATORS) {
+        int place = whereabouts_list(peers->world, peers->ranks, 0);
+
+        descend(peers->listed, place, call);
+        windows[number].win = made;
+        windows[number].listed = place + 1;
+    }
+}
+
+static int place_of_window(MPI_Win win)
+{
+    int number = 0;
+
+    while (number < COMMUNICATORS && !(windows[number].listed && windows[number].win == win))
+        number++;
+    return number;
+}
+
+int listed_window(MPI_Win win)
+{
+    int number = place_of_window(win);
+
+    return number < COMMUNICATORS ? windows[number].listed - 1 : NOT_LISTED;
+}
+
+void note_window_freed(MPI_Win win)
+{
+    int number = place_of_window(win);
+
+    if (number < COMMUNICATORS) {
+        whereabouts_forget(windows[number].listed - 1);
+        windows[number].listed = 0;
+    }
+}
+
+/* Until now it was not worth the time. */
+static void note_name(MPI_Comm comm)
+{
+    char name[MPI_MAX_OBJECT_NAME];
+    int number = listed(comm), length;
+
+    if (number != NOT_LISTED && PMPI_Comm_get_name(comm, name, &length) == MPI_SUCCESS)
+        strncpy(whereabouts->communicators[number].name, name, NAME_BYTES - 1);
+}
+
+static void note_pending(int count, const MPI_Request requests[])
+{
+    struct place *place = concurrent ? place_of_thread() : whereabouts->places;
+    int pending = 0, room = (int)(sizeof place->handles / sizeof *place->handles);
+
+    for (int number = 0; number < count && pending < room; number++) {
+        int over = 1;
+
+        if (requests[number] != MPI_REQUEST_NULL &&
+            mpi.Request_get_status(requests[number], &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over)
+            place->handles[pending++] = (uint64_t)(uintptr_t)requests[number];
+    }
+    __atomic_store_n(&place->pending, pending, __ATOMIC_RELEASE);
+}
+
+void note_lasting(const struct wait *wait)
+{
+    if (wait->comm != MPI_COMM_NULL)
+        note_name(wait->comm);
+    else if (wait->waited != NULL)
+        note_pending(wait->requests, wait->waited);
+}

@@ -1,0 +1,132 @@
+/* What the threads of a rank do in MPI, in memory that lockstep reads when somebody asks where the ranks are.
+   The rank makes the memory before it initializes MPI, and passes it on with its registration (handshake.c). A call
+   costs it some stores in a line of the cache that nobody else reads meanwhile. */
+#ifndef LOCKSTEP_WHEREABOUTS_H
+#define LOCKSTEP_WHEREABOUTS_H
+
+#include "wrappers.h"
+
+#define PLACES 8         /* threads that are told apart; all later ones share the last place */
+#define COMMUNICATORS 64 /* and so are communicators and windows */
+#define MEMBERS 16384    /* ranks of all of these together */
+#define STARTED 64       /* requests whose start is known, by their handles */
+#define NAME_BYTES 48
+enum { NO_PEER = -9, NOT_LISTED = -1 };
+
+/* What a call is about. */
+struct subject {
+    int32_t call; /* its number in `names` */
+    int32_t comm; /* its place in `communicators`, or NOT_LISTED */
+    int32_t to, from, tag; /* ranks of that communicator, or NO_PEER; `from` may be the root */
+    int32_t item_bytes;    /* 0: unknown */
+    int64_t items;         /* of a message; of a call for requests, how many there are */
+};
+
+struct place {
+    uint64_t entered, left, progressed; /* calls: begun, ended, and ended with something done */
+    int32_t thread, pending;            /* the thread; how many places of `handles` are in use */
+    struct subject subject;             /* of the last call */
+    uint64_t handles[4];                /* of requests that the call still waits for */
+};
+
+struct communicator {
+    uint64_t id; /* the same at all its ranks; 0: unknown */
+    uint64_t collectives, children; /* begun in it, and made from it, by this rank */
+    int32_t ranks, member; /* where its ranks of MPI_COMM_WORLD begin in `members`; NOT_LISTED: there is no room */
+    int32_t origin;        /* the call that made it, or NOT_LISTED */
+    int16_t used, inter;   /* inter: the members are its remote group */
+    char name[NAME_BYTES];
+};
+
+struct started {
+    uint64_t handle;
+    struct subject subject;
+};
+
+enum stage { BEGINNING, RUNNING, FINALIZING, FINALIZED, NOT_NOTED };
+
+struct whereabouts {
+    char magic[8];
+    uint64_t job; /* the same for its ranks */
+    int32_t version, bytes, pid, rank, ranks, stage, calls, members_used;
+    struct place places[PLACES];
+    struct communicator communicators[COMMUNICATORS];
+    struct started started[STARTED];
+    int32_t members[MEMBERS];
+    char names[]; /* of the calls, NAME_BYTES each */
+};
+
+extern struct whereabouts *whereabouts; /* never NULL */
+extern const char *const noted_calls[]; /* generated */
+extern const int noted_count;
+
+/* Make the memory of a rank of a job. Returns a descriptor of it for lockstep, or -1. */
+int whereabouts_open(const char *job);
+
+/* MPI is initialized. */
+void whereabouts_begin(int rank, int ranks, enum stage stage);
+
+uint64_t mixed(uint64_t one, uint64_t other);
+
+/* Give a communicator or a window a place in the list. Returns it, or NOT_LISTED. */
+int whereabouts_list(const int *world, int ranks, int inter);
+void whereabouts_forget(int listed);
+
+/* A call has made a communicator from `parent`, or a window. */
+void note_communicator(MPI_Comm parent, MPI_Comm made, int call);
+void note_window(MPI_Comm comm, MPI_Win made, int call);
+void note_window_freed(MPI_Win win);
+int listed_window(MPI_Win win);
+
+/* A request has been started by a call. */
+void note_started(MPI_Request request, const struct subject *subject);
+
+/* The bytes of an item; 0: unknown. What is no datatype must not be asked for its size before MPI has accepted it. */
+int item_bytes(MPI_Datatype datatype);
+
+/* The place of the calling thread. */
+struct place *place_of_thread(void);
+
+/* A wait in this thread lasts: note which of its requests are not complete, and how the program calls its
+   communicator. */
+void note_lasting(const struct wait *wait);
+
+static inline int listed(MPI_Comm comm)
+{
+    return comm == MPI_COMM_NULL ? NOT_LISTED : peers_of(comm)->listed;
+}
+
+/* Ranks as a peer; all MPIs give the same number to any source. */
+enum { ANY_PEER = -2 };
+#define PEER(rank) ((rank) == MPI_ANY_SOURCE ? ANY_PEER : (rank))
+
+/* A collective call begins in the communicator or window of this number. Returns it. */
+static inline int note_collective(int number)
+{
+    if (number != NOT_LISTED)
+        whereabouts->communicators[number].collectives++;
+    return number;
+}
+
+static inline struct place *note_entered(struct subject subject)
+{
+    struct place *place = concurrent ? place_of_thread() : whereabouts->places;
+
+    place->subject = subject;
+    __atomic_store_n(&place->entered, place->entered + 1, __ATOMIC_RELEASE);
+    return place;
+}
+
+/* The call is over, also where an exception has left it. */
+static inline void note_left(struct place **place)
+{
+    (*place)->pending = 0;
+    __atomic_store_n(&(*place)->left, (*place)->entered, __ATOMIC_RELEASE);
+}
+
+static inline void note_progress(struct place *place)
+{
+    __atomic_store_n(&place->progressed, place->progressed + 1, __ATOMIC_RELAXED);
+}
+
+#endif
