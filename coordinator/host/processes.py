@@ -331,6 +331,39 @@ def ending(
             process.close()
 
 
+def end_family(pid: int, grace_s: float = GRACE_S) -> None:
+    """Terminate a process and all its descendants, in whatever sessions, also stopped ones.
+
+    They get SIGTERM, and after ``grace_s`` SIGKILL, with what they have started meanwhile.
+    """
+    held: dict[int, Process] = {}
+    deadline = time.monotonic() + grace_s
+    try:
+        _hold_family(held, pid)
+        for process in held.values():
+            _ask(process, [signal.SIGTERM])
+        while time.monotonic() < deadline and not all(process.wait(0.02) for process in held.values()):
+            pass
+        for one in list(held):
+            _hold_family(held, one)
+        for process in held.values():
+            if not process.wait(0):
+                _ask(process, [signal.SIGKILL])
+    finally:
+        for process in held.values():
+            process.close()
+
+
+def _hold_family(held: dict[int, Process], pid: int) -> None:
+    if pid not in held:
+        try:
+            held[pid] = Process(pid)
+        except OSError:
+            return
+    for child in children(pid):
+        _hold_family(held, child)
+
+
 def _hold(held: dict[int, Process], processes: Iterable[Process]) -> None:
     for process in processes:
         if process.pid in held:

@@ -1,9 +1,10 @@
 """``lockstep doctor``: what on this host disturbs measurements, and what to do about it."""
 
 import os
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,10 +13,12 @@ from typing import Any
 from coordinator.host import bindings
 from coordinator.topology import ranges
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
+from harness.analyse.missing_rank import Report, Stuck
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure import host_check, trust
 from harness.measure.host_check import Finding
+from harness.measure.rank_watch import RankWatch
 from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
@@ -25,6 +28,9 @@ from harness.store.records import Calibration
 from workloads.bounds import within
 from workloads.validation import InputError
 from workloads.work import processes_name
+
+LOOK_S = 1.0
+"""For how long ranks are watched."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -38,7 +44,8 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = "measure this many pairs of runs in --self-test"
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
     help_text = (
-        "check instead whether running jobs share processors while others idle; name a launcher of each"
+        "check instead whether running jobs share processors while others idle, and where the ranks under "
+        "lockstep exec are; name a launcher of each"
     )
     add("--pid", type=int, action="append", default=[], metavar="P", help=help_text)
     help_text = "keep the runs of --self-test in this directory (default: they are not kept)"
@@ -87,9 +94,26 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
     findings = [Finding(one.name, f"{count} on processors {ranges(one.processors)}") for one, count in counts]
     every = range(os.cpu_count() or 1)
     findings += [Finding("bindings", one.sentence, one.remedy) for one in bindings.overlaps(jobs, every)]
-    document = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
+    reports = [report for pid in dict.fromkeys(pids) for report in _of_ranks(pid)]
+    findings += [Finding("ranks", line) for one in reports for line in (*one.lines, one.verdict)]
+    document = {
+        "schema": SCHEMA,
+        "findings": [asdict(finding) for finding in findings],
+        "ranks": [one.document for one in reports],
+    }
     wrong = any(finding.remedy for finding in findings)
     return Answer(document, listing.findings(document), status=1 if wrong else 0)
+
+
+def _of_ranks(pid: int) -> list[Report]:
+    """Where the ranks are that a running ``exec`` watches above or below a process; it takes LOOK_S."""
+    with closing(RankWatch.around(pid)) as watch:
+        watch.sample(time.monotonic())
+        if not watch.jobs():
+            return []
+        time.sleep(LOOK_S)
+        watch.sample(time.monotonic())
+        return [Stuck(job).report() for job in watch.jobs()]
 
 
 def _aa(options: Namespace, processors: Sequence[int], watcher: Watcher) -> tuple[AaCheck | None, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import time
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ from coordinator.host.processes import (
     RUN,
     Process,
     check_limits,
+    end_family,
     raise_descriptor_limit,
     restore_descriptor_limit,
 )
@@ -30,6 +32,7 @@ from workloads.waiting_rules import RULES, rule_name, waiting_rule
 from workloads.work import COPY
 
 if TYPE_CHECKING:
+    from harness.analyse.lookout import Lookout, Patience
     from harness.measure.session import Watcher
     from workloads import native
 
@@ -49,6 +52,9 @@ BECOMING = ("su", "runuser", "sudo", "doas", "setpriv", "gosu", "su-exec")
 PROCESSES = 8
 """This command, its guardian with a shell, threads for the ranks' lines, and the command that it runs."""
 
+TIMED_OUT = 124
+"""The status of a command that was ended for its time, as coreutils' timeout has it."""
+
 START_S, AGAIN_S = 3.0, 0.5
 """Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it. As often we
 look whether its waiting is useless."""
@@ -61,6 +67,12 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--record", type=Path, metavar="DIR", help="write a record of each rank to this directory"
     )
+    help_text = "report when a rank has waited for this time and no rank works for it, and stop the command"
+    parser.add_argument("--stuck", type=str, metavar="SECONDS[:report]", help=f"{help_text}, or only report")
+    help_text = "also write the reports of --stuck to this file, as JSON"
+    parser.add_argument("--stuck-report", type=Path, metavar="FILE", help=help_text)
+    help_text = "stop the command, and all that it has started, after this many seconds (default: never)"
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help_text)
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="run this command")
 
 
@@ -84,7 +96,7 @@ def call_of(name: str) -> str:
 
     from workloads.native import calls  # noqa: PLC0415
 
-    names, bare = calls.known(), name.removeprefix("MPI_").removesuffix("_c")
+    names, bare = sorted(calls.kinds()), name.removeprefix("MPI_").removesuffix("_c")
     if bare in names:
         return bare
     near = difflib.get_close_matches(bare.capitalize(), names, 3) or names
@@ -146,6 +158,7 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
     check_limits(PROCESSES)
     command = command_of(options, "exec")
+    limits = _limits(options)
     with (
         _guarded(lambda: _prepare(options, command, watcher)) as (directory, (compiled, variables)),
         _readable(command, compiled, variables),
@@ -153,21 +166,39 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
         from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first
         from coordinator.host.launchers import launched  # noqa: PLC0415
         from coordinator.host.named_hosts import elsewhere  # noqa: PLC0415
+        from harness.analyse.lookout import Lookout  # noqa: PLC0415
+        from harness.measure.rank_watch import RankWatch  # noqa: PLC0415
         from harness.measure.registrar import RankListener, Registrar, summed  # noqa: PLC0415
 
         folder = directory.path if directory else None
+        away = elsewhere([command], os.environ)
         with (
+            closing(RankWatch()) as watch,
             RankListener() as listener,
-            Registrar(folder, watcher.warn, elsewhere=elsewhere([command], os.environ)) as registrar,
+            Registrar(folder, watcher.warn, elsewhere=away, watch=watch) as registrar,
         ):
+            lookout = Lookout(watch, watcher.warn, time.monotonic(), *limits)
             variables |= {**listener.variables, **registrar.variables}
             words, needed = launched(command, variables, compiled.needed)
             environment = {**os.environ, **needed, **(directory.signs if directory else {})}
             note = directory.note_process if directory else lambda pid: None
-            status = _run(words, environment, note, watcher.warn)
+            status = _run(words, environment, note, watcher.warn, lookout)
+    if options.stuck_report is not None:
+        with refused("--stuck-report", options.stuck_report, "cannot be written", "name another file"):
+            text = json.dumps({"schema": SCHEMA, "reports": lookout.reports}, indent=1)
+            options.stuck_report.write_text(f"{text}\n")
     document = {"schema": SCHEMA, **summed(listener.records)}
     lines = _line(document, options, compiled, status), explained(status, records=listener.records)
     return Answer(document, (), status=status, notes=tuple(filter(None, lines)))
+
+
+def _limits(options: Namespace) -> tuple[Patience | None, float | None]:
+    """For how long a job may be stuck, and for how long the command may run."""
+    from harness.analyse.lookout import Patience  # noqa: PLC0415 - as above
+
+    if options.timeout is not None and not 0 < options.timeout < float("inf"):
+        raise InputError("--timeout", options.timeout, "must be a number of seconds above 0", "write 600")
+    return Patience.parsed(options.stuck) if options.stuck else None, options.timeout
 
 
 def _prepare(
@@ -230,8 +261,12 @@ def _run(
     environment: Mapping[str, str],
     note: Callable[[int], None],
     tell: Callable[[str], None],
+    lookout: Lookout,
 ) -> int:
-    """Run the command, whose pid ``note`` gets, passing signals on; returns its status as a shell would."""
+    """Run the command, whose pid ``note`` gets, passing signals on; returns its status as a shell would.
+
+    If the lookout has it end, all that it has started ends with it, and the status is TIMED_OUT.
+    """
     from coordinator.host.launch import from_caller  # noqa: PLC0415
 
     blocked = {*PASSED_ON, signal.SIGCHLD}
@@ -247,7 +282,10 @@ def _run(
             )
             restore_descriptor_limit(child.pid)
             note(child.pid)
-            _pass_on(blocked, child, command, tell)
+            if not _pass_on(blocked, child, command, tell, lookout):
+                end_family(child.pid)
+                child.wait()
+                return TIMED_OUT
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
@@ -258,17 +296,19 @@ def _pass_on(
     child: subprocess.Popen[bytes],
     command: Sequence[str],
     tell: Callable[[str], None],
-) -> None:
+    lookout: Lookout,
+) -> bool:
     """Pass signals on until the child ends; repeat one that should end a launcher which may have lost it.
 
-    A launcher that waits for processes that have ended would wait for ever, and is ended.
+    A launcher that waits for processes that have ended would wait for ever, and is ended. Returns whether the
+    child has ended, and else the lookout has it end.
     """
     from coordinator.host.lost_proxies import LostProxies  # noqa: PLC0415
 
     until_s = time.monotonic() + START_S
     handle, lost = Process(child.pid), LostProxies(child.pid)
     ending: signal.Signals | None = None
-    while child.poll() is None:
+    while child.poll() is None and not lookout.look(time.monotonic()):
         if ending and time.monotonic() > until_s:
             ending = None
         came = signal.sigtimedwait(signals, AGAIN_S)
@@ -278,11 +318,15 @@ def _pass_on(
             lost.end_launchers(tell)
         elif came.si_signo != signal.SIGCHLD:
             signum = signal.Signals(came.si_signo)
-            if came.si_code in FROM_A_PROCESS:
+            asks = signum == signal.SIGUSR1 and came.si_code in FROM_A_PROCESS
+            if asks:
+                lookout.report("where the ranks are:")
+            if came.si_code in FROM_A_PROCESS and not (asks and lookout.watch.would_die_of(signum)):
                 handle.send(signum)
             if signum in ENDING and time.monotonic() < until_s and _may_lose_signals(command):
                 ending = signum
     handle.close()
+    return child.returncode is not None
 
 
 def _may_lose_signals(command: Sequence[str]) -> bool:

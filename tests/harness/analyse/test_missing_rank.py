@@ -1,0 +1,209 @@
+"""What follows from the states of ranks: for whom they wait, and what is said of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analyse.lookout import Lookout, Patience
+from harness.analyse.missing_rank import NO_CONCLUSION, Stuck
+from harness.measure.rank_notes import (
+    ANY,
+    BEGINNING,
+    FINALIZED,
+    FINALIZING,
+    RUNNING,
+    CallNote,
+    Communicator,
+    RankNote,
+    ThreadNote,
+)
+from harness.measure.rank_watch import ASLEEP, ENDED, JobState, RankState
+from workloads.native.calls import kinds
+from workloads.validation import InputError
+
+SIZE = 4
+
+
+def world(collectives):
+    return Communicator(7, SIZE, tuple(range(SIZE)), collectives, "", "MPI_COMM_WORLD", False)
+
+
+def call(name, collectives=0, to=None, source=None, tag=0):
+    return CallNote(name, kinds()[name], world(collectives), to, source, tag, 1, 1)
+
+
+def rank(number, inside=None, *, collectives=0, pending=(), idle_s=9.0, stage=RUNNING, state=ASLEEP, begun=1):
+    """A rank that is in a call of MPI, or without one outside of MPI."""
+    last = inside or call("Send", collectives, to=0)
+    threads = (ThreadNote(100 + number, inside is not None, 5, last, tuple(pending)),)
+    note = RankNote(100 + number, number, SIZE, stage, threads, {7: world(collectives)})
+    return RankState(note, idle_s, state, 0.0, "read(0)", begun)
+
+
+def in_barrier(number, collectives=3, **more):
+    return rank(number, call("Barrier", collectives), collectives=collectives, **more)
+
+
+def receiving(number, source, collectives=3):
+    return rank(number, call("Recv", collectives, source=source), collectives=collectives)
+
+
+def verdict(*ranks):
+    return Stuck(JobState(ranks)).verdict()
+
+
+def test_the_rank_that_has_not_come_to_a_collective_call_is_missing():
+    others = [in_barrier(number) for number in range(3)]
+    said = "rank 3 is missing: ranks 0-2 wait for it in MPI_Barrier on MPI_COMM_WORLD"
+    assert verdict(*others, rank(3, collectives=2)) == said
+
+
+def test_a_rank_that_has_been_in_the_collective_call_already_is_not_missing():
+    others = [in_barrier(number) for number in range(3)]
+    assert verdict(*others, rank(3, collectives=3)) == NO_CONCLUSION
+
+
+def test_a_broadcast_waits_for_its_root_and_not_for_all():
+    waits = rank(1, call("Bcast", 3, source=0), collectives=3)
+    assert verdict(waits, rank(0), rank(2)).startswith("rank 0 is missing: rank 1 waits for it in MPI_Bcast")
+    waits = rank(1, call("Bcast", 3, source=0), collectives=3)
+    came = rank(0, collectives=3)
+    assert verdict(waits, came, rank(2), rank(3)) == NO_CONCLUSION
+    assert verdict(waits, came, rank(2), rank(3, collectives=3)).startswith("rank 2 is missing")
+
+
+def test_the_root_of_a_reduction_waits_for_all():
+    root = rank(0, call("Reduce", 3, source=0), collectives=3)
+    assert verdict(root, rank(1), rank(2), rank(3, collectives=3)).startswith("rank 1 is missing")
+    other = rank(3, call("Reduce", 3, source=0), collectives=3)
+    assert verdict(other, rank(1), rank(2), rank(0, collectives=3)) == NO_CONCLUSION
+
+
+def test_a_rank_that_is_not_asked_is_not_accused():
+    assert verdict(*(in_barrier(number) for number in range(3))) == NO_CONCLUSION
+
+
+def test_receives_from_each_other_are_a_circle_however_many_ranks_take_part():
+    circle = [receiving(number, (number + 1) % SIZE) for number in range(SIZE)]
+    assert verdict(*circle).startswith("ranks 0-3 wait for each other: rank 0 for rank 1 in MPI_Recv, ")
+
+
+def test_a_receive_from_any_rank_waits_as_long_as_one_of_them_works():
+    ranks = [in_barrier(0), in_barrier(1), receiving(3, ANY, collectives=2)]
+    assert verdict(*ranks, rank(2, collectives=3)) == NO_CONCLUSION
+    assert verdict(*ranks, in_barrier(2)).startswith("ranks 0, 3 wait for each other")
+
+
+def test_a_sender_that_has_ended_is_named():
+    ended = rank(1, stage=FINALIZED, state=ENDED)
+    assert verdict(receiving(0, 1), ended) == "rank 1 has ended: rank 0 waits for it in MPI_Recv"
+
+
+def test_a_rank_in_finalize_is_told_from_one_that_waits_for_it():
+    ends = [rank(number, call("Finalize"), stage=FINALIZING) for number in (0, 2, 3)]
+    assert verdict(receiving(1, 0), *ends) == "rank 0 is in MPI_Finalize, and rank 1 waits for it in MPI_Recv"
+
+
+def test_collective_calls_that_differ_in_one_place_of_the_order_are_named():
+    other = rank(3, call("Allreduce", 3), collectives=3)
+    said = verdict(*(in_barrier(number) for number in range(3)), other)
+    assert (
+        said == "collective calls differ on MPI_COMM_WORLD: ranks 0-2 in MPI_Barrier, rank 3 in MPI_Allreduce"
+    )
+
+
+def test_requests_wait_for_the_ranks_that_they_are_with():
+    waits = call("Waitall")
+    pending = [call("Irecv", source=2), call("Isend", to=3)]
+    ranks = [rank(0, waits, pending=pending), rank(2), rank(3)]
+    assert verdict(*ranks).startswith(
+        "rank 2 is missing: rank 0 waits for it in MPI_Waitall; rank 3 is missing"
+    )
+    assert verdict(rank(0, waits), rank(2), rank(3)) == NO_CONCLUSION
+
+
+@pytest.mark.parametrize(
+    ("ranks", "stuck"),
+    [
+        ([in_barrier(0), rank(1, idle_s=0.0)], False),
+        ([in_barrier(0), rank(1)], True),
+        ([receiving(0, 1), rank(1), rank(2, idle_s=0.0)], True),  # progress elsewhere
+        ([rank(0), rank(1)], False),  # nobody waits
+        ([rank(0, call("Waitall")), rank(1, idle_s=0.0)], False),  # it may wait for that rank
+        ([rank(0, stage=BEGINNING)], True),
+    ],
+)
+def test_a_job_is_stuck_when_a_rank_waits_and_nobody_works_for_it(ranks, stuck):
+    assert Stuck(JobState(tuple(ranks))).since(5) is stuck
+
+
+@given(st.data())
+def test_no_verdict_names_a_rank_that_works(data):
+    """Whatever the ranks do: who has just made progress is neither missing nor in a circle."""
+    ranks = []
+    for number in range(SIZE):
+        source = data.draw(st.sampled_from([*range(SIZE), ANY]))
+        collectives = data.draw(st.integers(2, 4))
+        ranks.append(
+            data.draw(
+                st.sampled_from(
+                    [
+                        in_barrier(number, collectives),
+                        receiving(number, source, collectives),
+                        rank(number, collectives=collectives),
+                        rank(number, stage=FINALIZED, state=ENDED),
+                    ]
+                )
+            )
+        )
+    report = Stuck(JobState(tuple(ranks))).report()
+    assert len(report.document["ranks"]) == SIZE
+    if "wait for each other" in report.verdict:
+        assert all(
+            one.note.threads[0].within for one in ranks if f"rank {one.note.rank} for" in report.verdict
+        )
+
+
+class OneJob:
+    """A watch whose job changes by hand."""
+
+    def __init__(self, *ranks):
+        self.ranks = ranks
+
+    def sample(self, now_s):
+        pass
+
+    def longest_idle_s(self):
+        return max(one.idle_s for one in self.ranks)
+
+    def jobs(self):
+        return [JobState(self.ranks)]
+
+
+def test_a_state_that_lasts_is_reported_once():
+    watch, told = OneJob(in_barrier(0), rank(1)), []
+    lookout = Lookout(watch, told.append, 0.0, Patience(5, only_report=True))
+    assert [lookout.look(now_s) for now_s in (10, 11)] == [False, False]
+    assert len(told) == len(lookout.reports) == 1
+    watch.ranks = (in_barrier(0, idle_s=60.0), rank(1, idle_s=60.0))
+    lookout.look(70)
+    assert len(told) == 1
+    watch.ranks = (in_barrier(0), in_barrier(1, 4))
+    lookout.look(90)
+    assert len(told) == 2
+
+
+def test_a_stuck_job_ends_the_command():
+    lookout = Lookout(OneJob(in_barrier(0), rank(1)), lambda text: None, 0.0, Patience(5))
+    assert lookout.look(10)
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "", "sixty", "60:end", "inf", "nan"])
+def test_a_patience_that_cannot_be_is_refused(text):
+    with pytest.raises(InputError, match="write 60, or 60:report"):
+        Patience.parsed(text)
+
+
+def test_a_patience_may_only_report():
+    assert Patience.parsed("60") == Patience(60.0)
+    assert Patience.parsed("0.5:report") == Patience(0.5, only_report=True)

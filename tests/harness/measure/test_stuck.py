@@ -1,0 +1,145 @@
+"""``lockstep exec --stuck`` and ``--timeout``: hangs of real ranks, what is said of them, how they end."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+from hangs import LINES, RANKS, VERDICTS, hang
+from native_programs import LOCKSTEP, launcher, two_phase, wrapper
+from runs import eventually
+
+from workloads import native
+
+pytestmark = pytest.mark.slow
+
+TOGETHER = 6  # hangs at a time: their ranks sleep
+
+
+@pytest.fixture(scope="module", params=["here", "openmpi"])
+def hangs(request, compiled, tmp_path_factory):
+    """The reports on all kinds of hangs, with the ranks of one MPI."""
+    program = compiled(request.param, "hangs.c", "-pthread")
+    folder = tmp_path_factory.mktemp("hangs")
+    native.library(wrapper(request.param))  # once, before several commands need it
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        started = {
+            kind: pool.submit(hang, kind, program, request.param, folder)
+            for kind in [*VERDICTS, "small-sends"]
+        }
+        return {kind: future.result() for kind, future in started.items()}
+
+
+@pytest.mark.parametrize("kind", VERDICTS)
+def test_a_hang_is_reported_with_the_right_verdict_and_ended(hangs, kind):
+    one = hangs[kind]
+    assert one.status == 124
+    assert one.right, (one.verdict, one.stderr)
+    assert re.search(LINES.get(kind, "no progress for 3 s; the command is ended"), one.stderr)
+    assert one.verdict in one.stderr
+
+
+def test_what_ends_by_itself_is_not_reported(hangs):
+    one = hangs("here")["small-sends"]
+    assert (one.status, one.report) == (0, {})
+
+
+def test_a_rank_that_works_is_not_stuck(compiled):
+    result = two_phase(
+        [*launcher("here"), "-n", "2", compiled("here", "hangs.c", "-pthread"), "works"], "--stuck", "1"
+    )
+    assert (result.returncode, "no progress" in result.stderr) == (0, False)
+
+
+@pytest.fixture
+def hanging(compiled):
+    """A function that starts a command with ranks that hang, and waits until they do."""
+    started = []
+
+    def start(*words, kind="skipped"):
+        program = compiled("here", "hangs.c", "-pthread")
+        command = [*LOCKSTEP, "exec", *words, "--", *launcher("here"), "-n", str(RANKS), program, kind]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        started.append(process)
+        eventually(lambda: len(ranks(process)) == RANKS)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate()
+
+
+def ranks(process):
+    family = psutil.Process(process.pid).children(recursive=True)
+    return [one for one in family if one.name().startswith("hangs") and one.num_threads() > 0]
+
+
+def test_only_a_report_lets_the_ranks_wait_on(hanging):
+    process = hanging("--stuck", "1:report")
+    lines = [process.stderr.readline() for _ in range(4)]
+    assert "no progress for 1 s:" in lines[0]
+    assert "wait for each other" in lines[3]
+    members = ranks(process)
+    process.terminate()
+    _, rest = process.communicate(timeout=60)
+    assert len(members) == RANKS
+    assert "no progress" not in rest  # once for a state
+
+
+def test_a_signal_asks_where_the_ranks_are(hanging):
+    process = hanging()
+    members = ranks(process)
+    eventually(lambda: all(one.status() == psutil.STATUS_SLEEPING for one in members))
+    time.sleep(0.5)  # a look before they slept has passed
+    process.send_signal(signal.SIGUSR1)
+    assert "where the ranks are:" in process.stderr.readline()
+    assert re.search(r"ranks 0-2: in MPI_Allreduce", process.stderr.readline())
+    assert all(one.is_running() for one in members)
+
+
+def test_a_time_limit_ends_everything_in_whatever_session(hanging):
+    process = hanging("--timeout", "4", kind="read")
+    members = ranks(process)
+    _, text = process.communicate(timeout=60)
+    assert process.returncode == 124
+    assert "the command has not ended within 4 s, and is ended:" in text
+    assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in members)
+
+
+def test_a_time_limit_holds_without_ranks():
+    result = two_phase(["sh", "-c", "setsid sleep 60 & sleep 60"], "--timeout", "1")
+    assert result.returncode == 124
+    assert "no rank of an MPI program has come" in result.stderr
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "60:go", "inf", "nan"])
+def test_a_time_that_cannot_be_is_refused(value):
+    result = subprocess.run(
+        [*LOCKSTEP, "exec", f"--stuck={value}", "--", "true"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert re.search(r"--stuck = .*must be a number of seconds above 0.*write 60", result.stderr)
+
+
+def test_a_program_that_handles_the_signal_gets_it_too(compiled):
+    """As programs do that write a checkpoint for it."""
+    script = 'trap "echo got" USR1; kill -USR1 $PPID; for i in 1 2 3 4; do sleep 0.5; done'
+    result = two_phase(["sh", "-c", script])
+    assert (result.returncode, result.stdout) == (0, "got\n")
+    assert "no rank of an MPI program has come" in result.stderr
+
+
+def test_doctor_says_where_the_ranks_of_a_running_job_are(hanging):
+    process = hanging(kind="read")
+    member = ranks(process)[0]
+    command = [*LOCKSTEP, "doctor", "--json", "--pid", str(member.pid)]
+    document = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
+    (job,) = document["ranks"]
+    assert job["verdict"].startswith("rank 3 is missing: ranks 0-2 wait for it in MPI_Barrier")
+    assert len(job["ranks"]) == RANKS
