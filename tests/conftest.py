@@ -79,7 +79,6 @@ def pytest_itemcollected(item):
 
 
 OF_USERS = {"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MPLCONFIGDIR", "MATPLOTLIBRC"}
-OF_USERS |= {"PYTEST_ADDOPTS"}  # this session has read it, and those that tests start do without
 """Variables that name places beside the home."""
 
 
