@@ -54,6 +54,15 @@ def test_processes_that_spin_for_each_other_for_ever_are_found_out():
     assert run(program(phases=1000), timeout_s=0.01).failure == "not finished after 0.01 simulated seconds"
 
 
+def test_a_process_loads_its_working_set_once_before_it_computes():
+    """It has half the size of the cache, and no other process displaces it."""
+    walks = program(processes=1, granularity_us=20_000, working_set_bytes=50 << 10)
+    without, cached = (
+        run(walks, on=machine(processors=1, cache_kb=size, cache_reload_us=800)) for size in (0, 100)
+    )
+    assert cached.end_ns - without.end_ns == 400 * US
+
+
 @needs_compiler
 def test_processes_that_only_load_their_working_sets_are_found_out():
     """A turn is shorter than the time to load the set that the other process has displaced."""
