@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from coordinator.host.launchers import program_name
 from workloads.bounds import RANKS
 from workloads.native.recorded import KINDS
-from workloads.validation import LockstepError
+from workloads.validation import LockstepError, shown
 
 VERSION = 1
 FOLDER = "recordings"
@@ -381,7 +381,7 @@ def read(path: Path) -> Recording:
         with np.load(path, allow_pickle=False) as held:
             about = json.loads(bytes(held["about"]))
             if about["lockstep"] != "recording" or about["version"] != VERSION:
-                raise RecordingError(f"{path}: found version {about['version']}, required {VERSION}")
+                raise RecordingError(f"{path}: found version {shown(about['version'])}, required {VERSION}")
             rows = _known(path, _table(held, OPERATION, ""))
             windows = _table(held, WINDOW, "window_")
         recording = Recording(tuple(about["command"]), about["processes"], _ranks(path, about, rows, windows))

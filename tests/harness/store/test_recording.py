@@ -435,6 +435,13 @@ def test_descriptions_that_no_program_can_have_had_are_refused(tmp_path, odd):
         recording.read(kept_with(tmp_path, lambda columns, about: about.update(odd)))
 
 
+def test_another_version_is_shown_in_a_short_line(tmp_path):
+    changed = kept_with(tmp_path, lambda columns, about: about.update(version="\n" * 1000))
+    with pytest.raises(RecordingError, match=r"changed\.npz: found version .*, required 1$") as error:
+        recording.read(changed)
+    assert len(str(error.value)) < 1000
+
+
 WHOLE = ("rank", "start_ns", "finish_ns", "threads", "slot_ns")
 NEVER = [
     *((name, value) for name in WHOLE for value in (None, -1, 10**30, np.nan, 0.5, "x", [], True)),
