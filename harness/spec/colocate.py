@@ -45,10 +45,19 @@ def split(words: Sequence[str]) -> list[list[str]]:
     return [command_words(command) for command in commands]
 
 
-def lines(text: str) -> list[list[str]]:
-    """The commands of a file with one on each line; empty lines and comments with # count for nothing."""
-    stripped = (line.strip() for line in text.splitlines())
-    return [command_words([line]) for line in stripped if line and not line.startswith("#")]
+def lines(text: str, place: str) -> list[list[str]]:
+    """The commands of a file with one on each line; empty lines and comments with # count for nothing.
+
+    InputError with the ``place`` and line of the first that is no command.
+    """
+    commands = []
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if line and not line.startswith("#"):
+            try:
+                commands.append(command_words([line]))
+            except InputError as error:
+                raise InputError(f"{place}, line {number}", error.value, error.rule, error.remedy) from None
+    return commands
 
 
 def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
@@ -61,7 +70,7 @@ def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
         raise InputError("--file", str(file), rule, "leave one of the two out")
     with refused("--file", file, "cannot be read", "name a file with a command on each line"):
         text = os.fsdecode(file.read_bytes())
-    return lines(text)
+    return lines(text, str(file))
 
 
 def command_words(command: Sequence[str]) -> list[str]:

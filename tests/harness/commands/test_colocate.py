@@ -30,7 +30,13 @@ ENTRY = [sys.executable, "-c", "pass"]
 def test_commands_are_words_or_quoted_lines():
     words = ["mpiexec", "-n", "2", "./a", "1", ":::", "./b --in 'my file'", ":::", "./c"]
     assert colocate.split(words) == [words[:5], ["./b", "--in", "my file"], ["./c"]]
-    assert colocate.lines("# two\n./a 1\n\n  ./b 'x y'  \n") == [["./a", "1"], ["./b", "x y"]]
+    assert colocate.lines("# two\n./a 1\n\n  ./b 'x y'  \n", "two") == [["./a", "1"], ["./b", "x y"]]
+
+
+@pytest.mark.parametrize(("line", "reason"), [("./b 'x", "No closing quotation"), ("./b | c", "no shell")])
+def test_a_line_that_is_no_command_is_named(line, reason):
+    with pytest.raises(InputError, match=f"^commands.txt, line 3 = .*{reason}"):
+        colocate.lines(f"# two\n./a\n{line}\n", "commands.txt")
 
 
 @pytest.mark.parametrize(
