@@ -7,8 +7,9 @@ message needs, so that a caller that knows the file can put its name in front.
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 LONGEST = 300  # characters of a value that a message shows
@@ -77,6 +78,24 @@ def refused(key: str, value: Any, rule: str, remedy: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(key, str(value), f"{rule}: {error.strerror}", remedy) from error
+
+
+@contextmanager
+def written(key: str, path: Path, rule: str, remedy: str) -> Iterator[None]:
+    """As ``refused``, around what writes the file at ``path``; no half of it stays where the disk is full.
+
+    A file that cannot be opened stays unchanged.
+    """
+    with refused(key, path, rule, remedy):
+        try:
+            yield
+        except (FileExistsError, PermissionError):
+            raise
+        except OSError:
+            if path.is_file():
+                with suppress(OSError):
+                    path.unlink()
+            raise
 
 
 def shown(value: Any) -> str:

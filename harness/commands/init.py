@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
-from workloads.validation import InputError, refused
+from workloads.validation import InputError, written
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     text = (resources.files("harness.spec") / "template.toml").read_text(encoding="utf-8")
-    with refused("FILE", options.file, "cannot be written", "give a file in a directory of yours"):
+    with written("FILE", options.file, "cannot be written", "give a file in a directory of yours"):
         try:
             with options.file.open("x", encoding="utf-8") as file:
                 file.write(text)

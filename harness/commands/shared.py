@@ -18,7 +18,7 @@ from harness.report import tables
 from harness.spec import experiment
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
-from workloads.validation import InputError, refused
+from workloads.validation import InputError, refused, written
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "experiment": {
@@ -151,5 +151,5 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def write(option: str, path: Path, content: str | bytes) -> None:
-    with refused(option, path, *UNWRITABLE):
+    with written(option, path, *UNWRITABLE):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())

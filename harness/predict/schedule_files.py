@@ -7,6 +7,7 @@ from harness.predict import kept_outcome
 from harness.simulator.jobs import swf
 from harness.spec.naming import scheduler_name
 from harness.store.records import RunRecord
+from workloads.validation import written
 
 
 def write(folder: Path, record: RunRecord) -> Iterator[Path]:
@@ -20,9 +21,13 @@ def write(folder: Path, record: RunRecord) -> Iterator[Path]:
     outcome, numbers = kept_outcome.known(schedule.outcome, schedule.processors)
     first = f"{schedule.source['place']:02d}-{record.scheduler['policy']}"
     path, jobs, placement = (folder / f"{first}{suffix}" for suffix in (".swf.gz", ".csv", ".placement"))
-    swf.write(path, outcome, numbers, policy=scheduler_name(record.scheduler))
-    swf.write_jobs(jobs, outcome, numbers)
+    refusal = "cannot be written", "make room, or give another directory, and continue with --resume"
+    with written("--output", path, *refusal):
+        swf.write(path, outcome, numbers, policy=scheduler_name(record.scheduler))
+    with written("--output", jobs, *refusal):
+        swf.write_jobs(jobs, outcome, numbers)
     yield from (path, jobs)
     if outcome.places != {}:
-        swf.write_placement(placement, outcome, numbers)
+        with written("--output", placement, *refusal):
+            swf.write_placement(placement, outcome, numbers)
         yield placement

@@ -1,7 +1,10 @@
 """``lockstep show``: every policy in words and values, scenes of papers, and events that cannot be."""
 
 import dataclasses
+import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +42,17 @@ def show(capsys, tmp_path):
         return json.loads(capsys.readouterr().out)["scenes"]
 
     return made
+
+
+def test_a_page_for_which_there_is_no_room_is_not_there_half(tmp_path, monkeypatch, capsys):
+    def full(path, content):
+        path.write_text("<html>")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert cli.main(["show", "gang", "-o", str(tmp_path / "a.html")]) == 2
+    assert "a.html': cannot be written: No space left" in capsys.readouterr().err
+    assert not (tmp_path / "a.html").exists()
 
 
 def table(scene):

@@ -1,6 +1,8 @@
 """A job log and a model are experiments like others: files, keys, resume, sweeps, bounds, comparisons."""
 
+import errno
 import json
+import os
 import tomllib
 from xml.etree import ElementTree
 
@@ -15,6 +17,7 @@ from harness.measure.plan import key_of, recorded
 from harness.predict import pool as threads
 from harness.predict.job_level import SimulatedByJob
 from harness.predict.replicate import mean_of
+from harness.simulator.jobs import swf
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate as simulated
@@ -161,6 +164,25 @@ def test_a_log_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     assert len(kept) == len(rows)
     assert kept["schedule"][0]["source"]["log"] == {"MaxProcs": "4"}
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= files
+
+
+def test_a_full_disk_leaves_no_half_schedule(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = ["simulate", "log", "--log", str(write_log(tmp_path)), "--policy", "easy", "-o", "out"]
+    whole = swf.write_jobs
+
+    def full(path, *given):
+        path.write_text("half a line")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(swf, "write_jobs", full)
+    assert main(command) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("lockstep: --output = 'out/00-easy.csv': cannot be written: No space left")
+    assert not (tmp_path / "out" / "00-easy.csv").exists()
+    monkeypatch.setattr(swf, "write_jobs", whole)
+    assert main([*command, "--resume"]) == 0
+    assert (tmp_path / "out" / "00-easy.csv").read_text().count("\n") == 61
 
 
 def test_jobs_of_one_size_have_an_unknown_fairness(tmp_path, monkeypatch, capsys):
