@@ -1,7 +1,7 @@
 """What a reproduction has simulated, in a file from which an interrupted one goes on.
 
-The first line says what the simulations belong to; each other line is a cell with its outcome. The file
-lasts until all cells are there.
+The first line says what the simulations belong to; each other line is a cell with its outcome, and a checksum
+of both. The file lasts until all cells are there.
 """
 
 import dataclasses
@@ -57,9 +57,10 @@ class KeptCells:
             rule = f"{self.path} has simulations with other options, or of another version"
             raise InputError("--resume", True, rule, "leave --resume out to begin again")
         for line in lines:
-            with suppress(KeyError, TypeError, ValueError):  # a kill has cut it off
-                cell, outcome = json.loads(line)
-                self._known[cell] = _made(outcome)
+            with suppress(ValueError, TypeError):  # a kill has cut it off
+                cell, outcome, checksum = json.loads(line)
+                if checksum == _checksum(cell, outcome):
+                    self._known[cell] = _made(outcome)
         self._begun = True
 
     def of(self, cell: SimpleNamespace) -> Any:
@@ -73,7 +74,8 @@ class KeptCells:
                 self.path.write_text(json.dumps(self._about) + "\n")
                 self._begun = True
             with self.path.open("a") as file:
-                file.write(json.dumps([_key(cell), _plain(outcome)]) + "\n")
+                of_cell = _key(cell), _plain(outcome)
+                file.write(json.dumps([*of_cell, _checksum(*of_cell)]) + "\n")
         self._known[_key(cell)] = outcome
 
     def remove(self) -> None:
@@ -82,6 +84,10 @@ class KeptCells:
 
 def _key(cell: SimpleNamespace) -> str:
     return json.dumps(_plain(cell), sort_keys=True)
+
+
+def _checksum(cell: str, outcome: Any) -> str:
+    return hashlib.sha256(json.dumps([cell, outcome]).encode()).hexdigest()[:16]
 
 
 def _digest(module: Path) -> str:
