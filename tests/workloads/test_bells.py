@@ -230,6 +230,15 @@ def test_a_bell_rings_for_who_has_asked(bell):
     assert library.doorbell_sleep(ctypes.c_int64(10**9)) == RUNG
 
 
+def test_an_empty_datagram_of_a_stranger_hides_nothing(bell):
+    library, descriptor = bell
+    with socket.socket(fileno=os.dup(descriptor)) as mine, socket.socket(type=socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(b"", ("127.0.0.1", mine.getsockname()[1]))
+    library.doorbell_ask(0)
+    assert library.doorbell_heed() == 1
+    assert library.doorbell_sleep(ctypes.c_int64(1000)) == TIMED_OUT
+
+
 def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(bell):
     library, descriptor = bell
     mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
