@@ -79,7 +79,8 @@ def pytest_itemcollected(item):
 
 
 OF_USERS = {"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MPLCONFIGDIR", "MATPLOTLIBRC"}
-"""Variables that name places beside the home."""
+OF_USERS |= {"PYTEST_ADDOPTS"}
+"""Variables that name places beside the home, or options: this session has read those, others do without."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,10 +7,20 @@ from xml.etree import ElementTree
 import pytest
 from browser import BROWSER
 from PIL import Image
-from places import ROOT
+from places import ROOT, tracked
 
 PICTURES = ROOT / "docs" / "pictures"
-DRAWN = sorted(path.name for path in PICTURES.glob("*.svg"))
+
+
+def pictures():
+    """The pictures of the project; where git does not know its files, all that are there."""
+    names = tracked()
+    there = [path for kind in ("png", "svg") for path in (ROOT / "docs").rglob(f"*.{kind}")]
+    return {path for path in there if names is None or path.relative_to(ROOT).as_posix() in names}
+
+
+STORED = pictures()
+DRAWN = sorted(path.name for path in STORED if path.parent == PICTURES and path.suffix == ".svg")
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 BYTES = 150_000
 
@@ -49,9 +59,8 @@ def pictures_of(page):
 def test_pages_show_all_pictures_and_have_a_text_for_each():
     shown = [one for page in PAGES for one in pictures_of(page)]
     assert [path for path, alt in shown if not alt or not path.is_file()] == []
-    stored = {path for kind in ("png", "svg") for path in (ROOT / "docs").rglob(f"*.{kind}")}
-    assert stored == {path.resolve() for path, _ in shown}
-    assert [path.name for path in stored if path.stat().st_size > BYTES] == []
+    assert {path.resolve() for path, _ in shown} == STORED
+    assert [path.name for path in STORED if path.stat().st_size > BYTES] == []
 
 
 @pytest.mark.slow

@@ -26,6 +26,9 @@ PARTS = (
     "setup.cfg",
     "README.md",
 )
+LIMIT_S = 600
+"""The tests of an addition take some ten seconds, and several times that beside others."""
+
 WALKS = sorted((SUPPORT / "walks").glob("*.txt"))
 
 pytestmark = pytest.mark.slow
@@ -91,7 +94,9 @@ def test_an_addition_takes_the_files_that_the_page_lists(walk, tmp_path):
         "--renew",
         *shlex.split(tests),
     ]
-    done = subprocess.run(line, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        line, cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     after = contents(project)
     changed = {name for name in after if after[name] != before.get(name)}

@@ -68,7 +68,6 @@ def test_tests_of_users_measure_at_once(tmp_path):
     """In two processes of pytest-xdist, and into one store."""
     (tmp_path / "test_mine.py").write_text(OF_A_USER)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
-    environment.pop("PYTEST_ADDOPTS", None)
     words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
     result = subprocess.run(
         words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=200

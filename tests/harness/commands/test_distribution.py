@@ -9,6 +9,7 @@ import tarfile
 import venv
 import zipfile
 
+import places
 import pytest
 from places import ROOT
 
@@ -19,12 +20,8 @@ ROOMS = ("workloads", "coordinator", "harness", "slurm", "lockstep")
 
 @pytest.fixture(scope="module")
 def tracked():
-    """The names of all files of the project, of which others may lie about."""
-    words = ["git", "-C", ROOT, "ls-files", "-z", "--cached"]
-    listed = subprocess.run(words, capture_output=True, text=True, check=False)
-    if listed.returncode != 0:
-        pytest.skip("not a checkout of git, which knows the files")
-    return {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
+    names = places.tracked()
+    return names or pytest.skip("not a checkout of git, which knows the files")
 
 
 @pytest.fixture(scope="module")
