@@ -182,7 +182,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             words, needed = launched(command, variables, compiled.needed)
             environment = {**os.environ, **needed, **(directory.signs if directory else {})}
             note = directory.note_process if directory else lambda pid: None
-            status = _run(words, environment, note, watcher.warn, lookout)
+            end = _left_to_guardian if directory else _end
+            status = _run(words, environment, note, watcher.warn, lookout, end)
     if options.stuck_report is not None:
         with refused("--stuck-report", options.stuck_report, "cannot be written", "name another file"):
             text = json.dumps({"schema": SCHEMA, "reports": lookout.reports}, indent=1)
@@ -262,10 +263,11 @@ def _run(
     note: Callable[[int], None],
     tell: Callable[[str], None],
     lookout: Lookout,
+    end: Callable[[subprocess.Popen[bytes]], None],
 ) -> int:
     """Run the command, whose pid ``note`` gets, passing signals on; returns its status as a shell would.
 
-    If the lookout has it end, all that it has started ends with it, and the status is TIMED_OUT.
+    If the lookout has it end, ``end`` gets it, and the status is TIMED_OUT.
     """
     from coordinator.host.launch import from_caller  # noqa: PLC0415
 
@@ -283,12 +285,21 @@ def _run(
             restore_descriptor_limit(child.pid)
             note(child.pid)
             if not _pass_on(blocked, child, command, tell, lookout):
-                end_family(child.pid)
-                child.wait()
+                end(child)
                 return TIMED_OUT
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _left_to_guardian(child: subprocess.Popen[bytes]) -> None:
+    """The guardian ends everything that has started, and removes what a killed launcher leaves."""
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """A Lockstep above us has the guardian, and goes on."""
+    end_family(child.pid)
+    child.wait()
 
 
 def _pass_on(

@@ -27,6 +27,8 @@ BEFORE = frozenset(cgroups_of_runs())
 PATIENCE_S = 10.0
 """How long parts of a run may remain after the end of its driver."""
 
+EXECS = ("exec", "exec stuck")
+
 LIFE_S = 180.0
 """How long a driver may take to end by itself when another part was killed."""
 
@@ -151,9 +153,9 @@ class Kill:
 
     def _expected(self, role):
         if not role:
-            return (0,)
-        others_say = self.what in ("simulate", "exec") and self.signum != signal.SIGKILL
-        if others_say or (self.what in ("simulate", "exec", "turns") and role != "driver"):
+            return (124 if self.what == "exec stuck" else 0,)
+        others_say = self.what in ("simulate", *EXECS) and self.signum != signal.SIGKILL
+        if others_say or (self.what in ("simulate", *EXECS, "turns") and role != "driver"):
             return range(-64, 256)  # as the launcher, or the program, says
         if self.signum == signal.SIGKILL:
             return (-signal.SIGKILL,) if role == "driver" else (0, 1)
@@ -236,6 +238,6 @@ def undisturbed(what):
             time.sleep(0.01)
         life_s = time.monotonic() - begin_s
         follow(life, outcome)
-        if life.status() != 0:
+        if life.status() != (124 if what == "exec stuck" else 0):
             outcome.faults.append(f"it ended with status {life.status()}: {life.said()}")
         return life_s, outcome

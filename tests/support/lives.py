@@ -228,6 +228,23 @@ def _exec(number):
     return [*compiling, *LOCKSTEP, "exec", "--record", "records", "--", *command]
 
 
+@functools.cache
+def _hanging_program():
+    """A program whose ranks hang, with the name by which kills know ranks, and its folder."""
+    folder = TemporaryDirectory(prefix="ls-kill-program-")
+    program = f"{folder.name}/native-rank"
+    wrapper = native.wrapper(find_launcher().argv(2, ["true"]))
+    subprocess.run([wrapper, "-O1", "-pthread", "-o", program, SUPPORT / "native/hangs.c"], check=True)
+    native.library(wrapper)  # else its first life would be much longer
+    return folder, program
+
+
+def _exec_stuck(number):
+    """It reports on ranks that hang, and ends them."""
+    command = find_launcher().argv(2, [_hanging_program()[1], "tag"])
+    return [*LOCKSTEP, "exec", "--stuck", "1", "--", *command]
+
+
 def _spinning(seconds=2.0):
     return [sys.executable, "-c", f"import time\nwhile time.process_time() < {seconds}: pass"]
 
@@ -294,6 +311,7 @@ COMMANDS = {
     "calibrate again": _calibrate_again,
     "simulate": _simulate,
     "exec": _exec,
+    "exec stuck": _exec_stuck,
     "submit": lambda number: [*LOCKSTEP, "submit", "x.toml"],
     "colocate": _colocate,
     "turns": _turns,

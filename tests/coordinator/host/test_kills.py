@@ -22,6 +22,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LIVES_S = {
     **{"run": 5.0, ELSEWHERE: 5.0, "calibrate": 5.0, "simulate": 2.0, "submit": 0.6, "exec": 1.0},
+    "exec stuck": 2.5,
     **{"colocate": 5.0, "turns": 3.0, "turns of others": 3.0, "run a sweep": 6.0, "simulate a sweep": 3.0},
     **{"tune": 4.0, "record": 2.0, "reproduce": 8.0, "explore": 3.0, "compare": 1.2, "report": 2.0},
     **{"advise": 3.0, "doctor": 20.0, "submit and wait": 2.0},
@@ -59,7 +60,8 @@ def measured_s(what):
 
 def execs(count):
     """So many kills of parts of ``lockstep exec``."""
-    return [Kill("exec", number, SEED) for number in range(1, count + 1)]
+    whats = ("exec", "exec stuck")
+    return [Kill(whats[(number - 1) % 2], number, SEED) for number in range(1, count + 1)]
 
 
 def sharing(count):
