@@ -297,7 +297,7 @@ def _left_to_guardian(child: subprocess.Popen[bytes]) -> None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """A Lockstep above us has the guardian, and goes on."""
+    """A Lockstep above us has the guardian, whose run lasts."""
     end_family(child.pid)
     child.wait()
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -116,6 +117,12 @@ def test_a_time_limit_holds_without_ranks():
     result = two_phase(["sh", "-c", "setsid sleep 60 & sleep 60"], "--timeout", "1")
     assert result.returncode == 124
     assert "no rank of an MPI program has come" in result.stderr
+
+
+def test_a_time_limit_within_another_exec_ends_its_own_command_only():
+    inner = f"{shlex.join(LOCKSTEP)} exec --timeout 1 -- sh -c 'setsid sleep 64 & sleep 64'"
+    result = two_phase(["sh", "-c", f"{inner}; echo $?; pgrep -fx 'sleep 64'"])
+    assert result.stdout == "124\n"  # and no process
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "60:go", "inf", "nan"])
