@@ -72,19 +72,22 @@ def undone(source: Mapping[str, str]) -> dict[str, str]:
     try:
         set_before = dict(json.loads(result.pop(UNDO, "{}")))
         for name, (ours, before) in set_before.items():
-            value = before if result.get(name) == ours else _without(result.get(name), ours, before)
-            result.pop(name, None)
-            if value is not None:
-                result[name] = str(value)
-    except (ValueError, TypeError):  # it is not ours
+            if name not in result:
+                continue
+            value = before if result[name] == ours else _without(result[name], ours, before)
+            if value is None:
+                del result[name]
+            elif b"\0" in os.fsencode(value):
+                raise ValueError(name)
+            else:
+                result[name] = value
+    except (ValueError, TypeError, RecursionError):  # it is not ours
         pass
     return result
 
 
-def _without(now: str | None, ours: str, before: str | None) -> str | None:
+def _without(now: str, ours: str, before: str | None) -> str:
     """A list in a variable without the words that are ours alone."""
-    if now is None:
-        return None
     word = r"[^\s:;,]+"
     alone = set(re.findall(word, ours)) - set(re.findall(word, before or ""))
     return re.sub(rf"{word}[\s:;,]*", lambda match: "" if match[0].rstrip(" :;,") in alone else match[0], now)

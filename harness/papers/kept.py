@@ -51,13 +51,13 @@ class KeptCells:
         try:
             first, *lines = self.path.read_text().splitlines()
             about = json.loads(first)
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return
         if about != self._about:
             rule = f"{self.path} has simulations with other options, or of another version"
             raise InputError("--resume", True, rule, "leave --resume out to begin again")
         for line in lines:
-            with suppress(ValueError, TypeError):  # a kill has cut it off
+            with suppress(ValueError, TypeError, RecursionError):  # a kill has cut it off
                 cell, outcome, checksum = json.loads(line)
                 if checksum == _checksum(cell, outcome):
                     self._known[cell] = _made(outcome)

@@ -19,7 +19,22 @@ COUNT = int(os.environ.get("LOCKSTEP_VARIABLES", "200"))
 PATIENCE_S = 10.0
 
 NUMBERS = ("0", "-1", "1", "7", "1e9", "9223372036854775807", "-9223372036854775808", "9" * 40, "nan", "")
-TEXTS = (*NUMBERS, "x", ",", ",,,", "%s%n", "é\n", "a" * 5000, "/", "/dev/null", "/no/such", ".", " ", "\t5")
+TEXTS = (
+    *NUMBERS,
+    "x",
+    ",",
+    ",,,",
+    "%s%n",
+    "é\n",
+    "\udcff\udcfe",
+    "a" * 5000,
+    "/",
+    "/dev/null",
+    "/no/such",
+    ".",
+    " ",
+    "\t5",
+)
 WORDS = ("LOCKSTEP_RECORD", "LOCKSTEP_OPERATIONS", "LOCKSTEP_IF_OVERSUBSCRIBED")
 HOSTS = ("", "localhost", "127.0.0.1", "no.such.host.invalid", "256.1.1.1", "::1", "a" * 300)
 

@@ -67,6 +67,17 @@ def test_what_is_kept_is_what_was_simulated(simulated, tmp_path):
     assert list(reproduction.items()) == [(cell, OUTCOMES[cell.number % 3]) for cell in CELLS]
 
 
+def test_a_line_of_lists_in_lists_is_no_cell(tmp_path):
+    first = papers.kept_cells("zhou97", tmp_path, quick=False, seed=1)
+    first.add(CELLS[0], OUTCOMES[0])
+    first.path.write_text(first.path.read_text() + "[" * 100_000)
+    again = papers.kept_cells("zhou97", tmp_path, quick=False, seed=1)
+    again.read()
+    assert len(again) == 1
+    first.path.write_text("[" * 100_000)
+    again.read()
+
+
 def test_whatever_the_file_holds_it_is_read_or_refused(tmp_path):
     def place():
         return papers.kept_cells("zhou97", tmp_path, quick=False, seed=1)
