@@ -55,11 +55,12 @@ class InputError(LockstepError, ValueError):
 
     def _what(self) -> str:
         """The key and its value; a key without a value is missing, and an option without one stands alone."""
+        key = self.key if self.key.isprintable() else repr(self.key)
         if self.value is None:
-            return f"{self.key} is missing"
-        if self.value is True and self.key.startswith("--"):
-            return self.key
-        return f"{self.key} = {shown(self.value)}"
+            return f"{key} is missing"
+        if self.value is True and key.startswith("--"):
+            return key
+        return f"{key} = {shown(self.value)}"
 
 
 @contextmanager

@@ -215,7 +215,10 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
     table = data.get("quick")
     if isinstance(table, dict):
         for key, value in table.items():
-            yield overrides.make(key, value, f"[quick] {key} = {value!r}")
+            try:
+                yield overrides.make(key, value, f"[quick] {key} = {value!r}")
+            except InputError as error:
+                raise written.located(error) from None
         return
     if "level" in data:
         yield from _quick_model(data)

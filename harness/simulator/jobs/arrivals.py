@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.simulator.jobs.model import WHOLE_NS, Floats, Integers, Jobs
+from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Floats, Integers, Jobs
 from workloads.machine import ARRIVALS
-from workloads.validation import number, one_of, whole
+from workloads.validation import InputError, number, one_of, whole
 
 
 def gaps_s(
@@ -59,7 +59,15 @@ def hyperexponential(
 
 
 def in_ns(times_s: Floats) -> Integers:
-    """Seconds as whole nanoseconds."""
+    """Seconds as whole nanoseconds.
+
+    Raises:
+        InputError: for a time at which no job of a schedule can arrive or end.
+    """
+    last_s = float(np.max(times_s, initial=0.0))
+    if not last_s * WHOLE_NS < NEVER_NS:
+        rule = f"its jobs must arrive within {NEVER_NS / WHOLE_NS:.3g} s, and one comes after that"
+        raise InputError("model", last_s, rule, "write shorter means, fewer jobs or a greater load")
     return np.rint(times_s * WHOLE_NS).astype(np.int64)
 
 

@@ -185,6 +185,13 @@ def test_a_full_disk_leaves_no_half_schedule(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "00-easy.csv").read_text().count("\n") == 61
 
 
+def test_jobs_that_arrive_after_the_end_of_all_clocks_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.toml").write_text(MODEL.replace("[2, 8]", "[2]\nmeans_s = [4e8]\nshares = [1.0]"))
+    assert main(["simulate", "model.toml"]) == 2
+    assert "model.toml, line 5: model = " in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_jobs_of_one_size_have_an_unknown_fairness(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.toml").write_text(MODEL.replace("[2, 8]", "[2]\nrigid = true\nload = 0.1"))

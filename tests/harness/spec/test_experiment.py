@@ -315,6 +315,9 @@ def test_a_binary_file_is_refused(tmp_path):
 def test_a_quick_table_is_checked(write):
     error = refused(write(SMALL + "[quick]\nrepeats = 0\n"), quick=True)
     assert "[quick] repeats = 0" in str(error)
+    path = write(SMALL + '[quick]\n"a[[b\\nc" = 1\n')
+    error = refused(path, quick=True)
+    assert path in str(error) and "\n" not in str(error)
 
 
 @pytest.mark.parametrize(
