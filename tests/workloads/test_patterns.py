@@ -49,3 +49,12 @@ def test_neighbours_coincide_on_thin_grids(processes):
 @given(st.sampled_from(patterns.PATTERNS), sizes)
 def test_the_number_of_reads_is_known_without_them(pattern, processes):
     assert patterns.reads_per_phase(pattern, processes) == patterns.reads(pattern, processes).shape[1]
+
+
+@pytest.mark.parametrize(("pattern", "processes"), [("NEWS", 12), ("TRANSPOSE", 3), ("TRANSPOSE", 128)])
+def test_schedulers_know_the_partners_of_processes_that_read(pattern, processes):
+    assert patterns.partners(pattern, processes) == tuple(map(tuple, patterns.reads(pattern, processes)))
+
+
+def test_schedulers_know_no_partners_without_reads_or_of_too_many_processes():
+    assert patterns.partners("BARRIER", 12) == patterns.partners("NEWS", 129) == ()

@@ -15,6 +15,7 @@ from coordinator import policies
 from coordinator.decide.conductor import active_ranks
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import known
+from coordinator.host.priority import levels
 from coordinator.view import Decision, ExecutionTime, Job, Reason, Slot
 from coordinator.workload import Workload
 from workloads.validation import InputError
@@ -245,6 +246,18 @@ def test_three_jobs_run_to_their_end(policy, options, mechanism):
     assert all(rank.phases == 300 and rank.timeline is None for rank in result.ranks)
     assert policy != "gang" or result.switches
     assert sum("has finished" in line for line in messages) == 3
+
+
+@pytest.mark.slow
+def test_the_driver_has_a_prompt_priority_while_it_drives():
+    if levels() is None:
+        pytest.skip("this user may not have a higher priority")
+    before, seen = os.sched_getscheduler(0), []
+    result = run_workload(
+        workload("none", jobs=1, phases=20), lambda _: seen.append(os.sched_getscheduler(0))
+    )
+    assert result.failure == "" and {*seen} == {os.SCHED_FIFO | os.SCHED_RESET_ON_FORK}
+    assert os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == before
 
 
 @pytest.mark.slow

@@ -126,6 +126,15 @@ def test_each_sign_of_life_is_answered(eight):
     assert eight.sent == [(5, protocol.Echo(9, eight.now_ns, eight.now_ns))]
 
 
+def test_only_signs_of_life_are_answered_while_the_driver_is_busy(eight):
+    gone = protocol.OfRank(1, 0, protocol.RankGone())
+    eight.post.arrived = [(node, TO_DRIVER.encode(one)) for node, one in ((3, gone), (5, BEAT))]
+    eight.nodes.answer()
+    assert (eight.sent, eight.told) == ([(5, protocol.Echo(9, eight.now_ns, eight.now_ns))], [])
+    eight.nodes.receive()
+    assert eight.told == [(3, gone)] and len(eight.sent) == 1
+
+
 def test_what_is_no_message_is_told_once_and_is_no_sign_of_life(eight):
     due_ns = eight.nodes.due_ns()
     eight.now_ns += 5

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -15,7 +16,7 @@ import pytest
 from places import SUPPORT
 from runs import workload
 
-from coordinator.drive import preflight
+from coordinator.drive import preflight, running_jobs
 from coordinator.drive.driver import run_workload
 from coordinator.host.launchers import find_launcher, launcher_at
 from workloads.native import NativeError
@@ -312,3 +313,15 @@ def test_hpc_challenge_finds_the_same_beside_two_synthetic_jobs_under_gang(tmp_p
     expected = found(tmp_path / "alone")
     assert "Success=1" in expected and "PASSED" in expected[-1]
     assert found(tmp_path / "shared") == expected
+
+
+def test_jobs_whose_launches_take_longer_than_a_lease_are_run(monkeypatch):
+    """As those of hundreds of jobs do; before the first answer, an agent waits 5 s."""
+    start = running_jobs.start_launcher
+
+    def slowly(*given):
+        time.sleep(1.1)
+        return start(*given)
+
+    monkeypatch.setattr(running_jobs, "start_launcher", slowly)
+    assert not run_workload(workload(phases=10, jobs=5)).failure

@@ -57,6 +57,16 @@ def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(runtime,
     cleanup.release(directory)
 
 
+def test_a_control_group_that_no_journal_names_is_thawed_as_well(runtime, monkeypatch, directory):
+    """The run may have been killed before it noted the group; frozen processes do not end."""
+    group, did = runtime / f"lockstep-{directory.run}", []
+    monkeypatch.setattr(mechanisms, "cgroups_of_runs", lambda: [group])
+    monkeypatch.setattr(mechanisms, "thaw", lambda group: did.append(("thaw", group)))
+    monkeypatch.setattr(mechanisms, "remove_cgroups", lambda group: did.append(("remove", group)))
+    cleanup.release(directory)
+    assert did == [("thaw", group), ("remove", group)]
+
+
 def test_the_control_group_of_a_run_under_another_directory_stays(directory, tmp_path, monkeypatch):
     usable("freezer")
     Freezer(directory)
