@@ -127,6 +127,7 @@ class Nodes:
         self._nodes: list[NodeState] = []
         self._due_ns = self._look_ns = self._ends_ns = 0
         self._launches: list[AgentLaunch] = []
+        self._held: list[tuple[int, bytes]] = []  # messages that came while the driver was busy
         self._seed = Keys.make()
         for host, count in [(n.host, n.processors) for n in workload.nodes] or [("", len(self._cores))]:
             keys = self._seed.of(len(self._nodes) + 1)
@@ -256,7 +257,8 @@ class Nodes:
 
     def receive(self) -> None:
         """Handle all messages that have arrived. Call it before each sleep of the loop."""
-        while arrived := self._hub.receive():
+        while arrived := self._held or self._hub.receive():
+            self._held = []
             for sender, frame in arrived:
                 self._hear(sender, frame)
         now_ns = time.monotonic_ns()
@@ -268,6 +270,16 @@ class Nodes:
             self._hub.listen(missing)
             earliest_ns = min((node.heard_ns for node in self._nodes if not node.lost), default=now_ns)
             self._look_ns = now_ns + LOOK_NS if missing else earliest_ns + MISSED_NS
+
+    def answer(self) -> None:
+        """Answer signs of life, and hold all else for ``receive``: leases end while the driver is busy."""
+        while arrived := self._hub.receive():
+            for sender, frame in arrived:
+                with suppress(LineError):
+                    if isinstance(TO_DRIVER.decode(frame), protocol.Beat):
+                        self._hear(sender, frame)
+                        continue
+                self._held.append((sender, frame))
 
     def _hear(self, number: int, frame: bytes) -> None:
         node = self._nodes[number]

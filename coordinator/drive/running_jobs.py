@@ -133,6 +133,7 @@ class RunningJobs:
         except OSError as error:
             # The job fails after the conductor's current step.
             state.failure, state.give_up_ns = f"its launcher cannot start: {error}", time.monotonic_ns()
+        self._nodes.answer()  # hundreds of launches take longer than a lease
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         """The first processor of a rank says when all its threads run."""
