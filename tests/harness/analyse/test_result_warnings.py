@@ -156,6 +156,7 @@ AGREEING = [replace(TWO_LEVELS, conditions=replace(IDLE[0].conditions, agrees=Tr
         ([IDLE], IDLE, ""),
         ([AGREED, IDLE], AGREED, ""),
         ([BUSY, IDLE], IDLE, "constants of 2026-03-01 12:01 UTC: a later calibration was made under load"),
+        ([made(6, others=0.4), BUSY, IDLE], IDLE, "a later calibration was made under load (others took 40%"),
         ([BUSY], [], "no good calibration in r: "),
         ([made(5, others=0.3, agrees=True)], [], "no good calibration in r: "),
         ([STRANGE], [], "no calibration of this host in r: "),
@@ -173,6 +174,7 @@ def test_one_rule_chooses_the_calibration_of_all_commands_and_says_so_in_one_lin
     basis = trust.chosen(known, HERE, Path("r"))
     assert basis.calibration == taken or list(basis.calibration) == taken
     assert said in basis.line and bool(said) == bool(basis.line) and "\n" not in basis.line
+    assert basis.line.count("others took") <= 1  # the latest one says enough
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from runs import needs_two
 
 from harness import application, cli
-from harness.commands import shared
+from harness.commands import explore, shared
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,18 @@ def test_an_experiment_without_lanes_is_refused_and_no_file_made(words, message,
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert not page.exists()
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"), [([], "simulated"), (["none", "gang"], "simulated, and measured under none, gang")]
+)
+def test_the_answer_names_the_policies_whose_runs_are_on_the_page(
+    measured, said, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(explore, "write", lambda *_: measured)
+    page = tmp_path / "page.html"
+    assert cli.main(["explore", "demo", "--results", str(tmp_path), "-o", str(page)]) == 0
+    assert " ".join(capsys.readouterr().out.split()).endswith(f"page.html: demo, {said}")
 
 
 @needs_two

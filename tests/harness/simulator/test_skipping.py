@@ -104,6 +104,14 @@ def test_skipping_changes_no_number(machine, program, scheduler, how):
     assert_same(*both(jobs(**program), machine, scheduler, **how))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["NEWS", "TRANSPOSE"])
+@pytest.mark.parametrize("policy", ["dynamic-coscheduling", "working-sets"])
+def test_where_processes_are_looked_at_no_look_is_skipped(policy, pattern):
+    workload = jobs(pattern=pattern, processes=4, granularity_us=1000.0, imbalance=0.25, phases=60)
+    assert_same(*both(workload, SimulatedMachine(4, local="round-robin"), (policy, {}), options=Options()))
+
+
 @takes_minutes
 def test_most_events_of_coscheduled_jobs_are_skipped(monkeypatch):
     """The kernel goes through events one by one, and returns after a million of them."""

@@ -8,7 +8,7 @@ import pytest
 from runs import needs_two
 
 from harness.store import conditions
-from harness.store.conditions import Conditions, differences
+from harness.store.conditions import Conditions, Moment, differences, of_run
 
 EXPERIMENT = """
 name = "commands"
@@ -94,3 +94,13 @@ def test_a_series_of_commands_is_not_resumed_with_other_variables(lockstep, tmp_
     assert lockstep("run", "three-jobs", "--no-simulate", "--set", "repeats=1")[0] == 0
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert lockstep("run", "three-jobs", "--no-simulate", "--resume", "--set", "repeats=1")[0] == 0
+
+
+@pytest.mark.parametrize(("span_s", "others"), [(0.9, None), (1.5, 0.2), (20.0, 0.2)])
+def test_what_others_took_is_known_of_more_than_a_second(span_s, others):
+    """The kernel counts hundredths of a second."""
+    before = Moment(load=0.1, steal_s=3.0, busy_s=10.0, total_s=100.0, frequency_mhz=None)
+    later = {"steal_s": 3.0 + 0.1 * span_s, "busy_s": 10.0 + 0.5 * span_s, "total_s": 100.0 + span_s}
+    during = of_run(HERE, before, replace(before, own_s=before.own_s + 0.3 * span_s, **later))
+    assert during.others == (others if others is None else pytest.approx(others))
+    assert during.steal == pytest.approx(0.1)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import tomllib
 from dataclasses import replace
@@ -126,6 +127,14 @@ def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path):
     assert "the command failed, and the recording ends there" in result.stdout
     assert recording.read(output).processes == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_of_several_programs_of_a_command_the_longest_is_recorded_and_a_warning_says_so(compiled, tmp_path):
+    program = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop"]
+    argv = ["sh", "-c", f"{shlex.join(program)} 30 100 && {shlex.join(program)} 90 100"]
+    result = run([*LOCKSTEP, "record", "--no-wait", "-o", str(tmp_path / "a.npz"), "--", *argv])
+    assert "the command ran 2 MPI programs, and this is the longest" in result.stdout, result.stderr
+    assert [len(rank.rows) for rank in recording.read(tmp_path / "a.npz").ranks] == [91, 91]
 
 
 def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user_named(compiled, tmp_path):
