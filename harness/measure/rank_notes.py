@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from workloads.native import calls
 
@@ -139,6 +140,15 @@ class RankNote:
     communicators: Mapping[int, Communicator]  # by their ids
 
 
+class Counters(NamedTuple):
+    """The stage of a rank, its calls that ended with something done, those begun; the ranks of its job."""
+
+    stage: int
+    progressed: int
+    entered: int
+    ranks: int
+
+
 class RankMemory:
     """The memory of a rank, by a descriptor that this object owns.
 
@@ -160,12 +170,12 @@ class RankMemory:
             data = os.pread(self._descriptor, size, 0)
         return _Page.from_buffer_copy(data.ljust(ctypes.sizeof(_Page), b"\0"))
 
-    def progress(self) -> tuple[int, int, int, bool]:
-        """The stage, calls that have ended with something done, calls begun, and whether MPI is finalized."""
+    def counters(self) -> Counters:
+        """What it counts now."""
         head = self._page(HEAD_BYTES)
         progressed = sum(one.progressed for one in head.places)
         entered = sum(one.entered for one in head.places)
-        return head.stage, progressed, entered, head.stage == FINALIZED
+        return Counters(head.stage, progressed, entered, head.ranks)
 
     def read(self) -> RankNote | None:
         """What the rank notes now; None if the memory is none of ours."""

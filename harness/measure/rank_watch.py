@@ -19,7 +19,7 @@ from coordinator.host import identity
 from coordinator.host.processes import children
 
 if TYPE_CHECKING:
-    from harness.measure.rank_notes import RankMemory, RankNote
+    from harness.measure.rank_notes import Counters, RankMemory, RankNote
 
 LONGEST_GAP_S = 2.0
 """A longer time between two samples is not the ranks': lockstep or its host was stopped."""
@@ -82,29 +82,33 @@ class _Watched:
 
     memory: RankMemory
     start: int
-    progress: tuple[int, int] = (-1, -1)
+    counters: Counters | None = None
     idle_s: float = 0.0
     moved: bool = True  # between the last two looks
     begun: int = 0  # calls that it had begun at its last progress
-    calls: int = 0  # and has begun until now
     cpu_ticks: int = 0
     state: str = RUNNING
-    finalized: bool = False
 
     def look(self) -> None:
         """Take its counters, and start to count the time again if they show progress."""
-        stage, progressed, self.calls, self.finalized = self.memory.progress()
+        now = self.memory.counters()
         status = identity.stat(self.memory.pid)
         living = status is not None and status.start == self.start and status.state not in "ZX"
         self.state = STATES.get(status.state, RUNNING) if status and living else ENDED
-        self.moved = (stage, progressed) != self.progress
+        self.moved = self.counters is None or now[:2] != self.counters[:2]
+        self.counters = now
         if self.moved:
-            self.progress = (stage, progressed)
-            self.idle_s, self.begun, self.cpu_ticks = 0.0, self.calls, _cpu_ticks(self.memory.pid)
+            self.idle_s, self.begun, self.cpu_ticks = 0.0, now.entered, _cpu_ticks(self.memory.pid)
 
     @property
-    def over(self) -> bool:
-        return self.state == ENDED or self.finalized
+    def begun_meanwhile(self) -> int:
+        return self.counters.entered - self.begun if self.counters else 0
+
+    @property
+    def job(self) -> tuple[int, int]:
+        """The same for the ranks of a job; programs of one rank may have no launcher that names theirs."""
+        alone = self.counters is not None and self.counters.ranks == 1
+        return self.memory.job, self.memory.pid if alone else 0
 
 
 class RankWatch:
@@ -158,8 +162,8 @@ class RankWatch:
         self._last_s = now_s
         for one in self._watched:
             one.look()
-        for job in {one.memory.job for one in self._watched}:
-            ranks = [one for one in self._watched if one.memory.job == job]
+        for job in {one.job for one in self._watched}:
+            ranks = [one for one in self._watched if one.job == job]
             held = all(one.state in (STOPPED, ENDED) for one in ranks)
             for one in ranks:
                 one.idle_s += 0.0 if one.moved or held else gap_s
@@ -173,7 +177,7 @@ class RankWatch:
 
     def longest_idle_s(self) -> float:
         """For how long the rank that waits longest has made no progress."""
-        return max((one.idle_s for one in self._watched if not one.over), default=0.0)
+        return max((one.idle_s for one in self._watched if one.state != ENDED), default=0.0)
 
     def would_die_of(self, signum: int) -> bool:
         """Whether there are ranks, and none of them handles or ignores a signal."""
@@ -182,10 +186,10 @@ class RankWatch:
 
     def jobs(self) -> list[JobState]:
         """The jobs with all that their ranks note now."""
-        jobs: dict[int, list[RankState]] = {}
+        jobs: dict[tuple[int, int], list[RankState]] = {}
         for one in self._watched:
             if (note := one.memory.read()) is not None:
-                jobs.setdefault(one.memory.job, []).append(_state(one, note))
+                jobs.setdefault(one.job, []).append(_state(one, note))
         return [JobState(tuple(sorted(ranks, key=lambda one: one.note.rank))) for ranks in jobs.values()]
 
 
@@ -193,7 +197,7 @@ def _state(one: _Watched, note: RankNote) -> RankState:
     cpu_s = (_cpu_ticks(note.pid) - one.cpu_ticks) / TICKS
     share = min(1.0, max(0.0, cpu_s / one.idle_s)) if one.idle_s else 0.0
     asleep_in = _asleep_in(note.pid) if one.state == ASLEEP else ""
-    return RankState(note, one.idle_s, one.state, share, asleep_in, one.calls - one.begun)
+    return RankState(note, one.idle_s, one.state, share, asleep_in, one.begun_meanwhile)
 
 
 def _above(pid: int) -> Iterator[int]:

@@ -142,6 +142,12 @@ def test_a_program_that_handles_the_signal_gets_it_too(compiled):
     assert "no rank of an MPI program has come" in result.stderr
 
 
+def test_programs_of_one_rank_are_jobs_of_their_own(compiled):
+    one = f"{compiled('here', 'hangs.c', '-pthread')} works &"
+    result = two_phase(["sh", "-c", f"{one} {one} sleep 2; kill -USR1 $PPID; wait"])
+    assert (result.returncode, result.stderr.count("where the ranks are:")) == (0, 2)
+
+
 def test_doctor_says_where_the_ranks_of_a_running_job_are(hanging):
     process = hanging(kind="read")
     member = ranks(process)[0]
