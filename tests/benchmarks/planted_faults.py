@@ -6,8 +6,7 @@
 
 Plants one fault at a time in a clone of the last commit, and runs the tests that a developer would run: first
 the quick tests of the file's room and those that import its module ("quick"), then the slow ones among them
-("slow"), then all tests ("all"), up to the third that fails. A test counts if it fails twice with the fault
-and passes without it.
+("slow"), then all tests ("all"). A test counts if it fails twice with the fault and passes without it.
 
 Each stage of a fault becomes a line of RESULTS. A call does the chosen stages that are missing there, each
 only of faults that went through the one before it and survived. So several calls may share the work: one has
@@ -83,7 +82,7 @@ class Clone:
     def failing(self, tests: list[str], stage: str) -> set[str]:
         """The tests that fail, as pytest names them; where one hangs, or all take too long, that instead."""
         with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-            options = ["-q", "-n", "0", "--maxfail=3", "-m", MARKS[stage], f"--junit-xml={report.name}"]
+            options = ["-q", "-n", "0", "-m", MARKS[stage], f"--junit-xml={report.name}"]
             hang = [f"faulthandler_timeout={HANG_S[stage]}", "faulthandler_exit_on_timeout=true"]
             options += ["-p", "no:cacheprovider", *(word for setting in hang for word in ("-o", setting))]
             command = [self.bin / "python", "-m", "pytest", *options, *tests]
