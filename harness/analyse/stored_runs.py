@@ -54,7 +54,7 @@ def read(results: Path, name: str | None, watcher: Watcher, *, simulate: bool = 
             records = store.runs(digest)
             experiment = _experiment(store, records)
             if experiment is None:
-                rule = f"holds dedicated runs only of {records[-1].experiment}"
+                rule = "holds an experiment of which there are dedicated runs only"
                 remedy = "repeat the command that began it, with --resume"
                 raise InputError("RESULTS", str(store.path), rule, remedy)
             if simulate:

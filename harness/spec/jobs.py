@@ -160,7 +160,7 @@ def described(program: Work) -> dict[str, Any]:
 
 def rebuilt(table: Table) -> Work:
     """The program of a job, from the table in its record."""
-    kind = next(kind for kind in KINDS if kind.sign in table)
+    kind = next((kind for kind in KINDS if kind.sign in table), Program)
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
 
 

@@ -143,6 +143,7 @@ def cells(made, folder, seed, count):
             "UPDATE jobs SET program = json_set(program, '$.imbalance', 'x')",
             "holds runs with imbalance = 'x'",
         ),
+        ("UPDATE jobs SET program = '{\"x\": 1}'", "is damaged: "),
         ("UPDATE ranks SET job = job + 5", "no run has 5 as job of a rank"),
         (f"DELETE FROM ranks WHERE {LAST_JOB}; DELETE FROM jobs WHERE {LAST_JOB}", "have different jobs"),
         ("UPDATE ranks SET processor = 7", "as processor of a rank"),
