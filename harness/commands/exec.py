@@ -332,7 +332,7 @@ def _pass_on(
             asks = signum == signal.SIGUSR1 and came.si_code in FROM_A_PROCESS
             if asks:
                 lookout.report("where the ranks are:")
-            if came.si_code in FROM_A_PROCESS and not (asks and lookout.watch.would_die_of(signum)):
+            if came.si_code in FROM_A_PROCESS and (not asks or lookout.watch.withstand(signum, child.pid)):
                 handle.send(signum)
             if signum in ENDING and time.monotonic() < until_s and _may_lose_signals(command):
                 ending = signum

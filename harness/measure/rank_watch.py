@@ -179,10 +179,10 @@ class RankWatch:
         """For how long the rank that waits longest has made no progress."""
         return max((one.idle_s for one in self._watched if one.state != ENDED), default=0.0)
 
-    def would_die_of(self, signum: int) -> bool:
-        """Whether there are ranks, and none of them handles or ignores a signal."""
+    def withstand(self, signum: int, command: int) -> bool:
+        """Whether a signal kills neither the process of a command nor ranks, to which that may pass it on."""
         living = [one.memory.pid for one in self._watched if one.state != ENDED]
-        return bool(living) and not any(_heeds(pid, signum) for pid in living)
+        return all(_withstands(pid, signum) for pid in (command, *living))
 
     def jobs(self) -> list[JobState]:
         """The jobs with all that their ranks note now."""
@@ -223,7 +223,8 @@ def _memories(pid: int) -> list[Path]:
     return found
 
 
-def _heeds(pid: int, signum: int) -> bool:
+def _withstands(pid: int, signum: int) -> bool:
+    """Whether a process handles or ignores a signal."""
     with suppress(OSError, ValueError):
         status = Path(f"/proc/{pid}/status").read_text()
         masks = [line.split()[1] for line in status.splitlines() if line.startswith(("SigIgn:", "SigCgt:"))]
