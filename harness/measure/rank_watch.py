@@ -94,8 +94,9 @@ class _Watched:
         now = self.memory.counters()
         status = identity.stat(self.memory.pid)
         living = status is not None and status.start == self.start and status.state not in "ZX"
-        self.state = STATES.get(status.state, RUNNING) if status and living else ENDED
-        self.moved = self.counters is None or now[:2] != self.counters[:2]
+        before, self.state = self.state, STATES.get(status.state, RUNNING) if status and living else ENDED
+        ended = self.state == ENDED != before  # its launcher may terminate the others now
+        self.moved = ended or self.counters is None or now[:2] != self.counters[:2]
         self.counters = now
         if self.moved:
             self.idle_s, self.begun, self.cpu_ticks = 0.0, now.entered, _cpu_ticks(self.memory.pid)
