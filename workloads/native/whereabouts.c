@@ -156,10 +156,9 @@ void note_started(MPI_Request request, const struct subject *subject)
     one->subject = *subject;
 }
 
-int item_bytes(MPI_Datatype datatype)
+/* Open MPI's datatypes are addresses that only a running program knows. */
+static int look_up_bytes(MPI_Datatype datatype)
 {
-    static MPI_Datatype last;
-    static int bytes;
     const struct {
         MPI_Datatype datatype;
         int bytes;
@@ -168,12 +167,20 @@ int item_bytes(MPI_Datatype datatype)
                  {MPI_FLOAT, sizeof(float)}, {MPI_DOUBLE, sizeof(double)}, {MPI_INT64_T, 8}, {MPI_UINT8_T, 1},
                  {MPI_LONG_LONG, sizeof(long long)}};
 
-    if (bytes == 0 || datatype != last) {
-        bytes = -1;
+    for (size_t number = 0; number < sizeof known / sizeof *known; number++)
+        if (known[number].datatype == datatype)
+            return known[number].bytes;
+    return 0;
+}
+
+int item_bytes(MPI_Datatype datatype)
+{
+    static MPI_Datatype last;
+    static int bytes = -1;
+
+    if (bytes < 0 || datatype != last) {
+        bytes = look_up_bytes(datatype);
         last = datatype;
-        for (size_t number = 0; number < sizeof known / sizeof *known; number++)
-            if (known[number].datatype == datatype)
-                bytes = known[number].bytes;
     }
-    return bytes > 0 ? bytes : 0;
+    return bytes;
 }
