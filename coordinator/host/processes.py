@@ -344,7 +344,7 @@ def end_family(pid: int, grace_s: float = GRACE_S) -> None:
             _ask(process, [signal.SIGTERM])
         while time.monotonic() < deadline and not all(process.wait(0.02) for process in held.values()):
             pass
-        for one in list(held):
+        for one in [pid for pid, process in held.items() if not process.wait(0)]:
             _hold_family(held, one)
         for process in held.values():
             if not process.wait(0):

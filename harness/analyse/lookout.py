@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.measure.rank_watch import RankWatch
+from harness.measure.rank_watch import ENDED, JobState, RankWatch
 from workloads.validation import InputError
 
 if TYPE_CHECKING:
     from harness.analyse.missing_rank import Report
 
+T = TypeVar("T")
+
 GLANCE_S = 0.2
 
-SECONDS = re.compile(r"\d+")
+PASSING = re.compile(r"for \d+ s|\d+ %")
+"""What differs in the lines of a state that lasts."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,19 @@ class Patience:
         return cls(seconds, bool(colon))
 
 
+def _idle_s(jobs: Iterable[JobState]) -> float:
+    """For how long no living rank of some jobs has made progress."""
+    ranks = (rank for job in jobs for rank in job.ranks if rank.state != ENDED)
+    return min((rank.idle_s for rank in ranks), default=math.inf)
+
+
 @dataclass
 class Lookout:
     """Watches ranks until their command ends.
 
-    ``tell`` gets each report as text. With a ``patience`` that does more than report, a stuck job ends the
-    command; with ``timeout_s`` the time since ``begin_s`` does.
+    ``tell`` gets each report as text, and ``save`` all reports as documents, whenever there is a new one.
+    With a ``patience`` that does more than report, a stuck job stops the command, but not if some of its
+    ranks are not here; with ``timeout_s`` the time since ``begin_s`` does.
     """
 
     watch: RankWatch
@@ -53,8 +64,8 @@ class Lookout:
     begin_s: float
     patience: Patience | None = None
     timeout_s: float | None = None
+    save: Callable[[list[dict[str, Any]]], None] = lambda reports: None
     reports: list[dict[str, Any]] = field(default_factory=list)
-    """The reports so far, as documents."""
 
     _states: set[str] = field(default_factory=set)  # of stuck jobs that were reported
 
@@ -66,22 +77,41 @@ class Lookout:
             return True
         if self.patience is None or self.watch.longest_idle_s() < self.patience.seconds:
             return False
-        from harness.analyse.missing_rank import Stuck  # noqa: PLC0415 - rarely needed
-
-        stuck = [one for one in map(Stuck, self.watch.jobs()) if one.since(self.patience.seconds)]
-        new = [one for one in stuck if SECONDS.sub("", "".join(one.report().lines)) not in self._states]
-        for one in new:
-            report = one.report()
-            self._states.add(SECONDS.sub("", "".join(report.lines)))
-            end = "" if self.patience.only_report else "; the command is ended"
-            self._say(f"no progress for {self.patience.seconds:g} s{end}:", report)
-        return bool(stuck) and not self.patience.only_report
+        return bool(self._safely(self._examine, self.patience))
 
     def report(self, headline: str) -> None:
         """Report on all jobs that run now. It takes GLANCE_S, in which ranks that work show it."""
         self.watch.sample(time.monotonic())
         time.sleep(GLANCE_S)
         self.watch.sample(time.monotonic())
+        self._safely(self._report, headline)
+
+    def _safely(self, do: Callable[[Any], T], given: object) -> T | None:
+        """Whatever ranks have noted, the command does not suffer from it."""
+        try:
+            return do(given)
+        except Exception as error:
+            self.tell(f"where the ranks are cannot be told: {type(error).__name__}: {error}")
+            self.patience = None
+            return None
+
+    def _examine(self, patience: Patience) -> bool:
+        from harness.analyse.missing_rank import Stuck  # noqa: PLC0415 - rarely needed
+
+        jobs = self.watch.jobs()
+        examined = [Stuck(job, _idle_s(other for other in jobs if other is not job)) for job in jobs]
+        stuck = [one for one in examined if one.since(patience.seconds)]
+        ends = any(one.whole for one in stuck) and not patience.only_report
+        for one in stuck:
+            report = one.report()
+            state = PASSING.sub("", "".join(report.lines)) + str(report.pids)
+            if state not in self._states:
+                self._states.add(state)
+                end = "; the command is ended" if ends else ""
+                self._say(f"no progress for {patience.seconds:g} s{end}:", report)
+        return ends
+
+    def _report(self, headline: str) -> None:
         from harness.analyse.missing_rank import Stuck  # noqa: PLC0415 - rarely needed
 
         jobs = self.watch.jobs()
@@ -93,3 +123,4 @@ class Lookout:
     def _say(self, headline: str, report: Report) -> None:
         self.reports.append({"headline": headline.rstrip(":"), **report.document})
         self.tell("\n".join([headline, *(f"  {line}" for line in report.lines), f"  {report.verdict}"]))
+        self.save(self.reports)

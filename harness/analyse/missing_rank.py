@@ -7,6 +7,8 @@ ranks that wait for each other in a circle, or ranks in different collective cal
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +26,15 @@ from harness.measure.rank_notes import (
     RankNote,
     ThreadNote,
 )
-from harness.measure.rank_watch import ASLEEP, ENDED, STOPPED, JobState, RankState
+from harness.measure.rank_watch import ASLEEP, ENDED, POLL_GAP_S, STOPPED, JobState, RankState
 
 NO_CONCLUSION = "no conclusion"
+
+BUSY = 0.2
+"""With a larger share of a processor a rank computes in the threads that are not in MPI."""
+
+OF_FILES = re.compile(r"File_(read|write)(_at|_shared)?")
+"""Calls in which a rank waits for no other."""
 
 COLLECTIVE = ("collective", "meeting", "entering", "exposing")
 FROM_ROOT, TO_ROOT = ("Bcast", "Scatter", "Scatterv"), ("Gather", "Gatherv", "Reduce")
@@ -34,6 +42,7 @@ OF_SOME = (
     *("Scan", "Exscan", "Neighbor_allgather", "Neighbor_allgatherv"),
     *("Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"),
 )
+OF_WORLDS = ("Comm_spawn", "Comm_spawn_multiple", "Comm_accept", "Comm_connect", "Comm_join")
 OF_WINDOWS = ("Win_fence", "Win_free")  # collective, too
 
 
@@ -41,15 +50,18 @@ OF_WINDOWS = ("Win_fence", "Win_free")  # collective, too
 class Waiting:
     """For which ranks of MPI_COMM_WORLD a rank waits: for ``all`` of them, or for any.
 
-    ``known``: whether there may be no others.
+    ``known``: whether there may be no others. ``elsewhere``: whether ranks of another MPI_COMM_WORLD may be
+    among them.
     """
 
     ranks: frozenset[int]
     all: bool = True
     known: bool = True
+    elsewhere: bool = False
 
 
 UNKNOWN = Waiting(frozenset(), known=False)
+ELSEWHERE = Waiting(frozenset(), known=False, elsewhere=True)
 
 
 @dataclass(frozen=True)
@@ -60,12 +72,16 @@ class Report:
     verdict: str
     document: Mapping[str, Any]
 
+    @property
+    def pids(self) -> list[int]:
+        return [rank["pid"] for rank in self.document["ranks"]]
+
 
 class Stuck:
-    """A job whose ranks may be stuck."""
+    """A job whose ranks may be stuck; for ``others_idle_s`` no rank of another job has made progress."""
 
-    def __init__(self, job: JobState) -> None:
-        self._job = job
+    def __init__(self, job: JobState, others_idle_s: float = math.inf) -> None:
+        self._job, self._others_idle_s = job, others_idle_s
         self._ranks = {one.note.rank: one for one in job.ranks if one.note.rank >= 0}
         self._absent = sorted({*range(job.size)} - self._ranks.keys()) if self._ranks else []
         self._waiting = {rank: self._waits_for(one) for rank, one in self._ranks.items()}
@@ -76,16 +92,25 @@ class Stuck:
         if any(one.idle_s >= limit_s and one.state != ENDED for one in beginning):
             return True
         waiting = [rank for rank, one in self._waiting.items() if one is not None]
-        return any(self._idle(rank, limit_s) for rank in waiting)
+        return any(self._ranks[rank].waited_s >= limit_s and self._idle(rank, limit_s) for rank in waiting)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all ranks for which one may wait are here, or none has got beyond MPI_Init."""
+        return not self._absent or all(one.note.stage == BEGINNING for one in self._job.ranks)
 
     def _idle(self, rank: int, limit_s: float) -> bool:
-        return all(
-            self._ranks[one].idle_s >= limit_s or self._ranks[one].note.stage == FINALIZED
-            for one in self._reached(rank)
+        reached = self._reached(rank)
+        elsewhere = any(waiting.elsewhere for one in reached if (waiting := self._waiting[one]))
+        return (not elsewhere or self._others_idle_s >= limit_s) and all(
+            self._ranks[one].idle_s >= limit_s or self._ranks[one].note.stage == FINALIZED for one in reached
         )
 
     def _reached(self, rank: int) -> set[int]:
-        """The ranks here for which a rank waits, directly or not, and itself."""
+        """The ranks here for which a rank may wait, directly or not, and itself.
+
+        If it waits for a rank that is not here, any rank here may be what that one waits for.
+        """
         reached, open_ = set[int](), [rank]
         while open_:
             one = open_.pop()
@@ -94,7 +119,8 @@ class Stuck:
             reached.add(one)
             waiting = self._waiting[one]
             if waiting is not None:
-                open_ += waiting.ranks if waiting.known else self._ranks
+                here = waiting.known and waiting.ranks <= self._ranks.keys()
+                open_ += waiting.ranks if here else self._ranks
         return reached
 
     def report(self) -> Report:
@@ -142,20 +168,21 @@ class Stuck:
         note, during = one.note, f"for {one.idle_s:.0f} s"
         if (over := _over(one)) is not None:
             return over
+        waits = f"for {one.wait_s:.0f} s"
         stopped = ", stopped" if one.state == STOPPED else ""
         calls = [thread for thread in note.threads if thread.within and thread.call]
         if _polls(one):
             return f"polls with MPI_{_name(note)} {during}{stopped}"
         if calls:
             texts = [f"in {_call(thread)}" for thread in calls]
-            return f"{' and '.join(texts)}, {during}{stopped}"
+            return f"{' and '.join(texts)}, {waits}{stopped}"
         after = f", after MPI_{_name(note)}" if _name(note) else ""
         return f"not in MPI {during}{after}; {_outside(one)}"
 
     def _waits_for(self, one: RankState) -> Waiting | None:
-        """For whom a rank waits; None if it does not wait in MPI."""
+        """For whom a rank waits; None if it does not wait in MPI, or has just made progress."""
         note = one.note
-        if one.state == ENDED or note.stage in (FINALIZED, NOT_NOTED, BEGINNING):
+        if one.state == ENDED or not one.idle_s or note.stage in (FINALIZED, NOT_NOTED, BEGINNING):
             return None
         others = frozenset(range(note.ranks)) - {note.rank}
         if note.stage == FINALIZING:
@@ -163,11 +190,18 @@ class Stuck:
             return Waiting(others - at_end)
         if _polls(one):
             return Waiting(others, all=False, known=False)
-        calls = [self._of_call(note, thread) for thread in note.threads if thread.within and thread.call]
-        if not calls:
+        calls = [
+            ELSEWHERE if _spans_worlds(thread.call) else self._of_call(note, thread)
+            for thread in note.threads
+            if thread.within and thread.call and not OF_FILES.fullmatch(thread.call.name)
+        ]
+        outside = any(not thread.within for thread in note.threads)
+        if not calls or (outside and one.cpu_share > BUSY):
             return None
-        if len(calls) > 1:
-            return Waiting(frozenset().union(*(call.ranks for call in calls)), known=False)
+        if len(calls) > 1 or outside:
+            elsewhere = any(call.elsewhere for call in calls)
+            ranks = frozenset[int]().union(*(call.ranks for call in calls))
+            return Waiting(ranks, known=False, elsewhere=elsewhere)
         return calls[0]
 
     def _of_call(self, note: RankNote, thread: ThreadNote) -> Waiting:
@@ -178,9 +212,9 @@ class Stuck:
         if call.kind == "sending":
             return _peer(call.comm, call.to)
         if call.name in ("Recv", "Probe", "Mprobe"):
-            return _peer(call.comm, call.source)
+            return _peer(call.comm, call.source, note.rank)
         if call.name.startswith("Sendrecv"):
-            ends = [_peer(call.comm, call.to), _peer(call.comm, call.source)]
+            ends = [_peer(call.comm, call.to), _peer(call.comm, call.source, note.rank)]
             return Waiting(
                 ends[0].ranks | ends[1].ranks, known=ends[0] == ends[1] and all(end.known for end in ends)
             )
@@ -190,18 +224,22 @@ class Stuck:
 
     def _of_requests(self, note: RankNote, thread: ThreadNote, call: CallNote) -> Waiting:
         waits = [self._of_request(note, one) for one in thread.pending]
+        if any(one.elsewhere for one in waits):
+            return ELSEWHERE
         if not waits:
             return UNKNOWN
         known = all(one.known for one in waits)
         if call.name in ("Waitany", "Waitsome"):
-            whole = len(waits) < call.items
-            return Waiting(frozenset().union(*(one.ranks for one in waits)), all=False, known=known and whole)
+            known = known and thread.whole
+            return Waiting(frozenset().union(*(one.ranks for one in waits)), all=False, known=known)
         return Waiting(frozenset().union(*(one.ranks for one in waits)), known=known)
 
     def _of_request(self, note: RankNote, started: CallNote) -> Waiting:
+        if started.comm and started.comm.spans_worlds:
+            return ELSEWHERE
         name = started.name.removesuffix("_init").lower()
         if name in ("irecv", "recv"):
-            return _peer(started.comm, started.source)
+            return _peer(started.comm, started.source, note.rank)
         if name.removeprefix("i") in ("send", "ssend", "rsend", "bsend"):
             return _peer(started.comm, started.to)
         return UNKNOWN
@@ -210,19 +248,19 @@ class Stuck:
         comm = call.comm
         if comm is None or not comm.id or comm.members is None or note.rank not in comm.members:
             return UNKNOWN
-        missing = {
-            rank
-            for rank in comm.members
-            if rank not in (-1, note.rank) and self._begun(rank, comm) < comm.collectives
-        }
+        begun = {rank: self._begun(rank, comm) for rank in comm.members if rank not in (-1, note.rank)}
+        missing = {rank for rank, count in begun.items() if count is not None and count < comm.collectives}
         return _in_collective(call, comm, comm.members.index(note.rank), missing)
 
-    def _begun(self, rank: int, comm: Communicator) -> int:
-        """How many collective calls a rank has begun in a communicator; infinite if it is not here."""
+    def _begun(self, rank: int, comm: Communicator) -> int | None:
+        """How many collective calls a rank has begun in a communicator; None if it no longer lists that one.
+
+        A rank that is not here may not have begun this one.
+        """
         if rank not in self._ranks:
             return -1
         same = self._ranks[rank].note.communicators.get(comm.id)
-        return same.collectives if same else 0
+        return same.collectives if same else None
 
     def _not_begun(self) -> str:
         """Ranks that others wait for in MPI_Init."""
@@ -242,7 +280,7 @@ class Stuck:
         for rank, one in self._ranks.items():
             for thread in one.note.threads:
                 call = thread.call
-                if not (call and call.comm and call.comm.id and _is_collective(call)):
+                if not (one.idle_s and call and call.comm and call.comm.id and _is_collective(call)):
                     continue
                 place = call.comm.id, call.comm.collectives
                 if call.comm.name or call.comm.id not in comms:
@@ -269,7 +307,7 @@ class Stuck:
     def _missing(self) -> str:
         """Ranks that others wait for, and that do not wait in MPI themselves, or only poll."""
         waiters = self._waiters()
-        outside = [rank for rank in waiters if self._waiting[rank] is None]
+        outside = [rank for rank in waiters if self._waiting[rank] is None and self._ranks[rank].idle_s]
         outside = [rank for rank in outside if self._ranks[rank].note.stage != NOT_NOTED]
         missing = outside or [rank for rank in waiters if _polls(self._ranks[rank])]
         return "; ".join(self._told_missing(rank, waiters[rank]) for rank in sorted(missing)[:4])
@@ -303,7 +341,7 @@ class Stuck:
 
     def _held(self, waiting: Waiting, left: Mapping[int, Waiting]) -> bool:
         held = [rank in left for rank in waiting.ranks]
-        return any(held) if waiting.all else all(held)
+        return any(held) if waiting.all else bool(held) and all(held)
 
     def _circle(self) -> str:
         """Ranks that wait for each other, one after the other."""
@@ -373,6 +411,10 @@ def _name(note: RankNote) -> str:
     return call.name if call else ""
 
 
+def _spans_worlds(call: CallNote) -> bool:
+    return call.name in OF_WORLDS or (call.comm is not None and call.comm.spans_worlds)
+
+
 def _is_collective(call: CallNote) -> bool:
     return call.kind in COLLECTIVE or call.name in OF_WINDOWS
 
@@ -393,15 +435,16 @@ def _in_collective(call: CallNote, comm: Communicator, own: int, missing: set[in
 def _polls(one: RankState) -> bool:
     """Whether a rank tests without success, and repeats that."""
     call = _last(one.note)
-    return bool(call and call.kind == "polling" and one.begun > 1)
+    return bool(call and call.kind == "polling" and one.begun > 1 and one.wait_s < POLL_GAP_S)
 
 
-def _peer(comm: Communicator | None, rank: int | None) -> Waiting:
+def _peer(comm: Communicator | None, rank: int | None, own: int = -1) -> Waiting:
+    """For whom the rank ``own`` of MPI_COMM_WORLD waits that waits for a rank of a communicator, or any."""
     if comm is None or rank is None:
         return UNKNOWN
     if rank == ANY:
-        others = comm.members
-        return UNKNOWN if others is None else Waiting(frozenset(others) - {-1}, all=False)
+        others = frozenset(comm.members or ()) - {-1, own}
+        return Waiting(others, all=False) if others else UNKNOWN
     world = comm.world(rank)
     return UNKNOWN if world is None else Waiting(frozenset([world]))
 

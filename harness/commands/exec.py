@@ -12,6 +12,7 @@ import time
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -158,7 +159,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
     check_limits(PROCESSES)
     command = command_of(options, "exec")
-    limits = _limits(options)
+    limits, save = _limits(options), partial(_save, options.stuck_report)
+    save([])
     with (
         _guarded(lambda: _prepare(options, command, watcher)) as (directory, (compiled, variables)),
         _readable(command, compiled, variables),
@@ -177,17 +179,13 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             RankListener() as listener,
             Registrar(folder, watcher.warn, elsewhere=away, watch=watch) as registrar,
         ):
-            lookout = Lookout(watch, watcher.warn, time.monotonic(), *limits)
+            lookout = Lookout(watch, watcher.warn, time.monotonic(), *limits, save)
             variables |= {**listener.variables, **registrar.variables}
             words, needed = launched(command, variables, compiled.needed)
             environment = {**os.environ, **needed, **(directory.signs if directory else {})}
             note = directory.note_process if directory else lambda pid: None
             end = _left_to_guardian if directory else _end
             status = _run(words, environment, note, watcher.warn, lookout, end)
-    if options.stuck_report is not None:
-        with refused("--stuck-report", options.stuck_report, "cannot be written", "name another file"):
-            text = json.dumps({"schema": SCHEMA, "reports": lookout.reports}, indent=1)
-            options.stuck_report.write_text(f"{text}\n")
     document = {"schema": SCHEMA, **summed(listener.records)}
     lines = _line(document, options, compiled, status), explained(status, records=listener.records)
     return Answer(document, (), status=status, notes=tuple(filter(None, lines)))
@@ -199,7 +197,14 @@ def _limits(options: Namespace) -> tuple[Patience | None, float | None]:
 
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
         raise InputError("--timeout", options.timeout, "must be a number of seconds above 0", "write 600")
-    return Patience.parsed(options.stuck) if options.stuck else None, options.timeout
+    return None if options.stuck is None else Patience.parsed(options.stuck), options.timeout
+
+
+def _save(path: Path | None, reports: list[dict[str, Any]]) -> None:
+    """Write the reports so far; a command that was ended leaves them."""
+    if path is not None:
+        with refused("--stuck-report", path, "cannot be written", "name another file"):
+            path.write_text(json.dumps({"schema": SCHEMA, "reports": reports}, indent=1) + "\n")
 
 
 def _prepare(

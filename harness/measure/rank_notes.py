@@ -18,7 +18,7 @@ from workloads.native import calls
 ANY = -2
 """As a peer: any rank."""
 
-WORLD = "MPI_COMM_WORLD"
+WORLD, OF_WORLD = "MPI_COMM_WORLD", 2
 NO_PEER, NOT_LISTED = -9, -1
 PLACES, COMMUNICATORS, STARTED, MEMBERS, NAME_BYTES = 8, 64, 64, 16384, 48
 MAGIC, VERSION = b"LOCKSTEP", 1
@@ -38,12 +38,13 @@ class _Place(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("thread", "pending")),
         ("subject", _Subject),
         ("handles", ctypes.c_uint64 * 4),
+        ("frame", ctypes.c_uint64),
     ]
 
 
 class _Communicator(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("id", "collectives", "children")),
+        *((name, ctypes.c_uint64) for name in ("id", "members_digest", "collectives", "children")),
         *((name, ctypes.c_int32) for name in ("ranks", "member", "origin")),
         *((name, ctypes.c_int16) for name in ("used", "inter")),
         ("name", ctypes.c_char * NAME_BYTES),
@@ -89,6 +90,11 @@ class Communicator:
     name: str
     inter: bool
 
+    @property
+    def spans_worlds(self) -> bool:
+        """Whether there are ranks of another MPI_COMM_WORLD in it, or may be."""
+        return self.inter or (self.members is not None and -1 in self.members)
+
     def world(self, rank: int) -> int | None:
         """The rank in MPI_COMM_WORLD of one of its ranks; None if it is not known, or of another world."""
         if self.members is None or not 0 <= rank < len(self.members) or self.members[rank] < 0:
@@ -121,8 +127,9 @@ class ThreadNote:
     within: bool
     entered: int  # how many calls it has begun
     call: CallNote | None
-    # Of the requests that the call waits for, those that are known to be incomplete.
+    # Of the requests that the call waits for, incomplete ones; ``whole``: no others are.
     pending: tuple[CallNote, ...]
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,10 +162,11 @@ class RankMemory:
     ``job`` is a number that the ranks of a job have in common.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, pid: int = 0) -> None:
+        """``pid`` is the rank's as seen from here; 0: as it sees itself."""
         self._descriptor = descriptor
         head = self._page(HEAD_BYTES)
-        self.pid, self.job = head.pid, head.job
+        self.pid, self.job = pid or head.pid, head.job
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -184,14 +192,12 @@ class RankMemory:
             return None
         names = _names(self._descriptor, page.calls)
         comms = {
-            place: _communicator(page, one, names)
-            for place, one in enumerate(page.communicators)
-            if one.used == 1
+            place: _communicator(page, one, names) for place, one in enumerate(page.communicators) if one.used
         }
         started = {one.handle: one.subject for one in page.started if one.handle}
         threads = tuple(_threads(page, names, comms, started))
         by_id = {one.id: one for one in comms.values() if one.id}
-        return RankNote(page.pid, page.rank, page.ranks, page.stage, threads, by_id)
+        return RankNote(self.pid, page.rank, page.ranks, page.stage, threads, by_id)
 
 
 def _names(descriptor: int, count: int) -> list[str]:
@@ -211,7 +217,7 @@ def _communicator(page: _Page, one: _Communicator, names: list[str]) -> Communic
     if 0 <= one.member <= one.member + one.ranks <= MEMBERS:
         members = tuple(page.members[one.member : one.member + one.ranks])
     origin, text = _named(names, one.origin), one.name.decode(errors="replace")
-    if not (origin or text) and members == tuple(range(page.ranks)):
+    if one.used == OF_WORLD:
         text = WORLD
     return Communicator(one.id, one.ranks, members, one.collectives, origin, text, bool(one.inter))
 
@@ -234,12 +240,12 @@ def _threads(
     page: _Page, names: list[str], comms: Mapping[int, Communicator], started: Mapping[int, _Subject]
 ) -> Iterator[ThreadNote]:
     for place in page.places:
-        if not place.thread:
+        if place.thread <= 0:  # unused, or of several threads
             continue
         call = _call(place.subject, names, comms) if place.entered else None
         within = place.entered != place.left
         handles = list(place.handles)[: max(0, place.pending)] if within else []
         pending = [_call(started[one], names, comms) for one in handles if one in started]
-        yield ThreadNote(
-            place.thread, within, place.entered, call, tuple(one for one in pending if one is not None)
-        )
+        known = tuple(one for one in pending if one is not None)
+        whole = len(known) == place.pending < len(place.handles)
+        yield ThreadNote(place.thread, within, place.entered, call, known, whole)

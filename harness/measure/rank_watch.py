@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LONGEST_GAP_S = 2.0
 """A longer time between two samples is not the ranks': lockstep or its host was stopped."""
 
+POLL_GAP_S = 2.0
+"""A rank that polls begins a call at least so often."""
+
 RUNNING, ASLEEP, STOPPED, ENDED = "running", "asleep", "stopped", "ended"
 STATES = {"R": RUNNING, "D": ASLEEP, "S": ASLEEP, "I": ASLEEP, "T": STOPPED, "t": STOPPED}
 
@@ -62,6 +65,12 @@ class RankState:
     cpu_share: float
     asleep_in: str
     begun: int  # calls that it has begun meanwhile: a rank that polls begins many
+    wait_s: float  # since the last of them began
+
+    @property
+    def waited_s(self) -> float:
+        """For how long it waits, if it does: in one call, or since its polls found something."""
+        return self.idle_s if self.begun > 1 and self.wait_s < POLL_GAP_S else min(self.wait_s, self.idle_s)
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,8 @@ class _Watched:
     start: int
     counters: Counters | None = None
     idle_s: float = 0.0
+    wait_s: float = 0.0
+    began: bool = True  # a call, between the last two looks
     moved: bool = True  # between the last two looks
     begun: int = 0  # calls that it had begun at its last progress
     cpu_ticks: int = 0
@@ -97,9 +108,15 @@ class _Watched:
         before, self.state = self.state, STATES.get(status.state, RUNNING) if status and living else ENDED
         ended = self.state == ENDED != before  # its launcher may terminate the others now
         self.moved = ended or self.counters is None or now[:2] != self.counters[:2]
+        self.began = self.counters is None or now.entered != self.counters.entered
         self.counters = now
         if self.moved:
             self.idle_s, self.begun, self.cpu_ticks = 0.0, now.entered, _cpu_ticks(self.memory.pid)
+
+    def pass_time(self, gap_s: float) -> None:
+        """So much time has passed since the last look."""
+        self.wait_s = 0.0 if self.began else self.wait_s + gap_s
+        self.idle_s += 0.0 if self.moved else gap_s
 
     @property
     def begun_meanwhile(self) -> int:
@@ -117,16 +134,16 @@ class RankWatch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._come: list[int] = []
+        self._come: list[tuple[int, int]] = []
         self._watched: list[_Watched] = []
         self._last_s = 0.0
 
-    def add(self, descriptor: int) -> None:
-        """A rank, by a descriptor of its memory, which is ours from now on."""
+    def add(self, descriptor: int, pid: int = 0) -> None:
+        """A rank, by a descriptor of its memory, which is ours from now on; ``pid`` as in RankMemory."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         with self._lock:
             if len(self._come) + len(self._watched) < limit // 2:  # registrations need some, too
-                self._come.append(descriptor)
+                self._come.append((descriptor, pid))
             else:
                 os.close(descriptor)
 
@@ -154,8 +171,8 @@ class RankWatch:
             come, self._come = self._come, []
         if come:
             from harness.measure.rank_notes import RankMemory  # noqa: PLC0415 - not needed without ranks
-        for descriptor in come:
-            memory = RankMemory(descriptor)
+        for descriptor, pid in come:
+            memory = RankMemory(descriptor, pid)
             status = identity.stat(memory.pid)
             self._forget([one for one in self._watched if one.memory.pid == memory.pid])  # it has come again
             self._watched.append(_Watched(memory, status.start if status else -1))
@@ -167,7 +184,7 @@ class RankWatch:
             ranks = [one for one in self._watched if one.job == job]
             held = all(one.state in (STOPPED, ENDED) for one in ranks)
             for one in ranks:
-                one.idle_s += 0.0 if one.moved or held else gap_s
+                one.pass_time(0.0 if held else gap_s)
             if all(one.state == ENDED for one in ranks):
                 self._forget(ranks)
 
@@ -198,7 +215,7 @@ def _state(one: _Watched, note: RankNote) -> RankState:
     cpu_s = (_cpu_ticks(note.pid) - one.cpu_ticks) / TICKS
     share = min(1.0, max(0.0, cpu_s / one.idle_s)) if one.idle_s else 0.0
     asleep_in = _asleep_in(note.pid) if one.state == ASLEEP else ""
-    return RankState(note, one.idle_s, one.state, share, asleep_in, one.begun_meanwhile)
+    return RankState(note, one.idle_s, one.state, share, asleep_in, one.begun_meanwhile, one.wait_s)
 
 
 def _above(pid: int) -> Iterator[int]:

@@ -292,7 +292,7 @@ class Registrar:
             self._strangers.pop(one, None)
             self._roll.announce(one, words[1], now_s)
             if self._watch is not None and one in self._passed:
-                self._watch.add(self._passed.pop(one))
+                self._watch.add(self._passed.pop(one), _pid_of(one))
             return True
         try:
             rank, size = map(int, words)
@@ -312,6 +312,14 @@ class Registrar:
         self._ready.unregister(one)
         del self._heard[one]
         one.close()
+
+
+def _pid_of(one: socket.socket) -> int:
+    """The process at the other end of a line on this host, as seen from here; 0 if it is not."""
+    with suppress(OSError):
+        credentials = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", credentials)[0])
+    return 0
 
 
 def own_addresses() -> list[str]:

@@ -23,7 +23,7 @@ VERDICTS = {
     "lock": f"rank 3 is missing: ranks 0-2 wait for it {COLLECTIVE}",
     "mutex": f"rank 3 is missing: ranks 0-2 wait for it {COLLECTIVE}",
     "waitall": "ranks 0-3 wait for each other: .*MPI_Waitall",
-    "half": "rank 0 is missing: rank 2 waits for it in MPI_Allreduce on a communicator of 2 ",
+    "half": "^rank 0 is missing: rank 2 waits for it in MPI_Allreduce on a communicator of 2 [^;]*$",
     "fence": "ranks 0, 3 wait for each other: rank 0 for rank 3 in MPI_Win_fence",
     "iprobe": f"rank 3 is missing: ranks 0-2 wait for it {COLLECTIVE}",
     "init": "rank 3 has not come to MPI_Init on this host, where ranks 0-2 wait",
@@ -69,7 +69,7 @@ class Hang:
         return re.search(VERDICTS[self.kind], self.verdict) is not None
 
 
-def hang(kind, program, mpi, folder, seconds=3, words=()):
+def hang(kind, program, mpi, folder, seconds=5, words=()):
     """Let ranks of a program hang, and have them reported."""
     file = folder / f"{kind}.json"
     before = [*LOCKSTEP, "exec", "--stuck", str(seconds), "--stuck-report", file, *words, "--"]

@@ -346,7 +346,8 @@ def _compile(mpicc: Path, declared: set[str], leave: Set[str], tell: Tell, made:
     (made / "libraries").write_text("\n".join(map(str, ours)))
     (made / "needed").write_text("\n".join(found))
     (made / "origin").write_text(_origin(ours, leave))
-    (made / "entries.h").write_text(replacing.entries(calls.replaced(covered, differing, leave), ours))
+    left = {call.name for call in covered} - {call.name for call in calls.replaced(covered, differing, leave)}
+    (made / "entries.h").write_text(replacing.entries(covered, left, ours))
     _run(["cc", *FLAGS, *PRELOAD, *include, "-o", str(made / "preload.so"), str(HERE / "preload.c")])
 
 

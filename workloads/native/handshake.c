@@ -153,7 +153,9 @@ static void tell_and_pass(const char *text, int descriptor)
                                          .cmsg_len = CMSG_LEN(sizeof descriptor)};
         memcpy(CMSG_DATA(&beside.header), &descriptor, sizeof descriptor);
     }
-    (void)!sendmsg(line, &message, MSG_NOSIGNAL); /* a line that has ended shows it when the answer is awaited */
+    /* Without the descriptor where that may not be passed on. A line that has ended shows it later. */
+    if (sendmsg(line, &message, MSG_NOSIGNAL) < 0 && descriptor >= 0)
+        (void)!tell(text);
 }
 
 /* Whether there is a line to the registrar; it may end as soon as it has begun. */

@@ -65,6 +65,7 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
     else
         discover(rank, ranks, reach, place);
     peers_begin(rank, reach, place);
+    (void)peers_of(MPI_COMM_WORLD); /* it is listed before any other */
     whereabouts_begin(rank, ranks, RUNNING);
     mpich_segment_remove_name();
     record_begin(rank, ranks);

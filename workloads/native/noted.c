@@ -1,4 +1,6 @@
 /* What functions noted_X say of communicators, windows and waits that last. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "whereabouts.h"
@@ -21,7 +23,7 @@ static void descend(int parent, int made, int call)
     if (made == NOT_LISTED)
         return;
     to = &whereabouts->communicators[made];
-    to->id = from->id && to->id ? mixed(mixed(from->id, from->children), to->id) : 0;
+    to->id = from->id && to->members_digest ? mixed(mixed(from->id, from->children), to->members_digest) : 0;
     to->origin = call;
 }
 
@@ -32,18 +34,23 @@ void note_communicator(MPI_Comm parent, MPI_Comm made, int call)
 
 void note_window(MPI_Comm comm, MPI_Win made, int call)
 {
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
     const struct peers *peers = peers_of(comm);
     int number = 0;
 
+    while (concurrent && atomic_flag_test_and_set_explicit(&taken, memory_order_acquire))
+        sched_yield();
+
     while (number < COMMUNICATORS && windows[number].listed)
         number++;
-    if (number < COMMUNICATORS) {
-        int place = whereabouts_list(peers->world, peers->ranks, 0);
+    if (number < COMMUNICATORS && made != MPI_WIN_NULL) {
+        int place = whereabouts_list(peers->world, peers->ranks, 0, USED);
 
         descend(peers->listed, place, call);
         windows[number].win = made;
         windows[number].listed = place + 1;
     }
+    atomic_flag_clear_explicit(&taken, memory_order_release);
 }
 
 static int place_of_window(MPI_Win win)
@@ -88,11 +95,16 @@ static void note_pending(int count, const MPI_Request requests[])
     int pending = 0, room = (int)(sizeof place->handles / sizeof *place->handles);
 
     for (int number = 0; number < count && pending < room; number++) {
+        uint64_t handle = (uint64_t)(uintptr_t)requests[number];
         int over = 1;
 
-        if (requests[number] != MPI_REQUEST_NULL &&
-            mpi.Request_get_status(requests[number], &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over)
-            place->handles[pending++] = (uint64_t)(uintptr_t)requests[number];
+        if (requests[number] == MPI_REQUEST_NULL ||
+            mpi.Request_get_status(requests[number], &over, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            continue;
+        if (!over)
+            place->handles[pending++] = handle;
+        else if (start_of(handle)->handle == handle)
+            start_of(handle)->handle = 0;
     }
     __atomic_store_n(&place->pending, pending, __ATOMIC_RELEASE);
 }

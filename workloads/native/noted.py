@@ -15,6 +15,10 @@ COLLECTIVE_CALLS |= {"Comm_idup", "Comm_idup_with_info", "Win_fence", "Win_free"
 
 COLLECTIVE_KINDS = ("collective", "meeting", "entering", "exposing")
 
+STARTING = ("starting", "preparing", "lasting", "unrung", "advancing")
+NOT_STARTING = ("Start", "Cancel", "Request_free")
+"""Calls of these kinds, but for some, give a request that a later call waits for."""
+
 MADE = re.compile(r"MPI_(Comm|Win) \*(newcomm|comm_\w+|intercomm|newintracomm|win)")
 """The argument by which a call returns the communicator or window that it makes."""
 
@@ -46,19 +50,20 @@ def definitions(calls: Sequence[Call]) -> str:
 
 
 def _function(number: int, call: Call) -> list[str]:
-    before, passed, after = _around(number, call)
-    place = f"note_entered((struct subject){{{number}, {', '.join(_subject(call))}}})"
+    before, after = _around(number, call)
     return [
         f"__typeof__(mpi.{call.name}) under_{call.name};",
         f"int noted_{call.name}({_arguments(call)})",
         "{",
         *(f"    {line}" for line in before),
-        f"    struct place *place __attribute__((cleanup(note_left))) = {place};",
-        f"    int error = under_{call.name}({', '.join(passed)});",
+        f"    struct subject subject = {{{number}, {', '.join(_subject(call))}}};",
+        "    struct noted noted __attribute__((cleanup(note_left))) =",
+        "        note_entered(&subject, __builtin_frame_address(0));",
+        f"    int error = under_{call.name}({', '.join(call.names)});",
         "",
         *(f"    {line}" for line in after),
         f"    if (!error{_found(call)})",
-        "        note_progress(place);",
+        "        note_progress(&noted);",
         "    return error;",
         "}",
     ]
@@ -83,8 +88,8 @@ def _subject(call: Call) -> list[str]:
         item_bytes = f"item_bytes({'sendtype' if sends else 'datatype'})"
     return [
         _communicator(call),
-        "dest" if "dest" in names else "NO_PEER",
-        "PEER(source)" if "source" in names else "root" if "root" in names else "NO_PEER",
+        "PEER(dest)" if "dest" in names else "NO_PEER",
+        next((f"PEER({name})" for name in ("source", "root") if name in names), "NO_PEER"),
         tag,
         item_bytes,
         items,
@@ -109,30 +114,26 @@ def _found(call: Call) -> str:
     return " && *flag" if "flag" in call.names else " && *outcount > 0"
 
 
-def _around(number: int, call: Call) -> tuple[list[str], list[str], list[str]]:
-    """Statements before the call, its arguments, and statements after it."""
-    passed = list(call.names)
+def _around(number: int, call: Call) -> tuple[list[str], list[str]]:
+    """Statements before the call, and after it."""
     if call.name == "Finalize":
-        return ["whereabouts->stage = FINALIZING;"], passed, ["whereabouts->stage = FINALIZED;"]
+        return ["note_stage(FINALIZING);"], ["note_stage(FINALIZED);"]
     if call.name == "Win_free":
         freed = ["if (!error)", "    note_window_freed(before);"]
-        return ["MPI_Win before = win ? *win : MPI_WIN_NULL;"], passed, freed
-    if "request" in passed and call.kind in ("starting", "preparing", "lasting", "unrung"):
-        return [], passed, ["if (!error && request)", "    note_started(*request, &place->subject);"]
+        return ["MPI_Win before = win ? *win : MPI_WIN_NULL;"], freed
+    if "MPI_Request *request" in call.arguments and call.kind in STARTING and call.name not in NOT_STARTING:
+        return [], ["if (!error && request)", "    note_started(*request, &subject);"]
     made = next((match for argument in call.arguments if (match := MADE.fullmatch(argument))), None)
     if made is None or call.kind not in ("entering", "exposing"):
-        return [], passed, []
+        return [], []
     what, name = made.groups()
-    passed[passed.index(name)] = f"{name} ? &made : {name}"
-    note = "communicator(comm, made," if what == "Comm" else "window(comm, made,"
-    # A handler of errors may return after a call that has made nothing.
+    null = f"MPI_{what.upper()}_NULL"
+    note = "communicator" if what == "Comm" else "window"
+    # Where a handler of errors returns, a call may have succeeded that has made nothing.
     return (
-        [f"MPI_{what} made = MPI_{what.upper()}_NULL;"],
-        passed,
+        [f"MPI_{what} before = {name} ? *{name} : {null};"],
         [
-            f"if (!error && {name}) {{",
-            f"    *{name} = made;",
-            f"    note_{note} {number});",
-            "}",
+            f"if (!error && {name} && (*{name} != before || before == {null}))",
+            f"    note_{note}(comm, *{name}, {number});",
         ],
     )

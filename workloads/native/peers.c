@@ -1,4 +1,6 @@
 /* How the ranks of a communicator reach each other: by the segment of a node, by doorbells between nodes. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "wrappers.h"
@@ -99,14 +101,33 @@ static struct peers *look_up(MPI_Comm comm)
     if (peers->inter)
         free(local);
     remote_ranks |= peers->remote > 0;
-    peers->listed = whereabouts_list(peers->world, peers->ranks, peers->inter);
+    peers->listed = whereabouts_list(peers->world, peers->ranks, peers->inter, comm == MPI_COMM_WORLD ? WORLD : USED);
     return peers;
+}
+
+/* Two threads may look at a communicator for the first time. */
+static atomic_flag looking = ATOMIC_FLAG_INIT;
+
+static const struct peers *look_up_once(MPI_Comm comm)
+{
+    void *value = NULL;
+    int found = -1; /* if the call fails, and a handler of errors returns */
+
+    while (concurrent && atomic_flag_test_and_set_explicit(&looking, memory_order_acquire))
+        sched_yield();
+    if (PMPI_Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS || found < 0)
+        value = (void *)&nobody; /* not a communicator; the call itself will fail */
+    else if (!found) {
+        value = look_up(comm);
+        PMPI_Comm_set_attr(comm, keyval, value);
+    }
+    atomic_flag_clear_explicit(&looking, memory_order_release);
+    return value;
 }
 
 const struct peers *peers_of(MPI_Comm comm)
 {
-    void *value = NULL;
-    int found = 0;
+    const struct peers *peers;
 
     if (keyval == MPI_KEYVAL_INVALID) /* before peers_begin */
         return &nobody;
@@ -114,19 +135,18 @@ const struct peers *peers_of(MPI_Comm comm)
         return world;
     if (last_peers != NULL && comm == last_comm)
         return last_peers;
-    if (PMPI_Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS)
-        return &nobody; /* not a communicator; the call itself will fail */
-    if (!found) {
-        value = look_up(comm);
-        PMPI_Comm_set_attr(comm, keyval, value);
-    }
+    if (whereabouts->stage >= FINALIZED) /* a session may go on */
+        return &nobody;
+    peers = look_up_once(comm);
+    if (peers == &nobody)
+        return peers;
     if (comm == MPI_COMM_WORLD)
-        world = value;
+        world = peers;
     else if (!concurrent) {
         last_comm = comm;
-        last_peers = value;
+        last_peers = peers;
     }
-    return value;
+    return peers;
 }
 
 static int is_revoked(MPI_Comm comm)

@@ -38,10 +38,11 @@ typedef int any_function(void);
     }
 
 static void *targets[];
-#include "entries.h" /* generated: LIBRARIES, an ENTRY for each call, ENTRIES, NAMES, ENTRY_OF */
+#include "entries.h" /* generated: LIBRARIES, an ENTRY for each call, ENTRIES, NAMES, LEFT, ENTRY_OF */
 
 static const char *const names[] = {NAMES};
 static any_function *const entry_of[] = {ENTRY_OF};
+static const char left[] = {LEFT}; /* whether a call stays MPI's own, and is only noted */
 static const char *const libraries[] = {LIBRARIES};
 static void *targets[ENTRIES], *own[ENTRIES]; /* own: MPI's functions */
 static void *own_init, *own_init_thread;
@@ -222,7 +223,7 @@ static void replace(void *wrappers, const char *prefix, int number)
     snprintf(name, sizeof name, "%s%s", prefix, names[number]);
     snprintf(under, sizeof under, "under_%s", names[number]);
     snprintf(noted, sizeof noted, "noted_%s", names[number]);
-    target = dlsym(wrappers, name);
+    target = left[number] ? NULL : dlsym(wrappers, name);
     place = dlsym(wrappers, under);
     if (place != NULL && own[number] != NULL) {
         *place = target != NULL ? target : own[number];

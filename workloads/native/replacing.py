@@ -11,8 +11,8 @@ from pathlib import Path
 from workloads.native.calls import TWO_PHASE, WAITS, Call
 
 
-def entries(calls: Sequence[Call], libraries: Sequence[Path]) -> str:
-    """``entries.h``: the files of an MPI, and an entry for each call.
+def entries(calls: Sequence[Call], left: Set[str], libraries: Sequence[Path]) -> str:
+    """``entries.h``: the files of an MPI, and an entry for each call; those of ``left`` stay MPI's own.
 
     Entries take each argument as wide as a register.
     """
@@ -20,6 +20,7 @@ def entries(calls: Sequence[Call], libraries: Sequence[Path]) -> str:
         f"#define LIBRARIES {', '.join(_quoted(str(library)) for library in libraries)}",
         f"#define ENTRIES {len(calls)}",
         f"#define NAMES {', '.join(_quoted(call.name) for call in calls)}",
+        f"#define LEFT {', '.join(str(int(call.name in left)) for call in calls)}",
         f"#define ENTRY_OF {', '.join(f'(any_function *)entry_{call.name}' for call in calls)}",
     ]
     for number, call in enumerate(calls):

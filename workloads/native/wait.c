@@ -45,7 +45,7 @@
 #define LATELY_NS 20000000 /* since another process took the processor */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
-#define LASTING_NS INT64_C(500000000) /* of sleep, after which a wait is described for those who look for this rank */
+#define LASTING_NS INT64_C(500000000) /* of sleep, after which a wait is described again for those who look for this rank */
 #define LOOKS 16      /* polls before a sleep, and two for each request, but these only for as long as the nap */
 #define UNRUNG 8      /* or an eighth of it, if nobody has rung, */
 #define LOOK_NS 50000 /* and at least for so long */
@@ -418,9 +418,9 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     if (reach == BY_DOORBELL)
         doorbell_forget();
     while (!*done && !error) {
-        if (lasts_ns && now_ns() > lasts_ns) {
+        if (now_ns() > lasts_ns) {
             note_lasting(wait);
-            lasts_ns = 0;
+            lasts_ns = now_ns() + LASTING_NS;
         }
         int again = ending == RUNG && steps++ < STEPS * (1 + started);
 

@@ -10,9 +10,9 @@
 
 #define VERSION 1
 
-_Static_assert(sizeof(struct subject) == 32, "harness/measure/whereabouts.py says so");
-_Static_assert(sizeof(struct place) == 96, "so does it");
-_Static_assert(sizeof(struct communicator) == 88, "so does it");
+_Static_assert(sizeof(struct subject) == 32, "harness/measure/rank_notes.py says so");
+_Static_assert(sizeof(struct place) == 104, "so does it");
+_Static_assert(sizeof(struct communicator) == 96, "so does it");
 
 static struct whereabouts nowhere; /* notes that nobody reads */
 struct whereabouts *whereabouts = &nowhere;
@@ -98,7 +98,7 @@ struct place *place_of_thread(void)
     own = atomic_fetch_add(&places, 1);
     own = own < PLACES ? own : PLACES - 1;
     place = &whereabouts->places[own];
-    place->thread = (int32_t)syscall(SYS_gettid);
+    place->thread = own == PLACES - 1 ? SHARED : (int32_t)syscall(SYS_gettid);
     return place;
 }
 
@@ -112,7 +112,7 @@ static uint64_t digest(const int *world, int ranks)
 }
 
 /* Room for members is not given back: a program that makes communicators for ever soon has ones without a list. */
-int whereabouts_list(const int *world, int ranks, int inter)
+int whereabouts_list(const int *world, int ranks, int inter, enum use use)
 {
     struct whereabouts *all = whereabouts;
     int number = 0;
@@ -130,8 +130,9 @@ int whereabouts_list(const int *world, int ranks, int inter)
         *one = (struct communicator){.ranks = ranks, .member = member, .origin = NOT_LISTED, .inter = inter};
         if (member != NOT_LISTED)
             memcpy(&all->members[member], world, (size_t)ranks * sizeof *world);
-        one->id = inter ? 0 : digest(world, ranks);
-        __atomic_store_n(&one->used, 1, __ATOMIC_RELEASE);
+        one->members_digest = inter ? 0 : digest(world, ranks);
+        one->id = use == WORLD ? one->members_digest : 0;
+        __atomic_store_n(&one->used, use, __ATOMIC_RELEASE);
     }
     unlock();
     return number < COMMUNICATORS ? number : NOT_LISTED;
@@ -140,10 +141,16 @@ int whereabouts_list(const int *world, int ranks, int inter)
 void whereabouts_forget(int listed)
 {
     if (listed != NOT_LISTED)
-        __atomic_store_n(&whereabouts->communicators[listed].used, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&whereabouts->communicators[listed].used, UNUSED, __ATOMIC_RELEASE);
 }
 
-static struct started *start_of(uint64_t handle)
+void note_stage(enum stage stage)
+{
+    if (whereabouts->pid == getpid())
+        __atomic_store_n(&whereabouts->stage, stage, __ATOMIC_RELEASE);
+}
+
+struct started *start_of(uint64_t handle)
 {
     return &whereabouts->started[handle * UINT64_C(0x9E3779B97F4A7C15) >> 58];
 }

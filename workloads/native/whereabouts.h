@@ -11,7 +11,7 @@
 #define MEMBERS 16384    /* ranks of all of these together */
 #define STARTED 64       /* requests whose start is known, by their handles */
 #define NAME_BYTES 48
-enum { NO_PEER = -9, NOT_LISTED = -1 };
+enum { NO_PEER = -9, NOT_LISTED = -1, SHARED = -1 };
 
 /* What a call is about. */
 struct subject {
@@ -24,17 +24,19 @@ struct subject {
 
 struct place {
     uint64_t entered, left, progressed; /* calls: begun, ended, and ended with something done */
-    int32_t thread, pending;            /* the thread; how many places of `handles` are in use */
+    int32_t thread, pending; /* the thread, or SHARED: only progress counts; how many of `handles` are in use */
     struct subject subject;             /* of the last call */
     uint64_t handles[4];                /* of requests that the call still waits for */
+    uint64_t frame;                     /* on the stack, of the outermost call */
 };
 
 struct communicator {
-    uint64_t id; /* the same at all its ranks; 0: unknown */
+    uint64_t id;      /* the same at all its ranks; 0: unknown */
+    uint64_t members_digest;
     uint64_t collectives, children; /* begun in it, and made from it, by this rank */
     int32_t ranks, member; /* where its ranks of MPI_COMM_WORLD begin in `members`; NOT_LISTED: there is no room */
     int32_t origin;        /* the call that made it, or NOT_LISTED */
-    int16_t used, inter;   /* inter: the members are its remote group */
+    int16_t used, inter;   /* used: enum use; inter: the members are its remote group */
     char name[NAME_BYTES];
 };
 
@@ -42,6 +44,8 @@ struct started {
     uint64_t handle;
     struct subject subject;
 };
+
+enum use { UNUSED, USED, WORLD }; /* WORLD: it is MPI_COMM_WORLD */
 
 enum stage { BEGINNING, RUNNING, FINALIZING, FINALIZED, NOT_NOTED };
 
@@ -69,14 +73,20 @@ void whereabouts_begin(int rank, int ranks, enum stage stage);
 uint64_t mixed(uint64_t one, uint64_t other);
 
 /* Give a communicator or a window a place in the list. Returns it, or NOT_LISTED. */
-int whereabouts_list(const int *world, int ranks, int inter);
+int whereabouts_list(const int *world, int ranks, int inter, enum use use);
 void whereabouts_forget(int listed);
+
+/* MPI_Finalize begins or ends; a forked child is not a rank. */
+void note_stage(enum stage stage);
 
 /* A call has made a communicator from `parent`, or a window. */
 void note_communicator(MPI_Comm parent, MPI_Comm made, int call);
 void note_window(MPI_Comm comm, MPI_Win made, int call);
 void note_window_freed(MPI_Win win);
 int listed_window(MPI_Win win);
+
+/* Where the start of a request is noted, or of another one. */
+struct started *start_of(uint64_t handle);
 
 /* A request has been started by a call. */
 void note_started(MPI_Request request, const struct subject *subject);
@@ -96,9 +106,9 @@ static inline int listed(MPI_Comm comm)
     return comm == MPI_COMM_NULL ? NOT_LISTED : peers_of(comm)->listed;
 }
 
-/* Ranks as a peer; all MPIs give the same number to any source. */
+/* A rank as a peer. MPIs have different numbers for any source, and for no rank. */
 enum { ANY_PEER = -2 };
-#define PEER(rank) ((rank) == MPI_ANY_SOURCE ? ANY_PEER : (rank))
+#define PEER(rank) ((rank) == MPI_ANY_SOURCE ? ANY_PEER : (rank) < 0 ? NO_PEER : (rank))
 
 /* A collective call begins in the communicator or window of this number. Returns it. */
 static inline int note_collective(int number)
@@ -108,25 +118,43 @@ static inline int note_collective(int number)
     return number;
 }
 
-static inline struct place *note_entered(struct subject subject)
+/* A call that is noted. */
+struct noted {
+    struct place *place;
+    int outermost; /* no call of MPI is around it */
+};
+
+/* A callback of MPI may call MPI within a call. A call that longjmp has left is not around those that follow: their
+   frames are not below its own. */
+static inline struct noted note_entered(const struct subject *subject, void *frame)
 {
     struct place *place = concurrent ? place_of_thread() : whereabouts->places;
+    struct noted noted = {place, place->thread != SHARED &&
+                                     (place->entered == place->left || place->frame <= (uintptr_t)frame)};
 
-    place->subject = subject;
-    __atomic_store_n(&place->entered, place->entered + 1, __ATOMIC_RELEASE);
-    return place;
+    if (noted.outermost) {
+        place->frame = (uintptr_t)frame;
+        place->subject = *subject;
+        __atomic_store_n(&place->entered, place->entered + 1, __ATOMIC_RELEASE);
+    }
+    return noted;
 }
 
 /* The call is over, also where an exception has left it. */
-static inline void note_left(struct place **place)
+static inline void note_left(struct noted *noted)
 {
-    (*place)->pending = 0;
-    __atomic_store_n(&(*place)->left, (*place)->entered, __ATOMIC_RELEASE);
+    if (!noted->outermost)
+        return;
+    noted->place->pending = 0;
+    __atomic_store_n(&noted->place->left, noted->place->entered, __ATOMIC_RELEASE);
 }
 
-static inline void note_progress(struct place *place)
+static inline void note_progress(struct noted *noted)
 {
-    __atomic_store_n(&place->progressed, place->progressed + 1, __ATOMIC_RELAXED);
+    if (noted->place->thread == SHARED)
+        __atomic_fetch_add(&noted->place->progressed, 1, __ATOMIC_RELAXED);
+    else
+        __atomic_store_n(&noted->place->progressed, noted->place->progressed + 1, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -1,5 +1,7 @@
 """What follows from the states of ranks: for whom they wait, and what is said of it."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,12 +34,24 @@ def call(name, collectives=0, to=None, source=None, tag=0):
     return CallNote(name, kinds()[name], world(collectives), to, source, tag, 1, 1)
 
 
-def rank(number, inside=None, *, collectives=0, pending=(), idle_s=9.0, stage=RUNNING, state=ASLEEP, begun=1):
+def rank(
+    number,
+    inside=None,
+    *,
+    collectives=0,
+    pending=(),
+    idle_s=9.0,
+    stage=RUNNING,
+    state=ASLEEP,
+    begun=1,
+    wait_s=None,
+    whole=False,
+):
     """A rank that is in a call of MPI, or without one outside of MPI."""
     last = inside or call("Send", collectives, to=0)
-    threads = (ThreadNote(100 + number, inside is not None, 5, last, tuple(pending)),)
+    threads = (ThreadNote(100 + number, inside is not None, 5, last, tuple(pending), whole),)
     note = RankNote(100 + number, number, SIZE, stage, threads, {7: world(collectives)})
-    return RankState(note, idle_s, state, 0.0, "read(0)", begun)
+    return RankState(note, idle_s, state, 0.0, "read(0)", begun, idle_s if wait_s is None else wait_s)
 
 
 def in_barrier(number, collectives=3, **more):
@@ -125,7 +139,8 @@ def test_requests_wait_for_the_ranks_that_they_are_with():
 @pytest.mark.parametrize(
     ("ranks", "stuck"),
     [
-        ([in_barrier(0), rank(1, idle_s=0.0)], False),
+        ([in_barrier(0), *(rank(number) for number in (2, 3)), rank(1, idle_s=0.0)], False),
+        ([in_barrier(0, wait_s=1.0), *(rank(number) for number in (1, 2, 3))], False),  # it has just come
         ([in_barrier(0), rank(1)], True),
         ([receiving(0, 1), rank(1), rank(2, idle_s=0.0)], True),  # progress elsewhere
         ([rank(0), rank(1)], False),  # nobody waits
@@ -137,31 +152,65 @@ def test_a_job_is_stuck_when_a_rank_waits_and_nobody_works_for_it(ranks, stuck):
     assert Stuck(JobState(tuple(ranks))).since(5) is stuck
 
 
+def spanning(members, *, inter=False):
+    return Communicator(0 if inter else 9, len(members), members, 3, "", "", inter)
+
+
+@pytest.mark.parametrize("comm", [spanning((0, 1), inter=True), spanning((0, 1, -1))])
+def test_a_rank_that_waits_for_another_world_is_stuck_only_if_nothing_moves_there(comm):
+    waits = CallNote("Recv", "waiting", comm, None, 0, 0, 1, 1)
+    job = JobState((rank(0, waits), rank(1)))
+    assert not Stuck(job, others_idle_s=1.0).since(5)
+    assert Stuck(job, others_idle_s=9.0).since(5)
+    assert Stuck(job).verdict() == NO_CONCLUSION
+
+
+def test_a_rank_that_waits_for_one_on_another_host_is_not_stuck_while_others_work():
+    waits = receiving(0, 3)  # which is not here
+    assert not Stuck(JobState((waits, rank(1, idle_s=0.0)))).since(5)
+    assert Stuck(JobState((waits, rank(1)))).since(5)
+
+
 @given(st.data())
-def test_no_verdict_names_a_rank_that_works(data):
-    """Whatever the ranks do: who has just made progress is neither missing nor in a circle."""
+def test_no_verdict_names_a_rank_that_has_just_made_progress(data):
     ranks = []
     for number in range(SIZE):
         source = data.draw(st.sampled_from([*range(SIZE), ANY]))
-        collectives = data.draw(st.integers(2, 4))
-        ranks.append(
-            data.draw(
-                st.sampled_from(
-                    [
-                        in_barrier(number, collectives),
-                        receiving(number, source, collectives),
-                        rank(number, collectives=collectives),
-                        rank(number, stage=FINALIZED, state=ENDED),
-                    ]
-                )
-            )
+        collectives, idle_s = data.draw(st.integers(2, 4)), data.draw(st.sampled_from([0.0, 9.0]))
+        inside = data.draw(
+            st.sampled_from([None, call("Barrier", collectives), call("Recv", collectives, source=source)])
         )
+        ranks.append(rank(number, inside, collectives=collectives, idle_s=idle_s))
     report = Stuck(JobState(tuple(ranks))).report()
     assert len(report.document["ranks"]) == SIZE
-    if "wait for each other" in report.verdict:
-        assert all(
-            one.note.threads[0].within for one in ranks if f"rank {one.note.rank} for" in report.verdict
-        )
+    for one in ranks:
+        if not one.idle_s:
+            assert f"rank {one.note.rank} is missing" not in report.verdict
+            assert f"rank {one.note.rank} for" not in report.verdict
+
+
+def test_a_master_that_waits_for_any_worker_is_in_no_circle_with_those_that_are_listed():
+    waits = call("Waitany")
+    pending = [call("Irecv", source=1), call("Irecv", source=2)]
+    workers = [receiving(1, 0), receiving(2, 0), rank(3, idle_s=0.0)]
+    assert verdict(rank(0, waits, pending=pending), *workers) == NO_CONCLUSION
+    assert not Stuck(JobState((rank(0, waits, pending=pending), *workers))).since(5)
+    whole = rank(0, waits, pending=pending, whole=True)
+    assert verdict(whole, *workers).startswith("ranks 0-1 wait for each other")
+
+
+@pytest.mark.parametrize("members", [(-1, -1), (0,)])
+def test_a_receive_from_any_rank_of_which_none_is_known_has_no_verdict(members):
+    comm = Communicator(0, len(members), members, 0, "", "", inter=members[0] < 0)
+    waits = CallNote("Recv", "waiting", comm, None, ANY, 0, 1, 1)
+    assert verdict(rank(0, waits), rank(1)) == NO_CONCLUSION
+
+
+def test_a_rank_that_computes_while_its_other_thread_receives_does_not_wait():
+    helper = receiving(0, 1)
+    threads = (*helper.note.threads, ThreadNote(7, False, 3, call("Send", to=1), ()))
+    busy = replace(helper, note=replace(helper.note, threads=threads), cpu_share=0.9)
+    assert not Stuck(JobState((busy, rank(1)))).since(5)
 
 
 class OneJob:
@@ -194,8 +243,23 @@ def test_a_state_that_lasts_is_reported_once():
 
 
 def test_a_stuck_job_ends_the_command():
-    lookout = Lookout(OneJob(in_barrier(0), rank(1)), lambda text: None, 0.0, Patience(5))
-    assert lookout.look(10)
+    saved = []
+    job = [in_barrier(0), *(rank(number) for number in range(1, SIZE))]
+    assert Lookout(OneJob(*job), lambda text: None, 0.0, Patience(5), save=saved.append).look(10)
+    assert len(saved) == 1
+
+
+def test_a_job_of_which_some_ranks_are_not_here_is_reported_and_not_ended():
+    told = []
+    assert not Lookout(OneJob(in_barrier(0), rank(1)), told.append, 0.0, Patience(5)).look(10)
+    assert len(told) == 1
+
+
+def test_what_ranks_note_can_not_harm_the_command():
+    broken = replace(rank(0), note=replace(rank(0).note, threads=(None,)))
+    told = []
+    assert not Lookout(OneJob(broken, rank(1)), told.append, 0.0, Patience(5)).look(10)
+    assert "cannot be told" in told[0]
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "", "sixty", "60:end", "inf", "nan"])

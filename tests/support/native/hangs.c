@@ -71,6 +71,9 @@ int main(int argc, char **argv)
     MPI_Comm_set_name(dup, "copy");
     for (int round = 0; round < 3; round++)
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, dup);
+    if (rank == 0)
+        printf("begun\n");
+    fflush(stdout);
     if (IS("large-sends"))
         each_sends(LARGE);
     else if (IS("small-sends"))
@@ -165,7 +168,7 @@ int main(int argc, char **argv)
             MPI_Recv(large, 8, MPI_BYTE, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);
     } else if (IS("works"))
-        for (int round = 0; round < 400; round++) {
+        for (int round = 0; round < 600; round++) {
             usleep(10000);
             MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, dup);
         }
