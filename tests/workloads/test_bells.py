@@ -237,6 +237,7 @@ def test_an_empty_datagram_of_a_stranger_hides_nothing(bell):
     library.doorbell_ask(0)
     assert library.doorbell_heed() == 1
     assert library.doorbell_sleep(ctypes.c_int64(1000)) == TIMED_OUT
+    library.doorbell_ring(0)  # the library would remember who has asked
 
 
 def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(bell):

@@ -81,7 +81,8 @@ def of_users(count):
     """
     kills = []
     for number in range(count):
-        what, signum = LASTING[number % len(LASTING)], SIGNALS[(number - 1) % len(SIGNALS)]
+        again, place = divmod(number, len(LASTING))
+        what, signum = LASTING[place], SIGNALS[(again + place - 1) % len(SIGNALS)]
         kind = Kill if signum in (signal.SIGHUP, signal.SIGTERM) else Keys
         kills.append(kind(what, number, SEED, signum))
     return kills

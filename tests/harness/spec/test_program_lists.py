@@ -12,7 +12,7 @@ def test_the_path_of_a_program_is_one_word_whatever_its_name(tmp_path, name):
     program.write_text("")
     assert split([str(program), ":::", "echo 'a b'"]) == [[str(program)], ["echo", "a b"]]
     if "\n" not in name:
-        assert lines(str(program)) == [[str(program)]]
+        assert lines(str(program), "commands.txt") == [[str(program)]]
 
 
 @pytest.mark.parametrize(
