@@ -282,6 +282,10 @@ class Stuck:
                 call = thread.call
                 if not (one.idle_s and call and call.comm and call.comm.id and _is_collective(call)):
                     continue
+                if (
+                    not thread.within and len(one.note.threads) > 1
+                ):  # another thread may have made the last one
+                    continue
                 place = call.comm.id, call.comm.collectives
                 if call.comm.name or call.comm.id not in comms:
                     comms[call.comm.id] = call.comm
@@ -308,7 +312,8 @@ class Stuck:
         """Ranks that others wait for, and that do not wait in MPI themselves, or only poll."""
         waiters = self._waiters()
         outside = [rank for rank in waiters if self._waiting[rank] is None and self._ranks[rank].idle_s]
-        outside = [rank for rank in outside if self._ranks[rank].note.stage != NOT_NOTED]
+        notes = {rank: self._ranks[rank].note for rank in outside}
+        outside = [rank for rank in outside if notes[rank].stage != NOT_NOTED and not notes[rank].shared]
         missing = outside or [rank for rank in waiters if _polls(self._ranks[rank])]
         return "; ".join(self._told_missing(rank, waiters[rank]) for rank in sorted(missing)[:4])
 

@@ -19,7 +19,7 @@ ANY = -2
 """As a peer: any rank."""
 
 WORLD, OF_WORLD = "MPI_COMM_WORLD", 2
-NO_PEER, NOT_LISTED = -9, -1
+NO_PEER, NOT_LISTED, SHARED = -9, -1, -1
 PLACES, COMMUNICATORS, STARTED, MEMBERS, NAME_BYTES = 8, 64, 64, 16384, 48
 MAGIC, VERSION = b"LOCKSTEP", 1
 BEGINNING, RUNNING, FINALIZING, FINALIZED, NOT_NOTED = range(5)
@@ -145,6 +145,7 @@ class RankNote:
     stage: int
     threads: tuple[ThreadNote, ...]
     communicators: Mapping[int, Communicator]  # by their ids
+    shared: bool = False  # it has more threads than are told apart
 
 
 class Counters(NamedTuple):
@@ -197,7 +198,8 @@ class RankMemory:
         started = {one.handle: one.subject for one in page.started if one.handle}
         threads = tuple(_threads(page, names, comms, started))
         by_id = {one.id: one for one in comms.values() if one.id}
-        return RankNote(self.pid, page.rank, page.ranks, page.stage, threads, by_id)
+        shared = any(place.thread == SHARED for place in page.places)
+        return RankNote(self.pid, page.rank, page.ranks, page.stage, threads, by_id, shared)
 
 
 def _names(descriptor: int, count: int) -> list[str]:

@@ -89,6 +89,12 @@ static void note_name(MPI_Comm comm)
         strncpy(whereabouts->communicators[number].name, name, NAME_BYTES - 1);
 }
 
+/* Whether the request of a call is started again and again. */
+static int is_prepared(const struct subject *subject)
+{
+    return strstr(noted_calls[subject->call], "_init") != NULL;
+}
+
 static void note_pending(int count, const MPI_Request requests[])
 {
     struct place *place = concurrent ? place_of_thread() : whereabouts->places;
@@ -103,7 +109,7 @@ static void note_pending(int count, const MPI_Request requests[])
             continue;
         if (!over)
             place->handles[pending++] = handle;
-        else if (start_of(handle)->handle == handle)
+        else if (start_of(handle)->handle == handle && !is_prepared(&start_of(handle)->subject))
             start_of(handle)->handle = 0;
     }
     __atomic_store_n(&place->pending, pending, __ATOMIC_RELEASE);

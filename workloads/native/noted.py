@@ -129,11 +129,13 @@ def _around(number: int, call: Call) -> tuple[list[str], list[str]]:
     what, name = made.groups()
     null = f"MPI_{what.upper()}_NULL"
     note = "communicator" if what == "Comm" else "window"
-    # Where a handler of errors returns, a call may have succeeded that has made nothing.
+    # A call that succeeds may have made nothing: for this rank, or where a handler of errors returned.
     return (
-        [f"MPI_{what} before = {name} ? *{name} : {null};"],
+        [f"MPI_{what} before = {name} ? *{name} : {null};", "", f"if ({name})", f"    *{name} = {null};"],
         [
-            f"if (!error && {name} && (*{name} != before || before == {null}))",
+            f"if (error && {name} && *{name} == {null})",
+            f"    *{name} = before;",
+            f"if (!error && {name})",
             f"    note_{note}(comm, *{name}, {number});",
         ],
     )

@@ -1,7 +1,9 @@
 /* How the ranks of a communicator reach each other: by the segment of a node, by doorbells between nodes. */
-#include <sched.h>
+#define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "wrappers.h"
 #include "doorbell.h"
@@ -105,24 +107,35 @@ static struct peers *look_up(MPI_Comm comm)
     return peers;
 }
 
-/* Two threads may look at a communicator for the first time. */
-static atomic_flag looking = ATOMIC_FLAG_INIT;
-
-static const struct peers *look_up_once(MPI_Comm comm)
+/* The peers that were found before; NULL if none were, and nobody for what is no communicator: the call itself will
+   fail. A handler of errors may return, and may not. */
+static const struct peers *known_peers(MPI_Comm comm)
 {
     void *value = NULL;
-    int found = -1; /* if the call fails, and a handler of errors returns */
+    int found = -1;
 
-    while (concurrent && atomic_flag_test_and_set_explicit(&looking, memory_order_acquire))
-        sched_yield();
     if (PMPI_Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS || found < 0)
-        value = (void *)&nobody; /* not a communicator; the call itself will fail */
-    else if (!found) {
-        value = look_up(comm);
-        PMPI_Comm_set_attr(comm, keyval, value);
+        return &nobody;
+    return found ? value : NULL;
+}
+
+/* Two threads may look at a communicator for the first time. */
+static const struct peers *look_up_once(MPI_Comm comm)
+{
+    static atomic_flag looking = ATOMIC_FLAG_INIT;
+    const struct peers *peers = known_peers(comm);
+
+    if (peers != NULL)
+        return peers;
+    while (concurrent && atomic_flag_test_and_set_explicit(&looking, memory_order_acquire))
+        syscall(SYS_sched_yield); /* the preload counts MPI's own yields */
+    peers = known_peers(comm);
+    if (peers == NULL) {
+        peers = look_up(comm);
+        PMPI_Comm_set_attr(comm, keyval, (void *)peers);
     }
     atomic_flag_clear_explicit(&looking, memory_order_release);
-    return value;
+    return peers;
 }
 
 const struct peers *peers_of(MPI_Comm comm)
