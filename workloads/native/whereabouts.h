@@ -134,7 +134,14 @@ static inline struct noted note_entered(const struct subject *subject, void *fra
 
     if (noted.outermost) {
         place->frame = (uintptr_t)frame;
-        place->subject = *subject;
+        /* One by one: what was stored in parts would be loaded as a whole only after these stores have ended. */
+        __atomic_store_n(&place->subject.call, subject->call, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->subject.comm, subject->comm, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->subject.to, subject->to, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->subject.from, subject->from, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->subject.tag, subject->tag, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->subject.item_bytes, subject->item_bytes, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->subject.items, subject->items, __ATOMIC_RELAXED);
         __atomic_store_n(&place->entered, place->entered + 1, __ATOMIC_RELEASE);
     }
     return noted;
