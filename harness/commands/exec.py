@@ -172,7 +172,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
         from harness.measure.rank_watch import RankWatch  # noqa: PLC0415
         from harness.measure.registrar import RankListener, Registrar, summed  # noqa: PLC0415
 
-        folder = directory.path if directory else None
+        # Another user cannot reach a socket in our directory, and memory cannot be passed on by TCP.
+        folder = directory.path if directory and not _becomes_another(command) else None
         away = elsewhere([command], os.environ)
         with (
             closing(RankWatch()) as watch,
@@ -224,6 +225,10 @@ def _prepare(
     return compiled, variables
 
 
+def _becomes_another(command: Sequence[str]) -> bool:
+    return os.getuid() == 0 and Path(command[0]).name in BECOMING
+
+
 @contextmanager
 def _readable(command: Sequence[str], compiled: native.Library, variables: dict[str, str]) -> Iterator[None]:
     """If the command makes root another user, who cannot read root's cache, that user's ranks get a copy."""
@@ -233,8 +238,7 @@ def _readable(command: Sequence[str], compiled: native.Library, variables: dict[
     from workloads import native  # noqa: PLC0415
 
     around = Path(tempfile.gettempdir(), f"lockstep-{os.urandom(8).hex()}")
-    becomes = os.getuid() == 0 and Path(command[0]).name in BECOMING
-    if not becomes or os.statvfs(around.parent).f_flag & os.ST_NOEXEC:
+    if not _becomes_another(command) or os.statvfs(around.parent).f_flag & os.ST_NOEXEC:
         yield
         return
     with DirectoryGuardian(around / "library"):

@@ -1,14 +1,18 @@
 """``lockstep exec --stuck`` and ``--timeout``: hangs of real ranks, what is said of them, how they end."""
 
 import json
+import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -134,6 +138,20 @@ def test_a_time_limit_ends_everything_in_whatever_session(hanging):
     assert process.returncode == 124
     assert "the command has not ended within 8 s, and is ended:" in text
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in members)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_ranks_of_another_user_are_watched_and_ended(compiled):
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o1777)
+        program = shutil.copy(compiled("openmpi", "hangs.c", "-pthread"), name)
+        user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        ranks_of_user = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "3", program, "tag"]
+        mpicc = str(wrapper("openmpi"))
+        places = ["env", "-C", name, f"HOME={name}", f"TMPDIR={name}"]
+        result = two_phase([*user, *places, *ranks_of_user], "--stuck", "4", "--mpicc", mpicc)
+    assert result.returncode == 124
+    assert "ranks 0-1 wait for each other" in result.stderr
 
 
 def test_a_time_limit_holds_without_ranks():
