@@ -27,6 +27,7 @@ from harness.measure.rank_notes import (
     ThreadNote,
 )
 from harness.measure.rank_watch import ASLEEP, ENDED, POLL_GAP_S, STOPPED, JobState, RankState
+from workloads.native.noted import COLLECTIVE_KINDS
 
 NO_CONCLUSION = "no conclusion"
 
@@ -36,7 +37,6 @@ BUSY = 0.2
 OF_FILES = re.compile(r"File_(read|write)(_at|_shared)?")
 """Calls in which a rank waits for no other."""
 
-COLLECTIVE = ("collective", "meeting", "entering", "exposing")
 FROM_ROOT, TO_ROOT = ("Bcast", "Scatter", "Scatterv"), ("Gather", "Gatherv", "Reduce")
 OF_SOME = (
     *("Scan", "Exscan", "Neighbor_allgather", "Neighbor_allgatherv"),
@@ -421,7 +421,7 @@ def _spans_worlds(call: CallNote) -> bool:
 
 
 def _is_collective(call: CallNote) -> bool:
-    return call.kind in COLLECTIVE or call.name in OF_WINDOWS
+    return call.kind in COLLECTIVE_KINDS or call.name in OF_WINDOWS
 
 
 def _in_collective(call: CallNote, comm: Communicator, own: int, missing: set[int]) -> Waiting:

@@ -145,7 +145,7 @@ class RankNote:
     stage: int
     threads: tuple[ThreadNote, ...]
     communicators: Mapping[int, Communicator]  # by their ids
-    shared: bool = False  # it has more threads than are told apart
+    shared: bool = False  # it has more threads than places
 
 
 class Counters(NamedTuple):
