@@ -36,6 +36,7 @@ COMMAND_GROUPS = {
     "predict": {
         "show": "show step by step what a policy decides as jobs come and go",
         "simulate": "simulate an experiment, without running it",
+        "log": "describe a job log: jobs, load, sizes, users, and what it lacks",
         "advise": "recommend a policy and a waiting rule for a program on this host",
         "reproduce": "simulate the figures and check the claims of a paper",
     },

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,11 +24,14 @@ from harness.predict.swf_records import (
     STATUS,
     STILL_RUNNING,
     SUBMIT,
+    USER,
+    WAIT,
     Records,
 )
 from harness.spec import other_logs
 from harness.spec.other_logs import SACCT
-from harness.spec.trace_text import UNKNOWN, number, refusal
+from harness.spec.trace_text import UNKNOWN, Faults, number, refusal, refuse
+from workloads.validation import InputError
 
 _JOB = re.compile(r"([0-9]{1,18})(_[0-9]+|_\[.*\]|\+[0-9]+)?")
 """A job, a task of a job array, its tasks that still wait, or a component of a heterogeneous job."""
@@ -101,14 +105,15 @@ class _Columns:
         return {name: value.strip(" \t") for name, value in zip(self.names, values, strict=True)}
 
 
-def read(path: Path, lines: Sequence[str]) -> Records:
-    """The jobs in the ``lines`` of the file ``path``, without job steps.
+def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
+    """The jobs in the ``lines`` of the file ``path``, without steps; ``faults`` gets broken ones.
 
     Each task of a job array is a job. The components of a heterogeneous job start together, so they are
     one job of all their processors.
     """
     rows: list[list[float]] = []
     components: dict[str, dict[str, list[float]]] = {}
+    users: dict[str, int] = {}
     columns: _Columns | None = None
     for place, line in enumerate(lines, 1):
         if not line.strip(" \t-"):  # also the line of dashes below the names
@@ -116,11 +121,19 @@ def read(path: Path, lines: Sequence[str]) -> Records:
         if other_logs.names_jobs(line):  # again, where texts were put together
             columns = _columns(path, place, line, lines[place] if place < len(lines) else "")
         elif columns:
-            values = columns.values(path, place, line)
-            name = values.get("jobid") or values.get("jobidraw", "")
-            if row := _row(path, place, name, values):
+            try:
+                values = columns.values(path, place, line)
+                name = values.get("jobid") or values.get("jobidraw", "")
+                row = _row(path, place, name, values)
+            except InputError as fault:
+                faults(fault)
+                continue
+            if row:
+                if user := values.get("user"):
+                    row[USER] = users.setdefault(user, len(users))
                 _enter(row, name, rows, components)
-    return Records(np.array(rows, dtype=float).reshape(-1, len(FIELDS)), None, {})
+    table = np.array(rows, dtype=float).reshape(-1, len(FIELDS))
+    return Records(table, None, {}, {number: user for user, number in users.items()})
 
 
 def _columns(path: Path, place: int, line: str, below: str) -> _Columns:
@@ -196,6 +209,9 @@ def _row(path: Path, place: int, name: str, values: Mapping[str, str]) -> list[f
     row[REQUESTED] = _count(path, place, ("ReqCPUS",), values)
     row[RUN] = _elapsed_s(path, place, values)
     row[REQUESTED_S] = _limit_s(path, place, values)
+    with suppress(InputError):  # a start that is no time leaves the wait unknown
+        start_s = _instant(path, place, "Start", values.get("start", ""))
+        row[WAIT] = max(0.0, start_s - row[SUBMIT]) if UNKNOWN not in (start_s, row[SUBMIT]) else UNKNOWN
     if row[STATUS] in (_WAITS, STILL_RUNNING) or values.get("start", "begun") in _NOTHING:
         row[RUN] = UNKNOWN
     return row

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.spec import other_logs
-from harness.spec.trace_text import PLAIN, UNKNOWN, number, refusal
+from harness.spec.trace_text import PLAIN, UNKNOWN, Faults, number, refusal, refuse
 from workloads.bounds import BOUNDS
+from workloads.validation import InputError
 
 _OTHER = "trace.other"
 FIELDS = {
@@ -35,17 +36,9 @@ FIELDS = {
 }
 """The fields of a job, and the bounds of each."""
 
-NUMBER, SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, STATUS, PRECEDING, THINK = (
-    0,
-    1,
-    3,
-    4,
-    7,
-    8,
-    10,
-    16,
-    17,
-)
+NUMBER, SUBMIT, WAIT, RUN, ALLOCATED = range(5)
+REQUESTED, REQUESTED_S, STATUS, USER = 7, 8, 10, 11
+PRECEDING, THINK = 16, 17
 FAILED, COMPLETED, PARTIAL, LAST_PARTIAL, PARTIAL_FAILED, CANCELLED = range(6)
 STILL_RUNNING = 6  # beyond the format: no file has it, but Slurm's accounting has such jobs
 
@@ -60,10 +53,11 @@ class Records:
     rows: np.ndarray  # a row with the fields of the Standard Workload Format for each job
     processors: int | None  # of the traced machine, None if the trace does not say
     header: Mapping[str, str]  # the comments ``; Key: value``, the first of each key
+    users: Mapping[int, str]  # names by their numbers, where the log has names
 
 
-def read(path: Path, lines: Sequence[str]) -> Records:
-    """The jobs in the ``lines`` of the file ``path``."""
+def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
+    """The jobs in the ``lines`` of the file ``path``; ``faults`` gets those that cannot be read."""
     header: dict[str, str] = {}
     processors: dict[str, float] = {}
     for place, line in enumerate(lines, 1):
@@ -73,38 +67,48 @@ def read(path: Path, lines: Sequence[str]) -> Records:
             if key in ("MaxProcs", "MaxNodes") and value:
                 processors[key] = number(path, place, key, value, "simulated.processors")
     sizes = [processors[key] for key in ("MaxProcs", "MaxNodes") if processors.get(key, UNKNOWN) > 0]
-    return Records(_rows(path, lines), int(sizes[0]) if sizes else None, header)
+    return Records(_rows(path, lines, faults), int(sizes[0]) if sizes else None, header, {})
 
 
-def _rows(path: Path, lines: Sequence[str]) -> np.ndarray:
+def _rows(path: Path, lines: Sequence[str], faults: Faults) -> np.ndarray:
     numbers = array("d")  # smaller and sooner made than lists of a row each
     places: list[int] = []
     for place, line in enumerate(lines, 1):
         text = line.partition(";")[0]
         words = text.split()
         if not _NUMBERS.fullmatch(text) or len(words) not in (0, len(FIELDS)):
-            _refuse(path, place, line, first=not places)
-        if words:
+            _report(path, place, line, faults, first=not places)
+        elif words:
             try:
-                numbers.extend(map(float, words))
+                numbers.extend([*map(float, words)])
+                places.append(place)
             except ValueError:
-                _refuse(path, place, line, first=not places)
-            places.append(place)
+                _report(path, place, line, faults, first=not places)
     rows = np.array(numbers).reshape(-1, len(FIELDS))
     sound = rows == UNKNOWN
     for field, bound in enumerate(FIELDS.values()):
         column, (least, most, whole) = rows[:, field], BOUNDS[bound]
         inside = (column >= least) & (column <= most)  # a NaN is not
         sound[:, field] |= inside & (np.rint(column) == column) if whole else inside
-    for faulty in np.flatnonzero(~sound.all(axis=1)):
-        _refuse(path, places[faulty], lines[places[faulty] - 1], first=False)
-    return rows
+    readable: np.ndarray = sound.all(axis=1)
+    for faulty in np.flatnonzero(~readable):
+        _report(path, places[faulty], lines[places[faulty] - 1], faults, first=False)
+    kept: np.ndarray = rows[readable]
+    return kept
 
 
-def _refuse(path: Path, place: int, line: str, *, first: bool) -> None:
-    """Raises InputError for the first fault in a line; the ``first`` one tells what the file seems to be."""
+def _report(path: Path, place: int, line: str, faults: Faults, *, first: bool) -> None:
+    """Pass the fault in a line on; raises InputError if the ``first`` one is of another kind of file."""
     if first and (other := other_logs.seems(line)):
         raise refusal(path, place, "the file", line.strip(), f"seems to be {other.name}", other.remedy)
+    try:
+        _check(path, place, line)
+    except InputError as fault:
+        faults(fault)
+
+
+def _check(path: Path, place: int, line: str) -> None:
+    """Raises InputError for the first fault in a line."""
     text = line.partition(";")[0]
     words = re.findall(r"[^ \t]+", text)
     if len(words) > len(FIELDS) and _NUMBERS.fullmatch(text):

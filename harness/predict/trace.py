@@ -25,10 +25,12 @@ from harness.predict.swf_records import (
     STILL_RUNNING,
     SUBMIT,
     THINK,
+    Records,
 )
 from harness.simulator.jobs.model import WHOLE_NS, Following, Integers, Jobs, rigid
 from harness.spec import trace_text
 from harness.spec.other_logs import names_jobs
+from harness.spec.trace_text import Faults, refuse
 from workloads.bounds import TRACE_S
 from workloads.validation import InputError
 
@@ -100,10 +102,19 @@ def read(path: Path) -> Trace:
     running, and jobs without a size or a time of submission. Cancelled jobs that ran stay. Jobs that are
     submitted at one time are in order of their numbers, wherever their lines are.
     """
+    return of_records(path, records_of(path))
+
+
+def records_of(path: Path, faults: Faults = refuse) -> Records:
+    """The recorded jobs in a file or pipe; ``faults`` gets those that cannot be read."""
     lines = trace_text.lines(path)
-    source = sacct_records if any(map(names_jobs, lines[:MOST_ABOVE])) else swf_records
-    records = source.read(path, lines)
-    rows, skipped = _usable(path, records.rows)
+    by_sacct = any(map(names_jobs, lines[:MOST_ABOVE]))
+    return (sacct_records.read if by_sacct else swf_records.read)(path, lines, faults)
+
+
+def of_records(path: Path, records: Records) -> Trace:
+    """The trace of the recorded jobs, as ``read`` has it."""
+    rows, skipped = usable(path, records.rows)
     sizes = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
     # Of these keys the last one comes first.
     rows = rows[np.lexsort((rows[:, REQUESTED_S], sizes, rows[:, RUN], rows[:, NUMBER], rows[:, SUBMIT]))]
@@ -169,7 +180,7 @@ def _check_chains(path: Path, rows: np.ndarray, following: Following, ends_s: np
         raise InputError("trace", longest_s, rule, "correct their times, or give a part of the trace")
 
 
-def _usable(path: Path, rows: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
+def usable(path: Path, rows: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
     """The rows of jobs that can be simulated, and how many were left out, by reason."""
     size = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
     status = rows[:, STATUS]

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-SACCT = "sacct --parsable2 --format=JobID,JobIDRaw,Submit,Start,ElapsedRaw,AllocCPUS,State,Timelimit"
+SACCT = "sacct --parsable2 --format=JobID,JobIDRaw,Submit,Start,ElapsedRaw,AllocCPUS,State,Timelimit,User"
 """The command that prints all columns in use."""
 
 _LINE = "NUMBER SUBMIT_S -1 RUN_S PROCESSORS -1 -1 PROCESSORS LIMIT_S -1 1 -1 -1 -1 -1 -1 -1 -1"

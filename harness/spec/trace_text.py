@@ -14,6 +14,9 @@ from workloads.validation import InputError
 
 UNKNOWN = -1
 
+Faults = Callable[[InputError], None]
+"""What becomes of a line of a log that cannot be read: ``refuse`` raises its error."""
+
 _MAGIC: Mapping[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
     b"BZh": bz2.decompress,
@@ -92,6 +95,10 @@ def number(path: Path, line: int, name: str, text: str, bounds: str) -> float:
     except InputError as error:
         raise refusal(path, line, name, text, f"{error.rule}, or -1 if unknown") from None
     return float(value)
+
+
+def refuse(fault: InputError) -> None:
+    raise fault
 
 
 def refusal(
