@@ -89,7 +89,7 @@ class JobLog:
 
 
 def describe(path: Path, processors: int | None = None) -> JobLog:
-    """The description of the log in a file or pipe, on so many processors if the log does not say.
+    """The description of the log in a file or pipe; ``processors`` replaces the number in the log.
 
     Lines that cannot be read are left out, and listed.
 
