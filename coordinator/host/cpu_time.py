@@ -18,14 +18,14 @@ class CpuTime:
         self._pid = pid
         self._begin_ns = self._look_ns = time.monotonic_ns()
         self._first = (pid, pid)
-        self._before = _counts(pid, pid) or (0, 0)
+        self._before = counts(pid, pid) or (0, 0)
         self._counts: dict[tuple[int, int], tuple[int, int]] = {self._first: self._before}
         self._alone = True
 
     def look(self, descendants: Iterable[int] = ()) -> None:
         """Read the counts of the process and of these descendants."""
         family = [self._pid, *descendants]
-        every = {(pid, thread): _counts(pid, thread) for pid in family for thread in threads(pid)}
+        every = {(pid, thread): counts(pid, thread) for pid in family for thread in threads(pid)}
         running = {thread: counts for thread, counts in every.items() if counts}
         # Counts never fall: smaller ones belong to a later process with this pid.
         if running.get(self._first, (-1, 0)) >= self._counts[self._first]:
@@ -54,7 +54,7 @@ class CpuTime:
         }
 
 
-def _counts(pid: int, thread: int) -> tuple[int, int] | None:
+def counts(pid: int, thread: int) -> tuple[int, int] | None:
     """How long a thread has run and waited for a processor; None if it is gone."""
     try:
         ran, waited, _ = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes().split()

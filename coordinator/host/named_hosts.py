@@ -38,27 +38,28 @@ def elsewhere(commands: Iterable[Sequence[str]], variables: Mapping[str, str]) -
     files = [variables[name] for name in FILES_IN_VARIABLES if variables.get(name)]
     names = variables.get("LSB_HOSTS", "").split()
     for command in commands:
-        for option, value in _options(_words(command)):
+        for option, value in options_of(launcher_words(command)):
             names += value.split(",") if option in NAMING else []
             files += [value] if option in FILES else []
     return not all(map(_is_here, names)) or any(map(_names_others, files)) or _names_others(FILE_OF_SITE)
 
 
-def _words(command: Sequence[str]) -> Iterator[str]:
+def launcher_words(command: Sequence[str]) -> Iterator[str]:
     """The words of a command from its first launcher on, also of one that a shell gets as one word."""
-    words = [part for word in command for part in _parts(word)]
+    words = [part for word in command for part in parts(word)]
     place = next((place for place, word in enumerate(words) if is_launcher(word)), len(words))
     yield from words[place:]
 
 
-def _parts(word: str) -> list[str]:
+def parts(word: str) -> list[str]:
+    """The words of a word that a shell may get as a command."""
     try:
         return shlex.split(word)
     except ValueError:  # a quotation is not closed
         return word.split()
 
 
-def _options(words: Iterator[str]) -> Iterator[tuple[str, str]]:
+def options_of(words: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Options without hyphens, each with what stands behind it."""
     option = ""
     for word in words:

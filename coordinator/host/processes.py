@@ -177,13 +177,24 @@ def family(process: Process) -> Iterator[Process]:
             yield from descendants(one.pid)
 
 
+def name_of(pid: int) -> str:
+    """The kernel's name for a process; empty if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def is_launcher(pid: int) -> bool:
     """Whether a process is a launcher or its proxy, by the kernel's name for it."""
-    try:
-        name = Path(f"/proc/{pid}/comm").read_text(errors="replace")
-    except OSError:
-        return False
-    return name.strip().partition(".")[0] in launcher_names.ALL
+    return name_of(pid).partition(".")[0] in launcher_names.ALL
+
+
+def ancestors(pid: int) -> Iterator[int]:
+    """The parent of a process, its parent, and so on, without the first process of all."""
+    while (status := identity.stat(pid)) and status.parent > 1:
+        pid = status.parent
+        yield pid
 
 
 def threads(pid: int) -> Iterator[int]:

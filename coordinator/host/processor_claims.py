@@ -127,7 +127,7 @@ class Reservation:
 
     def take(self, *, no_wait: bool = False) -> list[Rival]:
         """Reserve the processors if none of them is in use, or ``no_wait``; returns the rivals there."""
-        with _gate():
+        with gate():
             others = rivals(self._processors, self._name)
             if self._claim is None and (no_wait or not others):
                 self._claim = ProcessorClaim(self._name, self._processors, SERIES)
@@ -167,7 +167,7 @@ def user_name(number: int) -> str:
 
 
 @contextmanager
-def _gate() -> Iterator[None]:
+def gate() -> Iterator[None]:
     """A context in which at most one process of the host is, but for one that stays in it for GATE_S."""
     deadline_s = time.monotonic() + GATE_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gate:

@@ -14,6 +14,7 @@ from workloads.validation import InputError
 
 if TYPE_CHECKING:
     from harness.analyse.missing_rank import Report
+    from harness.measure.spreader import Spreader
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ class Lookout:
 
     ``tell`` gets each report as text, and ``save`` all reports as documents, whenever there is a new one.
     With a ``patience`` that does more than report, a stuck job stops the command, but not if some of its
-    ranks are not here; with ``timeout_s`` the time since ``begin_s`` does.
+    ranks are not here; with ``timeout_s`` the time since ``begin_s`` does. ``spreader`` looks as often.
     """
 
     watch: RankWatch
@@ -65,6 +66,7 @@ class Lookout:
     patience: Patience | None = None
     timeout_s: float | None = None
     save: Callable[[list[dict[str, Any]]], None] = lambda reports: None
+    spreader: Spreader | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
 
     _states: set[str] = field(default_factory=set)  # of stuck jobs that were reported
@@ -72,6 +74,8 @@ class Lookout:
     def look(self, now_s: float) -> bool:
         """Sample the ranks, and report on a job that has become stuck; whether the command has to end."""
         self.watch.sample(now_s)
+        if self.spreader is not None:
+            self._safely(self.spreader.look, now_s)
         if self.timeout_s is not None and now_s - self.begin_s >= self.timeout_s:
             self.report(f"the command has not ended within {self.timeout_s:g} s, and is ended:")
             return True
@@ -91,8 +95,8 @@ class Lookout:
         try:
             return do(given)
         except Exception as error:
-            self.tell(f"where the ranks are cannot be told: {type(error).__name__}: {error}")
-            self.patience = None
+            self.tell(f"the ranks cannot be looked after: {type(error).__name__}: {error}")
+            self.patience = self.spreader = None
             return None
 
     def _examine(self, patience: Patience) -> bool:

@@ -74,6 +74,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--stuck-report", type=Path, metavar="FILE", help=help_text)
     help_text = "stop the command, and all that it has started, after this many seconds (default: never)"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help_text)
+    help_text = "move ranks that share all their processors with another job to idle ones"
+    parser.add_argument("--spread", action="store_true", help=help_text)
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="run this command")
 
 
@@ -181,6 +183,10 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             Registrar(folder, watcher.warn, elsewhere=away, watch=watch) as registrar,
         ):
             lookout = Lookout(watch, watcher.warn, time.monotonic(), *limits, save)
+            if options.spread:
+                from harness.measure.spreader import Spreader  # noqa: PLC0415
+
+                lookout.spreader = Spreader(command, os.environ, watcher.warn)
             variables |= {**listener.variables, **registrar.variables}
             words, needed = launched(command, variables, compiled.needed)
             environment = {**os.environ, **needed, **(directory.signs if directory else {})}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.host import identity
-from coordinator.host.processes import children
+from coordinator.host.processes import ancestors, children
 
 if TYPE_CHECKING:
     from harness.measure.rank_notes import Counters, RankMemory, RankNote
@@ -151,7 +151,7 @@ class RankWatch:
     def around(cls, pid: int) -> RankWatch:
         """A watch of the ranks that a process watches: this one, or one above or below it."""
         watch = cls()
-        for one in (pid, *_above(pid), *_below(pid)):
+        for one in (pid, *ancestors(pid), *_below(pid)):
             if memories := _memories(one):
                 for path in memories:
                     with suppress(OSError):
@@ -216,12 +216,6 @@ def _state(one: _Watched, note: RankNote) -> RankState:
     share = min(1.0, max(0.0, cpu_s / one.idle_s)) if one.idle_s else 0.0
     asleep_in = _asleep_in(note.pid) if one.state == ASLEEP else ""
     return RankState(note, one.idle_s, one.state, share, asleep_in, one.begun_meanwhile, one.wait_s)
-
-
-def _above(pid: int) -> Iterator[int]:
-    while (status := identity.stat(pid)) and status.parent > 1:
-        pid = status.parent
-        yield pid
 
 
 def _below(pid: int) -> Iterator[int]:

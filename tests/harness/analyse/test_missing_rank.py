@@ -259,7 +259,7 @@ def test_what_ranks_note_can_not_harm_the_command():
     broken = replace(rank(0), note=replace(rank(0).note, threads=(None,)))
     told = []
     assert not Lookout(OneJob(broken, rank(1)), told.append, 0.0, Patience(5)).look(10)
-    assert "cannot be told" in told[0]
+    assert "cannot be looked after" in told[0]
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "", "sixty", "60:end", "inf", "nan"])
