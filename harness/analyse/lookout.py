@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.measure.rank_watch import ENDED, JobState, RankWatch
+from harness.measure.rank_watch import RankWatch
 from workloads.validation import InputError
 
 if TYPE_CHECKING:
@@ -43,12 +42,6 @@ class Patience:
             rule = 'must be a number of seconds above 0, or that with ":report"'
             raise InputError("--stuck", text, rule, "write 60, or 60:report")
         return cls(seconds, bool(colon))
-
-
-def _idle_s(jobs: Iterable[JobState]) -> float:
-    """For how long no living rank of some jobs has made progress."""
-    ranks = (rank for job in jobs for rank in job.ranks if rank.state != ENDED)
-    return min((rank.idle_s for rank in ranks), default=math.inf)
 
 
 @dataclass
@@ -100,11 +93,9 @@ class Lookout:
             return None
 
     def _examine(self, patience: Patience) -> bool:
-        from harness.analyse.missing_rank import Stuck  # noqa: PLC0415 - rarely needed
+        from harness.analyse.missing_rank import examined  # noqa: PLC0415 - rarely needed
 
-        jobs = self.watch.jobs()
-        examined = [Stuck(job, _idle_s(other for other in jobs if other is not job)) for job in jobs]
-        stuck = [one for one in examined if one.since(patience.seconds)]
+        stuck = [one for one in examined(self.watch.jobs()) if one.since(patience.seconds)]
         ends = any(one.whole for one in stuck) and not patience.only_report
         for one in stuck:
             report = one.report()
@@ -116,13 +107,13 @@ class Lookout:
         return ends
 
     def _report(self, headline: str) -> None:
-        from harness.analyse.missing_rank import Stuck  # noqa: PLC0415 - rarely needed
+        from harness.analyse.missing_rank import examined  # noqa: PLC0415 - rarely needed
 
-        jobs = self.watch.jobs()
+        jobs = examined(self.watch.jobs())
         if not jobs:
             self.tell(f"{headline.rstrip(':')}; no rank of an MPI program has come")
         for one in jobs:
-            self._say(headline, Stuck(one).report())
+            self._say(headline, one.report())
 
     def _say(self, headline: str, report: Report) -> None:
         self.reports.append({"headline": headline.rstrip(":"), **report.document})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,8 @@ OF_SOME = (
     *("Scan", "Exscan", "Neighbor_allgather", "Neighbor_allgatherv"),
     *("Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"),
 )
-OF_WORLDS = ("Comm_spawn", "Comm_spawn_multiple", "Comm_accept", "Comm_connect", "Comm_join")
+SPAWNING = ("Comm_spawn", "Comm_spawn_multiple")
+OF_WORLDS = (*SPAWNING, "Comm_accept", "Comm_connect", "Comm_join")
 OF_WINDOWS = ("Win_fence", "Win_free")  # collective, too
 
 
@@ -77,8 +78,22 @@ class Report:
         return [rank["pid"] for rank in self.document["ranks"]]
 
 
+def examined(jobs: Sequence[JobState]) -> list[Stuck]:
+    """The jobs that a watch has, each in view of the others."""
+    return [Stuck(job, _idle_s(other for other in jobs if other is not job)) for job in jobs]
+
+
+def _idle_s(jobs: Iterable[JobState]) -> float:
+    """For how long no living rank of some jobs has made progress."""
+    ranks = (rank for job in jobs for rank in job.ranks if rank.state != ENDED)
+    return min((rank.idle_s for rank in ranks), default=math.inf)
+
+
 class Stuck:
-    """A job whose ranks may be stuck; for ``others_idle_s`` no rank of another job has made progress."""
+    """A job whose ranks may be stuck.
+
+    For ``others_idle_s`` no rank of another job has made progress; infinite if there is none.
+    """
 
     def __init__(self, job: JobState, others_idle_s: float = math.inf) -> None:
         self._job, self._others_idle_s = job, others_idle_s
@@ -156,10 +171,12 @@ class Stuck:
         """One sentence with its evidence; NO_CONCLUSION where none follows."""
         return (
             self._not_begun()
+            or self._spawning()
             or self._differing()
             or self._missing()
             or self._left()
             or self._circle()
+            or self._all_left()
             or NO_CONCLUSION
         )
 
@@ -195,14 +212,16 @@ class Stuck:
             for thread in note.threads
             if thread.within and thread.call and not OF_FILES.fullmatch(thread.call.name)
         ]
-        outside = any(not thread.within for thread in note.threads)
+        outside = len(calls) < len(note.threads)
         if not calls or (outside and one.cpu_share > BUSY):
             return None
-        if len(calls) > 1 or outside:
-            elsewhere = any(call.elsewhere for call in calls)
-            ranks = frozenset[int]().union(*(call.ranks for call in calls))
-            return Waiting(ranks, known=False, elsewhere=elsewhere)
-        return calls[0]
+        if len(calls) == 1 and not outside and not note.shared:
+            return calls[0]
+        # As long as one of these ranks works, one of the threads may continue.
+        ranks = frozenset[int]().union(*(call.ranks for call in calls))
+        known = all(call.known for call in calls) and not outside and not note.shared
+        elsewhere = any(call.elsewhere for call in calls)
+        return Waiting(ranks, all=False, known=known, elsewhere=elsewhere)
 
     def _of_call(self, note: RankNote, thread: ThreadNote) -> Waiting:
         call = thread.call
@@ -272,6 +291,25 @@ class Stuck:
             f"{_ranks(self._absent)} {verb} not come to MPI_Init on this host, where {_ranks(waiting)} wait"
         )
 
+    def _spawning(self) -> str:
+        """Ranks that wait for processes that they start, of which none has come to MPI_Init."""
+        if self._others_idle_s < math.inf or self._absent:
+            return ""
+        waiting = dict[int, CallNote]()
+        for rank, one in self._ranks.items():
+            for thread in one.note.threads:
+                if one.idle_s and thread.within and thread.call and thread.call.name in SPAWNING:
+                    waiting[rank] = thread.call
+        for rank, call in waiting.items():
+            members = call.comm.members if call.comm else None
+            if members is not None and all(
+                one in waiting and waiting[one].name == call.name for one in members
+            ):
+                verb, owner = ("waits", "it") if len(members) == 1 else ("wait", "they")
+                place = f"{_ranks(sorted(members))} {verb} {self._doing(rank)}"
+                return f"{place}, and no process that {owner} started has come to MPI_Init on this host"
+        return ""
+
     def _differing(self) -> str:
         """Ranks whose collective calls differ in the same place of their order in a communicator."""
         calls = dict[tuple[int, int], dict[str, list[int]]]()
@@ -333,6 +371,16 @@ class Stuck:
                         waits = f"rank {other} waits for it {self._doing(other)}"
                         return f"rank {rank} is in MPI_Finalize, and {waits}"
         return ""
+
+    def _all_left(self) -> str:
+        """Ranks in an MPI_Finalize to which no rank has yet to come."""
+        last = [rank for rank, one in self._ranks.items() if one.note.stage == FINALIZING]
+        come = all(one.note.stage in (FINALIZING, FINALIZED) for one in self._ranks.values())
+        alive = all(self._ranks[rank].state != ENDED for rank in last)
+        if not (last and come and alive) or self._absent:
+            return ""
+        verb = "is" if len(last) == 1 else "are"
+        return f"{_ranks(last)} {verb} in MPI_Finalize, and no rank has yet to come there"
 
     def _deadlocked(self) -> set[int]:
         """Ranks that wait for each other, directly or not, and that no rank outside can help."""

@@ -13,7 +13,7 @@ from typing import Any
 from coordinator.host import bindings
 from coordinator.topology import ranges
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
-from harness.analyse.missing_rank import Report, Stuck
+from harness.analyse.missing_rank import Report, examined
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure import host_check, trust
@@ -113,7 +113,7 @@ def _of_ranks(pid: int) -> list[Report]:
             return []
         time.sleep(LOOK_S)
         watch.sample(time.monotonic())
-        return [Stuck(job).report() for job in watch.jobs()]
+        return [one.report() for one in examined(watch.jobs())]
 
 
 def _aa(options: Namespace, processors: Sequence[int], watcher: Watcher) -> tuple[AaCheck | None, list[str]]:

@@ -1,53 +1,91 @@
 """Which hangs ``lockstep exec --stuck`` recognises, with each MPI that is here.
 
-    python -P tests/benchmarks/hangs.py [--seconds 3] [--rounds 1]
+    python -P tests/benchmarks/hangs.py [--mpi mpiexec] [--mpi /opt/openmpi/bin/mpirun] [--rounds 3]
 
-Lets four ranks of ``tests/support/native/hangs.c`` hang in each way, and compares what is said of them with
-the right verdict. Prints a row for each kind of hang: right, "no conclusion", wrong or not reported, and how
-long after the time of ``--stuck`` the command had ended. Exits with 1 if any verdict is wrong.
+Lets four ranks of ``tests/support/native/hangs.c`` hang in each way, those of ``hangs.f90`` and ``hangs.py``
+in some, and compares what is said of them with the right verdict. ``--mpi`` names a launcher of an MPI, whose
+compiler wrapper lies next to it; without one, the usual names are tried. Prints a row for each kind of hang:
+right, "no conclusion", wrong or not reported; and how long after the time of ``--stuck`` it was reported,
+and the command had ended. Exits with 1 if any verdict is wrong.
 """
 
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-import native_programs
-from benchmark import headed, parsed, tabled
-from hangs import VERDICTS, hang
+from benchmark import PROGRAMS, compiled, headed, parsed, tabled
+from hangs import LANGUAGES, RANKS, hang
 
-from harness.analyse.missing_rank import NO_CONCLUSION
+from coordinator.host.launchers import launcher_at
+from workloads import native
 
-MPIS = ("here", "openmpi")
+USUAL = ("mpiexec", "mpiexec.mpich", "mpirun.openmpi")
+"""MPICH of the Python package and of Debian, and Debian's Open MPI."""
+
+UNBOUND = {"mpich": (), "openmpi": ("--oversubscribe", "--bind-to", "none")}
+"""MPICH binds no rank, and cannot spawn with ``-bind-to``."""
+
+FLAGS = {"hangs.c": ("mpicc", "-pthread"), "hangs.f90": ("mpifort",)}
 
 
-def judged(one):
-    if one.status != 124:
-        return "not reported"
-    if one.verdict == NO_CONCLUSION:
-        return NO_CONCLUSION
-    return "right" if one.right else f"wrong: {one.verdict}"
+def program(launcher, folder, source):
+    """The words that run one of the programs with a launcher's MPI; None if they cannot be had."""
+    if source.endswith(".py"):
+        (library,) = native.library(native.wrapper([launcher])).libraries
+        if library.name.startswith("libmpich"):  # Debian's; mpi4py's wheels ask for the usual name
+            (folder / "libmpi.so.12").symlink_to(library)
+        variables = [f"MPI4PY_LIBMPI={library}", f"LD_LIBRARY_PATH={folder}"]
+        return ["env", *variables, sys.executable, PROGRAMS / source]
+    try:
+        return [compiled(launcher, folder, source, *FLAGS[source])]
+    except (OSError, subprocess.CalledProcessError):  # there may be no Fortran
+        return None
+
+
+def version(launcher):
+    known = launcher_at(launcher)
+    return f"{known.kind} {known.version}"
+
+
+def cell(ones):
+    """What the rounds of a hang have shown."""
+    told = ", ".join(sorted({one.judgement for one in ones}))
+    late = [(one.reported_s, one.ended_s) for one in ones if one.reported_s is not None]
+    return f"{told}, {max(late)[0]:.1f}, {max(late)[1]:.1f}" if late else f"{told}, -, -"
 
 
 def main():
-    options = parsed(__doc__, seconds=3, rounds=1)
-    counts = dict[str, int]()
-    headed("hang", *(f"{mpi}: verdict, s" for mpi in MPIS))
+    mpis = {"action": "append", "metavar": "LAUNCHER"}
+    kinds = {"action": "append", "metavar": "KIND", "help": "only these kinds of hangs"}
+    options = parsed(__doc__, mpi=mpis, kind=kinds, seconds=3, rounds=1)
+    launchers = options.mpi or [name for name in USUAL if shutil.which(name)]
+    os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    counts = Counter[str]()
+    headed("hang", *(f"{version(launcher)}: verdict, reported s, ended s" for launcher in launchers))
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        compiled = native_programs.compiled_in(folder)
-        programs = {mpi: compiled(mpi, "hangs.c", "-pthread") for mpi in MPIS}
-        for kind in VERDICTS:
-            cells = []
-            for mpi, program in programs.items():
-                ones = [hang(kind, program, mpi, folder, options.seconds) for _ in range(options.rounds)]
-                verdicts = [judged(one) for one in ones]
-                for verdict in verdicts:
-                    counts[verdict.partition(":")[0]] = counts.get(verdict.partition(":")[0], 0) + 1
-                late_s = max(one.wall_s for one in ones) - options.seconds
-                cells.append(f"{', '.join(sorted(set(verdicts)))}, {late_s:.1f}")
-            tabled(kind, *cells)
+        folders = {launcher: Path(name, str(number)) for number, launcher in enumerate(launchers)}
+        for folder in folders.values():
+            folder.mkdir()
+        for source, all_kinds in LANGUAGES.items():
+            words = {launcher: program(launcher, folder, source) for launcher, folder in folders.items()}
+            for kind in [one for one in all_kinds if not options.kind or one in options.kind]:
+                cells = []
+                for launcher, folder in folders.items():
+                    if words[launcher] is None:
+                        cells.append("-")
+                        continue
+                    command = [launcher, *UNBOUND[launcher_at(launcher).kind], "-n", str(RANKS)]
+                    command += map(str, words[launcher])
+                    ones = [hang(kind, command, folder, options.seconds) for _ in range(options.rounds)]
+                    counts.update(one.judgement.partition(":")[0] for one in ones)
+                    cells.append(cell(ones))
+                tabled(f"{kind} ({source})", *cells)
     print(", ".join(f"{verdict}: {count}" for verdict, count in sorted(counts.items())))
     raise SystemExit("wrong" in counts)
 

@@ -3,17 +3,20 @@
 import json
 import re
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 
-from native_programs import LOCKSTEP, launcher
+from native_programs import LOCKSTEP
+
+from harness.analyse.missing_rank import NO_CONCLUSION
 
 RANKS = 4
 COLLECTIVE = "in MPI_Barrier on MPI_COMM_WORLD"
 
 VERDICTS = {
     "large-sends": "ranks 0-1 wait for each other: .* in MPI_Send.* none of them has begun to receive",
-    "tag": "ranks 0-1 wait for each other: .*in MPI_Recv",
+    "tag": "ranks 0-1 wait for each other: .*in MPI_(Recv|Mprobe)",
     "communicator": "ranks 0-1 wait for each other: .*in MPI_Recv",
     "skipped": "ranks 0, 3 wait for each other: rank 0 for rank 3 in MPI_Allreduce",
     "other-collective": "collective calls differ on .*rank 3 in MPI_Barrier",
@@ -27,12 +30,29 @@ VERDICTS = {
     "fence": "ranks 0, 3 wait for each other: rank 0 for rank 3 in MPI_Win_fence",
     "iprobe": f"rank 3 is missing: ranks 0-2 wait for it {COLLECTIVE}",
     "init": "rank 3 has not come to MPI_Init on this host, where ranks 0-2 wait",
-    "threads": "ranks 0, 3 wait for each other: |no conclusion",
+    "threads": "ranks 0, 3 wait for each other: ",
     "finalize": "rank 0 is in MPI_Finalize, and rank 1 waits for it in MPI_Recv",
     "grid": "ranks 0, 3 wait for each other: rank 0 for rank 3 in MPI_Allreduce",
     "stopped": f"rank 3 is missing: ranks 0-2 wait for it {COLLECTIVE}",
+    "exit": f"rank 3 has ended: ranks 0-2 wait for it {COLLECTIVE}",
+    "spawn": "ranks 0-3 wait in MPI_Comm_spawn on MPI_COMM_WORLD, and no process that they started has come",
+    "late": "rank 3 is missing: ranks 0-2 wait for it in MPI_Finalize",
+    "callback": "ranks? .*3 (is|are) in MPI_Finalize, and no rank has yet to come there",
 }
 """The right verdict for each kind of hang."""
+
+BY_THEMSELVES = ("small-sends",)
+"""These kinds end, and are not reported."""
+
+ENDED_BY_LAUNCHERS = ("exit",)
+"""Of these, the launcher may end the job before it is stuck."""
+
+LANGUAGES = {
+    "hangs.c": (*VERDICTS, *BY_THEMSELVES),
+    "hangs.f90": ("large-sends", "skipped", "waitall"),
+    "hangs.py": ("other-collective", "read", "tag"),
+}
+"""The kinds that each program in ``native`` has."""
 
 LINES = {
     "loop": r"rank 3: not in MPI for \d+ s, after MPI_Allreduce; computing",
@@ -42,7 +62,7 @@ LINES = {
     "stopped": r"rank 3: not in MPI .*; stopped",
     "iprobe": r"rank 3: polls with MPI_Iprobe for \d+ s",
     "waitall": r"rank 1: in MPI_Waitall for 2 requests, .*: MPI_Irecv from rank 2, tag 6, MPI_COMM_WORLD",
-    "tag": r"rank 1: in MPI_Recv from rank 0, tag 4, MPI_COMM_WORLD",
+    "tag": r"rank 1: in MPI_(Recv|Mprobe) from rank 0, tag 4, MPI_COMM_WORLD",
     "grid": r'ranks 0-2: in MPI_Allreduce on a communicator of 4 \("grid", from MPI_Cart_create\)',
     "threads": r"rank 3: in MPI_Recv from rank [01], .* and in MPI_Recv from rank [01], tag [89]",
     "half": "ranks 1, 3: at work, last with MPI_Allreduce",
@@ -52,30 +72,73 @@ LINES = {
 
 @dataclass(frozen=True)
 class Hang:
-    """A hang as ``exec --stuck`` has reported it."""
+    """A hang as ``exec --stuck`` has reported it.
+
+    ``reported_s`` and ``ended_s`` are when it was reported, and when the command had ended, in seconds after
+    the time that ranks may be stuck; None without a report, or if it is not known when the ranks had begun.
+    """
 
     kind: str
     status: int
     report: dict
     stderr: str
-    wall_s: float
+    reported_s: float | None = None
+    ended_s: float | None = None
 
     @property
     def verdict(self):
         return self.report.get("verdict", "")
 
     @property
-    def right(self):
-        return re.search(VERDICTS[self.kind], self.verdict) is not None
+    def judgement(self):
+        """ "right", NO_CONCLUSION, "not reported", or "wrong" with the verdict."""
+        if self.kind in BY_THEMSELVES:
+            return "right" if (self.status, self.report) == (0, {}) else f"wrong: {self.verdict}"
+        if not self.report and self.status != 124:
+            return "right" if self.kind in ENDED_BY_LAUNCHERS else "did not hang"
+        if not self.report:
+            return "not reported"
+        if self.verdict == NO_CONCLUSION:
+            return NO_CONCLUSION
+        return "right" if re.search(VERDICTS[self.kind], self.verdict) else f"wrong: {self.verdict}"
 
 
-def hang(kind, program, mpi, folder, seconds=5, words=()):
-    """Let ranks of a program hang, and have them reported."""
+def _read(stream, lines):
+    """Take lines with the times at which they come."""
+    for line in stream:
+        lines.append((time.monotonic(), line))
+
+
+def _first_s(lines, text):
+    """When the first line with a text came; None without one."""
+    return next((time_s for time_s, line in lines if text in line), None)
+
+
+def hang(kind, command, folder, seconds=5, words=()):
+    """Let the ranks of a command, whose last word is a program, hang in this way, and have them reported."""
     file = folder / f"{kind}.json"
     before = [*LOCKSTEP, "exec", "--stuck", str(seconds), "--stuck-report", file, *words, "--"]
-    command = [*before, *launcher(mpi), "-n", str(RANKS), program, kind, folder / f"{kind}.lock"]
-    begin = time.monotonic()
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    whole = [*before, *command, kind, folder / f"{kind}.lock"]
+    output, errors = list[tuple[float, str]](), list[tuple[float, str]]()
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        readers = [
+            threading.Thread(target=_read, args=(process.stdout, output)),
+            threading.Thread(target=_read, args=(process.stderr, errors)),
+        ]
+        for one in readers:
+            one.start()
+        try:
+            status = process.wait(120)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            status = process.wait(30)
+        end_s = time.monotonic()
+        for one in readers:
+            one.join()
     reports = json.loads(file.read_text())["reports"] if file.exists() else []
-    wall_s = time.monotonic() - begin
-    return Hang(kind, result.returncode, reports[0] if reports else {}, result.stderr, wall_s)
+    begun_s, told_s = _first_s(output, "begun"), _first_s(errors, "no progress for")
+    due_s = None if begun_s is None or told_s is None else begun_s + seconds
+    stderr = "".join(line for _, line in errors)
+    if due_s is None:
+        return Hang(kind, status, reports[0] if reports else {}, stderr)
+    return Hang(kind, status, reports[0], stderr, told_s - due_s, end_s - due_s)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analyse.lookout import Lookout, Patience
-from harness.analyse.missing_rank import NO_CONCLUSION, Stuck
+from harness.analyse.missing_rank import NO_CONCLUSION, Stuck, examined
 from harness.measure.rank_notes import (
     ANY,
     BEGINNING,
@@ -211,6 +211,57 @@ def test_a_rank_that_computes_while_its_other_thread_receives_does_not_wait():
     threads = (*helper.note.threads, ThreadNote(7, False, 3, call("Send", to=1), ()))
     busy = replace(helper, note=replace(helper.note, threads=threads), cpu_share=0.9)
     assert not Stuck(JobState((busy, rank(1)))).since(5)
+
+
+def with_threads(one, *calls):
+    """A rank whose further threads are in these calls; None: in none."""
+    more = [ThreadNote(7 + at, call is not None, 3, call, ()) for at, call in enumerate(calls)]
+    return replace(one, note=replace(one.note, threads=(*one.note.threads, *more)))
+
+
+def test_a_rank_is_held_if_each_of_its_threads_waits_for_ranks_that_are_held():
+    receives = receiving(3, 0, collectives=2)
+    others = [in_barrier(0), in_barrier(1), in_barrier(2)]
+    said = verdict(*others, with_threads(receives, call("Recv", source=1)))
+    assert said.startswith("ranks 0, 3 wait for each other")
+    assert verdict(*others, with_threads(receives, None)) == NO_CONCLUSION
+    free = rank(1, collectives=3, idle_s=0.0)
+    assert (
+        verdict(others[0], free, others[2], with_threads(receives, call("Recv", source=1))) == NO_CONCLUSION
+    )
+    shared = replace(receives, note=replace(receives.note, shared=True))  # more threads than are noted
+    assert verdict(*others, shared) == NO_CONCLUSION
+
+
+def test_a_thread_that_reads_a_file_may_work_for_others():
+    reads = with_threads(receiving(3, 0, collectives=2), call("File_read_at"))
+    assert verdict(in_barrier(0), in_barrier(1), in_barrier(2), reads) == NO_CONCLUSION
+
+
+def spawning(number, collectives=3):
+    return rank(number, call("Comm_spawn", collectives, source=0), collectives=collectives)
+
+
+def test_processes_that_do_not_come_to_mpi_are_named_if_all_ranks_wait_for_them():
+    job = JobState(tuple(spawning(number) for number in range(SIZE)))
+    said = (
+        "ranks 0-3 wait in MPI_Comm_spawn on MPI_COMM_WORLD,"
+        " and no process that they started has come to MPI_Init on this host"
+    )
+    assert examined([job])[0].verdict() == said
+    child = JobState((rank(0, stage=BEGINNING),))
+    assert examined([job, child])[0].verdict() == NO_CONCLUSION
+    assert verdict(*(spawning(number) for number in range(3)), rank(3, collectives=2)) == NO_CONCLUSION
+
+
+def test_a_finalize_to_which_all_have_come_is_told_from_one_where_a_rank_is_missing():
+    ends = [rank(number, call("Finalize"), stage=FINALIZING) for number in range(SIZE)]
+    assert verdict(*ends) == "ranks 0-3 are in MPI_Finalize, and no rank has yet to come there"
+    assert verdict(*ends[:3], rank(3, stage=FINALIZED, state=ENDED)).startswith(
+        "ranks 0-2 are in MPI_Finalize"
+    )
+    assert verdict(*ends[:3], rank(3)).startswith("rank 3 is missing: ranks 0-2 wait for it in MPI_Finalize")
+    assert verdict(*ends[:3]) == NO_CONCLUSION  # the other one is not here
 
 
 class OneJob:

@@ -53,14 +53,26 @@ static void *receive(void *ignored)
     return ignored;
 }
 
+/* MPI_Finalize calls it. */
+static int never_deleted(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    return pause();
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "";
-    int one = 1, sum, flag = 0, last, level;
-    MPI_Comm grid, dup, half;
+    int one = 1, sum, flag = 0, last, level, key;
+    MPI_Comm grid, dup, half, children;
     MPI_Request requests[2];
 
-    if (IS("init") && is_last())
+    if (IS("init") && is_last()) {
+        printf("begun\n");
+        fflush(stdout);
+        sleep(1000);
+    }
+    if (IS("child"))
         sleep(1000);
     MPI_Init_thread(&argc, &argv, IS("threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -167,6 +179,21 @@ int main(int argc, char **argv)
         if (rank == last)
             MPI_Recv(large, 8, MPI_BYTE, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);
+    } else if (IS("exit")) {
+        if (rank == last)
+            _exit(0);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (IS("spawn")) {
+        char *words[] = {"child", NULL};
+
+        MPI_Comm_spawn(argv[0], words, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    } else if (IS("late")) {
+        if (rank == last)
+            pause();
+    } else if (IS("callback")) {
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, never_deleted, &key, NULL);
+        if (rank == last)
+            MPI_Comm_set_attr(MPI_COMM_SELF, key, large);
     } else if (IS("works"))
         for (int round = 0; round < 600; round++) {
             usleep(10000);
