@@ -20,7 +20,7 @@ from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, job_source, overrides, owners, settings, submission, sweep
 from harness.spec.experiment_source import Document
 from harness.spec.job_source import LEVEL, JobSource
-from harness.spec.jobs import JobGroup, as_started, check_here, described, job_group
+from harness.spec.jobs import JobGroup, as_started, check_here, job_group
 from harness.spec.machine import check_real, machine_values
 from harness.spec.scheduler import Reader, Scheduler, of_jobs, reader
 from harness.spec.table_checks import Table, as_table, tables
@@ -57,6 +57,12 @@ class Cell:
     machine: Table
     processors: int
     source: JobSource | None = None  # of jobs without processes, in the place of groups
+
+    @property
+    def identity(self) -> list[Any]:
+        """What results depend on at this point of the sweep."""
+        groups = [dataclasses.asdict(group) for group in self.groups]
+        return [groups, self.machine, self.processors, self.source and self.source.identity]
 
     def jobs(self) -> tuple[ParallelJob, ...]:
         """The jobs, numbered from 0 in file order."""
@@ -137,22 +143,13 @@ class Experiment:
         series continues a shorter one. A number is the same however it is written (100, 100.0).
         It leaves out settings as well: which are measured is known only in time, and each run has its own.
         """
-        content: dict[str, Any] = {
-            "processors": self.processors,
+        content = {
             "seed": self.seed,
-            "schedulers": [] if self.of_settings else [one.identity for one in self.schedulers],
-            "cells": [[[_group(group) for group in cell.groups], cell.machine] for cell in self.cells],
+            "dedicated": self.dedicated,
+            "owners": [dataclasses.asdict(owner) for owner in self.owners],
+            "schedulers": [] if self.of_settings else [one.table for one in self.schedulers],
+            "cells": [cell.identity for cell in self.cells],
         }
-        # Left out where they are as usual.
-        if self.dedicated != SPINNING:
-            content["dedicated"] = self.dedicated
-        if self.owners:
-            content["owners"] = [dataclasses.asdict(owner) for owner in self.owners]
-        if self.by_job:
-            content["sources"] = [cell.source and cell.source.identity for cell in self.cells]
-        sizes = [cell.processors for cell in self.cells]
-        if len(set(sizes)) > 1:
-            content["sizes"] = sizes
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -461,10 +458,6 @@ def _cell(index: int, point: Table, data: Table, folder: Path, here: bool, nodes
         cell = Cell(index, point, groups, machine, size)
         _ = cell.topology, cell.lost  # complain of what does not fit
         return cell
-
-
-def _group(group: JobGroup) -> dict[str, Any]:
-    return {**dataclasses.asdict(group), "program": described(group.program)}
 
 
 def _plain(value: Any) -> Any:

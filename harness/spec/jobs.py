@@ -42,7 +42,7 @@ ADDED: Table = {
     "launcher_options": [],
     "threads": 1,
 }
-"""Keys of programs that records and digests leave out where they have these values."""
+"""Keys of programs that records leave out where they have these values."""
 
 
 def job_group(job: Any, key: str) -> JobGroup:

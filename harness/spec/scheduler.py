@@ -10,21 +10,11 @@ from coordinator.host import mechanisms, quotas
 from coordinator.policies import Policy
 from harness.spec.table_checks import Table, each, field_names
 from workloads import waiting_rules
-from workloads.options import DEFAULTS, WITHIN_JOB, Options, Remedy
+from workloads.options import DEFAULTS, WITHIN_JOB, Options
 from workloads.validation import InputError, known_keys, one_of
 from workloads.waiting_rules import DEFAULT_ESTIMATE
 
 SHARED = field_names(Options)  # keys of every [[schedulers]] table, whatever its policy
-
-ADDED = {
-    **{"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"},
-    **{"remedy": asdict(Remedy()), "mapping": "order", "synchronised": True},
-    **{"quota_processors": 0.0, "quota_period_ms": Options.quota_period_ms},
-}
-"""Keys that came after the first digests, which leave them out where they have these values."""
-
-IN_DIGESTS = {"do_not_preempt": "deferrals", "put_off_us": "deferral_us", "warning_us": "warning_us"}
-"""The keys in addition to ``remedy``, a name, in digests; their names in the table ``remedy``."""
 
 IMPLICIT = "global-adaptive"  # the waiting rule of the policy implicit, if its table names none
 
@@ -106,22 +96,6 @@ class Scheduler:
         own = {key: plain(getattr(self.policy, key)) for key in policies.parameters(self.name)}
         return {"policy": self.name} | own | asdict(self.options)
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Its table, as digests have it, without the keys of ``added`` that have their defaults.
-
-        It is different for every scheduler. The keys of a remedy are those of IN_DIGESTS.
-        """
-        table = {
-            key: value for key, value in self.table.items() if (key, value) not in added(self.name).items()
-        }
-        if remedy := table.pop("remedy", None):
-            defaults = asdict(Remedy())
-            flat = {old: remedy[key] for old, key in IN_DIGESTS.items() if remedy[key] != defaults[key]}
-            deferrals = {"do_not_preempt": remedy["deferrals"]}
-            table |= flat | (deferrals if remedy["kind"] == "defer" else {"remedy": remedy["kind"]})
-        return table
-
 
 @dataclass(frozen=True)
 class JobScheduler(Scheduler):
@@ -138,10 +112,6 @@ class JobScheduler(Scheduler):
             key: _whole(value) for key, value in self.written.items() if key != "policy"
         }
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        return self.table
-
 
 def _whole(value: Any) -> Any:
     """A number in the form in which it is compared: 100.0 is 100."""
@@ -150,12 +120,6 @@ def _whole(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def added(policy: str) -> dict[str, Any]:
-    """The entries of ADDED that a table of the policy ``policy`` has."""
-    own = policies.parameters(policy) if policy in policies.known() else {}
-    return {key: value for key, value in ADDED.items() if key in SHARED or key in own}
 
 
 Reader = Callable[[Table], Scheduler]

@@ -234,10 +234,9 @@ def test_where_a_remedy_means_nothing_it_is_refused(table, message):
         (remedy("defer", deferrals=3, deferral_us=20), "gang 10 ms, do not preempt 3 x 20 us"),
     ],
 )
-def test_a_name_says_the_remedy_and_the_identity_without_one_has_none(more, name):
+def test_a_name_says_the_remedy(more, name):
     table = {"policy": "gang", "quantum_ms": 10}
     assert scheduler_name(scheduler_of(table | more).table) == name
-    assert "remedy" not in scheduler_of(table).identity
 
 
 DEFER = Remedy("defer", deferrals=3, deferral_us=50)
