@@ -5,7 +5,6 @@ ranks, the binding of our launcher would be measured instead.
 """
 
 import os
-import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -18,39 +17,20 @@ from coordinator.host.launch import LaunchError
 from coordinator.host.launchers import launched
 from coordinator.host.named_hosts import elsewhere
 from coordinator.workload import Workload
+from harness.measure.execution_times import JobTimes
 from harness.measure.guarded_copies import CpuUsage, Started, run_copies
 from harness.measure.plan import Task
 from harness.measure.registrar import RankListener, Registrar, unheard
 from harness.measure.session import MeasurementSession, Watcher
-from harness.spec.jobs import described, rebuilt
+from harness.spec.jobs import described
 from harness.spec.settings import TWO_PHASE, Preload, Setting
 from harness.store import conditions
-from harness.store.database import Store
 from harness.store.records import DEDICATED, JobRecord, RunRecord
 from workloads import native
 from workloads.constants import MachineConstants
 from workloads.validation import InputError
 from workloads.waiting_rules import waiting_rule
 from workloads.work import Work
-
-
-class TimesAlone:
-    """The times of unmodified programs alone."""
-
-    def __init__(self) -> None:
-        self._last = 0  # number of the last run that it has read
-        self._seconds: dict[Work, list[float]] = {}
-
-    def read(self, store: Store, digest: str) -> None:
-        """Take in the dedicated runs of an experiment that it has not read yet."""
-        for job in store.times(digest, after=self._last):
-            self._last = job.run
-            self._seconds.setdefault(rebuilt(job.program), []).append(job.seconds)
-
-    def sum_s(self, programs: Sequence[Work]) -> float | None:
-        """The sum of their times, of each the median; None unless all are known."""
-        medians = [statistics.median(self._seconds[one]) for one in programs if one in self._seconds]
-        return sum(medians) if len(medians) == len(programs) else None
 
 
 @dataclass(frozen=True)
@@ -63,7 +43,7 @@ class AsStarted:
 
     session: MeasurementSession
     watcher: Watcher  # gets sentences on ranks that wait as MPI does
-    alone: TimesAlone = field(default_factory=TimesAlone, repr=False)
+    alone: JobTimes = field(default_factory=JobTimes, repr=False)
     _preloads: dict[tuple[Setting, Work], Preload] = field(default_factory=dict, repr=False)
     _silent: set[Work] = field(default_factory=set, repr=False)  # programs no rank of which was heard of
 

@@ -1,16 +1,16 @@
-"""Execution time functions fitted to measured runs, for policies that use estimates."""
+"""Times of jobs in measured runs, and execution time functions fitted to them, as some policies use."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from coordinator.policies import known
 from coordinator.policies.adaptive import RunToCompletion
 from coordinator.view import ExecutionTime
-from harness.spec.jobs import described
+from harness.spec.jobs import rebuilt
 from harness.store.database import Store
 from workloads.validation import InputError
 from workloads.work import Work
@@ -68,26 +68,31 @@ def not_negative(columns: NDArray[np.float64], target: NDArray[np.float64]) -> l
     return best
 
 
-def key(program: Work | Mapping[str, object]) -> str:
-    """A text that is the same for the same program, also if a policy has moulded it."""
-    fields = dict(program) if isinstance(program, Mapping) else described(program)
-    return json.dumps(fields, sort_keys=True)
+class JobTimes:
+    """How long jobs of an experiment took in runs of its store: alone, and under some ``policies``."""
 
-
-class Estimates:
-    """Execution times fitted to undisturbed runs: of jobs alone, or alongside jobs on other processors."""
-
-    def __init__(self) -> None:
-        self._last = 0  # number of the last run with such a job
-        self._undisturbed = [name for name, policy in known().items() if issubclass(policy, RunToCompletion)]
-        self._points: dict[str, list[Point]] = {}
+    def __init__(self, policies: Collection[str] = ()) -> None:
+        self._policies = policies
+        self._last = 0  # number of the last run that it has read
+        self.points: dict[Work, list[Point]] = {}
+        """By program, as the experiment asks for it, also where a policy has moulded it."""
 
     def read(self, store: Store, digest: str) -> None:
-        """Learn from the runs of an experiment that it has not read yet."""
-        for job in store.times(digest, self._undisturbed, after=self._last):
+        """Take in the runs of an experiment that it has not read yet."""
+        for job in store.times(digest, self._policies, after=self._last):
             self._last = job.run
-            self._points.setdefault(key(job.program), []).append((job.processes, job.seconds))
+            self.points.setdefault(rebuilt(job.program), []).append((job.processes, job.seconds))
 
-    def fitted(self) -> dict[str, ExecutionTime]:
-        """The execution time of every program that has run undisturbed, by ``key``."""
-        return {program: fit(measured) for program, measured in self._points.items()}
+    def sum_s(self, programs: Sequence[Work]) -> float | None:
+        """The sum of the programs' times, of each the median; None unless all are known."""
+        times_s = [[seconds for _, seconds in self.points.get(program, ())] for program in programs]
+        return sum(map(statistics.median, times_s)) if all(times_s) else None
+
+    def fitted(self) -> dict[Work, ExecutionTime]:
+        """The execution time of every program."""
+        return {program: fit(points) for program, points in self.points.items()}
+
+
+def undisturbed() -> JobTimes:
+    """The times of jobs alone, or alongside jobs on other processors."""
+    return JobTimes([name for name, policy in known().items() if issubclass(policy, RunToCompletion)])

@@ -8,9 +8,9 @@ from typing import Any
 
 from coordinator.host.launch import LaunchError
 from coordinator.workload import Result, Workload
-from harness.measure import dedicated_recordings, execution_times, trust
+from harness.measure import dedicated_recordings, trust
 from harness.measure.calibrate import Constants
-from harness.measure.execution_times import Estimates
+from harness.measure.execution_times import JobTimes, undisturbed
 from harness.measure.plan import Task
 from harness.measure.session import MeasurementSession, OverloadedError, Watcher
 from harness.spec import jobs
@@ -32,7 +32,7 @@ class Measured:
     constants: Callable[[Task], Constants]  # returns the constants for the waiting rules of a task
     note: Callable[[str], None]  # receives the present step of a run
     timeline: bool = False
-    estimates: Estimates = field(default_factory=Estimates, repr=False)
+    times: JobTimes = field(default_factory=undisturbed, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
         """None: what an experiment asks for here, this host can do."""
@@ -81,12 +81,10 @@ class Measured:
         session, scheduler, experiment = self.session, task.scheduler, task.experiment
         estimates = {}
         if task.kind == POLICY:
-            self.estimates.read(session.store, experiment.digest)
-            estimates = self.estimates.fitted()
+            self.times.read(session.store, experiment.digest)
+            estimates = self.times.fitted()
         return Workload(
-            jobs=tuple(
-                replace(job, estimate=estimates.get(execution_times.key(job.program))) for job in task.jobs
-            ),
+            jobs=tuple(replace(job, estimate=estimates.get(job.program)) for job in task.jobs),
             policy=scheduler.policy,
             processors=() if session.nodes else session.processors[: task.cell.processors],
             nodes=session.nodes,

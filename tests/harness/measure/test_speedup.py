@@ -12,9 +12,12 @@ from scipy.optimize import nnls
 from coordinator.view import ExecutionTime
 from harness.measure import execution_times
 from harness.spec.experiment import load
+from harness.spec.jobs import described
 from harness.store.database import Store
+from workloads.program import Program
 from workloads.validation import InputError
 
+NEWS = Program(pattern="NEWS", phases=1)
 S = 10**9
 parts = st.floats(0.01, 100)
 
@@ -58,12 +61,12 @@ def test_only_undisturbed_runs_that_ended_count(tmp_path):
         """Store a run with (processes, start and finish in ns, failure) of jobs of one program."""
         names = ("processes", "start_ns", "finish_ns", "failure")
         of_jobs = [
-            replace(like.jobs[0], job=n, program={"pattern": "NEWS"}, **dict(zip(names, job, strict=True)))
+            replace(like.jobs[0], job=n, program=described(NEWS), **dict(zip(names, job, strict=True)))
             for n, job in enumerate(jobs)
         ]
         store.add_run(replace(like, kind=kind, scheduler={"policy": policy}, jobs=tuple(of_jobs), ranks=()))
 
-    known = execution_times.Estimates()
+    known = execution_times.undisturbed()
     with Store(tmp_path) as store:
         known.read(store, like.digest)
         assert known.fitted() == {}
@@ -75,7 +78,7 @@ def test_only_undisturbed_runs_that_ended_count(tmp_path):
         add("policy", "asp", (2, None, None, "killed"))
         known.read(store, like.digest)
     ((key, estimate_of_job),) = known.fitted().items()
-    assert key == execution_times.key({"pattern": "NEWS"})
+    assert key == NEWS
     assert [estimate_of_job.on(p) for p in (1, 2, 4)] == pytest.approx([9, 5, 3], rel=1e-6)
 
 

@@ -15,7 +15,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob, Workload
 from harness.analyse import summary
 from harness.analyse.precision import RowPrecision
-from harness.measure.execution_times import Estimates
+from harness.measure.execution_times import undisturbed
 from harness.measure.plan import RECORDINGS
 from harness.measure.session import Tools
 from harness.predict import missing, process_level, recorded_programs
@@ -93,7 +93,7 @@ def test_slowdowns_and_execution_times_do_not_relate_to_recorded_runs(tmp_path):
     assert RowPrecision(wanted, run_records).estimate(cell, scheduler) == without.measured.workload_slowdown
     fitted = []
     for kinds in ((DEDICATED, RECORDED, POLICY), (DEDICATED, POLICY)):
-        estimates = Estimates()
+        estimates = undisturbed()
         with Store(tmp_path / f"of-{len(kinds)}-kinds") as store:
             for record in run_records:
                 if record.kind in kinds:
