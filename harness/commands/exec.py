@@ -33,6 +33,7 @@ from workloads.waiting_rules import RULES, rule_name, waiting_rule
 from workloads.work import COPY
 
 if TYPE_CHECKING:
+    from harness.analyse.job_profile import Profiles
     from harness.analyse.lookout import Lookout, Patience
     from harness.measure.session import Watcher
     from workloads import native
@@ -72,6 +73,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--stuck", type=str, metavar="SECONDS[:report]", help=f"{help_text}, or only report")
     help_text = "also write the reports of --stuck to this file, as JSON"
     parser.add_argument("--stuck-report", type=Path, metavar="FILE", help=help_text)
+    help_text = "print at the end how long ranks waited in each call of MPI, and for which rank"
+    parser.add_argument("--profile", action="store_true", help=help_text)
     help_text = "stop the command, and all that it has started, after this many seconds (default: never)"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help_text)
     help_text = "move ranks that share all their processors with another job to idle ones"
@@ -176,9 +179,9 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
 
         # Another user cannot reach a socket in our directory, and memory cannot be passed on by TCP.
         folder = directory.path if directory and not _becomes_another(command) else None
-        away = elsewhere([command], os.environ)
+        away, profiles = elsewhere([command], os.environ), _profiles(options, watcher)
         with (
-            closing(RankWatch()) as watch,
+            closing(RankWatch(profiles.add if profiles else None)) as watch,
             RankListener() as listener,
             Registrar(folder, watcher.warn, elsewhere=away, watch=watch) as registrar,
         ):
@@ -194,8 +197,20 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             end = _left_to_guardian if directory else _end
             status = _run(words, environment, note, watcher.warn, lookout, end)
     document = {"schema": SCHEMA, **summed(listener.records)}
-    lines = _line(document, options, compiled, status), explained(status, records=listener.records)
+    lines = [_line(document, options, compiled, status), explained(status, records=listener.records)]
+    if profiles is not None:
+        document["profile"] = [job.document for job in profiles.jobs]
+        lines.append(profiles.text)
     return Answer(document, (), status=status, notes=tuple(filter(None, lines)))
+
+
+def _profiles(options: Namespace, watcher: Watcher) -> Profiles | None:
+    """What takes the profiles of jobs, if they are asked for."""
+    if not options.profile:
+        return None
+    from harness.analyse.job_profile import Profiles  # noqa: PLC0415 - takes long to import
+
+    return Profiles(watcher.warn)
 
 
 def _limits(options: Namespace) -> tuple[Patience | None, float | None]:
@@ -228,6 +243,8 @@ def _prepare(
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
     if options.if_oversubscribed:
         variables["LOCKSTEP_IF_OVERSUBSCRIBED"] = "1"
+    if options.profile:
+        variables["LOCKSTEP_PROFILE"] = "1"
     return compiled, variables
 
 

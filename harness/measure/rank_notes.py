@@ -201,6 +201,16 @@ class RankMemory:
         shared = any(place.thread == SHARED for place in page.places)
         return RankNote(self.pid, page.rank, page.ranks, page.stage, threads, by_id, shared)
 
+    def behind_names(self) -> tuple[int, int, list[str], bytes]:
+        """The rank and how many its job has, the names of its calls, and what follows them in its memory."""
+        page = self._page(ctypes.sizeof(_Page))
+        if page.magic != MAGIC or page.version != VERSION:
+            return -1, 0, [], b""
+        at, data = ctypes.sizeof(_Page) + page.calls * NAME_BYTES, b""
+        with suppress(OSError):
+            data = os.pread(self._descriptor, max(0, page.bytes - at), at)
+        return page.rank, page.ranks, _names(self._descriptor, page.calls), data
+
 
 def _names(descriptor: int, count: int) -> list[str]:
     data = b""
@@ -210,22 +220,23 @@ def _names(descriptor: int, count: int) -> list[str]:
     return [text.rstrip(b"\0").decode(errors="replace") for text in texts]
 
 
-def _named(names: list[str], number: int) -> str:
-    return names[number] if 0 <= number < len(names) else ""
+def named(names: list[str], number: int) -> str:
+    """The name of a call without "_c"; "" if there is none of this number."""
+    return names[number].removesuffix("_c") if 0 <= number < len(names) else ""
 
 
 def _communicator(page: _Page, one: _Communicator, names: list[str]) -> Communicator:
     members = None
     if 0 <= one.member <= one.member + one.ranks <= MEMBERS:
         members = tuple(page.members[one.member : one.member + one.ranks])
-    origin, text = _named(names, one.origin), one.name.decode(errors="replace")
+    origin, text = named(names, one.origin), one.name.decode(errors="replace")
     if one.used == OF_WORLD:
         text = WORLD
     return Communicator(one.id, one.ranks, members, one.collectives, origin, text, bool(one.inter))
 
 
 def _call(subject: _Subject, names: list[str], comms: Mapping[int, Communicator]) -> CallNote | None:
-    name = _named(names, subject.call).removesuffix("_c")
+    name = named(names, subject.call)
     if not name:
         return None
     to, source = (None if peer == NO_PEER else peer for peer in (subject.to, subject.source))

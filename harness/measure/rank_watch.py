@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,7 @@ class _Watched:
 
     memory: RankMemory
     start: int
+    command: str = ""  # words of its process; "" if no one takes ended jobs
     counters: Counters | None = None
     idle_s: float = 0.0
     wait_s: float = 0.0
@@ -129,21 +130,35 @@ class _Watched:
         return self.memory.job, self.memory.pid if alone else 0
 
 
-class RankWatch:
-    """The ranks that have come, from whatever thread; all else is for one thread."""
+@dataclass(frozen=True)
+class Ended:
+    """A rank of a job that has ended: what it has left, and the words of its process."""
 
-    def __init__(self) -> None:
+    memory: RankMemory
+    command: str
+
+
+class RankWatch:
+    """The ranks that have come, from whatever thread; all else is for one thread.
+
+    ``ended`` gets the ranks of each job that has ended, or that ``close`` finds; their memory can be read
+    until it returns.
+    """
+
+    def __init__(self, ended: Callable[[Sequence[Ended]], None] | None = None) -> None:
+        self._ended = ended
         self._lock = threading.Lock()
-        self._come: list[tuple[int, int]] = []
+        self._come: list[tuple[int, int, str]] = []
         self._watched: list[_Watched] = []
         self._last_s = 0.0
 
     def add(self, descriptor: int, pid: int = 0) -> None:
         """A rank, by a descriptor of its memory, which is ours from now on; ``pid`` as in RankMemory."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        command = _command_of(pid) if self._ended is not None else ""
         with self._lock:
             if len(self._come) + len(self._watched) < limit // 2:  # registrations need some, too
-                self._come.append((descriptor, pid))
+                self._come.append((descriptor, pid, command))
             else:
                 os.close(descriptor)
 
@@ -161,9 +176,8 @@ class RankWatch:
 
     def close(self) -> None:
         self.sample(self._last_s)
-        for one in self._watched:
-            one.memory.close()
-        self._watched = []
+        for ranks in self._by_job():
+            self._end(ranks)
 
     def sample(self, now_s: float) -> None:
         """Look at all ranks; jobs whose ranks have all ended are forgotten."""
@@ -171,22 +185,32 @@ class RankWatch:
             come, self._come = self._come, []
         if come:
             from harness.measure.rank_notes import RankMemory  # noqa: PLC0415 - not needed without ranks
-        for descriptor, pid in come:
+        for descriptor, pid, command in come:
             memory = RankMemory(descriptor, pid)
             status = identity.stat(memory.pid)
             self._forget([one for one in self._watched if one.memory.pid == memory.pid])  # it has come again
-            self._watched.append(_Watched(memory, status.start if status else -1))
+            self._watched.append(_Watched(memory, status.start if status else -1, command))
         gap_s = min(now_s - self._last_s, LONGEST_GAP_S)
         self._last_s = now_s
         for one in self._watched:
             one.look()
-        for job in {one.job for one in self._watched}:
-            ranks = [one for one in self._watched if one.job == job]
+        for ranks in self._by_job():
             held = all(one.state in (STOPPED, ENDED) for one in ranks)
             for one in ranks:
                 one.pass_time(0.0 if held else gap_s)
             if all(one.state == ENDED for one in ranks):
-                self._forget(ranks)
+                self._end(ranks)
+
+    def _by_job(self) -> list[list[_Watched]]:
+        jobs: dict[tuple[int, int], list[_Watched]] = {}
+        for one in self._watched:
+            jobs.setdefault(one.job, []).append(one)
+        return list(jobs.values())
+
+    def _end(self, ranks: Sequence[_Watched]) -> None:
+        if self._ended is not None:
+            self._ended([Ended(one.memory, one.command) for one in ranks])
+        self._forget(ranks)
 
     def _forget(self, ranks: Sequence[_Watched]) -> None:
         for one in ranks:
@@ -216,6 +240,12 @@ def _state(one: _Watched, note: RankNote) -> RankState:
     share = min(1.0, max(0.0, cpu_s / one.idle_s)) if one.idle_s else 0.0
     asleep_in = _asleep_in(note.pid) if one.state == ASLEEP else ""
     return RankState(note, one.idle_s, one.state, share, asleep_in, one.begun_meanwhile, one.wait_s)
+
+
+def _command_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return ""
 
 
 def _below(pid: int) -> Iterator[int]:

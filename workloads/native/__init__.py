@@ -282,7 +282,9 @@ def _check_compiler(reason: str, without: str) -> None:
 
 
 def _sources() -> list[Path]:
-    modules = [HERE / f"{name}.py" for name in ("__init__", "calls", "noted", "recorded", "replacing")]
+    modules = [
+        HERE / f"{name}.py" for name in ("__init__", "calls", "noted", "profiled", "recorded", "replacing")
+    ]
     return [*sorted(HERE.glob("*.[ch]")), *modules, *sorted((HERE / "conformance").glob("*.[chp]*"))]
 
 
@@ -323,11 +325,11 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
 
 
 def _compile(mpicc: Path, declared: set[str], leave: Set[str], tell: Tell, made: Path) -> None:
-    from workloads.native import calls, noted, recorded, replacing  # noqa: PLC0415 - rarely needed
+    from workloads.native import calls, noted, profiled, recorded, replacing  # noqa: PLC0415 - rarely needed
 
     differing = _differing(mpicc, made, tell)
     covered = calls.covered(declared, differing)
-    layers = (recorded, noted)
+    layers = (recorded, noted, profiled)
     declarations = [
         replacing.declarations(covered, declared),
         *(one.declarations(covered) for one in layers),

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "whereabouts.h"
+#include "profile.h"
 
 #define PATIENCE_MS 1000 /* for a connection with another host, which may not be reached at all */
 #define QUEUE_S 10       /* and for one on this host: there many may come at once */
@@ -178,7 +178,7 @@ static int announce(void)
             line = open_port(host, atoi(port));
         name_world(name, sizeof name);
         if (here && notes < 0)
-            notes = whereabouts_open(name);
+            notes = whereabouts_open(name, profile_bytes());
         snprintf(text, sizeof text, "%s %s\n", key, name);
         if (line >= 0)
             tell_and_pass(text, here ? notes : -1);

@@ -214,20 +214,21 @@ static int is_first(void)
 
 static long yields_so_far(void);
 
-/* A call leads from now on to the function that notes it, and from there to the one with the prefix, or to MPI's own. */
-static void replace(void *wrappers, const char *prefix, int number)
+/* A call leads from now on to the function of a layer that times or notes it, and from there to the one with
+   the prefix, or to MPI's own. */
+static void replace(void *wrappers, const char *layer, const char *prefix, int number)
 {
-    char name[LONGEST], under[LONGEST], noted[LONGEST];
+    char name[LONGEST], under[LONGEST], front[LONGEST];
     void **place, *target;
 
     snprintf(name, sizeof name, "%s%s", prefix, names[number]);
     snprintf(under, sizeof under, "under_%s", names[number]);
-    snprintf(noted, sizeof noted, "noted_%s", names[number]);
+    snprintf(front, sizeof front, "%s%s", layer, names[number]);
     target = left[number] ? NULL : dlsym(wrappers, name);
     place = dlsym(wrappers, under);
     if (place != NULL && own[number] != NULL) {
         *place = target != NULL ? target : own[number];
-        target = dlsym(wrappers, noted);
+        target = dlsym(wrappers, front);
     }
     if (target != NULL)
         __atomic_store_n(&targets[number], target, __ATOMIC_RELEASE);
@@ -241,7 +242,8 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
     int (*prepare)(void *(*)(const char *), long (*)(void)) = wrappers ? dlsym(wrappers, "lockstep_prepare") : NULL;
     const char *(*begin)(int64_t, int64_t) =
         prepare && prepare(find, yields_so_far) ? dlsym(wrappers, "lockstep_begin") : NULL;
-    const char *prefix = NULL;
+    int (*profiles)(void) = begin ? dlsym(wrappers, "lockstep_profiles") : NULL;
+    const char *prefix = NULL, *layer;
 
     if (first && !ours && *incompatible_mpi && is_first())
         dprintf(2, "lockstep: the library is not made for %s, and this program %s; --mpicc names an MPI's compiler"
@@ -252,8 +254,9 @@ static int initialize(void *init, int *argc, char ***argv, int required, int *pr
         error = ((int (*)(int *, char ***, int, int *))init)(argc, argv, required, provided);
     if (error == 0 && begin != NULL)
         prefix = begin(clock_ns(CLOCK_MONOTONIC) - begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns);
+    layer = prefix != NULL && profiles() ? "profiled_" : "noted_";
     for (int number = 0; prefix != NULL && number < ENTRIES; number++)
-        replace(wrappers, prefix, number);
+        replace(wrappers, layer, prefix, number);
     return error;
 }
 

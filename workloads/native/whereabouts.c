@@ -16,6 +16,7 @@ _Static_assert(sizeof(struct communicator) == 96, "so does it");
 
 static struct whereabouts nowhere; /* notes that nobody reads */
 struct whereabouts *whereabouts = &nowhere;
+static void *more_memory;
 static atomic_flag taken = ATOMIC_FLAG_INIT;
 
 static void lock(void)
@@ -48,12 +49,18 @@ static int32_t told(const char *const variables[], size_t count)
     return -1;
 }
 
-int whereabouts_open(const char *job)
+void *whereabouts_more(void)
+{
+    return more_memory;
+}
+
+int whereabouts_open(const char *job, size_t more)
 {
     static const char *const ranks[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
     static const char *const sizes[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"};
 
-    size_t bytes = sizeof *whereabouts + (size_t)noted_count * NAME_BYTES;
+    size_t noted = sizeof *whereabouts + (size_t)noted_count * NAME_BYTES;
+    size_t bytes = noted + more;
     int file = memfd_create("lockstep-whereabouts", MFD_CLOEXEC);
     struct whereabouts *made = MAP_FAILED;
 
@@ -76,6 +83,8 @@ int whereabouts_open(const char *job)
         strncpy(made->names + number * NAME_BYTES, noted_calls[number], NAME_BYTES - 1);
     memcpy(made->magic, "LOCKSTEP", sizeof made->magic);
     whereabouts = made;
+    if (more > 0)
+        more_memory = (char *)made + noted;
     return file;
 }
 

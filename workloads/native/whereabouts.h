@@ -4,6 +4,8 @@
 #ifndef LOCKSTEP_WHEREABOUTS_H
 #define LOCKSTEP_WHEREABOUTS_H
 
+#include <stddef.h>
+
 #include "wrappers.h"
 
 #define PLACES 8         /* threads that are told apart; all later ones share the last place */
@@ -64,8 +66,9 @@ extern struct whereabouts *whereabouts; /* never NULL */
 extern const char *const noted_calls[]; /* generated */
 extern const int noted_count;
 
-/* Make the memory of a rank of a job. Returns a descriptor of it for lockstep, or -1. */
-int whereabouts_open(const char *job);
+/* Make the memory of a rank of a job, and more behind it. Returns a descriptor of it for lockstep, or -1. */
+int whereabouts_open(const char *job, size_t more);
+void *whereabouts_more(void); /* NULL: there is none */
 
 /* MPI is initialized. */
 void whereabouts_begin(int rank, int ranks, enum stage stage);
@@ -124,13 +127,22 @@ struct noted {
     int outermost; /* no call of MPI is around it */
 };
 
-/* A callback of MPI may call MPI within a call. A call that longjmp has left is not around those that follow: their
-   frames are not below its own. */
+static inline struct place *place_of_caller(void)
+{
+    return concurrent ? place_of_thread() : whereabouts->places;
+}
+
+/* Whether a call is in no other one; a callback of MPI may call MPI within a call. A call that longjmp has left is not
+   around those that follow: their frames are not below its own. */
+static inline int is_outermost(const struct place *place, const void *frame)
+{
+    return place->thread != SHARED && (place->entered == place->left || place->frame <= (uintptr_t)frame);
+}
+
 static inline struct noted note_entered(const struct subject *subject, void *frame)
 {
-    struct place *place = concurrent ? place_of_thread() : whereabouts->places;
-    struct noted noted = {place, place->thread != SHARED &&
-                                     (place->entered == place->left || place->frame <= (uintptr_t)frame)};
+    struct place *place = place_of_caller();
+    struct noted noted = {place, is_outermost(place, frame)};
 
     if (noted.outermost) {
         place->frame = (uintptr_t)frame;
