@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.store import payloads, spool
-from harness.store.payloads import BROKEN, StoreError, decoded, reading, run_record
+from harness.store.payloads import BROKEN, StoreError, damaged, decoded, reading, run_record
 from harness.store.plausible import check_calibration
 from harness.store.records import (
     DEDICATED,
@@ -33,11 +33,11 @@ from harness.store.records import (
     switch_summary,
     typed,
 )
-from harness.store.schema import connect, uri
+from harness.store.schema import connect, flaw, uri
 from harness.store.spool import Spool
 from harness.store.tables import PARTS, TABLES
 from workloads import timeline
-from workloads.validation import InputError
+from workloads.validation import InputError, LockstepError
 
 if TYPE_CHECKING:
     import pandas
@@ -83,8 +83,10 @@ class Store:
             if not existing:
                 self._database.execute("BEGIN IMMEDIATE")  # fails now rather than after the first run
                 self._database.execute("ROLLBACK")
+                if reason := flaw(self._database):
+                    raise damaged(self.path, reason)
             described = self._database.execute("SELECT * FROM ranks LIMIT 0").description
-        except InputError:
+        except LockstepError:
             raise
         except (OSError, sqlite3.Error, *BROKEN) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.store.tables import TABLES, made
+from harness.store.tables import TABLES, made, primary_key
 from workloads.validation import InputError
 
 APPLICATION_ID = 0x4C6B5374
@@ -85,6 +85,19 @@ def _make_or_refuse(database: sqlite3.Connection, file: Path) -> None:
         this = f"this is {_named(_version())} with schema {SCHEMA}"
         rule = f"was written by {_named(_writer(database))} with schema {version}; {this}"
         raise InputError("--results", str(file), rule, "use the Lockstep that wrote it, or another directory")
+
+
+def flaw(database: sqlite3.Connection) -> str:
+    """Why a store takes no further run, since another program has changed it; empty if it takes one."""
+    for table in TABLES:
+        described = database.execute(f"PRAGMA table_info({table})")
+        if {row["name"] for row in described if row["pk"]} != primary_key(table):
+            return f"{table} has lost its primary key"
+    for table in (table for table, columns in TABLES.items() if "run" in columns):
+        beyond = f"SELECT 1 FROM {table} WHERE run > (SELECT coalesce(max(id), 0) FROM runs)"
+        if database.execute(beyond).fetchone():
+            return f"{table} has rows of a run that is not in runs"
+    return ""
 
 
 PACKAGE = "lockstep-scheduling"

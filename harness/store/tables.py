@@ -71,6 +71,13 @@ PARTS = ("jobs", "ranks", "switches")
 """Tables that hold a run together with ``runs``; its checksum covers them."""
 
 
+def primary_key(table: str) -> set[str]:
+    """The columns of a table's primary key."""
+    if table in PRIMARY:
+        return set(PRIMARY[table].split(", "))
+    return {name for name, one in TABLES[table].items() if one.key.startswith("PRIMARY KEY")}
+
+
 def made(table: str) -> str:
     """Statements that make a table; a second process that does the same does no harm."""
     columns = [

@@ -76,14 +76,17 @@ def read(place):
     return "read"
 
 
+def allow_changes(database):
+    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        database.execute(f"DROP TRIGGER {name}")
+
+
 def change_a_cell(store, chance):
     """Change a value of a store that SQLite itself can read."""
     with closing(sqlite3.connect(store)) as database, database:
         filled = [name for name in TABLES if database.execute(f"SELECT 1 FROM {name}").fetchone()]
         table = chance.choice(filled)
-        database.execute(f"DROP TRIGGER IF EXISTS {table}_update")
-        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {name}")
+        allow_changes(database)
         rows = database.execute(f"SELECT rowid, * FROM {table}")
         columns = [column[0] for column in rows.description][1:]
         number, *values = chance.choice(rows.fetchall())
@@ -154,13 +157,38 @@ def test_what_no_run_can_have_made_is_refused(made, tmp_path, change, reason):
     place = tmp_path / "copy"
     shutil.copytree(made[0], place)
     with closing(sqlite3.connect(place / FILE_NAME)) as database:
-        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {name}")
+        allow_changes(database)
         database.executescript(change)
     seal(place / FILE_NAME)
     with pytest.raises((StoreError, InputError), match=re.escape(reason)) as refused:
         stored_runs.read(place, None, Silent())
     assert str(place) in str(refused.value)
+
+
+def without_key(table):
+    return f"CREATE TABLE new AS SELECT * FROM {table}; DROP TABLE {table}; ALTER TABLE new RENAME TO {table}"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        *((without_key(table), f"{table} has lost its primary key") for table in TABLES),
+        ("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)", "jobs has rows of a run that is not in"),
+        ("UPDATE checksums SET run = 99 WHERE run = 1", "checksums has rows of a run that is not in runs"),
+    ],
+)
+def test_a_store_that_takes_no_further_run_is_refused_before_one_is_made(
+    made, lockstep, tmp_path, change, reason
+):
+    shutil.copytree(made[0], tmp_path / "copy")
+    with closing(sqlite3.connect(tmp_path / "copy" / FILE_NAME)) as database:
+        allow_changes(database)
+        database.executescript(change)
+    options = ("--set", "repeats=2", "--policy", "gang", "--no-simulate", "--resume", "--results", "copy")
+    status, out, err = lockstep("run", "three-jobs", *options)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert line.startswith(f"lockstep: copy/{FILE_NAME} is damaged: {reason}")
 
 
 def waiting(made, folder, seed, count):
