@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache, cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, TextIO, cast
 
@@ -70,10 +71,21 @@ class _HelpFormatter(argparse.HelpFormatter):
         return super()._format_args(action, default_metavar)
 
 
+def _path(word: str) -> Path:
+    """The path that a word names: an empty one is a variable of the shell without a value, not ``.``."""
+    if not word:
+        raise argparse.ArgumentTypeError("must name a file or directory, and is empty; write a name")
+    return Path(word)
+
+
 class _CommandParser(argparse.ArgumentParser):
     """The parser of a subcommand; it imports its module at first use: ``--help`` imports nothing slow."""
 
     module: Any = None
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.register("type", Path, _path)
 
     @property
     def name(self) -> str:

@@ -201,6 +201,9 @@ BAD_USAGE = [
             ("trace . --run 99999999999999999999", "--run = "),
             ("compare . --tolerance 1e-400", "--tolerance = 0.0"),
             ("advise --jobs 1001", "--jobs = 1001"),
+            ("advise --recording ", "argument --recording: must name a file or directory, and is empty"),
+            ("run three-jobs --results ", "argument --results: must name a file or directory"),
+            ("report ", "argument RESULTS: must name a file or directory"),
             ("calibrate --working-set-bytes " + NINES[:20], "--working-set-bytes"),
             ("reproduce dusseau96 --figure 2 --seed -1", "seed = -1"),
         ]
