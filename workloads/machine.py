@@ -5,7 +5,7 @@ from typing import Any
 
 from workloads.bounds import BOUNDS, MACHINE_COSTS, within
 from workloads.parameters import Bounds, OneOf
-from workloads.validation import InputError, whole
+from workloads.validation import InputError, under, whole
 
 LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
 TIMERS = ("independent", "synchronised")
@@ -112,6 +112,12 @@ def _check_table(rows: Any) -> None:
         where = f"dispatch_table[{index}]"
         if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != len(COLUMNS):
             raise InputError(where, row, "must be " + ", ".join(COLUMNS), "give five whole numbers")
-        for name, value in zip(COLUMNS, row, strict=True):
-            most = len(rows) - 1 if name in ("tqexp", "slpret", "lwait") else 2**31 - 1
-            whole(f"{where}.{name}", value, minimum=1 if name == "quantum" else 0, maximum=most)
+        with under(where):
+            check_dispatch_row(row, len(rows))
+
+
+def check_dispatch_row(row: Sequence[Any], levels: int) -> None:
+    """Refuse a row of a dispatch table of ``levels`` rows, by the name of its wrong column."""
+    for name, value in zip(COLUMNS, row, strict=True):
+        most = levels - 1 if name in ("tqexp", "slpret", "lwait") else 2**31 - 1
+        whole(name, value, minimum=1 if name == "quantum" else 0, maximum=most)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values
+from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_dispatch_row, check_values
 from workloads.validation import InputError, known_keys, under
 
 NUMBER = re.compile("[0-9]{1,9}")
@@ -46,7 +46,9 @@ def read_table(path: Path) -> list[list[int]]:
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
         rule = f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}"
         raise InputError("dispatch_table", str(path), rule, "check the path") from None
-    per_s, rows = TICKS_PER_S, []
+    per_s = TICKS_PER_S
+    rows: list[list[int]] = []
+    origins: list[tuple[int, str]] = []
     for place, line in enumerate(lines, 1):
         text = line.split("#")[0].strip()
         name, _, value = text.partition("=")
@@ -56,7 +58,16 @@ def read_table(path: Path) -> list[list[int]]:
         elif len(words) == len(COLUMNS) and all(map(NUMBER.fullmatch, words)):
             quantum, *others = map(int, words)
             rows.append([max(1, round(quantum * TICKS_PER_S / per_s)), *others])
+            origins.append((place, text))
         elif text:
             rule = f"line {place} of {path} is neither a row of {', '.join(COLUMNS)} nor RES=N"
             raise InputError("dispatch_table", text, rule, "give five whole numbers for each priority")
+    if not rows:
+        raise InputError("dispatch_table", str(path), "has no row", "write a row for each priority")
+    for row, (place, text) in zip(rows, origins, strict=True):
+        try:
+            check_dispatch_row(row, len(rows))
+        except InputError as error:
+            rule = f"line {place} of {path}: {error.key} {error.rule}"
+            raise InputError("dispatch_table", text, rule, error.remedy) from None
     return rows

@@ -94,8 +94,12 @@ def _trace(value: Any, folder: Path) -> tuple[tuple[float, float], ...]:
         except ValueError:
             rule = f"line {place} of {path} is not a time in seconds and a load"
             raise InputError("trace", text, rule, "write 12.5 0.8") from None
-        within("owners.at_s", at_s, f"trace, line {place}")
-        within("owners.load", load, f"trace, line {place}")
+        try:
+            within("owners.at_s", at_s, "time")
+            within("owners.load", load, "load")
+        except InputError as error:
+            rule = f"line {place} of {path}: {error.key} {error.rule}"
+            raise InputError("trace", text, rule, error.remedy) from None
         if loads and at_s <= loads[-1][0]:
             rule = f"line {place} of {path} is not after the line before"
             raise InputError("trace", text, rule, "sort the lines by time")

@@ -309,11 +309,12 @@ def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(tmp_path, at_s
     assert [row.schedule.metrics["response_s"] for row in rows] == responses_s
 
 
-@pytest.mark.parametrize("line", ["1 \u0662", "1_0 1", "1 nan", "1\x0c2 1", "1 1e-400"])
+@pytest.mark.parametrize("line", ["1 \u0662", "1_0 1", "1 nan", "1\x0c2 1", "1 1e-400", "1 -1", "1e300 1"])
 def test_loads_of_an_owner_are_read_as_strictly(tmp_path, line):
     made(tmp_path, f"0 1\n{line}\n", "load.txt")
-    with pytest.raises(InputError, match="line 2"):
+    with pytest.raises(InputError, match=f"line 2 of {tmp_path / 'load.txt'}") as error:
         owners.parse([{"trace": "load.txt"}], tmp_path)
+    assert error.value.key == "owners[0].trace"
 
 
 ENDLESS = {"easy": {}, "dyn-equi": {}, "dqt": {"quantum_ms": 0.01}, "gang": {"quantum_ms": 1000}}

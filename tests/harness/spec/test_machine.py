@@ -1,5 +1,7 @@
 """The [machine] table: what it says to the simulator, and what bad input is told."""
 
+import re
+
 import pytest
 
 from harness.spec.experiment import load
@@ -90,6 +92,23 @@ def test_a_line_of_a_table_that_is_none_is_named(tmp_path, line):
     path.write_text("20 0 0 0 0\n" + line)
     with pytest.raises(InputError, match="line 2"):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("20 0 0 0 0\n\n20 9 0 0 0", "'20 9 0 0 0': line 3 of {}: tqexp must be a whole number of"),
+        ("20 0 7 0 0  # a comment", "'20 0 7 0 0': line 1 of {}: slpret must be"),
+        ("# no row", "'{}': has no row"),
+    ],
+)
+def test_a_table_that_cannot_be_is_named_by_its_file(tmp_path, lines, reason):
+    path = tmp_path / "ts.txt"
+    path.write_text(lines)
+    with pytest.raises(InputError, match=re.escape(reason.format(path))) as error:
+        machine(tmp_path, 'dispatch_table = "ts.txt"')
+    assert "small.toml, line" in str(error.value)
+    assert error.value.key == "machine.dispatch_table"
 
 
 def test_lost_processors_are_numbers_of_the_machine(tmp_path):
