@@ -87,7 +87,8 @@ OF_USERS |= {"PYTEST_ADDOPTS"}
 def _apart(request):
     """Tests find nothing that stands in the checkout or at home, nor the runs of tests beside them.
 
-    They begin in an empty directory. Their home begins empty, too; test processes share it, so that each
+    They begin in an empty directory, and leave none of MPI's files, whose places it does not let us choose.
+    Their home begins empty, too; test processes share it, so that each
     kernel and library is compiled once. ``NUMBA_CACHE_DIR`` keeps kernels from one session to the next.
     """
     if request.config.getoption("with_mpi", False):
@@ -99,6 +100,7 @@ def _apart(request):
     home.mkdir(mode=0o700, exist_ok=True)
     runtime = factory.mktemp("r")  # a short name, for sockets in it
     empty = factory.mktemp("empty")
+    began_s = empty.stat().st_ctime
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONUSERBASE", site.getuserbase())  # packages there belong to Python
         patch.setenv("HOME", str(home))
@@ -109,10 +111,11 @@ def _apart(request):
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.chdir(empty)
         yield empty
-        from coordinator.host.cleanup import leftovers  # noqa: PLC0415 # tests that run on ranks do without
+        from coordinator.host import cleanup  # noqa: PLC0415 # tests that run on ranks do without
 
-        with leftovers(everything=False) as (found, _):
+        with cleanup.leftovers(everything=False) as (found, _):
             assert not [run for run in found if run.path.is_relative_to(runtime)]
+        cleanup.remove_files(began_s)  # those of MPI's launchers that tests start themselves, and end
 
 
 @pytest.fixture(autouse=True)
