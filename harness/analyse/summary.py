@@ -443,7 +443,7 @@ def _switches(runs: Sequence[RunRecord]) -> Switches | None:
     if not switches:
         return None
     apart = [time_ns for run in runs for time_ns in between_nodes_ns(run.switches)]
-    uncertainties = [node["uncertainty_ns"] for run in runs for node in run.conditions.nodes_after]
+    uncertainties = [node.get("uncertainty_ns", 0) for run in runs for node in run.conditions.nodes_after]
     return Switches(
         n=len(switches),
         mechanism=runs[-1].mechanism,

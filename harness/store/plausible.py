@@ -13,6 +13,9 @@ from typing import Any
 from coordinator.workload import NodeResult
 from harness.spec.jobs import rebuilt
 from harness.store.records import ALONE_KINDS, BY_JOB, KINDS, Calibration, JobRecord, RunRecord
+from workloads.patterns import BULK_SYNCHRONOUS
+from workloads.program import Program
+from workloads.work import Work
 
 LEFT_OUT = ("ranks", "jobs", "switches")
 """Fields that are not checked by their types: ranks check themselves, and the others one by one."""
@@ -32,9 +35,10 @@ def check_run(record: RunRecord) -> None:
     _require(good and (bool(processors) or not record.jobs), "processors", processors)
     if record.kind in ALONE_KINDS:
         _require(len(record.jobs) == 1, "number of jobs", len(record.jobs))
+    works = {}
     for job in record.jobs:
         _check_fields(job)
-        _check_program(json.dumps(job.program))
+        works[job.job] = _work(json.dumps(job.program))
         _check_job(job, len(processors))
     numbers_of_switches = {type(value) for switch in record.switches for value in vars(switch).values()}
     _require(numbers_of_switches <= {int}, "switches", record.switches)
@@ -44,11 +48,32 @@ def check_run(record: RunRecord) -> None:
         # Of other programs' ranks the processor at the end is known, wherever that is.
         ours = rank.computing_ns is not None
         _require(not ours or rank.processor in processors, "processor of a rank", rank.processor)
+    _check_clocks(record, works)
 
 
 @lru_cache(maxsize=1000)
-def _check_program(table: str) -> None:
-    rebuilt(json.loads(table))
+def _work(table: str) -> Work:
+    return rebuilt(json.loads(table))
+
+
+def _check_clocks(record: RunRecord, works: Mapping[int, Work]) -> None:
+    """Ranks that meet at barriers all start before any of them ends, as far as the hosts' clocks agree."""
+    nodes = record.conditions.nodes_after
+    if any(node.get("steps", 0) for node in nodes):
+        return  # a clock has jumped
+    slack_ns = 2 * max((node.get("uncertainty_ns", 0) for node in nodes), default=0)
+    ends_ns: dict[int, int] = {}
+    meeting = [rank for rank in record.ranks if rank.phases and _meet(works[rank.job])]
+    for rank in meeting:
+        ends_ns[rank.job] = min(rank.finish_ns, ends_ns.get(rank.job, rank.finish_ns))
+    for rank in meeting:
+        name = "start_ns of a rank, for which the others of its job wait"
+        _require(rank.start_ns <= ends_ns[rank.job] + slack_ns, name, rank.start_ns)
+
+
+def _meet(work: Work) -> bool:
+    """Whether the ranks of a job meet at barriers, all of them."""
+    return isinstance(work, Program) and work.pattern in BULK_SYNCHRONOUS and work.barriers_per_phase > 0
 
 
 def _check_job(job: JobRecord, processors: int) -> None:

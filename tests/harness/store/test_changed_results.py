@@ -35,6 +35,15 @@ LAST_JOB = "job = 2 AND run = (SELECT min(run) FROM jobs WHERE job = 2)"
 """The last job of the first of several runs that have it."""
 
 
+APART = "UPDATE ranks SET start_ns = finish_ns + 1e9, finish_ns = finish_ns + 2e9 WHERE rank = 1"
+NODES = """
+    UPDATE runs SET conditions = json_set(
+        conditions, '$.nodes_after', json('[{"host": "a"}, {"host": "b", "uncertainty_ns": %d, "steps": %d}]')
+    )
+"""
+"""What moves the clock of every second rank by more than its job's length, and how exact clocks were."""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A store of seven runs, and another one in a file that waits beside it."""
@@ -128,6 +137,17 @@ def cells(made, folder, seed, count):
     return ends
 
 
+def rewritten(made, folder, change):
+    """A copy of the store with a change that its checksums agree with."""
+    place = folder / "copy"
+    shutil.copytree(made[0], place)
+    with closing(sqlite3.connect(place / FILE_NAME)) as database:
+        allow_changes(database)
+        database.executescript(change)
+    seal(place / FILE_NAME)
+    return place
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -150,19 +170,22 @@ def cells(made, folder, seed, count):
         ("UPDATE ranks SET job = job + 5", "no run has 5 as job of a rank"),
         (f"DELETE FROM ranks WHERE {LAST_JOB}; DELETE FROM jobs WHERE {LAST_JOB}", "have different jobs"),
         ("UPDATE ranks SET processor = 7", "as processor of a rank"),
+        (APART, "as start_ns of a rank, for which"),
+        (f"{APART}; {NODES % (499_000_000, 0)}", "as start_ns of a rank, for which"),
     ],
 )
 def test_what_no_run_can_have_made_is_refused(made, tmp_path, change, reason):
     """Checksums tell damage only: somebody may have written another store on purpose."""
-    place = tmp_path / "copy"
-    shutil.copytree(made[0], place)
-    with closing(sqlite3.connect(place / FILE_NAME)) as database:
-        allow_changes(database)
-        database.executescript(change)
-    seal(place / FILE_NAME)
+    place = rewritten(made, tmp_path, change)
     with pytest.raises((StoreError, InputError), match=re.escape(reason)) as refused:
         stored_runs.read(place, None, Silent())
     assert str(place) in str(refused.value)
+
+
+@pytest.mark.parametrize(("uncertainty_ns", "steps"), [(501_000_000, 0), (0, 1)])
+def test_clocks_that_are_known_to_differ_are_no_fault_of_records(made, tmp_path, uncertainty_ns, steps):
+    place = rewritten(made, tmp_path, f"{APART}; {NODES % (uncertainty_ns, steps)}")
+    assert read(place) == "read"
 
 
 def without_key(table):
