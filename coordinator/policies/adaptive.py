@@ -22,17 +22,29 @@ UNKNOWN = ExecutionTime(work_s=1.0)
 class RunToCompletion(Policy):
     """Jobs start in the order of a queue and keep their processors to the end.
 
-    ``rule``, ``bound``, ``share`` and ``backfilling`` come from :mod:`coordinator.policies.allocation`, and
-    ``order`` is a place in its ``ORDERS``. Jobs with unknown demand come last.
+    ``rule``, ``bound`` and ``share`` come from :mod:`coordinator.policies.allocation`. Jobs with unknown
+    demand come last.
     """
 
     rule = allocation.FIXED
     bound = allocation.LARGEST
     share = allocation.EQUAL
-    backfilling = allocation.NONE
     rigid = False
     """Whether each job gets all processors that it requests."""
-    order: int = 0
+
+    def queue_order(self) -> allocation.Order:
+        """In which order waiting jobs start."""
+        return allocation.ORDERS[0]
+
+    def backfilling(self) -> int:
+        """A kind of backfilling."""
+        return allocation.NONE
+
+    def line(self, view: View, jobs: list[Job]) -> list[Job]:
+        """Waiting jobs, which come in order of arrival, in the order in which they start."""
+        if self.queue_order().queue == allocation.DEMAND:
+            return sorted(jobs, key=lambda job: job.estimate.on(1) if job.estimate else math.inf)
+        return jobs
 
     def min_processes(self, job: Job) -> int:
         """The fewest processors with which ``job`` starts."""
@@ -62,10 +74,7 @@ class RunToCompletion(Policy):
         """The running jobs, and those that start now in order, on the lowest free processors."""
         placements = partitions.still_running(view)
         free = partitions.free(view, placements)
-        jobs = partitions.waiting(view, placements)
-        order = allocation.ORDERS[self.order]
-        if order.queue == allocation.DEMAND:
-            jobs.sort(key=lambda job: job.estimate.on(1) if job.estimate else math.inf)
+        jobs = self.line(view, partitions.waiting(view, placements))
         running = [job for job in view.jobs if job.number in placements]
         weights = _weights(self.share, [*jobs, *running])
         times = [job.estimate or UNKNOWN for job in jobs]
@@ -81,7 +90,7 @@ class RunToCompletion(Policy):
         line = range(len(jobs))
         grants = [0] * len(jobs)
         started = allocation.grant(rule, len(free), sum(weights), line, demands, grants)
-        if order.differential:
+        if self.queue_order().differential:
             allocation.differ(started, line, demands, grants)
         elif self.rule >= allocation.IN_PROPORTION:
             allocation.divide(self.rule, started, line, demands, grants)
@@ -99,16 +108,6 @@ def _weights(kind: int, jobs: list[Job]) -> list[int]:
     return [allocation.weight(kind, job.average, time.phi * time.work_s) for job, time in pairs]
 
 
-@register("fcfs")
-class FirstCome(RunToCompletion):
-    """First come, first served: jobs start in order of arrival, each with all processors that it requests."""
-
-    rigid = True
-    source = (
-        "static space sharing of multicomputers, in the survey (1999); Lifka 1995 (starts from this queue)"
-    )
-
-
 @dataclass(frozen=True)
 class OrderedAllocation(RunToCompletion):
     """A policy whose queue order is a parameter.
@@ -119,6 +118,10 @@ class OrderedAllocation(RunToCompletion):
     """
 
     order: Annotated[int, Bounds(0, len(allocation.ORDERS) - 1)] = 0
+
+    def queue_order(self) -> allocation.Order:
+        """By the parameter ``order``."""
+        return allocation.ORDERS[self.order]
 
 
 @register("asp")
@@ -150,16 +153,22 @@ class RunToCompletionShortest(RunToCompletion):
     """Run to completion, shortest demand first: as many jobs as possible, differential allocation."""
 
     rule = allocation.SHARE_FREE
-    order = 2
     source = f"McCann and Zahorjan 1989; Wu 1993; {PAPER}, section 3.4"
+
+    def queue_order(self) -> allocation.Order:
+        """Shortest demand first, with differential allocation."""
+        return allocation.ORDERS[2]
 
 
 @register("sdf")
 class ShortestDemand(RunToCompletion):
     """Shortest demand first: each job gets all free processors that it can use."""
 
-    order = 1
     source = f"{PAPER}, section 3.3"
+
+    def queue_order(self) -> allocation.Order:
+        """Shortest demand first."""
+        return allocation.ORDERS[1]
 
 
 @register("sdf-max")
@@ -171,8 +180,11 @@ class ShortestDemandLimited(RunToCompletion):
     """
 
     maximum: Annotated[int, Bounds(1, 1_000_000)] = 6
-    order = 1
     source = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
+
+    def queue_order(self) -> allocation.Order:
+        """Shortest demand first."""
+        return allocation.ORDERS[1]
 
     def limit(self, processors: int) -> int:
         """The parameter ``maximum``."""

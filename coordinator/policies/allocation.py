@@ -195,8 +195,12 @@ def share(processors: int, jobs: int, max_processes: Any, parts: Any) -> None:
                     open_jobs += 1
 
 
-ARRIVAL, DEMAND = range(2)
-"""Orders of waiting jobs: as they arrive, or by their demand T(1), the smallest first."""
+ARRIVAL, DEMAND, SJF, LJF, SMALLEST, WIDEST, F1, F2, F3, F4, WFP3, UNICEP, EXPANSION = range(13)
+"""Orders of waiting jobs: by arrival, by their demand T(1), the smallest first, or by ``ordered.score``."""
+
+
+DYNAMIC = (WFP3, UNICEP, EXPANSION)
+"""Orders that change while jobs wait."""
 
 
 class Order(NamedTuple):
@@ -209,8 +213,8 @@ class Order(NamedTuple):
 ORDERS = (Order(ARRIVAL), Order(DEMAND), Order(DEMAND, differential=True))
 """By the parameter ``order`` of policies."""
 
-NONE, EASY = range(2)
-"""Kinds of backfilling: none, or by :mod:`coordinator.policies.easy`."""
+NONE, EASY, CONSERVATIVE = range(3)
+"""Kinds of backfilling; see :mod:`coordinator.policies.ordered`."""
 
 LARGEST, AVERAGE, KNEE, DEVIATION = range(4)
 """Bounds: see ``bound``."""

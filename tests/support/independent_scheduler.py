@@ -4,6 +4,7 @@ Times are whole nanoseconds. At each instant at which jobs end or arrive, all of
 the policy decides once which waiting jobs start, and on how many processors.
 """
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -138,10 +139,11 @@ def partitioned(state):
     )
 
 
-def easy(state):
+def easy(state, order=lambda state: state.waiting):
     """The first job that does not fit gets the earliest time by the estimates; no other may delay it."""
-    fcfs(state)
-    late = [job for job in state.waiting if job.begin_ns < 0]
+    queue = order(state)
+    in_turn(state, queue, lambda job: job.max_processes)
+    late = [job for job in queue if job.begin_ns < 0]
     if not late:
         return
     first, *others = late
@@ -162,6 +164,88 @@ def easy(state):
         in_time = state.now_ns + job.guess_ns(job.max_processes) <= reserved_ns
         if in_time or still + job.max_processes + first.max_processes <= state.processors:
             start(state, job, job.max_processes)
+
+
+def log10_since(job):
+    return math.log10(max(1.0, job.arrival_ns / NS))
+
+
+SCORES = {
+    "sjf": lambda r, n, w, job: r,
+    "ljf": lambda r, n, w, job: -r,
+    "smallest": lambda r, n, w, job: n,
+    "largest": lambda r, n, w, job: -n,
+    "wfp3": lambda r, n, w, job: -((w / r) * (w / r) * (w / r)) * n,
+    "unicep": lambda r, n, w, job: -w / (math.log2(max(2, n)) * r),
+    "f1": lambda r, n, w, job: math.log10(r) * n + 870 * log10_since(job),
+    "f2": lambda r, n, w, job: math.sqrt(r) * n + 25600 * log10_since(job),
+    "f3": lambda r, n, w, job: r * n + 6860000 * log10_since(job),
+    "f4": lambda r, n, w, job: r * math.sqrt(n) + 530000 * log10_since(job),
+    "expansion": lambda r, n, w, job: -(w + r) / r,
+}
+"""Of a job with estimate r, n processors and wait w; the least comes first."""
+
+
+def by_score(name):
+    """The waiting jobs in an order; those with equal scores as they came."""
+    if name == "fcfs":
+        return lambda state: state.waiting
+    return lambda state: sorted(
+        state.waiting,
+        key=lambda job: SCORES[name](
+            job.guess_ns(job.max_processes) / NS,
+            job.max_processes,
+            (state.now_ns - job.arrival_ns) / NS,
+            job,
+        ),
+    )
+
+
+def conservative(order):
+    """Each job, in order, gets the earliest time by the estimates that no other job's reservation forbids."""
+
+    def rule(state):
+        queue, reserved = order(state), state.memory.setdefault("reserved", {})
+        until = {}
+        for job in state.running:
+            until[job.number] = max(job.begin_ns + job.guess_ns(job.size), state.now_ns + 1)
+        for job in queue:
+            if job.number in reserved:
+                reserved[job.number] = max(reserved[job.number], state.now_ns)
+        for job in queue:
+            length_ns = job.guess_ns(job.max_processes)
+            spans = [(state.now_ns, until[one.number], one.size) for one in state.running]
+            for other in queue:
+                if other is not job and other.number in reserved:
+                    at_ns = reserved[other.number]
+                    end_ns = at_ns + other.guess_ns(other.max_processes)
+                    spans.append((at_ns, end_ns, other.max_processes))
+
+            def fits(at_ns, spans=spans, job=job, length_ns=length_ns):
+                moments = {at_ns, *(begin for begin, _, _ in spans if at_ns < begin < at_ns + length_ns)}
+                return all(
+                    sum(size for begin, end, size in spans if begin <= moment < end) + job.max_processes
+                    <= state.processors
+                    for moment in moments
+                )
+
+            moments = {state.now_ns, *(end for _, end, _ in spans if end > state.now_ns)}
+            reserved[job.number] = next(at_ns for at_ns in sorted(moments) if fits(at_ns))
+        for job in queue:
+            if reserved[job.number] == state.now_ns and job.max_processes <= state.free:
+                del reserved[job.number]
+                start(state, job, job.max_processes)
+
+    return rule
+
+
+def reordered(name, backfill):
+    order = by_score(name)
+    if backfill == "conservative":
+        return conservative(order)
+    if backfill == "easy":
+        return lambda state: easy(state, order)
+    return lambda state: in_turn(state, order(state), lambda job: job.max_processes)
 
 
 # Jobs that start with any number of processors from ``min_processes`` on, and keep them.
@@ -581,6 +665,10 @@ def rules():
         ("partitioned", ()): partitioned,
         ("easy", ()): easy,
     }
+    for order in ("fcfs", *SCORES):
+        for backfill in ("none", "easy", "conservative"):
+            settings = (("order", order), ("backfill", backfill))
+            rules_by_name["ordered", settings] = reordered(order, backfill)
     rules_by_name["fcfs-bb", ()] = placed(block)
     rules_by_name |= {("scan-up", ()): scan(1), ("scan-down", ()): scan(-1)}
     for order in range(3):

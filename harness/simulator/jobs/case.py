@@ -41,7 +41,7 @@ class Expected(NamedTuple):
     """The running jobs in ascending order of the ends that users estimate, for backfilling; P + 1 entries."""
 
     estimates_ns: Integers
-    """(n,) of each job."""
+    """(n,) of each job; empty if neither backfilling nor the order of the queue uses them."""
     ends_ns: Integers
     held: Integers
     owner: Integers
@@ -88,7 +88,9 @@ class Case(NamedTuple):
     demands: allocation.Demands
     arrivals: Arrivals
     keys: Floats
-    """(n,) the order of the queue, the smallest first; empty if it is the order of arrival."""
+    """(n,) the order of the queue, the smallest first; empty if it is the order of arrival, or changes."""
+    scores: Floats
+    """(n,) scratch: the order of a queue that changes while jobs wait; else empty."""
     queue: Integers
     """(n,) the waiting jobs, in order; of malleable jobs also those that have processors."""
     grants: Integers

@@ -1,15 +1,30 @@
 """The queue of waiting jobs, and which of them start: in order, and by backfilling."""
 
-from coordinator.policies import allocation, easy
+import numpy as np
+
+from coordinator.policies import allocation, ordered
 from harness.simulator.compiled import hot, step
 from harness.simulator.jobs.case import Case
+from harness.simulator.jobs.model import Floats, Integers, Jobs
 from harness.simulator.jobs.running import begin
 
 _grant = hot(allocation.grant)
 _differ = step(allocation.differ)
 _divide = step(allocation.divide)
-_reservation = step(easy.reservation)
-_backfill = step(easy.backfill)
+_reservation = step(ordered.reservation)
+_backfill = step(ordered.backfill)
+_score = step(ordered.score)
+
+
+def keys(jobs: Jobs, order: int, estimates_ns: Integers) -> Floats:
+    """(n,) the order of a queue that does not change; empty if it is that of arrival."""
+    if order == allocation.ARRIVAL:
+        return np.zeros(0)
+    if order == allocation.DEMAND:
+        return jobs.demand_s
+    columns = jobs.submit_ns / 1e9, estimates_ns / 1e9, jobs.max_processes
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return np.array([ordered.score(order, submit_s, 0.0, *job) for submit_s, *job in rows])
 
 
 @step
@@ -43,6 +58,8 @@ def enter(case: Case, job: int) -> None:
 def start_in_order(case: Case) -> None:
     """Start as many jobs from the front of the queue as there are processors for, then backfill."""
     now = case.now[0]
+    if len(case.scores) > 0:
+        _sort(case)
     line = case.queue[now.first : now.last]
     started = _grant(case.rule, now.free, now.total, line, case.demands, case.grants)
     if case.scheme.order.differential:
@@ -55,6 +72,38 @@ def start_in_order(case: Case) -> None:
     now.first += started
     if case.scheme.backfilling != allocation.NONE and now.first < now.last and now.free > 0:
         _start_behind(case)
+
+
+@step
+def _sort(case: Case) -> None:
+    """Put the queue in order by the scores of the jobs at this time, equal ones in order of arrival."""
+    now = case.now[0]
+    for end in range(now.first, now.last):
+        place = end
+        job = case.queue[place]
+        submit_ns = case.arrivals.submit_ns[job]
+        case.scores[job] = _score(
+            case.scheme.order.queue,
+            submit_ns / 1e9,
+            (now.time_ns - submit_ns) / 1e9,
+            case.expected.estimates_ns[job] / 1e9,
+            case.demands.max_processes[job],
+        )
+        while place > now.first and _before(case, job, case.queue[place - 1]):
+            case.queue[place] = case.queue[place - 1]
+            place -= 1
+        case.queue[place] = job
+
+
+@step
+def _before(case: Case, job: int, other: int) -> bool:
+    """Whether a job is in front of another one by their scores."""
+    scores, submit_ns = case.scores, case.arrivals.submit_ns
+    if scores[job] != scores[other]:
+        return bool(scores[job] < scores[other])
+    if submit_ns[job] != submit_ns[other]:
+        return bool(submit_ns[job] < submit_ns[other])
+    return job < other
 
 
 @step

@@ -71,15 +71,15 @@ def kernel(
     power_of_two = processors & (processors - 1) == 0
     rigid = bool((jobs.min_processes == jobs.max_processes).all())
     match policy:
-        case RunToCompletion():
+        case RunToCompletion() if policy.backfilling() != allocation.CONSERVATIVE:
             scheme = Scheme(
                 rule=policy.rule,
                 limit=policy.limit(processors),
                 bound=policy.bound,
                 share=policy.share,
-                order=allocation.ORDERS[policy.order],
+                order=policy.queue_order(),
                 rigid=policy.rigid,
-                backfilling=policy.backfilling,
+                backfilling=policy.backfilling(),
             )
         case DynamicEquipartition() if (jobs.min_processes == 1).all() and not policy.reacts_to_phases:
             scheme = Scheme(MALLEABLE)

@@ -47,7 +47,10 @@ def _new(jobs: Jobs, processors: int, scheme: Scheme, watched: int | None) -> Ca
     if not scheme.rigid:
         demands = demanded(jobs, scheme.bound, scheme.share)
     grants, ends_ns, ending, *expected = np.zeros((6, processors + 1), dtype=np.int64)
-    estimates_ns = jobs.estimates_ns() if scheme.backfilling != allocation.NONE else ones[:0]
+    by_score = scheme.order.queue not in (allocation.ARRIVAL, allocation.DEMAND)
+    uses_estimates = by_score or scheme.backfilling != allocation.NONE
+    estimates_ns = jobs.estimates_ns() if uses_estimates else ones[:0]
+    dynamic = scheme.order.queue in allocation.DYNAMIC
     blocks = Blocks(*np.zeros((6, 0), dtype=np.int64))
     shares = dyn_equi.shares(0, 0)
     if scheme.kind == ON_BLOCKS:
@@ -63,7 +66,8 @@ def _new(jobs: Jobs, processors: int, scheme: Scheme, watched: int | None) -> Ca
         jobs.columns,
         demands,
         arrivals(jobs),
-        jobs.demand_s if scheme.order.queue == allocation.DEMAND else none,
+        none if dynamic else queue.keys(jobs, scheme.order.queue, estimates_ns),
+        np.zeros(n if dynamic else 0),
         np.zeros(n, dtype=np.int64),
         grants,
         ends_ns,
